@@ -1,0 +1,1 @@
+//! The trace format of servsim.

@@ -1,0 +1,3 @@
+"""Types of the native module; structured values cross the boundary as JSON text."""
+
+__version__: str

@@ -1,0 +1,31 @@
+"""The exceptions a servsim command can end with, one per exit code."""
+
+
+class ServsimError(Exception):
+    """Base class: the message is one clear sentence, with the remedy."""
+
+    exit_code = 70
+
+
+class CheckFailed(ServsimError):
+    """The run completed, but a check or a comparison failed."""
+
+    exit_code = 1
+
+
+class UsageError(ServsimError):
+    """The command line or an input file is wrong."""
+
+    exit_code = 2
+
+
+class EnvironmentProblem(ServsimError):
+    """The machine lacks something: a program, a privilege, room on a disk."""
+
+    exit_code = 3
+
+
+class InternalBug(ServsimError):
+    """A fault of servsim itself."""
+
+    exit_code = 70
