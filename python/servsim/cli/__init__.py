@@ -12,8 +12,9 @@ import traceback
 from importlib import import_module
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
-from servsim.errors import ServsimError
+from servsim.errors import InternalBug, ServsimError
 
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
@@ -61,7 +62,8 @@ def build() -> typer.Typer:
     order = [name for names in PANELS.values() for name in names]
     for name in sorted(COMMANDS, key=lambda name: order.index(name) if name in order else len(order)):
         import_module(f"servsim.cli.{name}").register(app)
-    for entry in (*app.registered_commands, *app.registered_groups):
+    entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    for entry in entries:
         known = entry.name if isinstance(entry.name, str) else getattr(entry.callback, "__name__", "")
         for panel, names in PANELS.items():
             if known in names:
@@ -87,13 +89,27 @@ def _cause(error: BaseException, kind: type[BaseException]) -> bool:
     return context is not None and (isinstance(context, kind) or _cause(context, kind))
 
 
-def _stopped(stop: SystemExit) -> int:
-    """Return the exit code of a stop; libraries give a closed pipe and an interrupt codes of their own."""
-    if stop.code and _cause(stop, BrokenPipeError):
+def _code(error: BaseException) -> int:  # noqa: PLR0911 - one for each way to end
+    """Tell the user of whatever ended the command, and return its exit code."""
+    if isinstance(error, SystemExit) and not error.code:
+        return 0
+    # Libraries turn a closed pipe and an interrupt into stops with codes of their own.
+    if isinstance(error, BrokenPipeError) or _stopped_by(error, BrokenPipeError):
         return _reader_left()
-    if stop.code and _cause(stop, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) or _stopped_by(error, KeyboardInterrupt):
         return _fail("interrupted", 130)
-    return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 2
+    if isinstance(error, ServsimError):
+        return _fail(str(error), error.exit_code)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _fail(f"no room left to write {error.filename or 'the output'}: free some and repeat", 3)
+    traceback.print_exception(error)
+    return _fail("this is a bug in servsim; please report the lines above", InternalBug.exit_code)
+
+
+def _stopped_by(error: BaseException, kind: type[BaseException]) -> bool:
+    return isinstance(error, SystemExit) and _cause(error, kind)
 
 
 def run() -> int:
@@ -103,26 +119,9 @@ def run() -> int:
             build()(standalone_mode=True)
         finally:
             sys.stdout.flush()
-    except SystemExit as stop:
-        return _stopped(stop)
-    except ServsimError as error:
-        return _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
-    except BrokenPipeError:
-        return _reader_left()
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _fail(f"no room left to write {error.filename or 'the output'}: free some and repeat", 3)
-        return _bug()
-    except BaseException:
-        return _bug()
+    except BaseException as error:  # a panic of the native module is no Exception
+        return _code(error)
     return 0
-
-
-def _bug() -> int:
-    traceback.print_exc()
-    return _fail("this is a bug in servsim; please report the lines above", 70)
 
 
 def main() -> None:

@@ -76,6 +76,15 @@ def per_transaction(result: Result, *path: str) -> Estimate | None:
     return estimate([count / done for count, done in zip(counts, transactions, strict=True)])
 
 
+def misses_per_transaction(result: Result, kind: str) -> Estimate | None:
+    """Estimate the misses of one kind, user and kernel together, per transaction."""
+    user, kernel = (result.values("misses", kind, mode) for mode in ("user", "kernel"))
+    done = result.values("transactions")
+    if user is None or kernel is None or done is None:
+        return None
+    return estimate([(a + b) / n for a, b, n in zip(user, kernel, done, strict=True)])
+
+
 def share(result: Result, *path: str) -> Estimate | None:
     """Estimate a number between 0 and 1 as a percentage."""
     values = result.values(*path)

@@ -247,22 +247,14 @@ def _misses(result: Result) -> Markup:
     rows = []
     for kind, name in figures.MISSES.items():
         known = {mode: figures.per_transaction(result, "misses", kind, mode) for mode in _MODES}
-        total = _sum_per_transaction(result, kind)
+        total = figures.misses_per_transaction(result, kind)
         if total is not None and total.mean > 0:
             rows.append(Bar(name, total, {mode: part.mean for mode, part in known.items() if part}))
     if not rows:
         return MISSING
-    every = _sum_per_transaction(result, "total")
+    every = figures.misses_per_transaction(result, "total")
     note = tag("p", f"All causes together: {mean(every, 'misses per transaction')}.") if every else Markup("")
     return tag("div", bars(rows, _MODES, "misses per transaction"), note)
-
-
-def _sum_per_transaction(result: Result, kind: str) -> Estimate | None:
-    parts = [result.values("misses", kind, mode) for mode in _MODES]
-    done = result.values("transactions")
-    if parts[0] is None or parts[1] is None or done is None:
-        return None
-    return estimate([(user + kernel) / n for user, kernel, n in zip(parts[0], parts[1], done, strict=True)])
 
 
 def _bus(result: Result) -> Markup:
@@ -327,7 +319,7 @@ def _comparison(results: Results) -> Markup:
     rows = []
     for place in wording.standings(results):
         result = place.result
-        misses = _sum_per_transaction(result, "total")
+        misses = figures.misses_per_transaction(result, "total")
         rows.append(
             [
                 called[id(result)],
