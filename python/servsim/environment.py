@@ -1,7 +1,7 @@
 """What this host offers servsim: programs, privileges, room; and what to install for the rest.
 
 Each check is one function that returns a `Finding`; the list at the end is the order of ``servsim
-doctor``. Nothing is installed or changed here. Versions follow the emulator's release notes: plug-ins
+doctor``. Nothing is installed here. Versions follow the emulator's release notes: plug-ins
 can read guest memory since QEMU 10.0 (plug-in interface 4), which Debian 12 has in backports.
 """
 
@@ -17,8 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from servsim.cache import cache_dir
+
 #: Oldest emulator whose plug-in interface can read guest memory.
-EMULATOR = "qemu-system-x86_64"
+EMULATOR = "qemu-system-x86_64"  # or what SERVSIM_QEMU names
 OLDEST_EMULATOR = (10, 0)
 
 #: Room that the guest image, its checkpoint and a capture of the usual size take, in GiB.
@@ -56,14 +58,6 @@ class Finding:
     required: bool
 
 
-def cache_folder() -> Path:
-    """Return servsim's own cache folder: ``SERVSIM_CACHE``, or ``servsim`` in the user's cache."""
-    chosen = os.environ.get("SERVSIM_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "servsim"
-
-
 def shipped_trace() -> Path | None:
     """Return the small, really captured trace that ships with servsim, or None when it is missing."""
     path = Path(str(files("servsim"))) / "data" / "quickstart.svt"
@@ -94,12 +88,13 @@ def emulator() -> Finding:
     """Look for an emulator that is new enough and loads plug-ins."""
     purpose = "capturing a workload"
     install = "install qemu-system-x86 (Debian 12: `apt-get install -t bookworm-backports qemu-system-x86`)"
-    path = shutil.which(EMULATOR)
+    name = os.environ.get("SERVSIM_QEMU", EMULATOR)
+    path = shutil.which(name)
     if path is None:
-        return Finding("emulator", False, f"{EMULATOR} is missing", purpose, install, True)
+        return Finding("emulator", False, f"{name} is missing", purpose, install, True)
     match = re.search(r"version (\d+)\.(\d+)[\d.]*", _output(path, "--version"))
     if match is None:
-        return Finding("emulator", False, f"{EMULATOR} does not run", purpose, install, True)
+        return Finding("emulator", False, f"{name} does not run", purpose, install, True)
     version = match[0].removeprefix("version ")
     if (int(match[1]), int(match[2])) < OLDEST_EMULATOR:
         return Finding(
@@ -130,9 +125,8 @@ def image_tools() -> Finding:
 
 def room() -> Finding:
     """Look for room on the disk of the cache folder."""
-    folder = cache_folder()
-    place = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(place).free / 2**30
+    folder = cache_dir()
+    free = shutil.disk_usage(folder).free / 2**30
     ok = free >= ROOM_GIB
     remedy = "" if ok else f"free {ROOM_GIB} GiB, or set SERVSIM_CACHE to a folder with room"
     found = f"{free:.1f} GiB free for {folder}"
