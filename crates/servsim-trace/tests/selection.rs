@@ -43,7 +43,7 @@ fn source(folder: &Path) -> Arc<TraceReader> {
         writer.switch_to(2);
         writer.event(Event { time_ns: at(4), kind: EventKind::Wake { task: 1, block: i + 1 } });
         writer.switch_to(1);
-        let mark = EventKind::Mark { kind: MarkKind::TransactionEnd, transaction: 1, sequence: i };
+        let mark = EventKind::Mark { kind: MarkKind::TransactionEnd, transaction: 1, sequence: i, server: 1 };
         writer.event(Event { time_ns: at(5), kind: mark });
     }
     writer.finish().unwrap();
