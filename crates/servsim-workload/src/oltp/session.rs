@@ -35,6 +35,10 @@ const CALLS: [&str; 5] = [
     "CALL stock_level($1::int, $2::int, $3::int, NULL)",
 ];
 
+/// Publishes a server process's counts. It reads a table because PostgreSQL 15 skips the flush,
+/// commit counts included, when the process has no pending table statistics.
+pub const FLUSH: &str = "SELECT pg_stat_force_next_flush() FROM servsim_oltp";
+
 impl Session {
     /// Connects and prepares the calls.
     ///
@@ -57,11 +61,12 @@ impl Session {
     }
 
     /// Makes the server process publish its commit counts, in one transaction of its own.
+    /// See [`FLUSH`].
     ///
     /// # Errors
     /// When the statement fails.
     pub async fn flush_statistics(&self) -> Result<()> {
-        self.client.simple_query("SELECT pg_stat_force_next_flush()").await.context("flushing statistics")?;
+        self.client.simple_query(FLUSH).await.context("flushing statistics")?;
         Ok(())
     }
 
