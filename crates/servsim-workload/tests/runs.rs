@@ -177,8 +177,10 @@ fn kill_server(cluster: &Cluster) {
         assert!(Instant::now() < deadline, "the server's processes do not end");
         sleep(Duration::from_millis(20));
     }
-    // A zombie that nobody reaps would pass for a running server.
-    std::fs::remove_file(cluster.data().join("postmaster.pid")).unwrap();
+    // The lock files name a zombie if nobody reaps it, and that would pass for a running server.
+    for lock in [cluster.data().join("postmaster.pid"), cluster.socket().join(".s.PGSQL.5432.lock")] {
+        std::fs::remove_file(lock).unwrap();
+    }
 }
 
 fn is_zombie(process: i32) -> bool {

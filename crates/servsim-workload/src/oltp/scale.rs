@@ -3,7 +3,7 @@
 //! TPC-C fixes 10 districts, 3000 customers and 100,000 items per warehouse; a smaller database
 //! keeps its character only if the dependent constants shrink too: as many initial orders as
 //! customers, 70 % of them delivered (2100 of 3000), three customers per last name, and the
-//! constants A of NURand, or the skew is lost.
+//! constants A of `NURand`, or the skew is lost.
 
 use crate::rng::{Purpose, Stream};
 use crate::{Error, Result};
@@ -97,7 +97,7 @@ impl Scale {
         i64::from(self.warehouses) * i64::from(self.districts)
     }
 
-    /// The constants A of NURand for this scale.
+    /// The constants A of `NURand` for this scale.
     pub fn a(&self) -> Constants {
         Constants {
             item: scaled_a(8191, SPEC_ITEMS, self.items),

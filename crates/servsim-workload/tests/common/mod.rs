@@ -1,4 +1,4 @@
-//! A private PostgreSQL cluster per test: own directory, Unix socket only, stopped on drop.
+//! A private `PostgreSQL` cluster per test: own directory, Unix socket only, stopped on drop.
 
 #![allow(dead_code)] // each test file uses its own part
 
@@ -56,7 +56,16 @@ impl Cluster {
     /// Starts the server (again).
     pub fn restart(&self) {
         let log = self.directory.path().join("log");
-        succeed(server_program("pg_ctl").arg("-D").arg(self.data()).arg("-l").arg(log).args(["-w", "start"]));
+        let mut start = server_program("pg_ctl");
+        let started = start
+            .arg("-D")
+            .arg(self.data())
+            .arg("-l")
+            .arg(&log)
+            .args(["-s", "-w", "start"])
+            .status()
+            .unwrap();
+        assert!(started.success(), "{}", fs::read_to_string(log).unwrap_or_default());
     }
 
     /// Directory of the server's Unix socket.
