@@ -21,7 +21,7 @@ use servsim_workload::oltp::user::Stop;
 use servsim_workload::pause::Pause;
 use servsim_workload::{Error, Result};
 
-/// TPC-C-derived transactions against PostgreSQL, natively or inside an emulated guest.
+/// TPC-C-derived transactions against `PostgreSQL`, natively or inside an emulated guest.
 #[derive(Parser)]
 #[command(name = "servsim-oltp", after_help = servsim_workload::oltp::NOTICE)]
 struct Cli {
@@ -69,7 +69,7 @@ struct Load {
 }
 
 #[derive(Args)]
-struct Users {
+struct Behaviour {
     /// Number of users, each with its own connection.
     #[arg(long, default_value_t = 8)]
     users: usize,
@@ -90,7 +90,7 @@ struct Users {
     think_scale: f64,
 }
 
-impl Users {
+impl Behaviour {
     fn options(&self) -> Result<Options> {
         if !(0.0..=1000.0).contains(&self.think_scale) {
             return Err(Error::Usage("--think-scale must be from 0 to 1000".to_owned()));
@@ -111,7 +111,7 @@ struct RunArgs {
     #[command(flatten)]
     server: Server,
     #[command(flatten)]
-    users: Users,
+    behaviour: Behaviour,
     /// Transactions to measure, over all users.
     #[arg(long, default_value_t = 2000, conflicts_with = "seconds")]
     transactions: u64,
@@ -154,7 +154,7 @@ struct GuestArgs {
     #[command(flatten)]
     server: Server,
     #[command(flatten)]
-    users: Users,
+    behaviour: Behaviour,
     /// Block device that carries orders and result.
     #[arg(long, default_value = "/dev/vdb")]
     control: PathBuf,
@@ -216,9 +216,9 @@ async fn load_command(args: Load) -> Result<u8> {
 
 async fn run_command(args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
-    let mut run = Run::connect(&args.server, args.users.options()?).await?;
+    let mut run = Run::connect(&args.server, args.behaviour.options()?).await?;
     run.warm_up().await?;
-    let report = run.measure(stop, args.users.seed).await?;
+    let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);
     Ok(verdict(&report, "valid"))
 }
@@ -250,7 +250,7 @@ async fn guest_command(args: GuestArgs) -> Result<u8> {
     }
     let settle = Duration::from_secs_f64(args.settle_seconds);
     let checkpoint = Checkpoint { control: &args.control, pause: args.pause, settle };
-    let report = guest::guest(&args.server, args.users.options()?, checkpoint).await?;
+    let report = guest::guest(&args.server, args.behaviour.options()?, checkpoint).await?;
     print_run(&report, true);
     Ok(verdict(&report, "valid"))
 }

@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 use tokio_postgres::Client;
 
 use super::connect::{number, value};
+use super::session::FLUSH;
 use super::user::{Tally, User};
 use crate::Result;
 
@@ -46,7 +47,7 @@ pub async fn snapshot(control: &Client, users: &[User], moment: Moment) -> Resul
     for user in users {
         user.session.flush_statistics().await?;
     }
-    value(control, "SELECT pg_stat_force_next_flush()").await?;
+    value(control, FLUSH).await?;
     let counts = value(
         control,
         "SELECT xact_commit || ' ' || xact_rollback FROM pg_stat_database WHERE datname = current_database()",

@@ -90,7 +90,7 @@ fn user(user: &User) -> Value {
 fn all_logs(users: &[User]) -> u64 {
     let mut hash = LogHash::default();
     for user in users {
-        write!(hash, "{:016x}\n", user.log.0).expect("hashing cannot fail");
+        writeln!(hash, "{:016x}", user.log.0).expect("hashing cannot fail");
     }
     hash.0
 }

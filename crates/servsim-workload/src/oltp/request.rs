@@ -96,9 +96,9 @@ pub enum Place {
 pub struct Generator {
     /// Size of the database.
     pub scale: Scale,
-    /// Constants A of NURand.
+    /// Constants A of `NURand`.
     pub a: Constants,
-    /// Constants C of NURand, the same for all users of a run.
+    /// Constants C of `NURand`, the same for all users of a run.
     pub c: Constants,
 }
 
@@ -210,7 +210,7 @@ impl LogHash {
     /// Adds one request.
     pub fn add(&mut self, request: &Request) {
         use std::fmt::Write;
-        write!(self, "{request:?}\n").expect("hashing cannot fail");
+        writeln!(self, "{request:?}").expect("hashing cannot fail");
     }
 }
 

@@ -89,7 +89,9 @@ fn the_log_hash_tells_order_and_content() {
     let [first, second] = <[Request; 2]>::try_from(requests(Kind::Delivery, 2)).unwrap();
     let hash = |log: &[&Request]| {
         let mut hash = LogHash::default();
-        log.iter().for_each(|request| hash.add(request));
+        for request in log {
+            hash.add(request);
+        }
         hash
     };
     assert_eq!(hash(&[&first, &second]), hash(&[&first, &second]));

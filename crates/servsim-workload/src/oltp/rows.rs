@@ -1,4 +1,4 @@
-//! The initial rows (TPC-C clause 4.3.3), as lines of PostgreSQL's COPY text format.
+//! The initial rows (TPC-C clause 4.3.3), as lines of `PostgreSQL`'s COPY text format.
 //!
 //! Every warehouse of every table has its own random stream, so the database depends on the seed
 //! and the scale alone. Dates are fixed for the same reason.
@@ -73,9 +73,9 @@ pub struct Population {
     pub scale: Scale,
     /// Seed of all rows.
     pub seed: u64,
-    /// Constants A of NURand.
+    /// Constants A of `NURand`.
     pub a: Constants,
-    /// Constants C of NURand for the load.
+    /// Constants C of `NURand` for the load.
     pub c: Constants,
 }
 

@@ -3,7 +3,7 @@
 //! TPC-C fixes 10 districts, 3000 customers and 100,000 items per warehouse; a smaller database
 //! keeps its character only if the dependent constants shrink too: as many initial orders as
 //! customers, 70 % of them delivered (2100 of 3000), three customers per last name, and the
-//! constants A of NURand, or the skew is lost.
+//! constants A of `NURand`, or the skew is lost.
 
 use crate::rng::{Purpose, Stream};
 use crate::{Error, Result};
@@ -97,7 +97,7 @@ impl Scale {
         i64::from(self.warehouses) * i64::from(self.districts)
     }
 
-    /// The constants A of NURand for this scale.
+    /// The constants A of `NURand` for this scale.
     pub fn a(&self) -> Constants {
         Constants {
             item: scaled_a(8191, SPEC_ITEMS, self.items),
@@ -150,11 +150,13 @@ pub struct Constants {
     pub last_name: i32,
 }
 
-/// The value 2^k - 1 whose ratio to `range` is nearest to the specification's, on a logarithmic scale.
+/// The value 2^k - 1 nearest to the specification's constant in proportion, on a logarithmic scale.
 fn scaled_a(spec_a: i32, spec_range: i32, range: i32) -> i32 {
-    let wanted = f64::from(spec_a + 1) * f64::from(range) / f64::from(spec_range);
-    let power = wanted.log2().round().max(0.0) as u32;
-    (1 << power) - 1
+    let wanted = f64::from(spec_a) * f64::from(range) / f64::from(spec_range);
+    let distance = |power: u32| (f64::from((1 << power) - 1) / wanted).ln().abs();
+    let nearest =
+        (1..24).min_by(|&a, &b| distance(a).total_cmp(&distance(b))).expect("the range is not empty");
+    (1 << nearest) - 1
 }
 
 /// Whether `delta` may separate the last-name constants of load and run: 65 to 119 except 96 and

@@ -1,5 +1,6 @@
 //! One user's connection: the five prepared calls, and what comes back.
 
+use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Statement};
 
 use super::connect::Server;
@@ -19,7 +20,7 @@ pub struct Outcome {
 /// A connection with its prepared calls.
 pub struct Session {
     client: Client,
-    calls: [Statement; 5],
+    calls: Vec<Statement>,
     /// Process identifier of the server process behind the connection.
     pub backend: u32,
 }
@@ -35,6 +36,10 @@ const CALLS: [&str; 5] = [
     "CALL stock_level($1::int, $2::int, $3::int, NULL)",
 ];
 
+/// Publishes a server process's counts. It reads a table because `PostgreSQL` 15 skips the flush,
+/// commit counts included, when the process has no pending table statistics.
+pub const FLUSH: &str = "SELECT pg_stat_force_next_flush() FROM servsim_oltp";
+
 impl Session {
     /// Connects and prepares the calls.
     ///
@@ -42,11 +47,8 @@ impl Session {
     /// When the server is not reachable or does not know the procedures.
     pub async fn open(server: &Server) -> Result<Self> {
         let client = server.connect().await?;
-        let mut calls = Vec::with_capacity(CALLS.len());
-        for call in CALLS {
-            calls.push(client.prepare(call).await.context("preparing the transactions")?);
-        }
-        let calls = calls.try_into().expect("five calls were prepared");
+        let calls = try_join_all(CALLS.map(|call| client.prepare(call))).await;
+        let calls = calls.context("preparing the transactions")?;
         let row = client.query_one("SELECT pg_backend_pid()", &[]).await.context("asking for the process")?;
         Ok(Session { client, calls, backend: row.get::<_, i32>(0) as u32 })
     }
@@ -57,11 +59,12 @@ impl Session {
     }
 
     /// Makes the server process publish its commit counts, in one transaction of its own.
+    /// See [`FLUSH`].
     ///
     /// # Errors
     /// When the statement fails.
     pub async fn flush_statistics(&self) -> Result<()> {
-        self.client.simple_query("SELECT pg_stat_force_next_flush()").await.context("flushing statistics")?;
+        self.client.simple_query(FLUSH).await.context("flushing statistics")?;
         Ok(())
     }
 

@@ -9,8 +9,7 @@ pub fn seconds(kind: Kind) -> (f64, f64) {
         Kind::NewOrder => (18.0, 12.0),
         Kind::Payment => (3.0, 12.0),
         Kind::OrderStatus => (2.0, 10.0),
-        Kind::Delivery => (2.0, 5.0),
-        Kind::StockLevel => (2.0, 5.0),
+        Kind::Delivery | Kind::StockLevel => (2.0, 5.0),
     }
 }
 
