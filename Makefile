@@ -34,6 +34,9 @@ build: $(VENV)/.maturin ## build the Rust programs and install the Python packag
 	@. $(VENV)/bin/activate && maturin develop --release -q --extras dev
 	@echo "build: compiling the stand-alone programs, optimised"
 	@cargo build --release -q $(RUST) --bins
+	@echo "build: compiling the capture plug-in, and the counting one that checks it"
+	@cargo build --release -q -p servsim-capture-plugin
+	@cc -O2 -Wall -Wextra -Werror -shared -fPIC -o target/release/libservsim_count.so capture/count/count.c
 
 quickstart: deps build ## the main job, from nothing to a report
 	@$(VENV)/bin/servsim quickstart

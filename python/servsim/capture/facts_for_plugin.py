@@ -54,7 +54,9 @@ def write_facts(
     """
     addresses = parse_kallsyms(checkpoint.kallsyms.read_text())
     wanted = {
-        name: address for name, address in addresses.items() if name in SYMBOLS or name.startswith(HANDLER_PREFIX)
+        name: address
+        for name, address in addresses.items()
+        if name in SYMBOLS or name.startswith(HANDLER_PREFIX)
     }
     facts = {
         "output": str(trace),

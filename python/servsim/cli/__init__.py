@@ -18,6 +18,7 @@ from servsim.errors import InternalBug, ServsimError
 
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
+    "capture",
     "doctor",
     "quickstart",
     "report",

@@ -49,9 +49,11 @@ pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>
     outcome
 }
 
+/// The transactions are dealt to the users beforehand: whatever the timing of the disk, a repeat
+/// from the same checkpoint does the same transactions.
 async fn measured(control: &Control, run: &mut Run) -> Result<Value> {
     let orders = control.orders()?;
-    let mut result = run.measure(Stop::Transactions(orders.transactions), orders.seed).await?;
+    let mut result = run.measure(Stop::Dealt(orders.transactions), orders.seed).await?;
     result["orders"] = json!(orders);
     if orders.check && result["valid"] == json!(true) {
         let scale = run.made().scale;
