@@ -47,7 +47,7 @@ fn every_condition_holds_after_the_load_and_notices_its_corruption() {
     assert_eq!((code, violated(&report)), (0, vec![]), "{report:#}");
     assert_eq!(report["conditions"].as_array().unwrap().len(), 12);
     for corruption in CORRUPTIONS {
-        let rows = cluster.block_on(violations_of(&cluster, corruption));
+        let rows = Cluster::block_on(violations_of(&cluster, corruption));
         assert!(rows > 0, "condition {} does not notice: {}", corruption.0, corruption.1);
     }
     assert_eq!(cluster.report(&["check", "--after", "load"]).0, 0, "the corruptions were all undone");

@@ -132,7 +132,7 @@ impl Cluster {
     }
 
     /// Runs a future of the library to its end.
-    pub fn block_on<T>(&self, future: impl std::future::Future<Output = T>) -> T {
+    pub fn block_on<T>(future: impl std::future::Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
     }
 
