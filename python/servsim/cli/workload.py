@@ -57,6 +57,7 @@ def list_workloads(json: bool = _JSON) -> None:
 @workload_app.command(context_settings=_PASS_ON)
 def load(
     context: typer.Context,
+    *,
     name: str = _NAME,
     scale: str = _SCALE,
     seed: int | None = typer.Option(None, min=0, help="Seed of the data."),
@@ -71,6 +72,7 @@ def load(
 @workload_app.command(context_settings=_PASS_ON)
 def run(
     context: typer.Context,
+    *,
     name: str = _NAME,
     scale: str = _SCALE,
     users: int | None = typer.Option(None, min=1, help="Concurrent users."),
@@ -89,6 +91,7 @@ def run(
 @workload_app.command(context_settings=_PASS_ON)
 def check(
     context: typer.Context,
+    *,
     name: str = _NAME,
     scale: str = _SCALE,
     after: str | None = typer.Option(None, help="What came before: load or run (the default)."),

@@ -60,7 +60,7 @@ class Oltp:
         data = _cluster(request.scale)
         scratch = data.with_name(data.name + ".loading")
         for old in (scratch, data):
-            shutil.rmtree(old, ignore_errors=True)
+            postgres.remove(old)
         options = [word for key, size in zip(_SIZES, sizes, strict=True) for word in (key, str(size))]
         try:
             postgres.create(scratch)
@@ -100,7 +100,8 @@ def _running(request: Request) -> Iterator[Path]:
     data = _cluster(request.scale)
     if not data.is_dir():
         raise UsageError(
-            f"scale {request.scale} is not loaded: run 'servsim workload load oltp --scale {request.scale}' first"
+            f"scale {request.scale} is not loaded: run "
+            f"'servsim workload load oltp --scale {request.scale}' first"
         )
     with postgres.serve(data, request.settings) as socket:
         yield socket

@@ -5,7 +5,6 @@ Debian package). The socket lies in a short temporary folder, because its path m
 107 bytes. Started with the parent's death as its signal to stop, so no server outlives us.
 """
 
-import ctypes
 import os
 import pwd
 import shutil
@@ -13,13 +12,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from servsim.errors import EnvironmentProblem
 
-__all__ = ["DEFAULTS", "create", "serve"]
+__all__ = ["DEFAULTS", "create", "remove", "serve"]
 
 #: Where Debian and its relatives keep the server's programs; SERVSIM_POSTGRES_BIN overrides.
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
@@ -37,15 +36,15 @@ DEFAULTS: Mapping[str, str] = {
 
 #: Seconds a start may take, crash recovery of a large log included.
 START_SECONDS = 120.0
-#: prctl(2): the signal a process gets when its parent dies.
-PR_SET_PDEATHSIG = 1
 
 
 def program(name: str) -> Path:
     """Return the path of one of the server's programs, or say what to install."""
     path = Path(os.environ.get("SERVSIM_POSTGRES_BIN", PROGRAMS)) / name
     if not path.is_file():
-        raise EnvironmentProblem(f"PostgreSQL 15 is not installed ({path} is missing): apt-get install postgresql-15")
+        raise EnvironmentProblem(
+            f"PostgreSQL 15 is not installed ({path} is missing): apt-get install postgresql-15"
+        )
     return path
 
 
@@ -57,27 +56,21 @@ def _account() -> pwd.struct_passwd | None:
         return pwd.getpwnam("postgres")
     except KeyError:
         raise EnvironmentProblem(
-            "PostgreSQL refuses to run as root and the account postgres is missing: apt-get install postgresql-15"
+            "PostgreSQL refuses to run as root and the account postgres is missing: "
+            "apt-get install postgresql-15"
         ) from None
 
 
-def _prepare(account: pwd.struct_passwd | None) -> Callable[[], None]:
-    """Return what a child does before it becomes the server: end with us, and give up root."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    parent = os.getpid()
-
-    def prepare() -> None:
-        os.setsid()  # Ctrl-C is ours: we stop the server, the terminal does not
-        if account is not None:
-            os.initgroups(account.pw_name, account.pw_gid)
-            os.setgid(account.pw_gid)
-            os.setuid(account.pw_uid)
-        # Last, because a change of user clears it; the fast shutdown signal of PostgreSQL.
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
+def _command(name: str, account: pwd.struct_passwd | None) -> list[str]:
+    """Return the words that run a server program: without root, and told to end when we do."""
+    path = str(program(name))
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        raise EnvironmentProblem("the program setpriv is missing: apt-get install util-linux")
+    words = [setpriv, "--pdeathsig", "INT"]  # PostgreSQL's fast shutdown
+    if account is not None:
+        words += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
+    return [*words, path]
 
 
 def _own(path: Path, account: pwd.struct_passwd | None) -> None:
@@ -100,17 +93,29 @@ def _reachable(path: Path, account: pwd.struct_passwd | None) -> None:
             )
 
 
+def remove(data: Path) -> None:
+    """Delete a cluster; refuse while a server uses it."""
+    try:
+        process = int((data / "postmaster.pid").read_text().split("\n")[0])
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ValueError):
+        command = b""
+    if str(data).encode() in command:
+        raise EnvironmentProblem(f"a server (process {process}) still uses {data}: wait for it, or stop it")
+    shutil.rmtree(data, ignore_errors=True)
+
+
 def create(data: Path) -> None:
     """Make an empty cluster in the folder ``data``; a half-made one never stays under that name."""
     account = _account()
-    initdb = program("initdb")
+    initdb = _command("initdb", account)
     _reachable(data, account)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=data.parent) as work:
         _own(Path(work), account)
         made = Path(work) / "data"
         arguments = ["-U", "postgres", "--auth=trust", "-E", "UTF8", "--no-locale", "-D"]
         done = subprocess.run(
-            [initdb, *arguments, made], preexec_fn=_prepare(account), cwd="/", capture_output=True, text=True, check=False
+            [*initdb, *arguments, made], cwd="/", capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise EnvironmentProblem(f"initdb failed: {(done.stderr or done.stdout).strip()[-500:]}")
@@ -129,7 +134,7 @@ def serve(data: Path, settings: Mapping[str, str] | None = None) -> Iterator[Pat
         Server settings that replace or extend :data:`DEFAULTS`.
     """
     account = _account()
-    postgres = program("postgres")
+    postgres = _command("postgres", account)
     socket = Path(tempfile.mkdtemp(prefix="servsim-pg-", dir="/tmp"))
     _own(socket, account)
     log = data.parent / "server.log"
@@ -138,8 +143,8 @@ def serve(data: Path, settings: Mapping[str, str] | None = None) -> Iterator[Pat
     try:
         with log.open("ab") as sink:
             server = subprocess.Popen(
-                [postgres, "-D", data, *options],
-                preexec_fn=_prepare(account),
+                [*postgres, "-D", data, *options],
+                start_new_session=True,  # Ctrl-C is ours: we stop the server, the terminal does not
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
@@ -160,7 +165,8 @@ def _wait_until_ready(server: subprocess.Popen[bytes], data: Path, log: Path) ->
     while time.monotonic() < deadline:
         if server.poll() is not None:
             lines = log.read_text(errors="replace").strip().splitlines()
-            hint = next((line for line in reversed(lines) if "FATAL" in line), lines[-1] if lines else "no message")
+            fatal = [line.partition("FATAL:")[2].strip() for line in lines if "FATAL:" in line]
+            hint = (fatal or lines or ["no message"])[-1]
             raise EnvironmentProblem(f"PostgreSQL did not start: {hint} (log: {log})")
         try:
             status = (data / "postmaster.pid").read_text().split("\n")
