@@ -23,6 +23,7 @@ COMMANDS: tuple[str, ...] = (
     "quickstart",
     "report",
     "trace",
+    "workload",
 )
 
 #: Groups of ``--help`` and the order within them; a command that no group lists comes last.

@@ -60,6 +60,7 @@ pub async fn load(
     client.batch_execute(PROCEDURES).await.context("making procedures")?;
     progress("statistics and checkpoint");
     client.batch_execute("VACUUM (ANALYZE)").await.context("gathering statistics")?;
+    record(&client, &population).await?;
     client.batch_execute("CHECKPOINT").await.context("writing a checkpoint")?;
     let bytes = number(&client, "SELECT pg_database_size(current_database())").await?;
     Ok(json!({
@@ -93,16 +94,21 @@ async fn fill(client: &mut Client, population: &Population, progress: &mut dyn F
         sink.send(Bytes::from(chunk)).await.context(&context)?;
         sink.finish().await.context(&context)?;
     }
+    transaction.commit().await.context("committing the load")
+}
+
+/// Records how the database was made; the last step, so that an interrupted load is never used.
+async fn record(client: &Client, population: &Population) -> Result<()> {
     let scale = json!(population.scale).to_string();
     let c_load = json!(population.c).to_string();
-    transaction
+    client
         .execute(
             "INSERT INTO servsim_oltp VALUES ($1::bigint::integer, $2, $3, $4)",
             &[&VERSION, &population.seed.to_string(), &scale, &c_load],
         )
         .await
         .context("recording the scale")?;
-    transaction.commit().await.context("committing the load")
+    Ok(())
 }
 
 /// Reads how the database was made.

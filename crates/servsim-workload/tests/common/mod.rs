@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use servsim_workload::oltp::connect::Server;
 use tempfile::TempDir;
 
 /// Where Debian and its relatives keep the server's programs.
@@ -121,6 +122,18 @@ impl Cluster {
             "ON_ERROR_STOP=1",
         ]);
         succeed(psql.args(["-d", database, "-c", text])).trim().to_owned()
+    }
+
+    /// The server as the library names it.
+    pub fn server(&self) -> Server {
+        let host = self.socket().to_str().unwrap().to_owned();
+        let database = "servsim_oltp".to_owned();
+        Server { host, port: 5432, user: "postgres".to_owned(), password: None, database }
+    }
+
+    /// Runs a future of the library to its end.
+    pub fn block_on<T>(future: impl std::future::Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
     }
 
     /// A number computed by SQL.
