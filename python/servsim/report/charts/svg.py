@@ -42,10 +42,15 @@ class Scale:
         """Return the position of a value, in percent of the scale."""
         return 100 * (value - self.low) / (self.high - self.low)
 
+    @property
+    def factor(self) -> float:
+        """Return what tick labels are divided by: a million where the numbers would be long."""
+        return 1e6 if self.high >= 1e6 else 1.0
+
     def label(self, value: float) -> str:
-        """Write a tick's value with the decimals that its step needs."""
-        decimals = max(0, -floor(log10(self.step) + 1e-9))
-        return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        """Write a tick's value, divided by `factor`, with the decimals that its step needs."""
+        decimals = max(0, -floor(log10(self.step / self.factor) + 1e-9))
+        return f"{value / self.factor:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def scale(low: float, high: float, ticks: int = 5) -> Scale:
@@ -64,7 +69,8 @@ def axis(across: Scale, unit: str) -> Markup:
         tag("text", across.label(value), x=percent(across(value)), y=12, text_anchor=_anchor(across(value)))
         for value in across.ticks
     ]
-    unit_label = tag("text", unit, x="100%", y=29, text_anchor="end", class_="unit")
+    named = unit if across.factor == 1 else f"million {unit}"
+    unit_label = tag("text", named, x="100%", y=29, text_anchor="end", class_="unit")
     return tag("svg", *labels, unit_label, class_="axis", width="100%", height=34, aria_hidden="true")
 
 
