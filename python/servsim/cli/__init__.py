@@ -21,6 +21,7 @@ COMMANDS: tuple[str, ...] = (
     "doctor",
     "quickstart",
     "report",
+    "trace",
 )
 
 #: Groups of ``--help`` and the order within them; a command that no group lists comes last.
