@@ -23,7 +23,7 @@ class Job:
         place.write_bytes(b"trace")
         self.plan = quickstart.Plan(folder / "out" / "answer.html")
         self.steps = quickstart.Steps(
-            lambda: obstacle, lambda: place if shipped else None, self._capture, self._simulate
+            lambda: obstacle, lambda: place if shipped else None, self._capture, lambda _: 200, self._simulate
         )
 
     def _capture(self, transactions: int, output: Path, users: int, progress: Callable[..., None]) -> object:
@@ -48,6 +48,7 @@ def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None
     capture, simulation = job.calls
     assert capture == {"transactions": 200, "users": 8}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
+    assert (simulation["warmup"], simulation["transactions"]) == (40, 140)
     assert (simulation["engine"], simulation["replications"], simulation["seed"]) == ("timing", 10, 1)
     assert outcome.obstacle is None
     assert outcome.report.read_text().startswith("<!doctype html>")
@@ -94,3 +95,9 @@ def test_the_outcome_is_a_versioned_document(tmp_path: Path) -> None:
     document = Job(tmp_path).run().as_document()
     assert document["schema"] == "servsim.quickstart/1" and document["captured"] is True
     assert document["result"]["schema"] == "servsim.simulate/1"
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 199])
+def test_warm_up_and_measurement_fit_into_the_trace(count: int) -> None:
+    warmup, transactions = quickstart.measured(count)
+    assert warmup >= 0 and transactions >= 1 and warmup + transactions <= count

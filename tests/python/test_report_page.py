@@ -88,10 +88,10 @@ def test_few_replications_and_wide_intervals_are_warned_of() -> None:
 def test_a_drift_over_the_run_is_warned_of() -> None:
     document = layout_result()
     for replication in document["replications"]:
-        replication["timeline"]["transactions"] = [2] * 10 + [4] * 10 + [6] * 10
+        replication["timeline"] = [{"transactions": n} for n in [2] * 10 + [4] * 10 + [6] * 10]
     assert any("+200" in text and "--warmup" in text for text in warnings([check(document, "r")]))
     for replication in document["replications"]:
-        replication["timeline"]["transactions"] = [4] * 30
+        replication["timeline"] = [{"transactions": 4}] * 30
     assert warnings([check(document, "r")]) == []
 
 
@@ -108,7 +108,7 @@ def test_missing_parts_are_said_to_be_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["misses", "bus", "bus_utilization", "time_breakdown", "transaction_kinds", "timeline", "seed"]
+    "part", ["misses", "bus", "bus_utilization", "processors", "transactions_by_kind", "timeline", "seed"]
 )
 def test_a_part_missing_from_one_replication_makes_no_mean_of_the_others(part: str) -> None:
     document = layout_result()
@@ -175,6 +175,7 @@ def test_negative_numbers_have_a_minus_sign() -> None:
     ("document", "complaint"),
     [
         ([], "states no schema"),
+        ({"schema": "servsim.simulate/1", "engine": "functional", "replications": [{}]}, "--engine timing"),
         ({"schema": "servsim.disk.fit/1"}, "servsim.disk.fit/1"),
         ({"schema": "servsim.simulate/1"}, "holds no replications"),
         ({"schema": "servsim.simulate/1", "replications": []}, "holds no replications"),
@@ -218,8 +219,8 @@ def test_hostile_numbers_do_not_break_the_page() -> None:
     document["clock"] = "fast"
     document["machine"]["clock"] = -1
     document["replications"][0]["bus_utilization"] = "high"
-    document["replications"][0]["timeline"] = {"window_cycles": 0}
-    document["replications"][0]["time_breakdown"] = [{}]
+    document["replications"][0]["window_cycles"] = 0
+    document["replications"][0]["processors"] = [{}]
     document["replications"][0]["processor_utilization"] = {}
-    document["replications"][0]["transaction_kinds"] = {"new_order": {"count": 0}}
+    document["replications"][0]["transactions_by_kind"] = [{"kind": "new_order", "count": None}, 7]
     assert "Not recorded" in _render(document)

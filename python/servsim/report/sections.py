@@ -269,9 +269,9 @@ def _time(results: Results) -> Markup:
         [wording_, *(mean(shares[kind], "%") for _, shares in together if shares)]
         for kind, wording_ in figures.TIMES.items()
     ]
-    busy = [figures.utilization(result) for result in results]
-    used = [f"Processor utilisation: {mean(value, '%')}." for value in busy if value is not None][:1]
-    note = tag("p", *used) if used and len(results) == 1 else Markup("")
+    busy = figures.utilization(results[0]) if len(results) == 1 else None
+    text = f"While not idle, processors execute {mean(busy, '%')} of the time."
+    note = tag("p", text) if busy else Markup("")
     return tag("div", stacked_bars(rows, figures.TIMES), note, table(head, body))
 
 

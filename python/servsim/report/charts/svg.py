@@ -49,7 +49,8 @@ class Scale:
 
     def label(self, value: float) -> str:
         """Write a tick's value, divided by `factor`, with the decimals that its step needs."""
-        decimals = max(0, -floor(log10(self.step / self.factor) + 1e-9))
+        step = self.step / self.factor
+        decimals = next(d for d in range(16) if d == 15 or abs(step * 10**d - round(step * 10**d)) < 1e-6)
         return f"{value / self.factor:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
@@ -59,7 +60,7 @@ def scale(low: float, high: float, ticks: int = 5) -> Scale:
         high = low + (abs(low) or 1.0) * 0.1
     raw = (high - low) / ticks
     size = 10.0 ** floor(log10(raw))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw * 0.75)
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw * 0.75)
     return Scale(low, high, step)
 
 
