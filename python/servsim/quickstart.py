@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from servsim.environment import capture_obstacle, shipped_trace
-from servsim.errors import EnvironmentProblem
+from servsim.errors import EnvironmentProblem, UsageError
 
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "smp4"
@@ -44,13 +44,13 @@ class Simulate(Protocol):
         machine: str,
         sets: list[str],
         engine: str,
-        transactions: int | None,
-        warmup: int | None,
+        transactions: int,
+        warmup: int,
         replications: int,
         seed: int,
         progress: Progress,
     ) -> dict[str, Any]:
-        """Run every replication; None leaves a count to the trace's length."""
+        """Run every replication and return the result."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Steps:
     obstacle: Callable[[], str | None]
     shipped: Callable[[], Path | None]
     capture: Capture
+    count: Callable[[Path], int]
     simulate: Simulate
 
 
@@ -67,7 +68,33 @@ def steps() -> Steps:
     """Return the real steps, loading the parts they need."""
     capture: Capture = import_module("servsim.capture.oltp").capture
     simulate: Simulate = import_module("servsim.simulate").simulate
-    return Steps(capture_obstacle, shipped_trace, capture, simulate)
+    return Steps(capture_obstacle, shipped_trace, capture, transactions_in, simulate)
+
+
+def transactions_in(trace: Path) -> int:
+    """Return how many transactions end in a trace.
+
+    Raises
+    ------
+    UsageError
+        If the trace is truncated, so that its totals are missing, or ends no transaction.
+    """
+    from servsim._core import trace_info
+
+    totals = json.loads(trace_info(trace))["totals"]
+    if not totals or not totals["transactions"]:
+        raise UsageError(f"{trace} holds no complete transactions: capture it again")
+    return int(totals["transactions"])
+
+
+def measured(count: int) -> tuple[int, int]:
+    """Divide a trace's transactions into warm-up and measurement.
+
+    A fifth warms the caches up. A tenth is left at the end, for when the trace runs out its tasks end
+    one by one and processors idle for want of work, which no real server would.
+    """
+    warmup = count // 5
+    return warmup, max(1, count - warmup - count // 10)
 
 
 @dataclass(frozen=True)
@@ -145,14 +172,15 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
     from servsim import report
 
     trace, obstacle = _trace(plan, job, say, progress)
-    say(f"Simulating it on {plan.machine}, {plan.replications} replications.")
+    warmup, transactions = measured(job.count(trace))
+    say(f"Simulating {transactions} transactions on {plan.machine}, {plan.replications} replications.")
     result = job.simulate(
         trace=trace,
         machine=plan.machine,
         sets=[],
         engine="timing",
-        transactions=None,
-        warmup=None,
+        transactions=transactions,
+        warmup=warmup,
         replications=plan.replications,
         seed=plan.seed,
         progress=progress,

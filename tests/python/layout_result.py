@@ -32,15 +32,31 @@ def _replication(
     misses["total"] = {mode: sum(part[mode] for part in misses.values()) for mode in ("user", "kernel")}
     windows = 40 + chance.randrange(3)
     window = cycles // windows
-    breakdown = [
+    processor_times = [
         {
-            "user": near(0.42 * cycles),
-            "kernel": near(0.21 * cycles),
+            "busy_user": near(0.42 * cycles),
+            "busy_kernel": near(0.21 * cycles),
             "memory_stall": near(0.22 * cycles),
             "bus_wait": near(0.06 * cycles),
             "idle": near(0.09 * cycles, 0.2),
         }
         for _ in range(processors)
+    ]
+    kinds = [
+        {
+            "kind": kind,
+            "count": round(transactions * share),
+            "mean_response_cycles": chance.gauss(1, 0.05) * 9e6 * (1 + share),
+        }
+        for kind, share in KINDS.items()
+    ]
+    timeline = [
+        {
+            "start": index * window,
+            "transactions": max(0, round(chance.gauss(transactions / windows, 1.6))),
+            "bus_busy": round(window * min(1, max(0, chance.gauss(0.31, 0.05)))),
+        }
+        for index in range(windows)
     ]
     return {
         "seed": seed,
@@ -61,23 +77,10 @@ def _replication(
             "update": 0,
             "cache_to_cache": near(2400 * transactions),
         },
-        "time_breakdown": breakdown,
-        "transaction_kinds": {
-            kind: {
-                "count": round(transactions * share),
-                "response_cycles": chance.gauss(1, 0.05) * 9e6 * (1 + share),
-            }
-            for kind, share in KINDS.items()
-        },
-        "timeline": {
-            "window_cycles": window,
-            "transactions": [
-                max(0, round(chance.gauss(transactions / windows, 1.6))) for _ in range(windows)
-            ],
-            "bus_busy_cycles": [
-                round(window * min(1, max(0, chance.gauss(0.31, 0.05)))) for _ in range(windows)
-            ],
-        },
+        "processors": processor_times,
+        "transactions_by_kind": kinds,
+        "window_cycles": window,
+        "timeline": timeline,
     }
 
 
@@ -93,14 +96,17 @@ def layout_result(
     runs = [_replication(chance, seed + i, processors, 200, pace) for i in range(replications)]
     return {
         "schema": "servsim.simulate/1",
+        "engine": "timing",
         "machine": {
             "name": name,
             "clock": "1 GHz",
             "processors": processors,
-            "cache": {"size": "512 KiB", "line": "64 B", "ways": 4, "replacement": "lru", "protocol": "mesi"},
-            "bus": {"width": "16 B", "clock_divider": 4, "arbitration": "round robin"},
-            "memory": {"latency": "72 cycles"},
-            "scheduler": {"policy": "ready queue", "time_slice": "10 ms"},
+            "cache": {"size": "2 MiB", "associativity": 2, "line": "128 B", "replacement": "lru"},
+            "protocol": {"name": "mesi", "supplier": "dirty-only"},
+            "bus": {"memory_read": "64 cycles", "bytes_per_cycle": "8 B", "arbitration": "round-robin"},
+            "scheduler": {"policy": "random", "time_slice": "200000 references"},
+            "disk": {"read_time": "5.8 ms", "write_time": "500 us"},
+            "perturbation": {"memory_delay": "4 cycles"},
         },
         "workload": {"name": "oltp", "users": 8, "warehouses": 40},
         "trace": {
@@ -111,8 +117,6 @@ def layout_result(
             "transactions": 200,
             "warmup": 50,
             "seed": seed,
-            "engine": "timing",
-            "perturbation_cycles": 4,
         },
         "replications": runs,
         "warnings": [],

@@ -6,6 +6,7 @@ results alone, so the same results give the same bytes.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -93,7 +94,8 @@ def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
         fresh.write_text(page, encoding="utf-8")
         fresh.replace(output)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink()
         raise EnvironmentProblem(
             f"the report cannot be written to {output}: {error.strerror}; choose another place with -o"
         ) from None

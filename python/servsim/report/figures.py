@@ -14,8 +14,8 @@ from servsim.statistics.intervals import Estimate, estimate
 
 #: Kinds of processor time, in the order they are drawn; key in the result, and wording.
 TIMES = {
-    "user": "user",
-    "kernel": "kernel",
+    "busy_user": "user",
+    "busy_kernel": "kernel",
     "memory_stall": "memory stall",
     "bus_wait": "bus wait",
     "idle": "idle",
@@ -36,8 +36,8 @@ BUS = {
     "read": "read",
     "read_exclusive": "read exclusive",
     "invalidate": "invalidate",
-    "write": "write back",
-    "update": "update",
+    "write": "one-word write",
+    "update": "write back",
 }
 
 
@@ -112,7 +112,7 @@ def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
     """
     samples: list[list[dict[str, float]]] = []
     for replication in result.replications:
-        processors = replication.get("time_breakdown")
+        processors = replication.get("processors")
         if not isinstance(processors, Sequence) or not processors:
             return None
         samples.append([_percentages(processor) for processor in processors])
@@ -128,7 +128,7 @@ def mean_time_shares(result: Result) -> dict[str, Estimate] | None:
     """Estimate the time by kind over all processors together, in percent."""
     totals: dict[str, list[float]] = {kind: [] for kind in TIMES}
     for replication in result.replications:
-        processors = replication.get("time_breakdown")
+        processors = replication.get("processors")
         if not isinstance(processors, Sequence) or not processors:
             return None
         spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in TIMES}
@@ -152,26 +152,27 @@ def transaction_kinds(result: Result) -> list[Kind] | None:
     Response times are in milliseconds of simulated time, or in cycles without a clock. A replication
     in which a kind never finished has no response time for it; the estimate's n says how many had.
     """
-    tables = [replication.get("transaction_kinds") for replication in result.replications]
-    if not all(isinstance(table, Mapping) and table for table in tables):
+    tables = [_by_kind(replication) for replication in result.replications]
+    if not all(tables):
         return None
-    names = sorted({name for table in tables for name in table or {}})
+    names = sorted({name for table in tables for name in table})
     scale = 1e3 / result.clock_hertz if result.clock_hertz else 1.0
     whole = sum(number_at(table, name, "count") or 0.0 for table in tables for name in names)
     kinds = []
     for name in names:
         counts = [number_at(table, name, "count") or 0.0 for table in tables]
-        responses = [value for value in (_response(table, name) for table in tables) if value is not None]
-        known = estimate([value * scale for value in responses]) if responses else None
+        means = [number_at(table, name, "mean_response_cycles") for table in tables]
+        responses = [value * scale for value in means if value is not None]
+        known = estimate(responses) if responses else None
         kinds.append(Kind(name, estimate(counts), 100 * sum(counts) / whole if whole else 0.0, known))
     return sorted(kinds, key=lambda kind: (-kind.count.mean, kind.name))
 
 
-def _response(table: object, name: str) -> float | None:
-    if not number_at(table, name, "count"):
-        return None
-    mean = number_at(table, name, "response_cycles", "mean")
-    return number_at(table, name, "response_cycles") if mean is None else mean
+def _by_kind(replication: Mapping[str, object]) -> dict[str, object]:
+    entries = replication.get("transactions_by_kind")
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        return {}
+    return {str(entry["kind"]): entry for entry in entries if isinstance(entry, Mapping) and "kind" in entry}
 
 
 @dataclass(frozen=True)
@@ -188,18 +189,12 @@ def timeline(result: Result) -> Timeline | None:
     window: float | None = None
     transactions, bus = [], []
     for replication in result.replications:
-        record = replication.get("timeline")
-        window = number_at(record, "window_cycles")
-        if not window or not isinstance(record, Mapping):
+        windows = replication.get("timeline")
+        window = number_at(replication, "window_cycles")
+        if not window or isinstance(windows, str) or not isinstance(windows, Sequence):
             return None
-        transactions.append(_numbers(record.get("transactions")))
-        bus.append([100 * busy / window for busy in _numbers(record.get("bus_busy_cycles"))])
-    if window is None or not any(transactions):
+        transactions.append([number_at(entry, "transactions") or 0.0 for entry in windows])
+        bus.append([100 * (number_at(entry, "bus_busy") or 0.0) / window for entry in windows])
+    if window is None or not all(transactions):
         return None
     return Timeline(window, transactions, bus)
-
-
-def _numbers(values: object) -> list[float]:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        return []
-    return [float(value) for value in values if isinstance(value, int | float)]

@@ -35,13 +35,13 @@ def _unit(unit: str) -> str:
 
 
 def mean(known: Estimate | None, unit: str = "") -> str:
-    """Write a mean with the half-width of its interval, or say that there is none."""
+    """Write a mean with the half-width of its interval, or with n = 1 when there is none."""
     if known is None:
         return "not recorded"
     unit = _unit(unit)
     half = known.half_width
     if half is None:
-        return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}1, no interval)"
+        return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}1)"
     places = decimals_for(half) if half else (0 if known.mean == round(known.mean) else 2)
     return f"{grouped(known.mean, places)}{SPACE}±{SPACE}{grouped(half, places)}{unit}"
 

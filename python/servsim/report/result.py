@@ -122,6 +122,11 @@ def check(document: object, source: str) -> Result:
     replications = document.get("replications")
     if not isinstance(replications, Sequence) or isinstance(replications, str) or not replications:
         raise UsageError(f"{source} holds no replications, so there is nothing to report; {REMEDY}")
+    if document.get("engine") == "functional":
+        raise UsageError(
+            f"{source} was made by the functional engine, which counts references and knows no time: "
+            "repeat it with `servsim simulate TRACE --machine MACHINE --engine timing`"
+        )
     faults = [
         f"replication {number} has no positive `{key}`"
         for number, replication in enumerate(replications, start=1)

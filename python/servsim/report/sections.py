@@ -22,7 +22,24 @@ from servsim.statistics.intervals import Estimate, estimate
 
 Results = Sequence[Result]
 
-#: How many settings of a machine are shown before the rest is folded away.
+#: Settings of a machine that are shown when it has them; the rest is folded away.
+KEY_SETTINGS = {
+    "name": "name",
+    "processors": "processors",
+    "clock": "processor clock",
+    "cache.size": "cache of each processor",
+    "cache.associativity": "cache associativity",
+    "cache.line": "cache line",
+    "protocol.name": "coherence protocol",
+    "bus.memory_read": "latency of memory",
+    "bus.cache_read": "latency of another cache",
+    "bus.bytes_per_cycle": "bus width per cycle",
+    "scheduler.policy": "scheduling of tasks",
+    "scheduler.time_slice": "time slice",
+    "disk.read_time": "disk read",
+}
+
+#: How many settings are shown of a machine that has few of those above.
 SHOWN_SETTINGS = 10
 
 MISSING = tag("p", "Not recorded in this result.", class_="missing")
@@ -46,11 +63,24 @@ def sections(results: Results) -> list[Section]:
         Section("method", "Method", "", _method(results)),
         Section("warnings", "Warnings", "", _warnings(results)),
         Section("throughput", "Throughput", _DOTS, _throughput(results)),
-        Section("time", "Where processor time goes", _MEANS.format(_n(results)), _time(results)),
-        Section("misses", "Cache misses by cause", _INTERVALS.format(_n(results)), _each(results, _misses)),
-        Section("bus", "Bus use", _INTERVALS.format(_n(results)), _each(results, _bus)),
+        Section("time", "Where processor time goes", _means_of(results), _time(results)),
         Section(
-            "transactions", "Transactions by kind", _INTERVALS.format(_n(results)), _each(results, _kinds)
+            "misses",
+            "Cache misses by cause",
+            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _each(results, _misses),
+        ),
+        Section(
+            "bus",
+            "Bus use",
+            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _each(results, _bus),
+        ),
+        Section(
+            "transactions",
+            "Transactions by kind",
+            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _each(results, _kinds),
         ),
         Section("timeline", "Over the run", _LINES, _each(results, _timeline)),
     ]
@@ -64,14 +94,16 @@ _DOTS = (
     "Each dot is one replication; the bar is the 95 % interval of their mean, the line the mean itself. "
     "The axis does not begin at zero."
 )
-_MEANS = "Means of {} replications."
-_INTERVALS = "Means of {} replications; ± and whiskers give half of the 95 % interval."
 _LINES = "Thin lines are single replications, the thick one their mean, the band its 95 % interval."
 _RANKS = "Two results are ranked only if their 95 % intervals of cycles per transaction do not overlap."
 
 
-def _n(results: Results) -> str:
-    return " and ".join(str(n) for n in sorted({len(result.replications) for result in results}))
+def _means_of(results: Results, how: str = "") -> str:
+    """Say how many replications the figures of a section are means of."""
+    counts = sorted({len(result.replications) for result in results})
+    if counts == [1]:
+        return "One replication only, so no figure has an interval."
+    return f"Means of {' and '.join(map(str, counts))} replications{how}."
 
 
 def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
@@ -90,9 +122,10 @@ def _machine(results: Results) -> Markup:
     if len(results) > 1:
         return side_by_side(trees, [called[id(result)] for result in results])
     settings = flat(trees[0]) if isinstance(trees[0], Mapping) else [("name", results[0].machine)]
-    shown = [(key.replace("_", " "), value) for key, value in settings]
-    head = pairs(shown[:SHOWN_SETTINGS])
-    if len(shown) <= SHOWN_SETTINGS:
+    key = [(name, value) for name, value in settings if name in KEY_SETTINGS]
+    shown = key if len(key) >= SHOWN_SETTINGS // 2 else settings[:SHOWN_SETTINGS]
+    head = pairs([(KEY_SETTINGS.get(name, name.replace("_", " ")), value) for name, value in shown])
+    if len(shown) == len(settings):
         return head
     rest = details(f"all {len(settings)} settings", table(["setting", "value"], settings, "settings"))
     return tag("div", head, rest)
@@ -139,13 +172,19 @@ def _method_of(result: Result) -> list[tuple[str, str]]:
         ("warm-up", _said(result, ("warmup", "warmup_transactions"), "transactions")),
         ("replications", str(len(result.replications))),
         ("seeds", span),
-        (
-            "perturbation of memory delays",
-            _said(result, ("perturbation", "perturbation_cycles", "delay"), ""),
-        ),
+        ("random delay of memory", _perturbation(result)),
         ("engine", _said(result, ("engine",), "")),
         ("processor clock", clock(result.clock_hertz)),
     ]
+
+
+def _perturbation(result: Result) -> str:
+    machine = result.document.get("machine")
+    settings = machine.get("perturbation") if isinstance(machine, Mapping) else None
+    delay = settings.get("memory_delay") if isinstance(settings, Mapping) else None
+    if delay is not None:
+        return f"uniform over {delay}, mean unchanged"
+    return _said(result, ("perturbation", "perturbation_cycles", "delay"), "")
 
 
 def _said(result: Result, keys: Sequence[str], unit: str) -> str:
@@ -230,9 +269,9 @@ def _time(results: Results) -> Markup:
         [wording_, *(mean(shares[kind], "%") for _, shares in together if shares)]
         for kind, wording_ in figures.TIMES.items()
     ]
-    busy = [figures.utilization(result) for result in results]
-    used = [f"Processor utilisation: {mean(value, '%')}." for value in busy if value is not None][:1]
-    note = tag("p", *used) if used and len(results) == 1 else Markup("")
+    busy = figures.utilization(results[0]) if len(results) == 1 else None
+    text = f"While not idle, processors execute {mean(busy, '%')} of the time."
+    note = tag("p", text) if busy else Markup("")
     return tag("div", stacked_bars(rows, figures.TIMES), note, table(head, body))
 
 

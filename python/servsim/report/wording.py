@@ -80,7 +80,7 @@ def _one(result: Result) -> str:
     times = figures.mean_time_shares(result)
     if times is None:
         return sentence + "."
-    work = times["user"].mean + times["kernel"].mean
+    work = times["busy_user"].mean + times["busy_kernel"].mean
     wait = times["memory_stall"].mean + times["bus_wait"].mean
     return (
         f"{sentence}; its processors spend {work:.0f}{SPACE}% of their time executing, "

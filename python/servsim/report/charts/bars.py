@@ -25,7 +25,7 @@ class Bar:
 def bars(rows: Sequence[Bar], names: Mapping[str, str], unit: str) -> Markup:
     """Return the bars on a common axis from zero; more than one part gets a legend."""
     longest = max(max(row.total.high or 0.0, row.total.mean) for row in rows)
-    across = scale(0, longest * 1.02, ticks=3)
+    across = scale(0, longest * 1.02, ticks=2)
     parts: list[Markup] = []
     for row in rows:
         label, value = (

@@ -42,10 +42,16 @@ class Scale:
         """Return the position of a value, in percent of the scale."""
         return 100 * (value - self.low) / (self.high - self.low)
 
+    @property
+    def factor(self) -> float:
+        """Return what tick labels are divided by: a million where the numbers would be long."""
+        return 1e6 if self.high >= 1e6 else 1.0
+
     def label(self, value: float) -> str:
-        """Write a tick's value with the decimals that its step needs."""
-        decimals = max(0, -floor(log10(self.step) + 1e-9))
-        return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        """Write a tick's value, divided by `factor`, with the decimals that its step needs."""
+        step = self.step / self.factor
+        decimals = next(d for d in range(16) if d == 15 or abs(step * 10**d - round(step * 10**d)) < 1e-6)
+        return f"{value / self.factor:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def scale(low: float, high: float, ticks: int = 5) -> Scale:
@@ -54,7 +60,7 @@ def scale(low: float, high: float, ticks: int = 5) -> Scale:
         high = low + (abs(low) or 1.0) * 0.1
     raw = (high - low) / ticks
     size = 10.0 ** floor(log10(raw))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw * 0.75)
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw * 0.75)
     return Scale(low, high, step)
 
 
@@ -64,7 +70,8 @@ def axis(across: Scale, unit: str) -> Markup:
         tag("text", across.label(value), x=percent(across(value)), y=12, text_anchor=_anchor(across(value)))
         for value in across.ticks
     ]
-    unit_label = tag("text", unit, x="100%", y=29, text_anchor="end", class_="unit")
+    named = unit if across.factor == 1 else f"million {unit}"
+    unit_label = tag("text", named, x="100%", y=29, text_anchor="end", class_="unit")
     return tag("svg", *labels, unit_label, class_="axis", width="100%", height=34, aria_hidden="true")
 
 
