@@ -110,7 +110,9 @@ def emulator_running(
             try:
                 qmp = Qmp(ours)
             except (QmpClosed, QmpTimeout) as error:
-                raise EnvironmentProblem(f"the emulator did not start: {_reason(log)}; all it said is in {log}") from error
+                raise EnvironmentProblem(
+                    f"the emulator did not start: {_reason(log)}; all it said is in {log}"
+                ) from error
             yield Running(qmp, process, machine.console, report)
 
 

@@ -86,7 +86,9 @@ class Btf:
     def __init__(self, content: bytes) -> None:
         length = btf_length(content)
         if not 0 < length <= len(content):
-            raise EnvironmentProblem("the kernel's type information (BTF) is missing or incomplete; rebuild the checkpoint")
+            raise EnvironmentProblem(
+                "the kernel's type information (BTF) is missing or incomplete; rebuild the checkpoint"
+            )
         _, _, _, header, type_start, type_size, string_start, string_size = _HEADER.unpack_from(content)
         self._content = content
         self._strings = content[header + string_start : header + string_start + string_size]
@@ -94,7 +96,9 @@ class Btf:
         try:
             self._read(header + type_start, header + type_start + type_size)
         except (struct.error, KeyError) as error:
-            raise EnvironmentProblem("the kernel's type information (BTF) is damaged; rebuild the checkpoint") from error
+            raise EnvironmentProblem(
+                "the kernel's type information (BTF) is damaged; rebuild the checkpoint"
+            ) from error
         self._by_name = self._index()
 
     def _read(self, position: int, end: int) -> None:
@@ -191,7 +195,9 @@ class Btf:
             name, type_id, offset = _TYPE.unpack_from(self._content, record.tail + index * _TYPE.size)
             # With the record's flag set, the upper byte is the width of a bit-field.
             width = offset >> 24 if record.flag else 0
-            members.append(_Member(self._text(name), offset & 0xFFFFFF if record.flag else offset, width, type_id))
+            members.append(
+                _Member(self._text(name), offset & 0xFFFFFF if record.flag else offset, width, type_id)
+            )
         return members
 
     def _find(self, type_id: int, name: str) -> _Member | None:

@@ -68,7 +68,12 @@ class Checkpoint:
 
 
 def _machine(
-    image: Image, overlay: Path, control_disk: Path, console: Path, memory_mib: int, words: tuple[str, ...] = ()
+    image: Image,
+    overlay: Path,
+    control_disk: Path,
+    console: Path,
+    memory_mib: int,
+    words: tuple[str, ...] = (),
 ) -> Machine:
     return Machine(image.kernel, image.initrd, image.root, overlay, control_disk, console, memory_mib, words)
 
@@ -124,7 +129,9 @@ def ensure_checkpoint(
         write_default_facts(made)
         manifest = _inputs(image, emulator, settings)
         seconds = round(time.monotonic() - began, 1)
-        store.write_json(partial / "manifest.json", {**manifest, "settings": asdict(settings), "seconds": seconds})
+        store.write_json(
+            partial / "manifest.json", {**manifest, "settings": asdict(settings), "seconds": seconds}
+        )
 
     store.build_once(checkpoint.directory, build, waiting)
     return checkpoint
@@ -140,7 +147,7 @@ def boot_and_save(
     EnvironmentProblem
         When the guest ends or hangs before its checkpoint; the sentence names the console's log.
     """
-    console = store.logs_dir() / "boot-console.log"
+    console = store.new_log("boot-console")
     disk = checkpoint.directory / "control.raw"
     control.create(disk)
     _create_overlay(checkpoint, emulator)
@@ -149,7 +156,7 @@ def boot_and_save(
     )
     began = time.monotonic()
     report("guest: booting …")
-    with emulator_running(emulator, machine, store.logs_dir() / "boot-emulator.log", report) as running:
+    with emulator_running(emulator, machine, store.new_log("boot-emulator"), report) as running:
         event = running.wait_event(("GUEST_PANICKED", "SHUTDOWN"), timeout_s)
         if event is None:
             raise EnvironmentProblem(
@@ -165,7 +172,9 @@ def boot_and_save(
     for name, content in control.read_facts(disk).items():
         (checkpoint.directory / name).write_bytes(content)
     disk.unlink()
-    report(f"guest: checkpoint of {checkpoint.state.stat().st_size >> 20} MiB after {time.monotonic() - began:.1f} s")
+    report(
+        f"guest: checkpoint of {checkpoint.state.stat().st_size >> 20} MiB after {time.monotonic() - began:.1f} s"
+    )
 
 
 def _create_overlay(checkpoint: Checkpoint, emulator: Emulator) -> None:
@@ -173,7 +182,7 @@ def _create_overlay(checkpoint: Checkpoint, emulator: Emulator) -> None:
     beside = emulator.path.with_name("qemu-img")
     program = str(beside) if beside.is_file() else shutil.which("qemu-img")
     if program is None:
-        raise EnvironmentProblem("the checkpoint needs qemu-img; install it with scripts/install-deps.sh")
+        raise EnvironmentProblem("the checkpoint needs qemu-img: run scripts/install-deps.sh")
     size = checkpoint.image.root.stat().st_size
     command = [program, "create", "-q", "-f", "qcow2", str(checkpoint.overlay), str(size)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -191,7 +200,9 @@ def _save(running: Running, state: Path) -> None:
     while (answer := qmp.command("query-migrate")).get("status") != "completed":
         if answer.get("status") in ("failed", "cancelled") or time.monotonic() > deadline:
             reason = answer.get("error-desc", "it took too long")
-            raise EnvironmentProblem(f"the guest's state could not be saved ({reason}); is the disk of the cache full?")
+            raise EnvironmentProblem(
+                f"the guest's state could not be saved ({reason}); is the cache's disk full?"
+            )
         time.sleep(0.05)
     qmp.command("quit")
     running.process.wait(60)

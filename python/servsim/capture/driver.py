@@ -33,15 +33,35 @@ def guest_driver(steps: Steps) -> Path:
     repository = Path(__file__).resolve().parents[3]
     if not (repository / "crates" / "servsim-workload").is_dir():
         raise EnvironmentProblem(
-            "the sources of the driver servsim-oltp were not found; run from a checkout of servsim, or set SERVSIM_OLTP"
+            "the driver servsim-oltp has no sources here; run from a checkout of servsim, or set SERVSIM_OLTP"
         )
     cargo = shutil.which("cargo")
     if cargo is None:
         raise EnvironmentProblem("building the driver needs cargo; install it with scripts/install-deps.sh")
     # A target directory of its own: other flags would otherwise evict what `make build` compiled.
     target = repository / "target" / "guest-driver"
-    command = [cargo, "build", "--release", "--locked", "--package", "servsim-workload", "--bin", "servsim-oltp"]
-    command += ["--manifest-path", str(repository / "Cargo.toml"), "--target", _TARGET, "--target-dir", str(target)]
-    environment = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static", "CARGO_PROFILE_RELEASE_STRIP": "debuginfo"}
+    command = [
+        cargo,
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "servsim-workload",
+        "--bin",
+        "servsim-oltp",
+    ]
+    command += [
+        "--manifest-path",
+        str(repository / "Cargo.toml"),
+        "--target",
+        _TARGET,
+        "--target-dir",
+        str(target),
+    ]
+    environment = {
+        **os.environ,
+        "RUSTFLAGS": "-C target-feature=+crt-static",
+        "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
+    }
     steps.run("driver", command, env=environment)
     return target / _TARGET / "release" / "servsim-oltp"

@@ -90,7 +90,8 @@ def _checked(path: Path) -> Emulator:
     version = match.group(0).removeprefix("version ")
     if (int(match.group(1)), int(match.group(2))) < OLDEST:
         raise EnvironmentProblem(
-            f"the emulator {path} is version {version}, but capture needs {OLDEST[0]}.{OLDEST[1]} or newer: {_REMEDY}"
+            f"the emulator {path} is version {version}, but capture needs {OLDEST[0]}.{OLDEST[1]} "
+            f"or newer: {_REMEDY}"
         )
     if "-plugin" not in _say(path, "-help"):
         raise EnvironmentProblem(f"the emulator {path} was built without plug-ins: {_REMEDY}")

@@ -24,7 +24,13 @@ SYMBOLS = (
     # Block requests.
     *("submit_bio_noacct", "bio_endio", "blk_mq_start_request", "blk_mq_end_request", "blk_update_request"),
     # Locks.
-    *("_raw_spin_lock", "_raw_spin_lock_irq", "_raw_spin_lock_irqsave", "_raw_spin_lock_bh", "_raw_spin_trylock"),
+    *(
+        "_raw_spin_lock",
+        "_raw_spin_lock_irq",
+        "_raw_spin_lock_irqsave",
+        "_raw_spin_lock_bh",
+        "_raw_spin_trylock",
+    ),
     *("_raw_spin_unlock", "_raw_spin_unlock_irq", "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_bh"),
     *("mutex_lock", "mutex_unlock"),
     # Per-processor data.
@@ -95,7 +101,9 @@ def kernel_facts(
         except KeyError:
             missing.append(name)
     if missing:
-        raise EnvironmentProblem(f"the guest's kernel has no {', '.join(missing)}; capture was made for Linux 6.1 of Debian 12")
+        raise EnvironmentProblem(
+            f"the guest's kernel has no {', '.join(missing)}; capture was made for Linux 6.1 of Debian 12"
+        )
     return {"symbols": found_symbols, "members": found_members}
 
 
@@ -122,7 +130,9 @@ def _load_address(maps: str) -> int:
         fields = line.split()
         if len(fields) == 6 and fields[5].endswith("/bin/postgres") and int(fields[2], 16) == 0:
             return int(fields[0].partition("-")[0], 16)
-    raise EnvironmentProblem("the guest's memory map of PostgreSQL does not show its executable; rebuild the checkpoint")
+    raise EnvironmentProblem(
+        "the guest's memory map of PostgreSQL does not show its executable; rebuild the checkpoint"
+    )
 
 
 def write_default_facts(checkpoint: "Checkpoint") -> None:

@@ -75,7 +75,7 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
     EnvironmentProblem
         When this machine cannot build it, or a step fails; the sentence names the log.
     """
-    steps = Steps(report, store.logs_dir() / "image.log")
+    steps = Steps(report, store.new_log("image"))
     driver = guest_driver(steps)
     inputs = {
         "schema": "servsim.guest.image/1",
@@ -101,12 +101,16 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
 def _check_host() -> None:
     """Refuse what cannot work before anything is downloaded."""
     if platform.machine() != "x86_64":
-        raise EnvironmentProblem("the guest's image is built by running its programs, which needs an x86-64 host")
+        raise EnvironmentProblem(
+            "the guest's image is built by running its programs, which needs an x86-64 host"
+        )
     if os.geteuid() != 0:
         raise EnvironmentProblem("building the guest's image needs root; run `servsim guest build` as root")
     for program in ("mmdebstrap", "mke2fs", "unshare", "chroot", "tar"):
         if shutil.which(program, path=_path()) is None:
-            raise EnvironmentProblem(f"building the guest's image needs {program}; install it with scripts/install-deps.sh")
+            raise EnvironmentProblem(
+                f"building the guest's image needs {program}: run scripts/install-deps.sh"
+            )
     free = shutil.disk_usage(store.guest_dir()).free
     if free < _NEEDED:
         raise EnvironmentProblem(
@@ -135,9 +139,17 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
     apt.mkdir(exist_ok=True)
 
     def build(partial: Path) -> None:
-        command: list[str | Path] = [*_NAMESPACES, "mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar"]
+        command: list[str | Path] = [
+            *_NAMESPACES,
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=minbase",
+            "--format=tar",
+        ]
         command += [f"--include={','.join(packages())}"]
-        command += [f"--dpkgopt=path-exclude=/usr/share/{unread}/*" for unread in ("man", "doc", "locale", "info")]
+        command += [
+            f"--dpkgopt=path-exclude=/usr/share/{unread}/*" for unread in ("man", "doc", "locale", "info")
+        ]
         command += ["--dpkgopt=path-exclude=/usr/lib/postgresql/*/lib/bitcode/*"]
         # Downloaded packages are kept in the project's cache, for the next build.
         command += ["--skip=download/empty", "--skip=essential/unlink"]
@@ -153,7 +165,9 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
         # brings too, hence the option of dpkg.
         command += ["--dpkgopt=force-confold"]
         command += ['--essential-hook=mkdir -p "$1/etc/initramfs-tools"']
-        command += ['--essential-hook=echo "update_initramfs=no" > "$1/etc/initramfs-tools/update-initramfs.conf"']
+        command += [
+            '--essential-hook=echo "update_initramfs=no" > "$1/etc/initramfs-tools/update-initramfs.conf"'
+        ]
         command += [SUITE, partial / "base.tar", os.environ.get("SERVSIM_MIRROR", MIRROR)]
         # The tree is made inside the cache, not in /tmp, which may be small.
         steps.run("image: installing packages", command, env={**_env(), "TMPDIR": str(partial)})
@@ -217,17 +231,31 @@ def _modules(tree: Path, release: str) -> list[Path]:
         needs[module] = rest.split()
     order: list[str] = []
     for driver in _DRIVERS:
-        module = next((name for name in needs if Path(name).name == f"{driver}.ko"), None)
-        # Debian lists dependencies so that the deepest come last.
-        order += [*reversed(needs.get(module, [])), module] if module is not None else []
+        found = next((name for name in needs if Path(name).name == f"{driver}.ko"), None)
+        if found is not None:
+            # Debian lists dependencies so that the deepest come last.
+            order += [*reversed(needs[found]), found]
     return [base / name for name in dict.fromkeys(order)]
 
 
 def _file_system(steps: Steps, tree: Path, target: Path) -> None:
-    """Turn the tree into a sparse ext4 file system, completely initialised: no kernel thread does it later."""
+    """Turn the tree into a sparse ext4 file system, initialised now: no kernel thread does it later."""
     used = sum(path.lstat().st_blocks * 512 for path in tree.rglob("*"))
     with target.open("wb") as file:
         file.truncate((used * 11 // 10 + _ROOM) >> 20 << 20)
     extended = f"hash_seed={_UUID},lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0"
-    command: list[str | Path] = ["mke2fs", "-q", "-F", "-t", "ext4", "-U", _UUID, "-E", extended, "-d", tree, target]
+    command: list[str | Path] = [
+        "mke2fs",
+        "-q",
+        "-F",
+        "-t",
+        "ext4",
+        "-U",
+        _UUID,
+        "-E",
+        extended,
+        "-d",
+        tree,
+        target,
+    ]
     steps.run("image: file system", command, env=_env())

@@ -55,7 +55,8 @@ def child(
         The running child.
     """
     with _terminating_raises():
-        # PDEATHSIG has no equivalent without code between fork and exec; it only calls prctl.
+        # The kernel's signal can only be asked for between fork and exec; the function calls nothing
+        # but prctl, hence takes no lock another thread might hold.
         process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,
@@ -64,7 +65,7 @@ def child(
             pass_fds=pass_fds,
             env=env,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509
         )
         try:
             yield process

@@ -47,7 +47,9 @@ class Qmp:
         if greeting is None:
             raise QmpTimeout(f"the emulator sent no greeting within {timeout_s:.0f} s")
         if "QMP" not in greeting:
-            raise EnvironmentProblem("the emulator's control socket does not speak QMP; use qemu-system-x86_64 10 or newer")
+            raise EnvironmentProblem(
+                "the emulator's control socket does not speak QMP; use qemu-system-x86_64 10 or newer"
+            )
         self.command("qmp_capabilities")
 
     def command(self, name: str, timeout_s: float = 60.0, **arguments: Any) -> Any:
@@ -78,7 +80,9 @@ class Qmp:
             if "return" in message:
                 return message["return"]
             if "error" in message:
-                raise EnvironmentProblem(f"the emulator refused {name!r}: {message['error'].get('desc', message['error'])}")
+                raise EnvironmentProblem(
+                    f"the emulator refused {name!r}: {message['error'].get('desc', message['error'])}"
+                )
             self._events.append(message)
 
     def wait_event(self, names: tuple[str, ...], timeout_s: float) -> dict[str, Any] | None:
@@ -127,5 +131,7 @@ class Qmp:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise EnvironmentProblem("the emulator's control socket does not speak QMP; use qemu-system-x86_64 10 or newer")
+            raise EnvironmentProblem(
+                "the emulator's control socket does not speak QMP; use qemu-system-x86_64 10 or newer"
+            )
         return message

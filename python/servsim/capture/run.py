@@ -4,7 +4,6 @@ The checkpoint is not changed: the root disk's layer is opened as a snapshot who
 an unnamed file, and every run has its own control disk. Any number of runs may go on at once.
 """
 
-import itertools
 import os
 import re
 import tempfile
@@ -21,9 +20,6 @@ from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.steps import Report, silent
 from servsim.errors import CheckFailed, EnvironmentProblem
 
-#: Logs of runs that are kept; the oldest go first.
-_KEPT_LOGS = 40
-_COUNTER = itertools.count()
 _CODE = re.compile(r"driver ended with code (\d+)")
 
 
@@ -98,11 +94,8 @@ def resume(
     loaded = Plugin(plugin, arguments) if plugin is not None else None
     runs = store.guest_dir() / "runs"
     runs.mkdir(exist_ok=True)
-    name = f"run-{os.getpid()}-{next(_COUNTER)}"
-    console = store.logs_dir() / f"{name}-console.log"
-    log = store.logs_dir() / f"{name}-emulator.log"
-    _forget_old_logs()
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=runs) as folder:
+    console, log = store.new_log("run-console"), store.new_log("run-emulator")
+    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=runs) as folder:
         disk = Path(folder) / "control.raw"
         control.create(disk, {"transactions": transactions, "seed": seed, "check": check})
         # The snapshot's unnamed file belongs in the cache, not on a small /var/tmp.
@@ -127,7 +120,9 @@ def _wait_loaded(running: Running, deadline: float, log: Path) -> None:
     """Wait until the saved state has been read."""
     while running.qmp.command("query-status")["status"] == "inmigrate":
         if time.monotonic() > deadline:
-            raise EnvironmentProblem(f"the checkpoint was not read in time; what the emulator said is in {log}")
+            raise EnvironmentProblem(
+                f"the checkpoint was not read in time; what the emulator said is in {log}"
+            )
         time.sleep(0.01)
 
 
@@ -145,12 +140,15 @@ def _wait_end(running: Running, deadline: float, timeout_s: float) -> None:
     # passes on the guest's last words, and the process is waited for without a limit of its own.
     while running.process.poll() is None:
         if time.monotonic() > deadline:
-            raise EnvironmentProblem(f"the emulator did not end within {timeout_s:.0f} s after the guest powered off")
+            raise EnvironmentProblem(
+                f"the emulator did not end within {timeout_s:.0f} s after the guest powered off"
+            )
         time.sleep(0.01)
     running.listen()
     if running.process.returncode != 0:
         raise EnvironmentProblem(
-            f"the emulator failed with code {running.process.returncode}; the guest's console is in {running.console}"
+            f"the emulator failed with code {running.process.returncode}; "
+            f"the guest's console is in {running.console}"
         )
 
 
@@ -158,9 +156,13 @@ def _result(disk: Path, running: Running) -> dict[str, Any]:
     """Return the driver's result if its exit code says that the run is valid."""
     codes = [int(match.group(1)) for word in running.words if (match := _CODE.fullmatch(word))]
     if not codes:
-        raise EnvironmentProblem(f"the guest ended before its driver did; its console is in {running.console}")
+        raise EnvironmentProblem(
+            f"the guest ended before its driver did; its console is in {running.console}"
+        )
     if codes[-1] == 1:
-        raise CheckFailed(f"the run in the guest is not valid: {_problems(disk)}; its console is in {running.console}")
+        raise CheckFailed(
+            f"the run in the guest is not valid: {_problems(disk)}; its console is in {running.console}"
+        )
     if codes[-1] != 0:
         raise EnvironmentProblem(
             f"the driver in the guest failed with code {codes[-1]}; its console is in {running.console}"
@@ -175,10 +177,3 @@ def _problems(disk: Path) -> str:
     except EnvironmentProblem as error:
         return str(error)
     return "; ".join(map(str, problems)) if problems else "the driver names no reason"
-
-
-def _forget_old_logs() -> None:
-    """Remove the oldest logs of runs."""
-    logs = sorted(store.logs_dir().glob("run-*.log"), key=lambda path: path.stat().st_mtime)
-    for path in logs[:-_KEPT_LOGS]:
-        path.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ never leaves a lock behind, and what a crash left half-built is removed by the n
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -20,6 +21,9 @@ from servsim.errors import EnvironmentProblem
 
 #: Hexadecimal digits of a hash kept in a directory's name (64 bits).
 _DIGITS = 16
+#: Logs that are kept.
+_KEPT_LOGS = 60
+_COUNTER = itertools.count()
 
 
 def guest_dir() -> Path:
@@ -34,6 +38,14 @@ def logs_dir() -> Path:
     path = guest_dir() / "logs"
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def new_log(name: str) -> Path:
+    """Return the path of a new log, removing the oldest ones; it names its process, so none is shared."""
+    logs = sorted(logs_dir().glob("*.log"), key=lambda path: path.stat().st_mtime)
+    for path in logs[:-_KEPT_LOGS]:
+        path.unlink(missing_ok=True)
+    return logs_dir() / f"{name}-{os.getpid()}-{next(_COUNTER)}.log"
 
 
 def digest(inputs: Any) -> str:
@@ -53,7 +65,9 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable[[], None] = lambda: None) -> bool:
+def build_once(
+    directory: Path, build: Callable[[Path], None], waiting: Callable[[], None] = lambda: None
+) -> bool:
     """Make sure a cached directory exists.
 
     Parameters
@@ -93,7 +107,9 @@ def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable
                 remove(partial)
                 raise
     except OSError as error:
-        raise EnvironmentProblem(f"the cache {directory.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE") from error
+        raise EnvironmentProblem(
+            f"the cache {directory.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE"
+        ) from error
     return True
 
 
@@ -124,6 +140,21 @@ def locked(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[N
             return
         finally:
             os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Say whether some process holds the lock."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

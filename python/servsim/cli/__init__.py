@@ -20,6 +20,7 @@ from servsim.errors import InternalBug, ServsimError
 COMMANDS: tuple[str, ...] = (
     "capture",
     "doctor",
+    "guest",
     "quickstart",
     "report",
     "trace",
