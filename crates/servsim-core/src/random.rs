@@ -1,4 +1,4 @@
-//! Seeded random streams: the generator is SplitMix64 (Steele, Lea & Flood, OOPSLA 2014), small
+//! Seeded random streams: the generator is `SplitMix64` (Steele, Lea & Flood, OOPSLA 2014), small
 //! and of sufficient quality for delays and scheduling choices. Streams with the same seed and
 //! name are equal on every host and with any number of threads; different names are independent.
 

@@ -3,4 +3,18 @@
 //!
 //! Reads no file, clock or environment; both engines drive the same [`CoherentSystem`].
 
+pub mod array;
+pub mod counters;
+pub mod directory;
 pub mod protocol;
+pub mod shadow;
+pub mod system;
+pub mod words;
+
+pub use array::Geometry;
+pub use counters::{CoherenceClass, Counters, MissClass};
+pub use system::{Access, CoherentSystem, Outcome};
+pub use words::{Wide, WordMask};
+
+/// Most processors: one bit each in the masks of the directory.
+pub const MAX_PROCESSORS: usize = 64;

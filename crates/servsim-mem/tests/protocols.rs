@@ -92,7 +92,8 @@ const MUTATIONS: &[Mutation] = &[
     ("amsd", "the third copy does not demote S2", |t| {
         let cell = OnSnoop::to(4).raising(Lines::SHARED);
         row(t, "S2").snoop[0] = cell;
-        row(t, "M").snoop[0] = OnSnoop::to(4).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(true);
+        row(t, "M").snoop[0] =
+            OnSnoop::to(4).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(true);
         row(t, "I").read = OnAccess::Bus {
             op: BusOp::Read,
             branches: vec![when(Lines::MIGRATORY, 5), when(Lines::SHARED, 4), otherwise(2)],

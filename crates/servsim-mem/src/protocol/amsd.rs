@@ -3,9 +3,7 @@
 //! one reader since. MC: migratory, exclusive, not written here yet. MD: migratory, written here.
 //! Foglia et al. 2004 print no table; this reconstruction matches their count of states.
 
-use super::table::{
-    bus, otherwise, when, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Row, StateInfo, Table,
-};
+use super::table::{bus, otherwise, when, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Row, StateInfo, Table};
 use super::{mesi, Options};
 
 const I: u8 = 0;
@@ -27,15 +25,11 @@ pub fn table(options: &Options) -> Table {
     rows[usize::from(I)].read =
         bus(BusOp::Read, &[when(Lines::MIGRATORY, MC), when(Lines::SHARED, S), otherwise(alone)]);
     if options.sticky_migratory {
-        rows[usize::from(I)].write =
-            bus(BusOp::ReadExclusive, &[when(Lines::MIGRATORY, MD), otherwise(M)]);
+        rows[usize::from(I)].write = bus(BusOp::ReadExclusive, &[when(Lines::MIGRATORY, MD), otherwise(M)]);
     }
-    rows[usize::from(S)].write =
-        bus(BusOp::Invalidate, &[when(Lines::MIGRATORY, MD), otherwise(M)]);
-    rows[usize::from(M)].snoop[0] = OnSnoop::to(S2)
-        .raising(Lines::DIRTY.and(Lines::SHARED))
-        .supplying(true)
-        .into_memory(true);
+    rows[usize::from(S)].write = bus(BusOp::Invalidate, &[when(Lines::MIGRATORY, MD), otherwise(M)]);
+    rows[usize::from(M)].snoop[0] =
+        OnSnoop::to(S2).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(true);
     let share = OnSnoop::to(S).raising(Lines::SHARED).supplying(clean);
     rows.push(Row {
         info: StateInfo { name: "S2", exclusive: false, single: true, dirty: false },
@@ -73,10 +67,7 @@ pub fn table(options: &Options) -> Table {
         write: OnAccess::Local(MD),
         evict: OnEvict::WriteBack,
         snoop: [
-            OnSnoop::to(I)
-                .raising(Lines::DIRTY.and(Lines::MIGRATORY))
-                .supplying(true)
-                .into_memory(true),
+            OnSnoop::to(I).raising(Lines::DIRTY.and(Lines::MIGRATORY)).supplying(true).into_memory(true),
             OnSnoop::Impossible,
             taken,
             OnSnoop::Impossible,
@@ -85,7 +76,8 @@ pub fn table(options: &Options) -> Table {
     });
     if options.start_migratory {
         // Nothing reaches E when every lone fetch starts as migratory.
-        rows[usize::from(E)].snoop = [OnSnoop::to(I), OnSnoop::Impossible, OnSnoop::to(I), OnSnoop::Impossible, OnSnoop::Impossible];
+        rows[usize::from(E)].snoop =
+            [OnSnoop::to(I), OnSnoop::Impossible, OnSnoop::to(I), OnSnoop::Impossible, OnSnoop::Impossible];
     }
     table
 }

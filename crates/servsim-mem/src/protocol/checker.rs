@@ -68,12 +68,8 @@ impl Explorer<'_> {
                 }
                 self.evict(&mut world, c)?;
             }
-            Step::Read(c, private) => {
-                while self.access(&mut world, c, false, private)? {}
-            }
-            Step::Write(c, private) => {
-                while self.access(&mut world, c, true, private)? {}
-            }
+            Step::Read(c, private) => while self.access(&mut world, c, false, private)? {},
+            Step::Write(c, private) => while self.access(&mut world, c, true, private)? {},
         }
         self.check(&world)?;
         Ok(Some(world))
@@ -191,7 +187,11 @@ impl Explorer<'_> {
                 self.evict(&mut world, c)?;
             }
         }
-        if world.memory_fresh { Ok(()) } else { Err("memory stale after draining".into()) }
+        if world.memory_fresh {
+            Ok(())
+        } else {
+            Err("memory stale after draining".into())
+        }
     }
 
     fn dead_cells(&self) -> Vec<String> {

@@ -56,10 +56,7 @@ pub fn table(options: &Options) -> Table {
                 write: OnAccess::Local(M),
                 evict: OnEvict::WriteBack,
                 snoop: [
-                    OnSnoop::to(S)
-                        .raising(Lines::DIRTY.and(Lines::SHARED))
-                        .supplying(true)
-                        .into_memory(true),
+                    OnSnoop::to(S).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(true),
                     OnSnoop::Impossible,
                     OnSnoop::to(I).raising(Lines::DIRTY).supplying(true),
                     OnSnoop::Impossible,

@@ -2,9 +2,7 @@
 //! after its silent eviction memory supplies again. Option `any-copy` changes nothing here: who
 //! supplies is the point of the protocol.
 
-use super::table::{
-    bus, otherwise, when, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Row, StateInfo, Table,
-};
+use super::table::{bus, otherwise, when, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Row, StateInfo, Table};
 use super::{mesi, Options};
 
 const I: u8 = 0;

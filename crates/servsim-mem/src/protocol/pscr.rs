@@ -33,10 +33,8 @@ pub fn table(options: &Options) -> Table {
     let dirty_private = if to_memory { EC } else { EM };
     let share_clean = OnSnoop::to(SC).raising(Lines::SHARED).supplying(clean);
     let remove_clean = OnSnoop::to(I).supplying(clean);
-    let share_dirty =
-        OnSnoop::to(SM).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true);
-    let remove_dirty =
-        OnSnoop::to(I).raising(Lines::DIRTY).supplying(true).into_memory(to_memory);
+    let share_dirty = OnSnoop::to(SM).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true);
+    let remove_dirty = OnSnoop::to(I).raising(Lines::DIRTY).supplying(true).into_memory(to_memory);
     let write_shared = bus(BusOp::Write, &[when(Lines::SHARED, SM), otherwise(EM)]);
     let take_word = OnSnoop::to(SC).raising(Lines::SHARED).updating();
     let none = OnSnoop::Impossible;

@@ -5,6 +5,9 @@
 //! internal error. Actions happen atomically at the grant of the bus (its address phase), which is
 //! the point of serialisation.
 
+// The printed tables are a few hundred bytes.
+#![allow(clippy::format_push_string)]
+
 use std::fmt;
 
 /// Index of a state in its table; 0 is always Invalid.
@@ -153,15 +156,15 @@ pub enum OnEvict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Snoop {
-    /// BusRd for a shared page (P = 0).
+    /// `BusRd` for a shared page (P = 0).
     Read = 0,
-    /// BusRd for a private page (P = 1).
+    /// `BusRd` for a private page (P = 1).
     ReadPrivate = 1,
-    /// BusRdX.
+    /// `BusRdX`.
     ReadExclusive = 2,
-    /// BusInv.
+    /// `BusInv`.
     Invalidate = 3,
-    /// BusWr.
+    /// `BusWr`.
     Write = 4,
 }
 
@@ -352,9 +355,7 @@ impl Table {
     fn column_is_used(&self, column: Snoop) -> bool {
         let issued = |op: BusOp| {
             self.rows.iter().any(|row| {
-                [&row.read, &row.write]
-                    .iter()
-                    .any(|a| matches!(a, OnAccess::Bus { op: o, .. } if *o == op))
+                [&row.read, &row.write].iter().any(|a| matches!(a, OnAccess::Bus { op: o, .. } if *o == op))
             })
         };
         match column {
