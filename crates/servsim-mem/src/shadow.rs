@@ -65,7 +65,7 @@ impl Shadow {
         if let Some(entry) = self.nodes.get(hint as usize) {
             if entry.line == line {
                 if hint != self.newest {
-                    self.to_front(hint);
+                    self.promote(hint);
                 }
                 return hint;
             }
@@ -76,7 +76,7 @@ impl Shadow {
     fn touch_by_hash(&mut self, line: u64) -> u32 {
         if let Some(node) = self.find(line) {
             if node != self.newest {
-                self.to_front(node);
+                self.promote(node);
             }
             return node;
         }
@@ -97,7 +97,7 @@ impl Shadow {
         node
     }
 
-    fn to_front(&mut self, node: u32) {
+    fn promote(&mut self, node: u32) {
         self.unlink(node);
         self.link_front(node);
     }

@@ -160,6 +160,9 @@ impl<W: WordMask> CoherentSystem<W> {
     }
 
     /// Performs one bus transaction for the access, or none if the state allows that by now.
+    ///
+    /// # Panics
+    /// When the protocol table lacks the cell that is needed: an internal bug.
     pub fn transact(&mut self, access: &Access<W>, private: bool) -> Outcome {
         if self.try_hit(access) {
             return Outcome { op: None, from_cache: false, write_back: None, done: true };

@@ -11,7 +11,8 @@ pub mod table;
 pub use table::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 
 /// The open points of the published protocols, as named options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)] // independent switches, one per open point
 pub struct Options {
     /// A clean copy supplies a block too (Illinois), not only a dirty owner.
     pub any_copy_supplies: bool,
@@ -21,17 +22,6 @@ pub struct Options {
     pub start_migratory: bool,
     /// PSCR: the hand-over of a dirty private block also updates memory.
     pub private_handover_updates_memory: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            any_copy_supplies: false,
-            sticky_migratory: false,
-            start_migratory: false,
-            private_handover_updates_memory: false,
-        }
-    }
 }
 
 /// A registered protocol: name and constructor.
