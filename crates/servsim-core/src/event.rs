@@ -68,23 +68,8 @@ pub enum Event {
         /// Whether it writes.
         write: bool,
     },
-    /// In a stream of kind [`TaskKind::Interrupt`]: the handler that follows runs when `request`
-    /// completes.
-    IoComplete {
-        /// The request.
-        request: u64,
-    },
-    /// In a stream of kind [`TaskKind::Interrupt`]: a handler begins.
-    InterruptEnter,
-    /// In a stream of kind [`TaskKind::Interrupt`]: the handler is over.
-    InterruptExit,
     /// The client ends a transaction of kind `kind`.
     TransactionEnd {
-        /// Index of the kind in the source's list.
-        kind: u32,
-    },
-    /// The client begins a transaction of kind `kind`.
-    TransactionBegin {
         /// Index of the kind in the source's list.
         kind: u32,
     },

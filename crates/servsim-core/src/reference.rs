@@ -33,6 +33,10 @@ pub const PER_CPU: u8 = 8;
 /// The instruction that made the reference is atomic.
 pub const ATOMIC: u8 = 16;
 
+/// The second part of an access whose pages are not adjacent in physical memory: touched like the
+/// rest of it, but not counted and not timed as a reference of its own.
+pub const CONTINUATION: u8 = 32;
+
 /// `cpu` of a record that is not bound to a processor.
 pub const ANY_CPU: u8 = u8::MAX;
 
@@ -50,7 +54,9 @@ pub struct Record {
     pub op: Op,
     /// Union of [`KERNEL`], [`PRIVATE`], [`SHARED`], [`PER_CPU`], [`ATOMIC`].
     pub flags: u8,
-    /// The processor that the trace binds the reference to, or [`ANY_CPU`].
+    /// In the order of a whole trace: the processor that the trace binds the reference to, or
+    /// [`ANY_CPU`]. In the stream of one task, where nothing is bound to a processor: how many
+    /// consecutive fetches within one line the record stands for, at least 1.
     pub cpu: u8,
 }
 
@@ -86,7 +92,7 @@ impl Batch {
     /// Appends an event of `task`.
     pub fn push_event(&mut self, task: u32, event: Event) {
         let mut record = Record::new(task, Op::Event, self.events.len() as u64, 1);
-        record.cpu = ANY_CPU;
+        record.cpu = 1;
         self.events.push(event);
         self.records.push(record);
     }

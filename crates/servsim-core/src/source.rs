@@ -48,10 +48,19 @@ pub trait TaskSource: Sync {
     /// When the trace cannot be read.
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError>;
 
-    /// Size in bytes of the kernel's per-processor area, 0 when the trace has none.
-    fn per_cpu_bytes(&self) -> u64 {
-        0
+    /// Interrupt handlers that run when disk requests complete, in captured order.
+    fn interrupts(&self) -> &[Interrupt] {
+        &[]
     }
+}
+
+/// One run of an interrupt handler.
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    /// It runs when all of these requests are complete.
+    pub requests: Vec<u64>,
+    /// What it does.
+    pub batch: Batch,
 }
 
 /// A position in the stream of one task.

@@ -4,6 +4,7 @@
 //! one task touches, once to deliver references. Malformed input ends in one sentence that names
 //! the place; nothing is guessed.
 
+pub mod captured;
 pub mod memory;
 pub mod raw16;
 pub mod survey;

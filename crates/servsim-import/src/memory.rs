@@ -5,7 +5,6 @@
 
 use servsim_core::{
     Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
-    ANY_CPU,
 };
 
 const BATCH: usize = 8192;
@@ -85,7 +84,7 @@ impl InMemory {
                 if record.op == Op::Event {
                     stream.push_event(record.task, batch.events[record.address as usize]);
                 } else {
-                    stream.records.push(Record { cpu: ANY_CPU, ..*record });
+                    stream.records.push(Record { cpu: 1, ..*record });
                 }
             }
         }

@@ -4,8 +4,9 @@
 //! Each reference runs on the processor that the trace names; a task without one is pinned to the
 //! processor of its rank (its index in the task table modulo the processors).
 
+use crate::place::address_on;
 use crate::setup::{with_word_mask, Setup};
-use servsim_core::reference::KERNEL;
+use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, SourceError, ANY_CPU};
 use servsim_mem::{Access, CoherentSystem, Counters, WordMask};
 
@@ -68,7 +69,11 @@ fn run_with<W: WordMask>(
         for record in &batch.records {
             if record.op == Op::Event {
                 if let Event::TransactionEnd { kind } = batch.events[record.address as usize] {
-                    counted.transactions[kind as usize] += 1;
+                    let kind = kind as usize;
+                    if counted.transactions.len() <= kind {
+                        counted.transactions.resize(kind + 1, 0);
+                    }
+                    counted.transactions[kind] += 1;
                 }
                 continue;
             }
@@ -76,9 +81,11 @@ fn run_with<W: WordMask>(
                 ANY_CPU => record.task as usize % setup.processors,
                 cpu => usize::from(cpu),
             };
-            let mode = usize::from(record.flags & KERNEL);
-            counted.tasks[record.task as usize][mode][record.op as usize] += 1;
-            references[cpu][mode][record.op as usize] += 1;
+            if record.flags & CONTINUATION == 0 {
+                let mode = usize::from(record.flags & KERNEL);
+                counted.tasks[record.task as usize][mode][record.op as usize] += 1;
+                references[cpu][mode][record.op as usize] += 1;
+            }
             apply(&mut system, source, record, cpu, shift);
         }
         done += batch.records.len() as u64;
@@ -104,9 +111,10 @@ fn apply<W: WordMask>(
     cpu: usize,
     shift: u32,
 ) {
-    let last = record.address + (u64::from(record.size) - 1);
-    let mut line = record.address >> shift;
-    let mut start = record.address & ((1 << shift) - 1);
+    let address = address_on(record, cpu);
+    let last = address + (u64::from(record.size) - 1);
+    let mut line = address >> shift;
+    let mut start = address & ((1 << shift) - 1);
     loop {
         let crosses = line != last >> shift;
         let end = if crosses { (1 << shift) - 1 } else { last & ((1 << shift) - 1) };

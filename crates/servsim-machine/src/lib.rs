@@ -3,6 +3,12 @@
 //! `timing` (tasks re-scheduled over the processors, bus contention, cycles).
 
 pub mod functional;
+mod place;
+pub mod result;
 pub mod setup;
+pub mod simulate;
+pub mod statistics;
+pub mod timing;
 
 pub use setup::Setup;
+pub use simulate::{simulate, Request, SimulateError};

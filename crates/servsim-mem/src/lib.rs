@@ -4,6 +4,7 @@
 //! Reads no file, clock or environment; both engines drive the same [`CoherentSystem`].
 
 pub mod array;
+pub mod bus;
 pub mod counters;
 pub mod directory;
 pub mod protocol;
@@ -12,6 +13,7 @@ pub mod system;
 pub mod words;
 
 pub use array::Geometry;
+pub use bus::{Bus, BusTimes, Class, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use system::{Access, CoherentSystem, Outcome};
 pub use words::{Wide, WordMask};

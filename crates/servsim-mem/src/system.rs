@@ -197,6 +197,16 @@ impl<W: WordMask> CoherentSystem<W> {
         Outcome { op: Some(op), from_cache, write_back, done: !again }
     }
 
+    /// The transaction that the access would need now; `None` when it would hit.
+    pub fn needed(&self, access: &Access<W>) -> Option<BusOp> {
+        let array = &self.arrays[access.cpu];
+        let state = array.find(access.line).map_or(INVALID, |index| array.frames[index].state);
+        match self.access_cell(state, access.write) {
+            OnAccess::Local(_) => None,
+            OnAccess::Bus { op, .. } => Some(*op),
+        }
+    }
+
     fn access_cell(&self, state: State, write: bool) -> &OnAccess {
         let row = &self.table.rows[usize::from(state)];
         if write {

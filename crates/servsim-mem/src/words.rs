@@ -14,6 +14,8 @@ pub trait WordMask: Copy + Default + Send + 'static {
     fn meets(self, other: Self) -> bool;
     /// Whether the set is empty.
     fn is_empty(self) -> bool;
+    /// Whether every word of `other` is in this set.
+    fn covers(self, other: Self) -> bool;
 
     /// The words that the bytes `start..=end` of a line overlap.
     #[inline]
@@ -40,6 +42,10 @@ macro_rules! narrow {
             #[inline]
             fn is_empty(self) -> bool {
                 self == 0
+            }
+            #[inline]
+            fn covers(self, other: Self) -> bool {
+                other & !self == 0
             }
         }
     )+};
@@ -68,6 +74,9 @@ impl WordMask for Wide {
     }
     fn is_empty(self) -> bool {
         self.0.iter().all(|&part| part == 0)
+    }
+    fn covers(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).all(|(a, b)| b & !a == 0)
     }
 }
 
