@@ -1,12 +1,12 @@
 """Types of the native module; structured values cross the boundary as JSON text."""
 
 from collections.abc import Callable
-from os import PathLike
+from pathlib import Path
 
 __version__: str
 
 def simulate(
-    trace: str | PathLike[str],
+    trace: Path,
     machine: str,
     *,
     machine_file: str,
@@ -24,3 +24,14 @@ def simulate(
 def explain(key: str) -> str: ...
 def setting_keys() -> list[str]: ...
 def protocol_table(name: str) -> str: ...
+def trace_info(path: Path) -> str: ...
+def trace_stats(path: Path) -> str: ...
+def trace_cut(
+    path: Path,
+    output: Path,
+    transactions: tuple[int, int] | None = None,
+    time_ns: tuple[int, int] | None = None,
+    pids: list[int] | None = None,
+) -> str: ...
+def trace_sample(path: Path, output: Path, keep: int, of: int) -> str: ...
+def trace_merge(paths: list[Path], output: Path) -> str: ...

@@ -19,6 +19,7 @@ use servsim_trace::{
     Event, EventKind, Ref, ShapeId, TaskId, TaskInfo, TaskKind, TraceError, TraceWriter, WriterOptions,
 };
 use std::collections::HashMap;
+use std::time::Instant;
 
 /// Kernel text is mapped at this address from physical address zero on
 /// (Linux, `Documentation/arch/x86/x86_64/mm.rst`; `nokaslr`).
@@ -59,6 +60,8 @@ pub struct Capture {
     pub interrupt_stream: TaskId,
     pub pending_switch: Option<(u64, u64)>,
     pub progress: *mut u64,
+    pub id: ffi::PluginId,
+    started: Option<Instant>,
     block: *mut Block,
     keys: Vec<AccessKey>,
     refs: Vec<Ref>,
@@ -67,6 +70,9 @@ pub struct Capture {
     shapes: HashMap<ShapeKey, ShapeId>,
     ram_base: u64,
 }
+
+/// Called when the instrumentation is gone.
+extern "C" fn nothing_left_to_do(_id: ffi::PluginId) {}
 
 /// The task that has the processor.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,6 +99,8 @@ impl Capture {
             interrupt_stream: 0,
             pending_switch: None,
             progress: std::ptr::null_mut(),
+            id: 0,
+            started: None,
             block: std::ptr::null_mut(),
             keys: Vec::with_capacity(1 << 12),
             refs: Vec::with_capacity(1 << 12),
@@ -289,6 +297,7 @@ impl Capture {
             writer.add_task(TaskInfo { pid: 0, tgid: 0, name, kind: TaskKind::Interrupt, client: false });
         self.writer = Some(writer);
         self.clock = Clock::default();
+        self.started = Some(Instant::now());
         self.phase = Phase::Recording;
         let address = self.running_task()?;
         self.enter(address);
@@ -312,6 +321,7 @@ impl Capture {
     /// Closes the trace.
     pub fn stop(&mut self) {
         self.phase = Phase::Done;
+        self.summary.recording_seconds = self.started.map_or(0.0, |start| start.elapsed().as_secs_f64());
         if let Some(writer) = self.writer.take() {
             self.summary.shapes = writer.dictionary().len() as u64;
             match writer.finish() {
@@ -341,5 +351,8 @@ impl Capture {
         if let Ok(json) = serde_json::to_string_pretty(&self.summary) {
             let _ = std::fs::write(&self.facts.summary, json);
         }
+        // The guest goes on without instrumentation, at the emulator's full speed.
+        // SAFETY: called from the processor's thread; takes effect when the block has ended.
+        unsafe { ffi::qemu_plugin_reset(self.id, nothing_left_to_do) };
     }
 }

@@ -170,11 +170,14 @@ impl Capture {
         name.is_some_and(|name| self.facts.user_programs.contains(name))
     }
 
-    /// The mark: kind in AL, transaction kind in AH, sequence number in RCX.
+    /// The mark: kind in AL, transaction kind in AH, bit 16 of EAX for a roll-back as specified,
+    /// sequence number in RCX, server process in RDX.
     fn mark(&mut self) {
         let value = self.guest.register(Register::Rax);
-        let (kind, transaction) = (MarkKind::from_code(value as u8), (value >> 8) as u8);
+        let rolled_back = (value >> 16 & 1) as u8;
+        let (kind, transaction) = (MarkKind::from_code(value as u8), (value >> 8) as u8 | rolled_back << 7);
         let sequence = self.guest.register(Register::Rcx);
+        let server = self.guest.register(Register::Rdx) as u32;
         match (kind, self.phase) {
             (MarkKind::Start, Phase::Waiting) => self.phase = Phase::Starting,
             (MarkKind::Stop, Phase::Recording) => self.stop(),
@@ -186,6 +189,6 @@ impl Capture {
                 writer.update_task(client, |task| task.client = true);
             }
         }
-        self.event(EventKind::Mark { kind, transaction, sequence });
+        self.event(EventKind::Mark { kind, transaction, sequence, server });
     }
 }

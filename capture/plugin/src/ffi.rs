@@ -124,6 +124,7 @@ extern "C" {
     pub fn qemu_plugin_read_memory_vaddr(address: u64, data: *mut ByteArray, len: usize) -> bool;
     pub fn qemu_plugin_scoreboard_new(size: usize) -> *mut Scoreboard;
     pub fn qemu_plugin_scoreboard_find(score: *mut Scoreboard, vcpu: c_uint) -> *mut c_void;
+    pub fn qemu_plugin_reset(id: PluginId, callback: extern "C" fn(PluginId));
     pub fn g_byte_array_new() -> *mut ByteArray;
     pub fn g_byte_array_set_size(array: *mut ByteArray, len: c_uint) -> *mut ByteArray;
 }

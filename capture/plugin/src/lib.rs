@@ -62,7 +62,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
         prepare(&*info, arguments)
     };
     match installed {
-        Ok(state) => {
+        Ok(mut state) => {
+            state.id = id;
             // SAFETY: nothing runs yet.
             unsafe {
                 CAPTURE = Box::into_raw(Box::new(state));

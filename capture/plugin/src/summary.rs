@@ -10,6 +10,8 @@ pub struct Summary {
     pub error: Option<String>,
     /// What the trace holds.
     pub totals: WriterTotals,
+    /// Seconds of the host between the start and the stop mark.
+    pub recording_seconds: f64,
     /// Instructions of the idle loop, which is not recorded.
     pub idle_instructions: u64,
     /// Task switches.

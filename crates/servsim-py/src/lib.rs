@@ -8,11 +8,13 @@
 use pyo3::prelude::*;
 
 mod errors;
+mod interrupt;
 mod simulate;
+mod trace;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     simulate::register(module)?;
-    Ok(())
+    trace::register(module)
 }

@@ -4,6 +4,12 @@ use crate::errors;
 use pyo3::prelude::*;
 use servsim_machine::{simulate as run, Request, SimulateError};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often signals are looked for; short, since it also delays the end of a quick run.
+const POLL: Duration = Duration::from_millis(10);
 
 /// Adds this part's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -59,26 +65,41 @@ fn simulate(
         seed,
         threads: threads.unwrap_or_else(cores),
     };
-    let mut raised = None;
-    let result = py.allow_threads(|| {
-        run(&request, &mut |done| {
-            let told = Python::with_gil(|py| {
-                py.check_signals()?;
-                progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(|_| ()))
-            });
-            raised = told.err();
-            raised.is_none()
-        })
-    });
-    if let Some(raised) = raised {
-        return Err(raised);
-    }
-    match result {
+    match attended(py, request, progress.as_ref())? {
         Ok(document) => Ok(document.to_string()),
         Err(SimulateError::Usage(message)) => Err(errors::usage(message)),
         Err(SimulateError::Internal(message)) => Err(errors::internal(message)),
-        Err(SimulateError::Interrupted) => Err(pyo3::exceptions::PyKeyboardInterrupt::new_err(())),
+        Err(SimulateError::Interrupted) => Err(errors::internal("the simulation stopped unasked")),
     }
+}
+
+/// Simulates on another thread while this one looks for signals and reports progress, so that
+/// Ctrl-C ends the command at once whatever the simulation is doing.
+fn attended(
+    py: Python<'_>,
+    request: Request,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Result<serde_json::Value, SimulateError>> {
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (seen_stop, seen_done) = (stop.clone(), done.clone());
+    let work = std::thread::spawn(move || {
+        run(&request, &mut |references| {
+            seen_done.store(references, Ordering::Relaxed);
+            !seen_stop.load(Ordering::Relaxed)
+        })
+    });
+    while !work.is_finished() {
+        py.allow_threads(|| std::thread::sleep(POLL));
+        let told = py.check_signals().and_then(|()| {
+            let references = done.load(Ordering::Relaxed);
+            progress.map_or(Ok(()), |call| call.call1(py, (references,)).map(|_| ()))
+        });
+        if let Err(raised) = told {
+            stop.store(true, Ordering::Relaxed);
+            return Err(raised);
+        }
+    }
+    work.join().map_err(|_| errors::internal("the simulation ended without a result"))
 }
 
 /// Meaning, accepted values, default and source of a setting.

@@ -148,6 +148,8 @@ pub enum EventKind {
         transaction: u8,
         /// Sequence number given by the load generator.
         sequence: u64,
+        /// Linux `pid` of the server process that did the work; 0 when there is none.
+        server: u32,
     },
     /// A lock was taken.
     LockAcquire {
@@ -213,8 +215,8 @@ impl EventContext {
                 (10, fill(&mut args, &[request, device.into(), sector, bytes.into(), write.into()]))
             }
             EventKind::IoComplete { request } => (11, fill(&mut args, &[request])),
-            EventKind::Mark { kind, transaction, sequence } => {
-                (12, fill(&mut args, &[kind.code().into(), transaction.into(), sequence]))
+            EventKind::Mark { kind, transaction, sequence, server } => {
+                (12, fill(&mut args, &[kind.code().into(), transaction.into(), sequence, server.into()]))
             }
             EventKind::LockAcquire { class, address } => (13 + class as u8, self.lock(&mut args, address)),
             EventKind::LockRelease { class, address } => (18 + class as u8, self.lock(&mut args, address)),
@@ -264,6 +266,7 @@ impl EventContext {
                 kind: MarkKind::from_code(narrow(arg()?)?),
                 transaction: narrow(arg()?)?,
                 sequence: arg()?,
+                server: narrow(arg()?)?,
             },
             13..=22 => {
                 self.lock ^= arg()?;
@@ -309,7 +312,7 @@ mod tests {
             EventKind::InterruptEnd,
             EventKind::IoSubmit { request: 9, device: 0, sector: 1 << 40, bytes: 8192, write: true },
             EventKind::IoComplete { request: 9 },
-            EventKind::Mark { kind: MarkKind::Other(200), transaction: 130, sequence: u64::MAX },
+            EventKind::Mark { kind: MarkKind::Other(200), transaction: 130, sequence: u64::MAX, server: 7 },
             EventKind::FutexWait { address: 0x7fff_0000_1000 },
             EventKind::FutexWake { address: 0x7fff_0000_1000 },
         ];

@@ -21,6 +21,7 @@ mod event;
 mod model;
 mod predict;
 mod reader;
+mod select;
 mod stats;
 mod varint;
 mod writer;
@@ -32,6 +33,7 @@ pub use event::{Event, EventKind, LockClass, MarkKind, SwitchReason};
 pub use model::{Counts, Insn, MemOp, Meta, Ref, Segment, Shape, ShapeId, TaskId, TaskInfo, TaskKind};
 pub use predict::{slots, Slot};
 pub use reader::{EpochSummary, TraceReader};
+pub use select::{cut, merge, sample, Selection};
 pub use stats::{statistics, Statistics, TaskStatistics};
 pub use writer::{TraceWriter, WriterOptions, WriterTotals};
 

@@ -3,7 +3,7 @@
 use crate::cursor::{GlobalCursor, Item};
 use crate::error::TraceError;
 use crate::event::{EventKind, MarkKind, SwitchReason};
-use crate::model::{Counts, TaskInfo};
+use crate::model::{Counts, TaskInfo, TaskKind};
 use crate::reader::TraceReader;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,6 +36,10 @@ pub struct Statistics {
     pub total: Counts,
     /// All streams but the load generator's and the idle task's.
     pub measured: Counts,
+    /// The part of `measured` that ran while a server task was current: without the interrupts
+    /// that came while the load generator or the idle task was. An observer of the guest that knows
+    /// only which task is current counts exactly this.
+    pub while_server_current: Counts,
     /// Transactions ended, by kind name.
     pub transactions: BTreeMap<String, u64>,
     /// Of these, rolled back as the specification asks.
@@ -73,16 +77,28 @@ pub struct Statistics {
 pub fn statistics(reader: &Arc<TraceReader>) -> Result<Statistics, TraceError> {
     let mut statistics = Statistics::empty(reader);
     let mut cursor = GlobalCursor::new(reader.clone());
+    let is_server = |task: &TaskInfo| !task.client && !matches!(task.kind, TaskKind::Idle);
+    let mut interrupted_server = false;
     while let Some(step) = cursor.next()? {
         let task = step.task as usize;
         match step.item {
             Item::Block(block) => {
                 let hot = reader.dictionary().hot[block.shape as usize];
-                let counts = &mut statistics.tasks[task].counts;
+                let mut counts = Counts::default();
                 counts.add_block(hot.kernel, hot.insns.into(), hot.loads.into(), hot.stores.into());
+                statistics.tasks[task].counts += counts;
+                let info = &reader.tasks()[task];
+                let server =
+                    if info.kind == TaskKind::Interrupt { interrupted_server } else { is_server(info) };
+                if server {
+                    statistics.while_server_current += counts;
+                }
             }
             Item::Event(event) => {
                 statistics.duration_ns = statistics.duration_ns.max(event.time_ns);
+                if let EventKind::InterruptBegin { interrupted, .. } = event.kind {
+                    interrupted_server = reader.tasks().get(interrupted as usize).is_some_and(is_server);
+                }
                 statistics.event(reader, task, event.kind);
             }
         }
@@ -105,6 +121,7 @@ impl Statistics {
             tasks: reader.tasks().iter().map(task).collect(),
             total: Counts::default(),
             measured: Counts::default(),
+            while_server_current: Counts::default(),
             transactions: BTreeMap::new(),
             rolled_back: 0,
             syscalls: BTreeMap::new(),
@@ -163,7 +180,7 @@ impl Statistics {
     fn close(&mut self, reader: &TraceReader) -> Result<(), TraceError> {
         for task in &self.tasks {
             self.total += task.counts;
-            if !task.task.client && task.task.kind != crate::TaskKind::Idle {
+            if !task.task.client && task.task.kind != TaskKind::Idle {
                 self.measured += task.counts;
             }
         }
