@@ -9,10 +9,12 @@ use pyo3::prelude::*;
 
 mod errors;
 mod interrupt;
+mod simulate;
 mod trace;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    simulate::register(module)?;
     trace::register(module)
 }

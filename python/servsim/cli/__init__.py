@@ -20,9 +20,11 @@ from servsim.errors import InternalBug, ServsimError
 COMMANDS: tuple[str, ...] = (
     "capture",
     "doctor",
+    "explain",
     "guest",
     "quickstart",
     "report",
+    "simulate",
     "trace",
     "workload",
 )
