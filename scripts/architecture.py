@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("importers", frozenset({"import"})),
     ("core", frozenset({"core"})),
     ("parts", frozenset({"cpu", "mem", "os", "disk"})),
-    ("whole systems", frozenset({"machine", "model", "rset", "workload", "oltp", "capture"})),
+    ("whole systems", frozenset({"machine", "model", "rset", "workload", "oltp", "capture-plugin"})),
     ("bindings", frozenset({"py"})),
 )
 

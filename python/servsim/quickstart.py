@@ -16,7 +16,7 @@ from servsim.environment import capture_obstacle, shipped_trace
 from servsim.errors import EnvironmentProblem, UsageError
 
 #: The machine that quickstart asks about: four processors on one bus.
-MACHINE = "smp4"
+MACHINE = "foglia-2004-4p"
 
 #: Transactions to capture and users that issue them; enough for a warm-up and a steady stretch.
 TRANSACTIONS = 200
@@ -42,15 +42,14 @@ class Simulate(Protocol):
         self,
         trace: Path,
         machine: str,
-        sets: list[str],
-        engine: str,
+        *,
         transactions: int,
         warmup: int,
         replications: int,
         seed: int,
-        progress: Progress,
+        progress: Callable[[int], None],
     ) -> dict[str, Any]:
-        """Run every replication and return the result."""
+        """Run every replication and return the result; progress receives references simulated."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Steps:
 def steps() -> Steps:
     """Return the real steps, loading the parts they need."""
     capture: Capture = import_module("servsim.capture.oltp").capture
-    simulate: Simulate = import_module("servsim.simulate").simulate
+    simulate: Simulate = import_module("servsim.simulation").simulate
     return Steps(capture_obstacle, shipped_trace, capture, transactions_in, simulate)
 
 
@@ -177,13 +176,11 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
     result = job.simulate(
         trace=trace,
         machine=plan.machine,
-        sets=[],
-        engine="timing",
         transactions=transactions,
         warmup=warmup,
         replications=plan.replications,
         seed=plan.seed,
-        progress=progress,
+        progress=lambda references: progress(f"simulated {references / 1e6:,.0f} million references"),
     )
     document = plan.output.with_suffix(".json")
     document.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +196,7 @@ def _trace(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progres
         captured.parent.mkdir(parents=True, exist_ok=True)
         say(f"Capturing {plan.transactions} transactions of {plan.users} users, with their kernel.")
         try:
-            job.capture(plan.transactions, captured, plan.users, progress)
+            job.capture(transactions=plan.transactions, output=captured, users=plan.users, progress=progress)
         except EnvironmentProblem as problem:
             obstacle = str(problem)
         else:

@@ -110,16 +110,16 @@ def layout_result(
         },
         "workload": {"name": "oltp", "users": 8, "warehouses": 40},
         "trace": {
+            "name": "oltp.svt",
             "hash": "5d41402abc4b2a76b9719d911017c592ae1f6e9d2b9d4c1d0b4a7e2f9a3c8e11",
             "transactions": 250,
         },
         "options": {
             "transactions": 200,
             "warmup": 50,
+            "replications": replications,
             "seed": seed,
         },
         "replications": runs,
         "warnings": [],
-        "versions": {"servsim": "0.1.0"},
-        "command": "servsim simulate oltp.svt --machine smp4 --transactions 200 --warmup 50",
     }

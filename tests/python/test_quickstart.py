@@ -44,12 +44,12 @@ class Job:
 
 def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None:
     job = Job(tmp_path)
-    outcome = job.run()
+    outcome, plan = job.run(), job.plan
     capture, simulation = job.calls
     assert capture == {"transactions": 200, "users": 8}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
     assert (simulation["warmup"], simulation["transactions"]) == (40, 140)
-    assert (simulation["engine"], simulation["replications"], simulation["seed"]) == ("timing", 10, 1)
+    assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 10, 1)
     assert outcome.obstacle is None
     assert outcome.report.read_text().startswith("<!doctype html>")
     assert (tmp_path / "out" / "answer.json").is_file()

@@ -148,6 +148,12 @@ def test_misses_add_user_and_kernel_and_divide_by_transactions() -> None:
     assert "All causes together: 5 ± 0 misses per transaction" in _text(_render(document))
 
 
+def test_the_command_that_repeats_a_result_follows_from_its_options() -> None:
+    document = layout_result("smp4", seed=7)
+    command = "servsim simulate oltp.svt --machine smp4 --transactions 200 --warmup 50"
+    assert f"{command} --replications 10 --seed 7" in _text(_render(document))
+
+
 def test_the_summary_has_eight_lines_whatever_is_missing() -> None:
     assert len(summary(check(layout_result(), "r"))) == 8
     lines = summary(check(_bare(), "r"))

@@ -12,6 +12,7 @@ import traceback
 from importlib import import_module
 
 import typer
+from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from servsim.errors import InternalBug, ServsimError
@@ -38,8 +39,25 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Report": ("report", "serve"),
 }
 
+#: Commands in the order of the groups.
+ORDER = [name for names in PANELS.values() for name in names]
+
+
+def _place(name: str) -> int:
+    """Return a command's place in the order; one that no group lists comes last."""
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+class _Ordered(TyperGroup):
+    """Lists commands, and so their groups, in the order of work."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return sorted(self.commands, key=_place)
+
+
 app = typer.Typer(
     name="servsim",
+    cls=_Ordered,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -65,8 +83,7 @@ def root(
 
 def build() -> typer.Typer:
     """Register every subcommand on the application, in the groups of ``--help``, and return it."""
-    order = [name for names in PANELS.values() for name in names]
-    for name in sorted(COMMANDS, key=lambda name: order.index(name) if name in order else len(order)):
+    for name in COMMANDS:
         import_module(f"servsim.cli.{name}").register(app)
     entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     for entry in entries:

@@ -16,6 +16,7 @@ from servsim.report.charts.lines import line_chart
 from servsim.report.charts.stacked import stacked_bars
 from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, clock, grouped, mean, number
+from servsim.report.provenance import provenance
 from servsim.report.result import Result, number_at
 from servsim.report.tables import details, flat, pairs, side_by_side, table, with_code
 from servsim.statistics.intervals import Estimate, estimate
@@ -86,7 +87,7 @@ def sections(results: Results) -> list[Section]:
     ]
     if len(results) > 1:
         made.append(Section("comparison", "Side by side", _RANKS, _comparison(results)))
-    made.append(Section("provenance", "Provenance", "", _each(results, _provenance)))
+    made.append(Section("provenance", "Provenance", "", _each(results, provenance)))
     return made
 
 
@@ -385,15 +386,3 @@ def _comparison(results: Results) -> Markup:
 def _rate(result: Result) -> str:
     rates = figures.throughput(result)
     return mean(estimate(rates)) if rates else "not recorded"
-
-
-def _provenance(result: Result) -> Markup:
-    document = result.document
-    entries = [("result", result.source), ("SHA-256 of the result", result.digest)]
-    for key in ("trace", "versions", "version", "host", "machine_hash"):
-        if document.get(key) is not None:
-            entries += [(name.replace("_", " "), value) for name, value in flat(document[key], key)]
-    command = document.get("command")
-    text = " ".join(map(str, command)) if isinstance(command, list) else str(command or "not recorded")
-    block = tag("pre", text, class_="command")
-    return tag("div", pairs(entries), tag("p", "The command that repeats it:"), block)

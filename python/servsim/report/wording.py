@@ -110,7 +110,10 @@ def warnings(results: Sequence[Result]) -> list[str]:
     called = names(results)
     for result in results:
         prefix = f"{called[id(result)]}: " if len(results) > 1 else ""
-        found += [prefix + text for text in (*_recorded(result), *_replications(result), *_drift(result))]
+        recorded = _recorded(result)
+        told = any("--replications" in text for text in recorded)
+        own = [*([] if told else _replications(result)), *_drift(result)]
+        found += [prefix + text for text in (*recorded, *own)]
     return found + _comparable(results)
 
 
