@@ -43,7 +43,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(
-        EnvironmentProblem, match="No space left on device.*free some room, or set SERVSIM_CACHE"
+        EnvironmentProblem, match=r"No space left on device.*free some room, or set SERVSIM_CACHE"
     ):
         store.build_once(tmp_path / "kind" / "abc", build)
     assert list((tmp_path / "kind").iterdir()) == []
