@@ -160,21 +160,22 @@ def boot_and_save(
         event = running.wait_event(("GUEST_PANICKED", "SHUTDOWN"), timeout_s)
         if event is None:
             raise EnvironmentProblem(
-                f"the guest did not reach its checkpoint within {timeout_s:.0f} s, and {running.last_words()}; "
+                f"the guest did not reach its checkpoint within {timeout_s:.0f} s and "
+                f"{running.last_words()}; "
                 f"its console is in {console}"
             )
         if event != "GUEST_PANICKED":
             raise EnvironmentProblem(
-                f"the guest ended before its checkpoint, and {running.last_words()}; its console is in {console}"
+                f"the guest ended before its checkpoint and {running.last_words()}; "
+                f"its console is in {console}"
             )
         report(f"guest: warm after {time.monotonic() - began:.1f} s, saving …")
         _save(running, checkpoint.state)
     for name, content in control.read_facts(disk).items():
         (checkpoint.directory / name).write_bytes(content)
     disk.unlink()
-    report(
-        f"guest: checkpoint of {checkpoint.state.stat().st_size >> 20} MiB after {time.monotonic() - began:.1f} s"
-    )
+    size = checkpoint.state.stat().st_size >> 20
+    report(f"guest: checkpoint of {size} MiB after {time.monotonic() - began:.1f} s")
 
 
 def _create_overlay(checkpoint: Checkpoint, emulator: Emulator) -> None:

@@ -4,8 +4,10 @@ The machine is described once, here, and is the same for the boot that makes a c
 for every capture that resumes from it. Choices and their reasons:
 
 * ``-accel tcg`` always: only translated code can be instrumented.
-* ``-icount shift=0,sleep=off``: one instruction is one virtual nanosecond and idle time is
-  skipped, so that timer interrupts come per instruction and not per host second.
+* ``-icount shift=0,sleep=on``: one instruction is one virtual nanosecond while anything runs, so
+  that timer interrupts come per instruction and not per host second; while everything waits for a
+  disk, time passes as on the host. ``sleep=off`` would jump to the next timer at every such wait,
+  and then again as often as the host is slow: see docs/adr/0104.
 * one processor of sixteen possible: the simulator spreads tasks over processors itself, but the
   kernel must keep its lock prefixes and per-processor areas.
 * no five-level paging (moves the direct map), no fast string operations (one callback per byte).
@@ -188,7 +190,7 @@ def command_line(
         *("-machine", "pc,usb=off,vmport=off,hpet=off,graphics=off"),
         *("-accel", "tcg", "-cpu", "max,la57=off,erms=off,fsrm=off"),
         *("-smp", "1,maxcpus=16", "-m", str(machine.memory_mib)),
-        *("-icount", "shift=0,sleep=off", "-seed", "1"),
+        *("-icount", "shift=0,sleep=on", "-seed", "1"),
         *("-rtc", "base=2026-01-01T00:00:00,clock=vm"),
         *("-kernel", str(machine.kernel), "-initrd", str(machine.initrd), "-append", words),
         *("-drive", root, "-device", "virtio-blk-pci,drive=root,addr=4"),

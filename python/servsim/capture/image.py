@@ -114,8 +114,8 @@ def _check_host() -> None:
     free = shutil.disk_usage(store.guest_dir()).free
     if free < _NEEDED:
         raise EnvironmentProblem(
-            f"building the guest's image needs {_NEEDED >> 30} GiB in {store.guest_dir()}, which has {free >> 20} MiB; "
-            "free some room, or set SERVSIM_CACHE"
+            f"building the guest's image needs {_NEEDED >> 30} GiB in {store.guest_dir()}, "
+            f"which has {free >> 20} MiB; free some room, or set SERVSIM_CACHE"
         )
 
 
@@ -158,9 +158,8 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
         command += [f"--customize-hook=sync-out /var/cache/apt/archives '{apt}'"]
         # No cluster at installation: the recipe makes its own.
         command += ['--essential-hook=mkdir -p "$1/etc/postgresql-common"']
-        command += [
-            '--essential-hook=echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"'
-        ]
+        no_cluster = 'echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"'
+        command += [f"--essential-hook={no_cluster}"]
         # The generic initramfs takes long to make and is not used. Its setting is a file the package
         # brings too, hence the option of dpkg.
         command += ["--dpkgopt=force-confold"]

@@ -131,7 +131,7 @@ def _wait_end(running: Running, deadline: float, timeout_s: float) -> None:
     event = running.wait_event(("SHUTDOWN", "GUEST_PANICKED"), deadline - time.monotonic())
     if event is None:
         raise EnvironmentProblem(
-            f"the guest did not finish within {timeout_s:.0f} s, and {running.last_words()}; "
+            f"the guest did not finish within {timeout_s:.0f} s and {running.last_words()}; "
             f"its console is in {running.console}"
         )
     if event == "GUEST_PANICKED":
