@@ -82,6 +82,8 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn store_returned(&mut self, cpu: usize, now: u64, performed: bool) {
         if performed {
             self.processors[cpu].stores.pop_front();
+        } else if let Some(store) = self.processors[cpu].stores.front_mut() {
+            store.fetching = false;
         }
         self.ask_for_store(cpu, now);
         let processor = &mut self.processors[cpu];
@@ -112,6 +114,10 @@ impl<W: WordMask> Engine<'_, W> {
             complete += if op.is_fetch() { self.perturbed(latency) } else { latency };
             let data_until = op.is_fetch().then_some(complete);
             self.bus.occupy(now, &request, occupancy, data_until);
+            if let (true, Some(store)) = (request.from_store_buffer, self.processors[cpu].stores.front_mut())
+            {
+                store.fetching = op.is_fetch();
+            }
         }
         if let Some(line) = outcome.write_back {
             let class = Class::WriteBack;

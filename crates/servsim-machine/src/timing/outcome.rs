@@ -48,11 +48,12 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn finish(mut self) -> Replication {
-        let end = self.now;
+        let exhausted = !self.measure.complete();
+        let last = self.processors.iter().map(|p| p.time).max().unwrap_or(0);
+        let end = if exhausted { self.now.max(last) } else { self.now };
         self.settle_idle(end);
         self.count_active(end, 0);
         self.system.finish();
-        let exhausted = !self.measure.complete();
         let start = self.measure.start.unwrap_or(end);
         let mut counters = self.system.total();
         let base = self.base.take();

@@ -34,6 +34,8 @@ pub struct Pending<W> {
     pub access: Access<W>,
     /// Whether its page is private.
     pub private: bool,
+    /// In the store buffer: the block is on its way, so its other words cannot be read yet.
+    pub fetching: bool,
 }
 
 /// One processor.

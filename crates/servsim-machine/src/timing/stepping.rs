@@ -72,9 +72,9 @@ pub fn step<W: WordMask>(
             slot: record.op as usize,
         };
         let behind_others = access.write && !processor.stores.is_empty();
-        if behind_others || !system.try_hit(&access) {
+        if behind_others || is_on_its_way(processor, &access) || !system.try_hit(&access) {
             let private = work.privacy.is_private(&Record { address: start, ..*record });
-            let pending = Pending { access, private };
+            let pending = Pending { access, private, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
         }
         advance(processor, work, shift, cycles, cpu);
@@ -84,6 +84,16 @@ pub fn step<W: WordMask>(
     } else {
         Stop::End
     }
+}
+
+/// Whether the block was granted to a store of the own buffer but its data have not arrived, and
+/// the access needs other words than that store wrote.
+#[inline]
+fn is_on_its_way<W: WordMask>(processor: &Processor<W>, access: &Access<W>) -> bool {
+    let waits = |store: &Pending<W>| {
+        store.fetching && store.access.line == access.line && !store.access.words.covers(access.words)
+    };
+    !processor.stores.is_empty() && processor.stores.iter().any(waits)
 }
 
 /// Completes the current line's share of the current record.
