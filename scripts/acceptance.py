@@ -125,9 +125,7 @@ def main() -> int:
     """Run one shard; exit with 1 when a check failed, with 130 when interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shard", default="1/1", help="part i of n, for example 2/4")
-    parser.add_argument(
-        "--list", type=Path, default=ROOT / "tests" / "acceptance", help="folder of check lists"
-    )
+    parser.add_argument("--list", type=Path, default=ROOT / "tests" / "acceptance", help="folder of check lists")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "acceptance", help="folder of stamps")
     parser.add_argument("--root", type=Path, default=ROOT, help="the source tree")
     options = parser.parse_args()

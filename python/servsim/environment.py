@@ -97,9 +97,7 @@ def emulator() -> Finding:
         return Finding("emulator", False, f"{name} does not run", purpose, install, True)
     version = match[0].removeprefix("version ")
     if (int(match[1]), int(match[2])) < OLDEST_EMULATOR:
-        return Finding(
-            "emulator", False, f"QEMU {version} is too old (10.0 or later)", purpose, install, True
-        )
+        return Finding("emulator", False, f"QEMU {version} is too old (10.0 or later)", purpose, install, True)
     if "-plugin" not in _output(path, "-help"):
         return Finding("emulator", False, f"QEMU {version} cannot load plug-ins", purpose, install, True)
     return Finding("emulator", True, f"QEMU {version}, loads plug-ins", purpose, "", True)
@@ -148,9 +146,7 @@ def memory() -> Finding:
 def shipped() -> Finding:
     """Look for the trace that stands in where nothing can be captured."""
     path = shipped_trace()
-    remedy = (
-        "" if path else "reinstall servsim, or fetch python/servsim/data/quickstart.svt from its repository"
-    )
+    remedy = "" if path else "reinstall servsim, or fetch python/servsim/data/quickstart.svt from its repository"
     found = f"{path.stat().st_size / 2**20:.1f} MiB" if path else "missing"
     return Finding("shipped trace", path is not None, found, "quickstart without a capture", remedy, False)
 

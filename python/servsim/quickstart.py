@@ -204,8 +204,7 @@ def _trace(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progres
     shipped = job.shipped()
     if shipped is None:
         raise EnvironmentProblem(
-            f"nothing can be captured here: {obstacle}; "
-            "and the trace that ships with servsim is missing: reinstall it"
+            f"nothing can be captured here: {obstacle}; and the trace that ships with servsim is missing: reinstall it"
         )
     say(f"No capture was made: {obstacle}; using the really captured trace that ships with servsim.")
     return shipped, obstacle

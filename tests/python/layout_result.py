@@ -18,9 +18,7 @@ MISSES = {
 }
 
 
-def _replication(
-    chance: random.Random, seed: int, processors: int, transactions: int, pace: float
-) -> dict[str, Any]:
+def _replication(chance: random.Random, seed: int, processors: int, transactions: int, pace: float) -> dict[str, Any]:
     def near(value: float, spread: float = 0.03) -> int:
         return round(value * chance.gauss(1, spread))
 

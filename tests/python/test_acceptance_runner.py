@@ -79,9 +79,7 @@ def test_a_killed_run_continues_where_it_stopped(tree: Path) -> None:
 
 
 def test_shards_cover_every_check_once_and_balance_the_minutes() -> None:
-    checks = [
-        acceptance.Check(f"c{i}", "", "true", minutes) for i, minutes in enumerate([60, 50, 40, 20, 10, 5])
-    ]
+    checks = [acceptance.Check(f"c{i}", "", "true", minutes) for i, minutes in enumerate([60, 50, 40, 20, 10, 5])]
     shards = acceptance.deal(checks, 3)
     assert sorted(check.name for shard in shards for check in shard) == [check.name for check in checks]
     loads = [sum(check.minutes for check in shard) for shard in shards]

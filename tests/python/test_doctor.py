@@ -44,9 +44,7 @@ def test_a_recent_emulator_with_plug_ins_is_usable(emulator: Emulator) -> None:
         ("exit 1", "does not run"),
     ],
 )
-def test_an_unusable_emulator_is_named_with_its_remedy(
-    emulator: Emulator, script: str, complaint: str
-) -> None:
+def test_an_unusable_emulator_is_named_with_its_remedy(emulator: Emulator, script: str, complaint: str) -> None:
     finding = emulator(script)
     assert not finding.ok and complaint in finding.found and "install qemu-system-x86" in finding.remedy
 

@@ -74,9 +74,7 @@ def test_text_is_readable_and_axis_labels_do_not_collide(
     assert browser.evaluate(COLLISIONS) == []
 
 
-def test_every_replication_is_drawn_as_a_dot_inside_the_page(
-    browser: Browser, pages: dict[str, Path]
-) -> None:
+def test_every_replication_is_drawn_as_a_dot_inside_the_page(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["one"], PHONE)
     assert browser.evaluate("document.querySelectorAll('circle.dot').length") == 20
     edge = "Math.max(...[...document.querySelectorAll('circle')].map(c => c.getBoundingClientRect().right))"
@@ -97,9 +95,7 @@ def test_print_is_black_on_white_and_opens_what_is_folded(browser: Browser, page
     assert browser.evaluate("document.querySelector('details table').getBoundingClientRect().height") > 50
 
 
-def test_the_browser_test_would_notice_a_wide_page_a_request_and_a_complaint(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_browser_test_would_notice_a_wide_page_a_request_and_a_complaint(browser: Browser, tmp_path: Path) -> None:
     bad = "<p style='width:2000px'>wide</p><img src='missing.png'><script>console.error('no')</script>"
     (tmp_path / "bad.html").write_text(bad)
     browser.open(tmp_path / "bad.html", PHONE)

@@ -33,10 +33,7 @@ def _bare(replications: int = 3) -> dict[str, Any]:
 
 
 def test_sections_come_in_the_order_of_a_careful_reader() -> None:
-    anchors = [
-        section.anchor
-        for section in sections([check(layout_result(), "r"), check(layout_result(seed=9), "s")])
-    ]
+    anchors = [section.anchor for section in sections([check(layout_result(), "r"), check(layout_result(seed=9), "s")])]
     assert anchors == [
         *("machine", "workload", "method", "warnings", "throughput", "time", "misses", "bus", "transactions"),
         *("timeline", "comparison", "provenance"),

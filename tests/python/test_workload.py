@@ -116,9 +116,7 @@ def test_a_run_that_is_ended_leaves_no_server_and_no_damage(loaded: Path, ending
         (["run", "oltp", "--scale", SCALE, "--set", "work_men=1MB"], 3, "work_men"),
     ],
 )
-def test_wrong_input_gets_one_sentence_and_its_code(
-    loaded: Path, words: list[str], code: int, message: str
-) -> None:
+def test_wrong_input_gets_one_sentence_and_its_code(loaded: Path, words: list[str], code: int, message: str) -> None:
     done = servsim(loaded, *words)
     assert done.returncode == code, done.stderr
     assert message in done.stderr

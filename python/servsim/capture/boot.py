@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from servsim.capture.emulator import Emulator, Machine, Plugin, command_line
@@ -79,14 +79,14 @@ def emulator_running(
     report: Report,
     *,
     incoming: Path | None = None,
-    plugin: Plugin | None = None,
+    plugins: Sequence[Plugin] = (),
     env: dict[str, str] | None = None,
 ) -> Iterator[Running]:
     """Run an emulator for the duration of a ``with`` block.
 
     Parameters
     ----------
-    emulator, machine, incoming, plugin
+    emulator, machine, incoming, plugins
         See :func:`servsim.capture.emulator.command_line`.
     log
         File that takes what the emulator itself prints.
@@ -104,7 +104,7 @@ def emulator_running(
     # A pair of connected sockets: no name in any folder, and nothing left when either side dies.
     ours, theirs = socket.socketpair()
     with ours, theirs, log.open("wb") as output:
-        command = command_line(emulator, machine, theirs.fileno(), incoming=incoming, plugin=plugin)
+        command = command_line(emulator, machine, theirs.fileno(), incoming=incoming, plugins=plugins)
         with child(command, output, pass_fds=[theirs.fileno()], env=env) as process:
             theirs.close()
             try:

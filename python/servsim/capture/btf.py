@@ -195,9 +195,7 @@ class Btf:
             name, type_id, offset = _TYPE.unpack_from(self._content, record.tail + index * _TYPE.size)
             # With the record's flag set, the upper byte is the width of a bit-field.
             width = offset >> 24 if record.flag else 0
-            members.append(
-                _Member(self._text(name), offset & 0xFFFFFF if record.flag else offset, width, type_id)
-            )
+            members.append(_Member(self._text(name), offset & 0xFFFFFF if record.flag else offset, width, type_id))
         return members
 
     def _find(self, type_id: int, name: str) -> _Member | None:

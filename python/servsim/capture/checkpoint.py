@@ -129,9 +129,7 @@ def ensure_checkpoint(
         write_default_facts(made)
         manifest = _inputs(image, emulator, settings)
         seconds = round(time.monotonic() - began, 1)
-        store.write_json(
-            partial / "manifest.json", {**manifest, "settings": asdict(settings), "seconds": seconds}
-        )
+        store.write_json(partial / "manifest.json", {**manifest, "settings": asdict(settings), "seconds": seconds})
 
     store.build_once(checkpoint.directory, build, waiting)
     return checkpoint
@@ -166,8 +164,7 @@ def boot_and_save(
             )
         if event != "GUEST_PANICKED":
             raise EnvironmentProblem(
-                f"the guest ended before its checkpoint and {running.last_words()}; "
-                f"its console is in {console}"
+                f"the guest ended before its checkpoint and {running.last_words()}; its console is in {console}"
             )
         report(f"guest: warm after {time.monotonic() - began:.1f} s, saving …")
         _save(running, checkpoint.state)
@@ -201,9 +198,7 @@ def _save(running: Running, state: Path) -> None:
     while (answer := qmp.command("query-migrate")).get("status") != "completed":
         if answer.get("status") in ("failed", "cancelled") or time.monotonic() > deadline:
             reason = answer.get("error-desc", "it took too long")
-            raise EnvironmentProblem(
-                f"the guest's state could not be saved ({reason}); is the cache's disk full?"
-            )
+            raise EnvironmentProblem(f"the guest's state could not be saved ({reason}); is the cache's disk full?")
         time.sleep(0.05)
     qmp.command("quit")
     running.process.wait(60)

@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -92,8 +93,7 @@ def _checked(path: Path) -> Emulator:
     version = match.group(0).removeprefix("version ")
     if (int(match.group(1)), int(match.group(2))) < OLDEST:
         raise EnvironmentProblem(
-            f"the emulator {path} is version {version}, but capture needs {OLDEST[0]}.{OLDEST[1]} "
-            f"or newer: {_REMEDY}"
+            f"the emulator {path} is version {version}, but capture needs {OLDEST[0]}.{OLDEST[1]} or newer: {_REMEDY}"
         )
     if "-plugin" not in _say(path, "-help"):
         raise EnvironmentProblem(f"the emulator {path} was built without plug-ins: {_REMEDY}")
@@ -159,7 +159,7 @@ def command_line(
     control_fd: int,
     *,
     incoming: Path | None = None,
-    plugin: Plugin | None = None,
+    plugins: Sequence[Plugin] = (),
 ) -> list[str]:
     """Return the emulator's command line.
 
@@ -172,7 +172,7 @@ def command_line(
     incoming
         Saved state to start from instead of the kernel's entry; the overlay is then left
         unchanged, so that many may start from it at once.
-    plugin
+    plugins
         Instrumentation to load.
     """
     if not 256 <= machine.memory_mib <= MOST_MEMORY_MIB:
@@ -202,7 +202,7 @@ def command_line(
     ]
     if incoming is not None:
         command += ["-incoming", f"file:{_escape(incoming)}"]
-    if plugin is not None:
+    for plugin in plugins:
         command += ["-plugin", plugin.option()]
     return command
 

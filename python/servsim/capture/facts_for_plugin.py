@@ -36,9 +36,7 @@ MEMBERS = (
 LOCKING_PROGRAMS = ("postgres",)
 
 
-def write_facts(
-    checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path, meta: dict[str, Any]
-) -> None:
+def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path, meta: dict[str, Any]) -> None:
     """Write the plug-in's facts file.
 
     Parameters
@@ -54,9 +52,7 @@ def write_facts(
     """
     addresses = parse_kallsyms(checkpoint.kallsyms.read_text())
     wanted = {
-        name: address
-        for name, address in addresses.items()
-        if name in SYMBOLS or name.startswith(HANDLER_PREFIX)
+        name: address for name, address in addresses.items() if name in SYMBOLS or name.startswith(HANDLER_PREFIX)
     }
     facts = {
         "output": str(trace),

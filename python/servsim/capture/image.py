@@ -101,16 +101,12 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
 def _check_host() -> None:
     """Refuse what cannot work before anything is downloaded."""
     if platform.machine() != "x86_64":
-        raise EnvironmentProblem(
-            "the guest's image is built by running its programs, which needs an x86-64 host"
-        )
+        raise EnvironmentProblem("the guest's image is built by running its programs, which needs an x86-64 host")
     if os.geteuid() != 0:
         raise EnvironmentProblem("building the guest's image needs root; run `servsim guest build` as root")
     for program in ("mmdebstrap", "mke2fs", "unshare", "chroot", "tar"):
         if shutil.which(program, path=_path()) is None:
-            raise EnvironmentProblem(
-                f"building the guest's image needs {program}: run scripts/install-deps.sh"
-            )
+            raise EnvironmentProblem(f"building the guest's image needs {program}: run scripts/install-deps.sh")
     free = shutil.disk_usage(store.guest_dir()).free
     if free < _NEEDED:
         raise EnvironmentProblem(
@@ -147,9 +143,7 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
             "--format=tar",
         ]
         command += [f"--include={','.join(packages())}"]
-        command += [
-            f"--dpkgopt=path-exclude=/usr/share/{unread}/*" for unread in ("man", "doc", "locale", "info")
-        ]
+        command += [f"--dpkgopt=path-exclude=/usr/share/{unread}/*" for unread in ("man", "doc", "locale", "info")]
         command += ["--dpkgopt=path-exclude=/usr/lib/postgresql/*/lib/bitcode/*"]
         # Downloaded packages are kept in the project's cache, for the next build.
         command += ["--skip=download/empty", "--skip=essential/unlink"]
@@ -164,9 +158,7 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
         # brings too, hence the option of dpkg.
         command += ["--dpkgopt=force-confold"]
         command += ['--essential-hook=mkdir -p "$1/etc/initramfs-tools"']
-        command += [
-            '--essential-hook=echo "update_initramfs=no" > "$1/etc/initramfs-tools/update-initramfs.conf"'
-        ]
+        command += ['--essential-hook=echo "update_initramfs=no" > "$1/etc/initramfs-tools/update-initramfs.conf"']
         command += [SUITE, partial / "base.tar", os.environ.get("SERVSIM_MIRROR", MIRROR)]
         # The tree is made inside the cache, not in /tmp, which may be small.
         steps.run("image: installing packages", command, env={**_env(), "TMPDIR": str(partial)})

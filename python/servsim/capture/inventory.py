@@ -53,9 +53,7 @@ def clean(*, everything: bool) -> list[str]:
     names = ("runs", "checkpoint", "image", *(("base", "apt", "logs") if everything else ()))
     busy = [path for name in names for path in (root / name).glob("*.lock") if store.is_locked(path)]
     if busy:
-        raise EnvironmentProblem(
-            f"another process is building {busy[0].with_suffix('')}; wait for it or end it first"
-        )
+        raise EnvironmentProblem(f"another process is building {busy[0].with_suffix('')}; wait for it or end it first")
     removed = []
     for name in names:
         if (root / name).is_dir():

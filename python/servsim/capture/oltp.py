@@ -1,10 +1,11 @@
 """Capturing the OLTP workload: PostgreSQL under a TPC-C-derived load, kernel included."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from servsim.capture.checkpoint import ensure_checkpoint
-from servsim.capture.emulator import find_emulator
+from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
+from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.record import Captured, record
 from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
@@ -22,6 +23,7 @@ def capture(
     progress: Report = silent,
     seed: int = 1,
     settings: GuestSettings | None = None,
+    observers: Callable[[Checkpoint], Sequence[Plugin]] | None = None,
 ) -> Captured:
     """Capture transactions of PostgreSQL under the TPC-C-derived load.
 
@@ -39,6 +41,8 @@ def capture(
         Seed of the requests.
     settings
         Scale of the database and size of the guest.
+    observers
+        Given the checkpoint, returns further plug-ins that watch the same run.
 
     Returns
     -------
@@ -65,4 +69,5 @@ def capture(
         "transaction_kinds": list(TRANSACTION_KINDS),
         "devices": list(DEVICES),
     }
-    return record(checkpoint, meta, transactions, seed, output, progress)
+    watching = observers(checkpoint) if observers else ()
+    return record(checkpoint, meta, transactions, seed, output, progress, observers=watching)

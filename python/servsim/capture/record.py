@@ -10,13 +10,14 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from servsim.capture import store
 from servsim.capture.checkpoint import Checkpoint
+from servsim.capture.emulator import Plugin
 from servsim.capture.facts_for_plugin import write_facts
 from servsim.capture.run import resume
 from servsim.capture.steps import Report, silent
@@ -78,6 +79,7 @@ def record(
     output: Path,
     progress: Report = silent,
     timeout_s: float = 7200.0,
+    observers: Sequence[Plugin] = (),
 ) -> Captured:
     """Resume a guest under the capture plug-in and keep the trace if the run was valid.
 
@@ -95,6 +97,8 @@ def record(
         Takes lines of progress.
     timeout_s
         Seconds of the host allowed.
+    observers
+        Further plug-ins that watch the same run.
 
     Raises
     ------
@@ -113,7 +117,8 @@ def record(
         facts, summary_file = Path(folder) / "facts.json", Path(folder) / "summary.json"
         write_facts(checkpoint, facts, unchecked.absolute(), summary_file, meta)
         with _progress_of(unchecked, progress):
-            run = resume(checkpoint, transactions, seed, plugin, {"facts": facts}, timeout_s, progress)
+            loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
+            run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
         summary = _summary(summary_file, run.emulator_log)
         _compare(summary, run.result)
         unchecked.replace(output)
@@ -175,9 +180,7 @@ def _summary(path: Path, log: Path) -> dict[str, Any]:
     try:
         summary: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
-        raise EnvironmentProblem(
-            f"the capture plug-in left no report; what the emulator said is in {log}"
-        ) from None
+        raise EnvironmentProblem(f"the capture plug-in left no report; what the emulator said is in {log}") from None
     if summary["error"]:
         raise EnvironmentProblem(f"the capture failed: {summary['error']}")
     return summary
@@ -187,9 +190,7 @@ def _compare(summary: dict[str, Any], driver: dict[str, Any]) -> None:
     """Compare the marks in the trace with the replies that the driver counted."""
     marked, replied = summary["totals"]["transactions"], driver["orders"]["transactions"]
     if marked != replied:
-        raise CheckFailed(
-            f"the trace has {marked} transaction marks but the driver ran {replied} transactions"
-        )
+        raise CheckFailed(f"the trace has {marked} transaction marks but the driver ran {replied} transactions")
     if summary["stale_translations"]:
         raise CheckFailed(
             f"{summary['stale_translations']} of {summary['checked_translations']} remembered address "

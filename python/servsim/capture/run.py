@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,7 @@ def resume(
     checkpoint: Checkpoint,
     transactions: int,
     seed: int,
-    plugin: Path | None = None,
-    plugin_args: Mapping[str, str | int | Path] | None = None,
+    plugins: Sequence[Plugin] = (),
     timeout_s: float = 3600.0,
     progress: Report = silent,
     check: bool = True,
@@ -66,10 +65,8 @@ def resume(
         Transactions to run, over all users.
     seed
         Seed of their requests.
-    plugin
-        Instrumentation to load, and
-    plugin_args
-        its arguments, in order.
+    plugins
+        Instrumentation to load.
     timeout_s
         Seconds of the host allowed for everything.
     progress
@@ -90,8 +87,6 @@ def resume(
         When the emulator fails, the guest hangs, or leaves no result; the sentence names a log.
     """
     emulator = find_emulator()
-    arguments = tuple((key, str(value)) for key, value in (plugin_args or {}).items())
-    loaded = Plugin(plugin, arguments) if plugin is not None else None
     runs = store.guest_dir() / "runs"
     runs.mkdir(exist_ok=True)
     console, log = store.new_log("run-console"), store.new_log("run-emulator")
@@ -104,7 +99,7 @@ def resume(
         deadline = began + timeout_s
         machine = checkpoint.machine(disk, console)
         with emulator_running(
-            emulator, machine, log, progress, incoming=checkpoint.state, plugin=loaded, env=env
+            emulator, machine, log, progress, incoming=checkpoint.state, plugins=plugins, env=env
         ) as running:
             _wait_loaded(running, deadline, log)
             ready = time.monotonic()
@@ -120,9 +115,7 @@ def _wait_loaded(running: Running, deadline: float, log: Path) -> None:
     """Wait until the saved state has been read."""
     while running.qmp.command("query-status")["status"] == "inmigrate":
         if time.monotonic() > deadline:
-            raise EnvironmentProblem(
-                f"the checkpoint was not read in time; what the emulator said is in {log}"
-            )
+            raise EnvironmentProblem(f"the checkpoint was not read in time; what the emulator said is in {log}")
         time.sleep(0.01)
 
 
@@ -140,15 +133,12 @@ def _wait_end(running: Running, deadline: float, timeout_s: float) -> None:
     # passes on the guest's last words, and the process is waited for without a limit of its own.
     while running.process.poll() is None:
         if time.monotonic() > deadline:
-            raise EnvironmentProblem(
-                f"the emulator did not end within {timeout_s:.0f} s after the guest powered off"
-            )
+            raise EnvironmentProblem(f"the emulator did not end within {timeout_s:.0f} s after the guest powered off")
         time.sleep(0.01)
     running.listen()
     if running.process.returncode != 0:
         raise EnvironmentProblem(
-            f"the emulator failed with code {running.process.returncode}; "
-            f"the guest's console is in {running.console}"
+            f"the emulator failed with code {running.process.returncode}; the guest's console is in {running.console}"
         )
 
 
@@ -156,13 +146,9 @@ def _result(disk: Path, running: Running) -> dict[str, Any]:
     """Return the driver's result if its exit code says that the run is valid."""
     codes = [int(match.group(1)) for word in running.words if (match := _CODE.fullmatch(word))]
     if not codes:
-        raise EnvironmentProblem(
-            f"the guest ended before its driver did; its console is in {running.console}"
-        )
+        raise EnvironmentProblem(f"the guest ended before its driver did; its console is in {running.console}")
     if codes[-1] == 1:
-        raise CheckFailed(
-            f"the run in the guest is not valid: {_problems(disk)}; its console is in {running.console}"
-        )
+        raise CheckFailed(f"the run in the guest is not valid: {_problems(disk)}; its console is in {running.console}")
     if codes[-1] != 0:
         raise EnvironmentProblem(
             f"the driver in the guest failed with code {codes[-1]}; its console is in {running.console}"

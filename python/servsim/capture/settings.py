@@ -67,8 +67,7 @@ def recipe_dir() -> Path:
     missing = [name for name in RECIPE_FILES if not (path / name).is_file()]
     if missing:
         raise EnvironmentProblem(
-            f"the guest's recipe has no {missing[0]} in {path}; "
-            "run from a checkout of servsim, or set SERVSIM_RECIPE"
+            f"the guest's recipe has no {missing[0]} in {path}; run from a checkout of servsim, or set SERVSIM_RECIPE"
         )
     return path
 

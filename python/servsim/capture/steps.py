@@ -59,6 +59,4 @@ class Steps:
                     f"{what} needs the program {error.filename}; install it with scripts/install-deps.sh"
                 ) from error
         if code != 0:
-            raise EnvironmentProblem(
-                f"{what} failed with code {code}; the reason is at the end of {self.log}"
-            )
+            raise EnvironmentProblem(f"{what} failed with code {code}; the reason is at the end of {self.log}")

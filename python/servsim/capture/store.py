@@ -65,9 +65,7 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def build_once(
-    directory: Path, build: Callable[[Path], None], waiting: Callable[[], None] = lambda: None
-) -> bool:
+def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable[[], None] = lambda: None) -> bool:
     """Make sure a cached directory exists.
 
     Parameters

@@ -32,9 +32,7 @@ def capture(
     from importlib import import_module
 
     if workload not in WORKLOADS:
-        raise UsageError(
-            f"{workload} is not a workload that can be captured; there is: {', '.join(WORKLOADS)}"
-        )
+        raise UsageError(f"{workload} is not a workload that can be captured; there is: {', '.join(WORKLOADS)}")
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
     module = import_module(WORKLOADS[workload])

@@ -26,9 +26,7 @@ def doctor(
     else:
         width = max(len(finding.name) for finding in findings)
         for finding in findings:
-            mark, colour = (
-                ("ok", "good") if finding.ok else ("missing", "bad" if finding.required else "warning")
-            )
+            mark, colour = ("ok", "good") if finding.ok else ("missing", "bad" if finding.required else "warning")
             print(f"{paint(f'{mark:<8}', colour)}{finding.name:<{width}}  {finding.found}")
             if not finding.ok:
                 use = f"needed for {finding.purpose}" if finding.required else f"only for {finding.purpose}"

@@ -88,9 +88,7 @@ def status(as_json: AsJson = False) -> None:
     print(f"cache       {found['cache']}")
     for entry in found["entries"]:
         settings = entry["settings"] or {}
-        scale = "x".join(
-            str(settings[key]) for key in ("warehouses", "districts", "customers", "items") if settings
-        )
+        scale = "x".join(str(settings[key]) for key in ("warehouses", "districts", "customers", "items") if settings)
         print(f"{entry['kind']:<11} {entry['id']}  {entry['bytes'] / 2**20:6.0f} MiB  {scale}")
 
 

@@ -11,9 +11,9 @@ from servsim.quickstart import MACHINE, REPLICATIONS, TRANSACTIONS, USERS, Plan,
 
 
 def quickstart(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The report; trace and result go beside it.")
-    ] = Path("out/quickstart.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The report; trace and result go beside it.")] = Path(
+        "out/quickstart.html"
+    ),
     transactions: Annotated[int, typer.Option(min=1, help="Transactions to capture.")] = TRANSACTIONS,
     users: Annotated[int, typer.Option(min=1, help="Concurrent users that issue them.")] = USERS,
     replications: Annotated[int, typer.Option(min=1, help="Replications to simulate.")] = REPLICATIONS,

@@ -9,13 +9,9 @@ import typer
 def report(
     results: Annotated[
         list[Path],
-        typer.Argument(
-            help="Results of `servsim simulate --json`; several are set side by side.", metavar="RESULT..."
-        ),
+        typer.Argument(help="Results of `servsim simulate --json`; several are set side by side.", metavar="RESULT..."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Make one HTML page from simulation results.
 

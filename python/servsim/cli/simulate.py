@@ -31,9 +31,7 @@ def command(
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.simulate/1.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the JSON result to a file.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the JSON result to a file.")] = None,
     host_figures: Annotated[
         bool, typer.Option("--host-figures", help="Add host times to the JSON (not repeatable).")
     ] = False,

@@ -97,9 +97,7 @@ def _range(option: str, text: str | None, scale: int = 1) -> tuple[int, int] | N
     try:
         first, last = (float(part) for part in text.split(":"))
     except ValueError:
-        raise UsageError(
-            f"{option} {text} is not a range: write FROM:TO, for example {option} 100:200"
-        ) from None
+        raise UsageError(f"{option} {text} is not a range: write FROM:TO, for example {option} 100:200") from None
     if not 0 <= first < last:
         raise UsageError(f"{option} {text} is empty: the end must be greater than the beginning")
     return round(first * scale), round(last * scale)

@@ -28,9 +28,9 @@ def _template() -> "Template":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("servsim.report", "page")
-    return Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    ).get_template("page.html.j2")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True).get_template(
+        "page.html.j2"
+    )
 
 
 def render(results: Sequence[Result]) -> str:

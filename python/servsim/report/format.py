@@ -19,9 +19,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def grouped(value: float, decimals: int = 0) -> str:
     """Write a number with a fixed number of decimals, grouped by three; negative ones round to tens."""
-    return f"{round(value, decimals):,.{max(0, decimals)}f}".replace(",", GROUP).replace(
-        "-", "\N{MINUS SIGN}"
-    )
+    return f"{round(value, decimals):,.{max(0, decimals)}f}".replace(",", GROUP).replace("-", "\N{MINUS SIGN}")
 
 
 def decimals_for(half_width: float) -> int:

@@ -28,9 +28,7 @@ def provenance(result: Result) -> Markup:
             entries += [(name.replace("_", " "), value) for name, value in flat(document[key], key)]
     entries.append(("report made by", f"servsim {__version__}"))
     block = tag("pre", _command(result), class_="command")
-    return tag(
-        "div", pairs(entries), tag("p", "The command that repeats it, with the machine as above:"), block
-    )
+    return tag("div", pairs(entries), tag("p", "The command that repeats it, with the machine as above:"), block)
 
 
 def _command(result: Result) -> str:

@@ -111,9 +111,7 @@ def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
     """Return one block per result, headed by its name when there are several."""
     called = wording.names(results)
     head = [tag("h3", called[id(result)]) if len(results) > 1 else Markup("") for result in results]
-    blocks = [
-        tag("div", title, body(result), class_="block") for title, result in zip(head, results, strict=True)
-    ]
+    blocks = [tag("div", title, body(result), class_="block") for title, result in zip(head, results, strict=True)]
     return tag("div", *blocks)
 
 
@@ -195,18 +193,8 @@ def _said(result: Result, keys: Sequence[str], unit: str) -> str:
         for key in keys:
             if isinstance(place, Mapping) and place.get(key) is not None:
                 value = place[key]
-                text = (
-                    ", ".join(f"{k} {v}" for k, v in flat(value))
-                    if isinstance(value, Mapping)
-                    else str(value)
-                )
-                named = (
-                    f" {unit}"
-                    if unit and isinstance(value, int)
-                    else " cycles"
-                    if key.endswith("_cycles")
-                    else ""
-                )
+                text = ", ".join(f"{k} {v}" for k, v in flat(value)) if isinstance(value, Mapping) else str(value)
+                named = f" {unit}" if unit and isinstance(value, int) else " cycles" if key.endswith("_cycles") else ""
                 return text + named
     return "not recorded"
 
@@ -237,9 +225,7 @@ def _throughput(results: Results) -> Markup:
         details("every replication" + (f" of {called[id(result)]}" if named else ""), _raw(result))
         for result in results
     ]
-    return tag(
-        "div", tag("h3", "Transactions per second"), first, tag("h3", "Cycles per transaction"), cycles, *raw
-    )
+    return tag("div", tag("h3", "Transactions per second"), first, tag("h3", "Cycles per transaction"), cycles, *raw)
 
 
 def _raw(result: Result) -> Markup:

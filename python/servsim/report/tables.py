@@ -34,11 +34,7 @@ def details(summary: str, body: Markup) -> Markup:
 def flat(tree: object, prefix: str = "") -> list[tuple[str, str]]:
     """Flatten nested settings into dotted names and texts, in their own order."""
     if isinstance(tree, Mapping):
-        return [
-            item
-            for key, value in tree.items()
-            for item in flat(value, f"{prefix}.{key}" if prefix else str(key))
-        ]
+        return [item for key, value in tree.items() for item in flat(value, f"{prefix}.{key}" if prefix else str(key))]
     if isinstance(tree, Sequence) and not isinstance(tree, str):
         if all(not isinstance(value, Mapping | list) for value in tree):
             return [(prefix, ", ".join(map(_scalar, tree)) or "none")]
@@ -61,7 +57,5 @@ def side_by_side(trees: Sequence[object], heads: Sequence[str]) -> Markup:
     same = [row[:2] for row in rows if len(set(row[1:])) == 1]
     parts = [table(["setting", *heads], different, "settings")] if different else []
     if same:
-        parts.append(
-            details(f"{len(same)} settings in common", table(["setting", "value"], same, "settings"))
-        )
+        parts.append(details(f"{len(same)} settings in common", table(["setting", "value"], same, "settings")))
     return tag("div", *parts)

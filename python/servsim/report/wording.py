@@ -128,9 +128,7 @@ def _replications(result: Result) -> list[str]:
         return ["One replication only, so no figure has an interval; use `--replications 10` or more."]
     found = []
     if cycles.n < ENOUGH_REPLICATIONS:
-        found.append(
-            f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH_REPLICATIONS}`."
-        )
+        found.append(f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH_REPLICATIONS}`.")
     if cycles.half_width > WIDE * cycles.mean:
         wide = 100 * cycles.half_width / cycles.mean
         found.append(
@@ -165,9 +163,7 @@ def _comparable(results: Sequence[Result]) -> list[str]:
     for what, path in (("trace", "trace"), ("number of transactions", "transactions"), ("warm-up", "warmup")):
         values = {str(_option(result, path)) for result in results}
         if len(values) > 1:
-            found.append(
-                f"The results differ in their {what}, so more than the machine differs between them."
-            )
+            found.append(f"The results differ in their {what}, so more than the machine differs between them.")
     return found
 
 

@@ -25,16 +25,12 @@ def info(found: dict[str, Any]) -> None:
             f"{totals['data_references']:,} data references, "
             f"{found['file_bytes'] / max(totals['data_references'], 1):.2f} bytes per data reference"
         )
-    console.print(
-        f"{found['epochs']:,} epochs, {found['block_shapes']:,} block shapes, {len(found['tasks'])} tasks"
-    )
+    console.print(f"{found['epochs']:,} epochs, {found['block_shapes']:,} block shapes, {len(found['tasks'])} tasks")
     for key, value in (meta["provenance"] or {}).items():
         console.print(f"  {key}: {value}", highlight=False)
     table = _table("task", "pid", "name", "kind", "client")
     for number, task in enumerate(found["tasks"]):
-        table.add_row(
-            str(number), str(task["pid"]), task["name"], task["kind"], "yes" if task["client"] else ""
-        )
+        table.add_row(str(number), str(task["pid"]), task["name"], task["kind"], "yes" if task["client"] else "")
     console.print(table)
 
 
@@ -79,9 +75,7 @@ def _references(found: dict[str, Any]) -> Table:
 
 def _tasks(found: dict[str, Any]) -> Table:
     """Build the table of tasks, busiest first."""
-    table = _table(
-        "task", "user instr.", "kernel instr.", "data refs", "waits", "preempted", "wakes", title="Tasks"
-    )
+    table = _table("task", "user instr.", "kernel instr.", "data refs", "waits", "preempted", "wakes", title="Tasks")
     busy = sorted(found["tasks"], key=lambda task: -_instructions(task["counts"]))
     for task in busy:
         counts = task["counts"]

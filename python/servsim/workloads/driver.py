@@ -23,13 +23,10 @@ def path(name: str) -> Path:
     if repository is not None:
         target = Path(os.environ.get("CARGO_TARGET_DIR", repository / "target"))
         candidates.append(target / "release" / name)
-    found = next((str(candidate) for candidate in candidates if candidate.is_file()), None) or shutil.which(
-        name
-    )
+    found = next((str(candidate) for candidate in candidates if candidate.is_file()), None) or shutil.which(name)
     if found is None:
         raise EnvironmentProblem(
-            f"the driver {name} is not built: run 'make build' "
-            "(or 'cargo build --release -p servsim-workload')"
+            f"the driver {name} is not built: run 'make build' (or 'cargo build --release -p servsim-workload')"
         )
     return Path(found)
 

@@ -100,8 +100,7 @@ def _running(request: Request) -> Iterator[Path]:
     data = _cluster(request.scale)
     if not data.is_dir():
         raise UsageError(
-            f"scale {request.scale} is not loaded: run "
-            f"'servsim workload load oltp --scale {request.scale}' first"
+            f"scale {request.scale} is not loaded: run 'servsim workload load oltp --scale {request.scale}' first"
         )
     with postgres.serve(data, request.settings) as socket:
         yield socket

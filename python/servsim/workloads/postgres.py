@@ -42,9 +42,7 @@ def program(name: str) -> Path:
     """Return the path of one of the server's programs, or say what to install."""
     path = Path(os.environ.get("SERVSIM_POSTGRES_BIN", PROGRAMS)) / name
     if not path.is_file():
-        raise EnvironmentProblem(
-            f"PostgreSQL 15 is not installed ({path} is missing): apt-get install postgresql-15"
-        )
+        raise EnvironmentProblem(f"PostgreSQL 15 is not installed ({path} is missing): apt-get install postgresql-15")
     return path
 
 
@@ -56,8 +54,7 @@ def _account() -> pwd.struct_passwd | None:
         return pwd.getpwnam("postgres")
     except KeyError:
         raise EnvironmentProblem(
-            "PostgreSQL refuses to run as root and the account postgres is missing: "
-            "apt-get install postgresql-15"
+            "PostgreSQL refuses to run as root and the account postgres is missing: apt-get install postgresql-15"
         ) from None
 
 
@@ -114,9 +111,7 @@ def create(data: Path) -> None:
         _own(Path(work), account)
         made = Path(work) / "data"
         arguments = ["-U", "postgres", "--auth=trust", "-E", "UTF8", "--no-locale", "-D"]
-        done = subprocess.run(
-            [*initdb, *arguments, made], cwd="/", capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*initdb, *arguments, made], cwd="/", capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise EnvironmentProblem(f"initdb failed: {(done.stderr or done.stdout).strip()[-500:]}")
         made.rename(data)

@@ -44,9 +44,7 @@ time.sleep(600)
 """
 
 
-def install(
-    folder: Path, plot: str = "hangs", version: str = "10.0.2", help_text: str = "-plugin file"
-) -> Path:
+def install(folder: Path, plot: str = "hangs", version: str = "10.0.2", help_text: str = "-plugin file") -> Path:
     """Write the program; when run as an emulator it leaves its process id in `folder/pid`."""
     program = folder / "qemu-system-x86_64"
     text = _PROGRAM.format(

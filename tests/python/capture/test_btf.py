@@ -25,18 +25,12 @@ class Section:
     def add(self, kind: int, name: str, size: int, count: int = 0, tail: bytes = b"", flag: int = 0) -> None:
         self.types += struct.pack("<III", self.name(name), flag << 31 | kind << 24 | count, size) + tail
 
-    def struct(
-        self, kind: int, name: str, size: int, members: list[tuple[str, int, int]], flag: int = 0
-    ) -> None:
-        tail = b"".join(
-            struct.pack("<III", self.name(text), type_id, bits) for text, type_id, bits in members
-        )
+    def struct(self, kind: int, name: str, size: int, members: list[tuple[str, int, int]], flag: int = 0) -> None:
+        tail = b"".join(struct.pack("<III", self.name(text), type_id, bits) for text, type_id, bits in members)
         self.add(kind, name, size, len(members), tail, flag)
 
     def bytes(self) -> bytes:
-        header = struct.pack(
-            "<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(self.types), len(self.types), len(self.strings)
-        )
+        header = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(self.types), len(self.types), len(self.strings))
         return header + self.types + self.strings
 
 
@@ -53,9 +47,7 @@ def content() -> bytes:
     section.struct(UNION, "", 8, [("plain", 1, 0), ("inner", 5, 0)])  # 8
     section.struct(STRUCT, "bio", 64, [("next", 1, 0), ("", 8, 64), ("it", 7, 256), ("data", 2, 384)])  # 9
     # With the flag set, the upper byte of an offset is the width of a bit-field.
-    section.struct(
-        STRUCT, "flags", 8, [("low", 1, 3 << 24 | 0), ("high", 1, 5 << 24 | 3), ("byte", 1, 32)], flag=1
-    )
+    section.struct(STRUCT, "flags", 8, [("low", 1, 3 << 24 | 0), ("high", 1, 5 << 24 | 3), ("byte", 1, 32)], flag=1)
     section.add(TYPEDEF, "bio", 1)  # a typedef of the same name, later: the structure wins
     return section.bytes()
 

@@ -8,9 +8,7 @@ from servsim.capture.emulator import Emulator, Machine, Plugin, command_line, fi
 from servsim.errors import EnvironmentProblem, UsageError
 
 HERE = Path("/x")
-MACHINE = Machine(
-    HERE / "vmlinuz", HERE / "initrd", HERE / "root", HERE / "overlay", HERE / "ctl", HERE / "con", 1024
-)
+MACHINE = Machine(HERE / "vmlinuz", HERE / "initrd", HERE / "root", HERE / "overlay", HERE / "ctl", HERE / "con", 1024)
 EMULATOR = Emulator(HERE / "qemu", "10.0.2")
 
 
@@ -40,9 +38,7 @@ def test_a_missing_emulator_names_the_remedy(tmp_path: Path, monkeypatch: pytest
 def test_an_unsuitable_emulator_is_one_sentence_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, help_text: str, complaint: str
 ) -> None:
-    monkeypatch.setenv(
-        "SERVSIM_QEMU", str(fake_emulator.install(tmp_path, version=version, help_text=help_text))
-    )
+    monkeypatch.setenv("SERVSIM_QEMU", str(fake_emulator.install(tmp_path, version=version, help_text=help_text)))
     with pytest.raises(EnvironmentProblem, match=complaint) as caught:
         find_emulator()
     assert caught.value.exit_code == 3
@@ -69,12 +65,10 @@ def test_the_machine_is_emulated_with_a_clock_that_counts_instructions() -> None
 def test_a_resumed_machine_differs_only_by_what_leaves_the_checkpoint_unchanged() -> None:
     plugin = Plugin(HERE / "a,b.so", (("out", "t,1"),))
     booted = command_line(EMULATOR, MACHINE, 5)
-    resumed = command_line(EMULATOR, MACHINE, 5, incoming=HERE / "state", plugin=plugin)
+    resumed = command_line(EMULATOR, MACHINE, 5, incoming=HERE / "state", plugins=(plugin,))
     assert resumed[-4:] == ["-incoming", "file:/x/state", "-plugin", "file=/x/a,,b.so,out=t,,1"]
     changed = [(one, other) for one, other in zip(booted, resumed, strict=False) if one != other]
-    assert [(one + ",snapshot=on", other) for one, other in changed] == [
-        (other, other) for _, other in changed
-    ]
+    assert [(one + ",snapshot=on", other) for one, other in changed] == [(other, other) for _, other in changed]
     assert len(changed) == 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from servsim.capture import Checkpoint, GuestSettings, ensure_checkpoint, kernel_facts, resume, server_facts
-from servsim.capture.emulator import find_emulator
+from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.store import file_digest, guest_dir
 from servsim.errors import EnvironmentProblem
 
@@ -49,9 +49,7 @@ def test_the_checkpoint_knows_its_kernel_and_its_server(checkpoint: Checkpoint) 
     wanted = {"__state": 24, "pid": 2416, "tgid": 2420, "comm": 2976}
     assert {name: facts["members"][f"task_struct.{name}"] for name in wanted} == wanted
     # Without randomisation a position-independent program is loaded here (Linux, ELF_ET_DYN_BASE).
-    assert all(
-        0x5555_5555_4000 <= address < 0x5556_0000_0000 for address in server_facts(checkpoint).values()
-    )
+    assert all(0x5555_5555_4000 <= address < 0x5556_0000_0000 for address in server_facts(checkpoint).values())
     with pytest.raises(EnvironmentProblem, match=r"no no_such_function, task_struct\.none;"):
         kernel_facts(checkpoint, ["no_such_function", "__switch_to_asm"], ["task_struct.none"])
 
@@ -77,4 +75,4 @@ def test_a_second_request_for_the_checkpoint_builds_nothing(checkpoint: Checkpoi
 
 def test_a_plug_in_that_does_not_exist_is_one_sentence(checkpoint: Checkpoint, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem, match=r"did not start: .*nothing\.so"):
-        resume(checkpoint, 1, 1, plugin=tmp_path / "nothing.so")
+        resume(checkpoint, 1, 1, [Plugin(tmp_path / "nothing.so")])

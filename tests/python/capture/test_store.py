@@ -42,9 +42,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         (partial / "half").write_text("")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(
-        EnvironmentProblem, match=r"No space left on device.*free some room, or set SERVSIM_CACHE"
-    ):
+    with pytest.raises(EnvironmentProblem, match=r"No space left on device.*free some room, or set SERVSIM_CACHE"):
         store.build_once(tmp_path / "kind" / "abc", build)
     assert list((tmp_path / "kind").iterdir()) == []
 

@@ -49,9 +49,7 @@ def _levels(up: Scale) -> tuple[list[Markup], list[Markup]]:
     """Return the horizontal lines at the ticks, and their labels for the margin."""
     places = [(value, percent(100 - up(value))) for value in up.ticks]
     lines = [tag("line", x1=0, x2="100%", y1=y, y2=y, class_="grid") for _, y in places]
-    return lines, [
-        tag("text", up.label(value), x=MARGIN, y=y, dy=4, text_anchor="end") for value, y in places
-    ]
+    return lines, [tag("text", up.label(value), x=MARGIN, y=y, dy=4, text_anchor="end") for value, y in places]
 
 
 def _points(values: Sequence[float], windows: int, up: Scale) -> list[str]:

@@ -31,9 +31,7 @@ def _bar(name: str, shares: Mapping[str, float], names: Mapping[str, str]) -> Ma
     parts, left = [], 0.0
     for kind in names:
         width = shares.get(kind, 0.0)
-        parts.append(
-            tag("rect", x=percent(left), width=percent(width), y=0, height=HEIGHT, class_=f"segment {kind}")
-        )
+        parts.append(tag("rect", x=percent(left), width=percent(width), y=0, height=HEIGHT, class_=f"segment {kind}"))
         if width >= LABEL_FROM:
             at = percent(left + width / 2)
             parts.append(tag("text", f"{width:.0f}%", x=at, y=17, text_anchor="middle", class_=f"in {kind}"))
