@@ -110,6 +110,26 @@ pub struct Timing {
     pub trace_exhausted: bool,
 }
 
+/// References of one task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskResult {
+    /// Name.
+    pub name: String,
+    /// Process id in the captured system, or the number the trace gives.
+    pub pid: u32,
+    /// Whether it belongs to the load generator, which figures of the server exclude.
+    pub client: bool,
+    /// References by mode and operation.
+    pub references: [[u64; 3]; 2],
+}
+
+impl TaskResult {
+    /// Of `info` with these references.
+    pub fn new(info: &servsim_core::TaskInfo, references: [[u64; 3]; 2]) -> Self {
+        Self { name: info.name.clone(), pid: info.pid, client: info.client, references }
+    }
+}
+
 /// One replication.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replication {
@@ -120,7 +140,7 @@ pub struct Replication {
     /// Completed transactions per kind.
     pub kinds: Vec<KindResult>,
     /// References per task and mode.
-    pub tasks: Vec<(String, [[u64; 3]; 2])>,
+    pub tasks: Vec<TaskResult>,
     /// Distinct lines touched.
     pub distinct_lines: u64,
     /// Times, from the timing engine.
@@ -245,13 +265,14 @@ fn kind_json(kind: &KindResult) -> Value {
     json!({"kind": kind.name, "count": kind.count, "mean_response_cycles": mean})
 }
 
-fn task_json((name, counts): &(String, [[u64; 3]; 2])) -> Value {
+fn task_json(task: &TaskResult) -> Value {
     let mut object = Map::new();
-    object.insert("name".into(), json!(name));
-    let Value::Object(kinds) = by_mode(&["fetch", "load", "store"], counts, false) else {
-        unreachable!("by_mode makes an object")
-    };
-    object.extend(kinds);
+    object.insert("name".into(), json!(task.name));
+    object.insert("pid".into(), json!(task.pid));
+    object.insert("client".into(), json!(task.client));
+    if let Value::Object(kinds) = by_mode(&["fetch", "load", "store"], &task.references, false) {
+        object.extend(kinds);
+    }
     Value::Object(object)
 }
 

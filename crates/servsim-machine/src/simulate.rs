@@ -1,7 +1,7 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
-use crate::result::{document, Header, KindResult, Replication};
+use crate::result::{document, Header, KindResult, Replication, TaskResult};
 use crate::setup::Setup;
 use crate::{functional, timing};
 use serde_json::{json, Value};
@@ -149,7 +149,7 @@ fn run_functional(
             .zip(&counted.transactions)
             .map(|(name, &count)| KindResult { name, count, ..KindResult::default() })
             .collect(),
-        tasks: source.tasks().iter().map(|t| t.name.clone()).zip(counted.tasks).collect(),
+        tasks: source.tasks().iter().zip(counted.tasks).map(|(t, c)| TaskResult::new(t, c)).collect(),
         distinct_lines: counted.distinct_lines,
         timing: None,
     };

@@ -3,7 +3,7 @@
 use super::engine::{Base, Engine};
 use super::measure::Reading;
 use super::processor::Wait;
-use crate::result::{Replication, Timing};
+use crate::result::{Replication, TaskResult, Timing};
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
@@ -73,7 +73,7 @@ impl<W: WordMask> Engine<'_, W> {
             let before = base.as_ref().map_or([[0; 3]; 2], |b| b.tasks[task]);
             let mut counts = [[0; 3]; 2];
             subtract_into(&mut counts, &self.task_references[task], &before);
-            (self.source.tasks()[task].name.clone(), counts)
+            TaskResult::new(&self.source.tasks()[task], counts)
         };
         let zero = (0, 0, (0, 0), [0; 2]);
         let (integral, busy, switches, disk) =

@@ -1,0 +1,147 @@
+//! A whole simulation from files to the result document.
+
+use serde_json::Value;
+use servsim_machine::{simulate, Request, SimulateError};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+struct Files {
+    _folder: tempfile::TempDir,
+    trace: PathBuf,
+}
+
+/// Four tasks that share a page; every task ends a transaction each 50 references.
+fn files() -> Files {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.txt");
+    let mut text = String::new();
+    for i in 0..2000_u64 {
+        let task = i % 4;
+        let address = if i % 7 == 0 { 0x9000 + i % 64 * 4 } else { (task + 1) << 20 | i * 36 % 32768 };
+        let op = ["I", "L", "S"][(i % 3) as usize];
+        let mode = if i % 5 == 0 { "k" } else { "u" };
+        writeln!(text, "{task} {op} {address:x} 4 {mode}").unwrap();
+        if i / 4 % 50 == 49 {
+            writeln!(text, "{task} X kind{}", task % 2).unwrap();
+        }
+    }
+    std::fs::write(&trace, text).unwrap();
+    Files { _folder: folder, trace }
+}
+
+fn request(files: &Files) -> Request {
+    Request {
+        trace: files.trace.clone(),
+        format: None,
+        trace_hash: "sha256:0".into(),
+        machine: "[cache]\nsize = \"4 KiB\"\nline = \"64 B\"\n".into(),
+        machine_file: "m.toml".into(),
+        overrides: Vec::new(),
+        functional: false,
+        transactions: Some(20),
+        warmup: 4,
+        replications: 4,
+        seed: 3,
+        threads: 2,
+    }
+}
+
+fn run(request: &Request) -> Value {
+    simulate(request, &mut |_| true).unwrap()
+}
+
+#[test]
+fn the_result_holds_everything_that_the_schema_promises() {
+    let result = run(&request(&files()));
+    assert_eq!(result["schema"], "servsim.simulate/1");
+    assert_eq!(result["machine"]["cache"]["line"], "64 B");
+    assert_eq!(result["trace"]["hash"], "sha256:0");
+    let replications = result["replications"].as_array().unwrap();
+    assert_eq!(replications.len(), 4);
+    for (index, r) in replications.iter().enumerate() {
+        assert_eq!(r["seed"], 3 + index as u64);
+        assert_eq!(r["transactions"], 20);
+        for key in
+            ["references", "instructions", "cycles", "cycles_per_transaction", "gsp", "bus_utilization"]
+        {
+            assert!(r[key].as_f64().unwrap() > 0.0, "{key}");
+        }
+        assert_eq!(r["processor_utilization"].as_array().unwrap().len(), 4);
+        for key in
+            ["cold", "capacity", "conflict", "true_sharing", "false_sharing", "passive_sharing", "total"]
+        {
+            assert!(r["misses"][key]["user"].is_u64() && r["misses"][key]["kernel"].is_u64(), "{key}");
+        }
+        for key in ["read", "read_exclusive", "invalidate", "write", "update", "cache_to_cache"] {
+            assert!(r["bus"][key].is_u64(), "{key}");
+        }
+        assert!(r["coherence"]["true_sharing"]["user"].is_u64());
+    }
+    let entry = &result["summary"]["cycles_per_transaction"];
+    assert_eq!(entry["n"], 4);
+    let mean = entry["mean"].as_f64().unwrap();
+    let low = entry["interval_95"][0].as_f64().unwrap();
+    let high = entry["interval_95"][1].as_f64().unwrap();
+    assert!(low < mean && mean < high);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_whatever_the_threads() {
+    let files = files();
+    let text = |threads| run(&Request { threads, ..request(&files) }).to_string();
+    let one = text(1);
+    assert_eq!(one, text(1));
+    assert_eq!(one, text(3));
+    assert_ne!(one, run(&Request { seed: 4, ..request(&files) }).to_string());
+}
+
+#[test]
+fn the_functional_engine_touches_exactly_the_recorded_references() {
+    let files = files();
+    let result = run(&Request { functional: true, transactions: None, ..request(&files) });
+    let r = &result["replications"][0];
+    assert_eq!(r["references"], 2000);
+    assert_eq!(r["transactions"], 40);
+    let by_task = r["tasks"].as_array().unwrap();
+    let of_task = |task: &Value| -> u64 {
+        ["fetch", "load", "store"]
+            .iter()
+            .map(|op| task[*op]["user"].as_u64().unwrap() + task[*op]["kernel"].as_u64().unwrap())
+            .sum()
+    };
+    assert_eq!(by_task.iter().map(of_task).collect::<Vec<_>>(), [500; 4]);
+    assert!(r["cycles"].is_null());
+    assert!(result["warnings"][0].as_str().unwrap().contains("no randomness"));
+}
+
+#[test]
+fn warnings_come_before_figures_that_would_mislead() {
+    let files = files();
+    let overrides = vec!["processors=16".to_owned()];
+    let result = run(&Request { replications: 2, overrides, ..request(&files) });
+    let warnings = result["warnings"].to_string();
+    for part in ["outnumber the ready tasks", "only 20 transactions", "too few for an interval"] {
+        assert!(warnings.contains(part), "{part}: {warnings}");
+    }
+    assert!(result["summary"]["gsp"]["interval_95"].is_null());
+}
+
+#[test]
+fn wrong_input_is_one_message_and_an_interruption_is_none() {
+    let files = files();
+    let usage = |request: Request| match simulate(&request, &mut |_| true) {
+        Err(SimulateError::Usage(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    let bad = Request { machine: "procesors = 4\n[cache]\nsize = \"5 KiB\"".into(), ..request(&files) };
+    assert_eq!(usage(bad).lines().count(), 2, "all faults at once");
+    let bad = Request { format: Some("elf".into()), ..request(&files) };
+    assert!(usage(bad).contains("accepted are text, raw16"));
+    let bad = Request { trace: "/nonexistent.txt".into(), ..request(&files) };
+    assert!(usage(bad).contains("No such file"));
+    let damaged = files.trace.with_extension("svt");
+    std::fs::write(&damaged, b"not a trace").unwrap();
+    assert!(!usage(Request { trace: damaged, ..request(&files) }).is_empty());
+    let stopped = simulate(&Request { functional: true, ..request(&files) }, &mut |_| false);
+    assert_eq!(stopped.unwrap_err(), SimulateError::Interrupted);
+}
