@@ -1,15 +1,17 @@
 """``servsim capture``: run a workload in the guest and write the trace of everything it did."""
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from servsim.errors import UsageError
+from servsim.errors import CheckFailed, UsageError
 
 if TYPE_CHECKING:
-    from servsim.capture.record import Captured
+    from servsim.capture.checkpoint import Checkpoint
+    from servsim.capture.emulator import Plugin
 
 #: Workloads that can be captured: name to the module with its ``capture`` function.
 WORKLOADS = {"oltp": "servsim.capture.oltp"}
@@ -26,9 +28,11 @@ def capture(
     transactions: Annotated[int, typer.Option(min=1, help="Transactions to capture, over all users.")] = 200,
     users: Annotated[int | None, typer.Option(min=1, max=200, help="Concurrent users.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the requests.")] = 1,
+    verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Capture a real workload, kernel included, from a warm checkpoint of the emulated guest."""
+    import tempfile
     from importlib import import_module
 
     if workload not in WORKLOADS:
@@ -36,16 +40,44 @@ def capture(
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
     module = import_module(WORKLOADS[workload])
-    captured = module.capture(transactions, output, users, lambda line: typer.echo(line, err=True), seed)
-    typer.echo(json.dumps(captured.as_document())) if as_json else _show(captured)
+    say = partial(typer.echo, err=True)
+    with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
+        counts = Path(folder) / "counts.json"
+        observers = partial(_counting, counts) if verify else None
+        captured = module.capture(transactions, output, users, say, seed, observers=observers)
+        document = captured.as_document()
+        if verify:
+            document["verify"] = _verified(captured.trace, counts)
+    typer.echo(json.dumps(document)) if as_json else _show(document)
 
 
-def _show(captured: "Captured") -> None:
+def _counting(counts: Path, checkpoint: "Checkpoint") -> list["Plugin"]:
+    """Return the plug-in that counts the same run."""
+    from servsim.capture.count import counting_plugin
+
+    return [counting_plugin(checkpoint, counts)]
+
+
+def _verified(trace: Path, counts: Path) -> dict[str, Any]:
+    """Compare the trace with the independent counts; a disagreement is an error."""
+    from servsim.capture.count import compare
+
+    found = compare(trace, counts)
+    if not found["agree"]:
+        raise CheckFailed(f"the trace and the independent count disagree: {json.dumps(found['figures'])}")
+    return found
+
+
+def _show(figures: dict[str, Any]) -> None:
     """Print the figures of a capture."""
-    figures = captured.as_document()
     typer.echo(
         f"{figures['trace']}: {figures['transactions']:,} transactions (marks = replies = server's count), "
         f"{figures['instructions']:,} instructions, {figures['data_references']:,} data references\n"
         f"{figures['file_bytes'] / 2**20:.1f} MiB, {figures['bytes_per_data_reference']:.2f} bytes per data "
         f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s"
     )
+    for name, figure in figures.get("verify", {}).get("figures", {}).items():
+        typer.echo(
+            f"{name.replace('_', ' ')}: trace {figure['trace']:,}, independent {figure['independent']:,}, "
+            f"difference {100 * figure['relative_difference']:.4f} %"
+        )

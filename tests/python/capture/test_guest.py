@@ -5,39 +5,16 @@ project's cache, so that a second run of the tests takes seconds.
 """
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
-from servsim.capture import Checkpoint, GuestSettings, ensure_checkpoint, kernel_facts, resume, server_facts
-from servsim.capture.emulator import Plugin, find_emulator
+from conftest import SETTINGS
+from servsim.capture import Checkpoint, ensure_checkpoint, kernel_facts, resume, server_facts
+from servsim.capture.emulator import Plugin
 from servsim.capture.store import file_digest, guest_dir
 from servsim.errors import EnvironmentProblem
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(1800)]
-
-SETTINGS = GuestSettings(warehouses=20, users=8, warmup=60, memory_mib=512)
-
-
-def obstacle() -> str | None:
-    """Say why the guest cannot be built here."""
-    if os.geteuid() != 0:
-        return "building the guest's image needs root"
-    if shutil.which("mmdebstrap") is None or shutil.which("cargo") is None:
-        return "mmdebstrap or cargo is missing; run scripts/install-deps.sh"
-    try:
-        find_emulator()
-    except EnvironmentProblem as error:
-        return str(error)
-    return None
-
-
-@pytest.fixture(scope="module")
-def checkpoint() -> Checkpoint:
-    reason = obstacle()
-    if reason is not None:
-        pytest.skip(reason)
-    return ensure_checkpoint(SETTINGS, print)
 
 
 def test_the_checkpoint_knows_its_kernel_and_its_server(checkpoint: Checkpoint) -> None:

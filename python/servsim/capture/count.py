@@ -1,0 +1,76 @@
+"""Checking a capture: an independent plug-in counts the same run, and the figures are compared.
+
+The counting plug-in (``capture/count/count.c``) shares no code with the one that writes the trace.
+It knows only which task is current, so the comparison is with what the trace holds while a server
+task was current, interrupts included. The two disagree by a few instructions per task switch,
+because they draw the line at different instructions of the kernel's switch.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from servsim.capture.emulator import Plugin
+from servsim.capture.facts import parse_kallsyms
+from servsim.capture.facts_for_plugin import member_offsets
+from servsim.capture.record import built_library
+
+if TYPE_CHECKING:
+    from servsim.capture.checkpoint import Checkpoint
+
+#: Name (Linux ``comm``) of the load generator's task.
+CLIENT = "servsim-oltp"
+#: Largest relative difference that still counts as agreement.
+TOLERANCE = 0.01
+
+
+def counting_plugin(checkpoint: "Checkpoint", output: Path) -> Plugin:
+    """Return the counting plug-in, told where the kernel switches tasks.
+
+    Parameters
+    ----------
+    checkpoint
+        The checkpoint that will be resumed.
+    output
+        Where it writes its counts (JSON) at the stop mark.
+    """
+    offsets = member_offsets(checkpoint, ("task_struct.pid", "task_struct.comm"))
+    switch = parse_kallsyms(checkpoint.kallsyms.read_text())["__switch_to_asm"]
+    arguments = {
+        "out": output.absolute(),
+        "switch": hex(switch),
+        "pid": offsets["task_struct.pid"],
+        "comm": offsets["task_struct.comm"],
+        "client": CLIENT,
+    }
+    library = built_library("SERVSIM_COUNT_PLUGIN", "libservsim_count.so")
+    return Plugin(library, tuple((name, str(value)) for name, value in arguments.items()))
+
+
+def compare(trace: Path, counts: Path) -> dict[str, Any]:
+    """Compare a trace with what the counting plug-in counted.
+
+    Returns
+    -------
+    dict
+        Document ``servsim.capture.verify/1``: per figure the trace's count, the independent count
+        and their relative difference; ``agree``: whether all are within `TOLERANCE` and the
+        transactions are equal.
+    """
+    from servsim import _core
+
+    statistics = json.loads(_core.trace_stats(trace))["statistics"]
+    counted = json.loads(counts.read_text())
+    figures = {}
+    for name, independent in counted["measured"].items():
+        captured = statistics["while_server_current"][name]
+        difference = abs(captured - independent) / max(independent, 1)
+        figures[name] = {"trace": captured, "independent": independent, "relative_difference": difference}
+    transactions = {"trace": sum(statistics["transactions"].values()), "independent": counted["transactions"]}
+    agree = all(figure["relative_difference"] <= TOLERANCE for figure in figures.values())
+    return {
+        "schema": "servsim.capture.verify/1",
+        "agree": agree and transactions["trace"] == transactions["independent"],
+        "transactions": transactions,
+        "figures": figures,
+    }

@@ -1,0 +1,87 @@
+"""A trace gets its name only when everything about its making was right."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from servsim.capture import record as recording
+from servsim.errors import CheckFailed, EnvironmentProblem, ServsimError
+
+COUNTS = {f"{mode}_{what}": 10 for mode in ("user", "kernel") for what in ("instructions", "loads", "stores")}
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    """Return what the plug-in reports of a good run of three transactions."""
+    good = {"error": None, "stale_translations": 0, "checked_translations": 7, "recording_seconds": 2.0}
+    return {**good, "totals": {"transactions": 3, "counts": COUNTS}, **changes}
+
+
+def attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: dict[str, Any] | None, failure: Exception | None = None
+) -> recording.Captured:
+    """Record with an emulator that leaves this report, or fails."""
+
+    def tell(_checkpoint: object, facts: Path, trace: Path, report_file: Path, _meta: object) -> None:
+        facts.write_text(json.dumps({"trace": str(trace), "summary": str(report_file)}))
+
+    def run(_checkpoint: object, _transactions: int, _seed: int, plugins: Any, *_: object) -> SimpleNamespace:
+        told = json.loads(Path(dict(plugins[0].arguments)["facts"]).read_text())
+        Path(told["trace"]).write_bytes(b"a new trace")
+        Path(told["trace"] + ".partial").write_bytes(b"half")
+        if report is not None:
+            Path(told["summary"]).write_text(json.dumps(report))
+        if failure is not None:
+            raise failure
+        driver = {"orders": {"transactions": 3}}
+        return SimpleNamespace(result=driver, ready_s=1.0, elapsed_s=2.0, emulator_log=tmp_path / "emulator.log")
+
+    monkeypatch.setattr(recording, "write_facts", tell)
+    monkeypatch.setattr(recording, "resume", run)
+    monkeypatch.setenv("SERVSIM_CAPTURE_PLUGIN", __file__)
+    checkpoint: Any = None
+    output = tmp_path / "folder" / "t.svt"
+    output.parent.mkdir(exist_ok=True)
+    output.write_bytes(b"the old trace")
+    return recording.record(checkpoint, {}, 3, 1, output)
+
+
+def test_a_good_run_replaces_the_old_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = attempt(tmp_path, monkeypatch, summary())
+    assert captured.trace.read_bytes() == b"a new trace"
+    assert [path.name for path in captured.trace.parent.iterdir()] == ["t.svt"]
+    document = captured.as_document()
+    assert (document["data_references"], document["data_references_per_second"]) == (40, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("report", "failure", "expected", "words"),
+    [
+        (summary(error="No space left on device"), None, EnvironmentProblem, "No space left"),
+        (None, None, EnvironmentProblem, r"left no report; .*emulator\.log"),
+        (summary(totals={"transactions": 2, "counts": COUNTS}), None, CheckFailed, "has 2 .* ran 3"),
+        (summary(stale_translations=1), None, CheckFailed, "1 of 7 remembered address translations"),
+        (summary(), CheckFailed("condition 3 is violated"), CheckFailed, "condition 3"),
+        (summary(), KeyboardInterrupt(), KeyboardInterrupt, ""),
+    ],
+)
+def test_a_bad_run_leaves_the_old_trace_and_nothing_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    report: dict[str, Any] | None,
+    failure: Exception | None,
+    expected: type[ServsimError],
+    words: str,
+) -> None:
+    with pytest.raises(expected, match=words):
+        attempt(tmp_path, monkeypatch, report, failure)
+    folder = tmp_path / "folder"
+    assert [path.name for path in folder.iterdir()] == ["t.svt"]
+    assert (folder / "t.svt").read_bytes() == b"the old trace"
+
+
+def test_a_missing_plug_in_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVSIM_CAPTURE_PLUGIN", str(tmp_path / "none.so"))
+    with pytest.raises(EnvironmentProblem, match=r"none\.so is missing; run `make build`"):
+        recording.plugin_path()
