@@ -1,0 +1,117 @@
+"""``servsim trace`` on the really captured trace that ships: figures, selections, damaged files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
+
+
+def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SERVSIM, "trace", *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def document(*arguments: object) -> Any:
+    done = servsim(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_shipped_trace_is_a_small_real_capture() -> None:
+    assert SHIPPED.stat().st_size < 5 << 20
+    info = document("info", SHIPPED)
+    assert info["meta"]["provenance"]["emulator"].startswith("QEMU")
+    assert info["truncated"] is None
+    found = document("stats", SHIPPED)["statistics"]
+    names = {task["name"] for task in found["tasks"] if task["counts"]["user_instructions"]}
+    assert {"postgres", "servsim-oltp"} <= names
+    assert found["total"]["kernel_instructions"] > 1_000_000
+    assert sum(found["transactions"].values()) == info["totals"]["transactions"]
+    assert found["bytes_per_data_reference"] <= 2.0
+
+
+def test_the_table_for_people_names_what_was_captured() -> None:
+    done = servsim("stats", SHIPPED)
+    assert done.returncode == 0
+    for word in ("New-Order", "postgres", "recvfrom", "bytes per data reference"):
+        assert word in done.stdout
+
+
+def test_cut_sample_and_merge_give_the_stated_transactions(tmp_path: Path) -> None:
+    total = document("info", SHIPPED)["totals"]["transactions"]
+    head, every_other, both = tmp_path / "head.svt", tmp_path / "other.svt", tmp_path / "both.svt"
+    assert document("cut", SHIPPED, "--transactions", "0:2", "-o", head)["transactions"] == 2
+    kept = document("sample", SHIPPED, "--keep", 1, "--of", 2, "-o", every_other)["transactions"]
+    assert kept == (total + 1) // 2
+    assert document("merge", head, every_other, "-o", both)["transactions"] == 2 + kept
+    assert document("stats", both)["statistics"]["total"]["user_instructions"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("cut", SHIPPED, "--transactions", "7", "-o", "x.svt"), "is not a range: write FROM:TO"),
+        (("cut", SHIPPED, "--transactions", "5:5", "-o", "x.svt"), "is empty"),
+        (("cut", SHIPPED, "--transactions", "90000:90001", "-o", "x.svt"), "nothing in"),
+        (("cut", SHIPPED, "-o", SHIPPED), "is also an input"),
+        (("sample", SHIPPED, "--keep", 3, "--of", 2, "-o", "x.svt"), "keeps K of every N"),
+        (("info", "no-such.svt"), "No such file"),
+        (("info", __file__), "is not a servsim trace"),
+    ],
+)
+def test_a_wrong_request_is_one_sentence_and_loses_nothing(
+    arguments: tuple[object, ...], words: str, tmp_path: Path
+) -> None:
+    before = SHIPPED.read_bytes()
+    done = subprocess.run(
+        [SERVSIM, "trace", *map(str, arguments)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert SHIPPED.read_bytes() == before
+
+
+def test_a_truncated_trace_is_read_up_to_its_last_good_chunk_and_says_so(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.svt"
+    cut.write_bytes(SHIPPED.read_bytes()[:-40])
+    done = servsim("stats", cut, "--json")
+    assert done.returncode == 0
+    assert "is not whole: it ends after its last good chunk" in done.stderr
+    assert json.loads(done.stdout)["statistics"]["total"]["user_instructions"] > 0
+
+
+def test_a_flipped_bit_is_named_with_its_place(tmp_path: Path) -> None:
+    flipped = bytearray(SHIPPED.read_bytes())
+    flipped[len(flipped) // 2] ^= 0x10
+    path = tmp_path / "flipped.svt"
+    path.write_bytes(flipped)
+    done = servsim("stats", path)
+    assert done.returncode == 2
+    assert "is damaged at byte" in done.stderr and "capture it again" in done.stderr
+
+
+def test_another_version_of_the_format_is_refused(tmp_path: Path) -> None:
+    changed = bytearray(SHIPPED.read_bytes())
+    changed[8:12] = (2).to_bytes(4, "little")
+    changed[12:16] = crc32c(bytes(changed[8:12])).to_bytes(4, "little")
+    path = tmp_path / "version.svt"
+    path.write_bytes(changed)
+    done = servsim("info", path)
+    assert done.returncode == 2
+    assert "has trace format version 2, this servsim reads version 1" in done.stderr
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C by its definition (RFC 3720, appendix B.4): reflected polynomial 0x82f63b78."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
