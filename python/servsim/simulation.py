@@ -9,6 +9,9 @@ from typing import Any
 from servsim import _core
 from servsim.errors import UsageError
 
+#: First bytes of a captured trace (FORMAT.md).
+_TRACE_MAGIC = b"servsim\n"
+
 
 def machine_path(name: str) -> Path:
     """Find a machine description.
@@ -121,7 +124,19 @@ def simulate(
         progress=progress,
     )
     result: dict[str, Any] = json.loads(text)
+    damage = _truncated(path)
+    if damage is not None:
+        result["warnings"].append(damage)
     return result
+
+
+def _truncated(path: Path) -> str | None:
+    """Say that a captured trace is not whole; None for a whole one and for other formats."""
+    with path.open("rb") as file:
+        if file.read(len(_TRACE_MAGIC)) != _TRACE_MAGIC:
+            return None
+    damage: str | None = json.loads(_core.trace_info(path))["truncated"]
+    return damage
 
 
 def _hash(path: Path) -> str:

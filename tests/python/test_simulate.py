@@ -1,0 +1,116 @@
+"""``servsim simulate`` on the really captured trace that ships."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
+MACHINE = Path(__file__).parents[2] / "machines" / "foglia-2004-4p.toml"
+
+
+def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SERVSIM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def simulated(*arguments: object) -> Any:
+    done = servsim("simulate", SHIPPED, "--machine", "foglia-2004-4p", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def mean(result: Any, name: str) -> float:
+    return float(result["summary"][name]["mean"])
+
+
+@pytest.fixture(scope="module")
+def four() -> Any:
+    return simulated("--replications", 3)
+
+
+def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads() -> None:
+    runs = [
+        servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--replications", 2, "--threads", n, "--json")
+        for n in (1, 2)
+    ]
+    assert runs[0].stdout == runs[1].stdout != ""
+    other = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--replications", 2, "--seed", 9, "--json")
+    assert other.stdout != runs[0].stdout
+
+
+def test_more_processors_finish_the_transactions_sooner_and_use_the_bus_more(four: Any) -> None:
+    one = simulated("--set", "processors=1")
+    two = simulated("--set", "processors=2")
+    cycles = [mean(result, "cycles_per_transaction") for result in (one, two, four)]
+    assert cycles[0] > cycles[1] > cycles[2]
+    use = [mean(result, "bus_utilization") for result in (one, two, four)]
+    assert use[0] < use[1] < use[2]
+
+
+def test_every_figure_has_its_interval_and_count(four: Any) -> None:
+    for name, figure in four["summary"].items():
+        low, high = figure["interval_95"]
+        assert figure["n"] == 3 and low <= figure["mean"] <= high, name
+    replication = four["replications"][0]
+    kinds = ("cold", "capacity", "conflict", "true_sharing", "false_sharing", "passive_sharing")
+    for mode in ("user", "kernel"):
+        assert sum(replication["misses"][kind][mode] for kind in kinds) == replication["misses"]["total"][mode]
+
+
+def test_more_processors_than_ready_tasks_is_a_warning() -> None:
+    result = simulated("--set", "processors=32")
+    assert any("processors" in warning and "ready" in warning for warning in result["warnings"])
+
+
+def test_a_truncated_trace_is_simulated_with_a_warning(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.svt"
+    cut.write_bytes(SHIPPED.read_bytes()[:-40])
+    done = servsim("simulate", cut, "-m", "foglia-2004-4p", "--engine", "functional", "--json")
+    assert done.returncode == 0
+    assert "is not whole" in done.stderr
+    assert any("is not whole" in warning for warning in json.loads(done.stdout)["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("no.svt", "-m", "foglia-2004-4p"), "there is no trace"),
+        ((SHIPPED, "-m", "foglia-2005"), "shipped are"),
+        ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.size=12345 B"), "power of two"),
+        ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.sise=64 KiB"), "cache.size"),
+        ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.size=64"), "KiB"),
+        ((SHIPPED, "-m", "foglia-2004-4p", "--engine", "fast"), "timing, functional"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_the_remedy(arguments: tuple[object, ...], words: str) -> None:
+    done = servsim("simulate", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr and "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_all_faults_of_a_description_come_at_once(tmp_path: Path) -> None:
+    description = tmp_path / "bad.toml"
+    text = MACHINE.read_text().replace('line = "', 'lime = "').replace('clock = "1 GHz"', "clock = 1000")
+    description.write_text(text)
+    done = servsim("simulate", SHIPPED, "-m", description)
+    assert done.returncode == 2
+    assert "clock" in done.stderr and "lime" in done.stderr and "bad.toml" in done.stderr
+
+
+def test_ctrl_c_ends_the_simulation_at_once_with_130() -> None:
+    process = subprocess.Popen(
+        [SERVSIM, "simulate", SHIPPED, "-m", "foglia-2004-4p", "--replications", "500"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(3)
+    process.send_signal(2)
+    began = time.monotonic()
+    assert process.wait(30) == 130
+    assert time.monotonic() - began < 20
