@@ -18,9 +18,10 @@ from servsim.errors import EnvironmentProblem, UsageError
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
 
-#: Transactions to capture and users that issue them; enough for a warm-up and a steady stretch.
-TRANSACTIONS = 200
-USERS = 8
+#: Transactions to capture and users that issue them: two for each of 24 users, six users per processor.
+#: With ten replications the simulation of more would take longer than people wait.
+TRANSACTIONS = 48
+USERS = 24
 
 #: Replications, each with its own seed; ten give an interval of about 0.7 standard deviations.
 REPLICATIONS = 10
