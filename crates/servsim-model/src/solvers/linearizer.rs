@@ -1,0 +1,112 @@
+//! Linearizer (Chandy and Neuse, CACM 25(2), 1982): Schweitzer's estimate is corrected by the
+//! change of each class's share of a station when one customer leaves, measured by solving the
+//! network at every population reduced by one. Here the correction is iterated until it settles,
+//! not for the customary two or three rounds, and the residual is reported.
+
+use super::schweitzer::Reduced;
+use crate::closed::{Closed, ClosedMeans, Tolerance};
+use crate::error::ModelError;
+
+/// Corrections `[removed class][station][class]`.
+type Shares = Vec<Vec<Vec<f64>>>;
+
+struct Core<'a> {
+    reduced: &'a Reduced<'a>,
+    tolerance: &'a Tolerance,
+    steps: usize,
+}
+
+impl Core<'_> {
+    /// Solves the fixed point at `population` with the corrections held.
+    fn solve(
+        &mut self,
+        population: &[f64],
+        queue: &mut Vec<Vec<f64>>,
+        correction: &Shares,
+        target: f64,
+    ) -> Result<Vec<f64>, ModelError> {
+        let mut last = (f64::INFINITY, 0);
+        while self.steps < self.tolerance.iterations {
+            self.steps += 1;
+            let (throughput, change, worst) = self.reduced.step(population, queue, |queue, k, removed| {
+                let mut found = 0.0;
+                for (c, q) in queue[k].iter().enumerate() {
+                    if population[c] > 0.0 {
+                        let left = population[c] - f64::from(u8::from(c == removed));
+                        found += left * (q / population[c] + correction[removed][k][c]);
+                    }
+                }
+                found.max(0.0)
+            });
+            if change <= target {
+                return Ok(throughput);
+            }
+            last = (change, worst);
+        }
+        Err(self.reduced.not_converged("linearizer", last.0, self.steps, last.1))
+    }
+}
+
+/// Approximate means by Linearizer.
+///
+/// # Errors
+/// [`ModelError::NotConverged`]; [`ModelError::Unsupported`] for load-dependent rates.
+pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, ModelError> {
+    let reduced = Reduced::new(closed, "linearizer")?;
+    let (stations, classes) = (closed.stations(), closed.classes());
+    let full = reduced.population.clone();
+    let fewer: Vec<Vec<f64>> = (0..classes).map(|c| less_one(&full, c)).collect();
+    let mut queue = reduced.start(&full);
+    let mut queues: Vec<_> = fewer.iter().map(|population| reduced.start(population)).collect();
+    let mut correction = vec![vec![vec![0.0; classes]; stations]; classes];
+    let mut core = Core { reduced: &reduced, tolerance, steps: 0 };
+    let mut moved = (f64::INFINITY, 0);
+    let inner = tolerance.residual * 0.1;
+    while core.steps < tolerance.iterations {
+        let throughput = core.solve(&full, &mut queue, &correction, inner)?;
+        if moved.0 <= tolerance.residual {
+            let steps = core.steps;
+            let means = reduced.means(throughput, queue, steps, moved.0);
+            return closed.guard("linearizer", means);
+        }
+        for c in (0..classes).filter(|&c| full[c] > 0.0) {
+            core.solve(&fewer[c], &mut queues[c], &correction, inner)?;
+        }
+        moved = update(&full, &fewer, &queue, &queues, &mut correction);
+    }
+    Err(reduced.not_converged("linearizer", moved.0, core.steps, moved.1))
+}
+
+fn less_one(population: &[f64], class: usize) -> Vec<f64> {
+    let mut fewer = population.to_vec();
+    fewer[class] = (fewer[class] - 1.0).max(0.0);
+    fewer
+}
+
+/// Measures the corrections anew; the largest change in customers, and where.
+fn update(
+    full: &[f64],
+    fewer: &[Vec<f64>],
+    queue: &[Vec<f64>],
+    queues: &[Vec<Vec<f64>>],
+    correction: &mut Shares,
+) -> (f64, usize) {
+    let mut moved = (0.0, 0);
+    for (removed, shares) in correction.iter_mut().enumerate() {
+        for (k, row) in shares.iter_mut().enumerate() {
+            for (c, value) in row.iter_mut().enumerate() {
+                let left = fewer[removed][c];
+                if full[removed] == 0.0 || full[c] == 0.0 || left == 0.0 {
+                    continue;
+                }
+                let new = queues[removed][k][c] / left - queue[k][c] / full[c];
+                let change = (new - *value).abs() * left;
+                if change > moved.0 {
+                    moved = (change, k);
+                }
+                *value = new;
+            }
+        }
+    }
+    moved
+}
