@@ -1,7 +1,9 @@
 //! AQL, the aggregate queue length method (Zahorjan, Eager and Sweillam, Perf. Eval. 8(4), 1988):
 //! as Linearizer, but the correction is kept per station for all classes together, which needs a
-//! factor `C` less memory and time at nearly the same accuracy.
+//! factor `C` less memory and time at nearly the same accuracy. As there, one exact step of MVA
+//! leads from the populations reduced by one to the full one.
 
+use super::exact_step::{self, FixedPoint};
 use super::schweitzer::Reduced;
 use crate::closed::{Closed, ClosedMeans, Tolerance};
 use crate::error::ModelError;
@@ -11,8 +13,12 @@ use crate::error::ModelError;
 /// # Errors
 /// [`ModelError::NotConverged`]; [`ModelError::Unsupported`] for load-dependent rates.
 pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, ModelError> {
-    let reduced = Reduced::new(closed, "aql")?;
-    let (stations, classes) = (closed.stations(), closed.classes());
+    exact_step::solve(closed, "aql", fixed_point, tolerance)
+}
+
+/// AQL proper, at the population of `reduced`.
+fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoint, ModelError> {
+    let (stations, classes) = (reduced.closed.stations(), reduced.closed.classes());
     let full = reduced.population.clone();
     let total: f64 = full.iter().sum();
     let mut queue = reduced.start(&full);
@@ -28,16 +34,15 @@ pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
     let mut gamma = vec![vec![0.0; stations]; classes];
     let mut last = (f64::INFINITY, 0);
     for iteration in 1..=tolerance.iterations {
-        let (throughput, mut change, mut worst) = step(&reduced, &full, &mut queue, &gamma);
+        let (_, mut change, mut worst) = step(reduced, &full, &mut queue, &gamma);
         for (population, queue) in fewer.iter_mut().filter(|f| f.0.iter().sum::<f64>() > 0.0) {
-            let (_, moved, place) = step(&reduced, population, queue, &gamma);
+            let (_, moved, place) = step(reduced, population, queue, &gamma);
             if moved > change {
                 (change, worst) = (moved, place);
             }
         }
         if change <= tolerance.residual {
-            let means = reduced.means(throughput, queue, iteration, change);
-            return closed.guard("aql", means);
+            return Ok(FixedPoint { queue, iterations: iteration, residual: change });
         }
         last = (change, worst);
         for (c, (_, reduced_queue)) in fewer.iter().enumerate().filter(|_| total > 1.0) {

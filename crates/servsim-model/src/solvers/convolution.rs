@@ -86,10 +86,14 @@ impl Single<'_> {
         let limit = |k: usize| self.speeds[k].capacity(self.population) / self.demands[k];
         let cap = (0..self.demands.len()).map(limit).fold(f64::INFINITY, f64::min);
         let total = self.think + self.demands.iter().sum::<f64>();
-        let mut high = cap.min(target / total) * 1.000_001;
+        // No throughput exceeds `cap`, and beyond it a single server's terms would grow as rho^N.
+        let mut high = cap.min(target / total);
         let mut low = high;
-        while self.open_population(high) < target * 0.98 {
-            high *= 2.0;
+        while high < cap && self.open_population(high) < target * 0.98 {
+            high = (2.0 * high).min(cap);
+        }
+        if self.open_population(high) < target * 0.98 {
+            return high;
         }
         while self.open_population(low) > target {
             low *= 0.5;

@@ -4,6 +4,7 @@
 pub mod aql;
 pub mod bounds;
 pub mod convolution;
+mod exact_step;
 pub mod forkjoin;
 pub mod layered;
 pub mod linearizer;
