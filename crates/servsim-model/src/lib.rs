@@ -13,16 +13,21 @@
 //!
 //! The crate reads no file, clock or environment; the same input and seed give the same bytes.
 
+pub mod allocation;
 pub mod closed;
 pub mod error;
 pub mod network;
+pub mod fit;
 pub mod percentiles;
+pub mod sensitivity;
 pub mod sim;
 pub mod solution;
 pub mod solve;
 pub mod solvers;
 pub mod special;
+pub mod text;
 pub mod validate;
+pub mod whatif;
 
 pub use closed::{Closed, Tolerance};
 pub use error::ModelError;

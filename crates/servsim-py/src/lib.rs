@@ -8,9 +8,11 @@
 use pyo3::prelude::*;
 
 mod errors;
+mod model;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    model::register(module)?;
     Ok(())
 }

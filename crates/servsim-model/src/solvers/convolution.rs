@@ -141,7 +141,7 @@ fn unit(population: usize) -> Vec<f64> {
 }
 
 /// Buzen's step for a single server, rescaled so that the largest entry stays near 1.
-fn add_single_server(g: &mut [f64], rho: f64) {
+pub fn add_single_server(g: &mut [f64], rho: f64) {
     let mut carry = 0.0;
     for value in g.iter_mut() {
         carry = *value + rho * carry;
@@ -259,6 +259,14 @@ fn single_server_queue(g: &[f64], rho: f64) -> (f64, Vec<f64>) {
         power *= rho;
     }
     (sum / g[population], p)
+}
+
+/// Constants `G(n) theta^n`, n = 0..=N, of a one-class network, up to a common factor: what further
+/// single servers can be added to with [`add_single_server`].
+pub fn scaled_constants(closed: &Closed, theta: f64) -> Vec<f64> {
+    let (queues, think) = split(closed);
+    let network = single(closed, &queues, think, closed.population[0]);
+    network.constants(&factors(&network, theta), theta, None)
 }
 
 /// Throughputs at populations 1..=N of a one-class network of any speeds.
