@@ -22,8 +22,9 @@ class Cell:
     ours : dict of str to float
         Our figure under each reading.
     verdict : str
-        ``calibrated`` (used as input, proves nothing), ``reproduced``, ``missed`` or ``contradicted``
-        (a law or another printed cell says it cannot be right; see ``findings``).
+        ``calibrated`` (used as input, proves nothing), ``reproduced``, ``missed``, ``contradicted``
+        (it breaks a law as printed) or ``conflicting`` (it cannot hold together with other printed
+        cells); ``findings`` names the rules.
     findings : tuple of str
         Rules that this cell breaks.
     """

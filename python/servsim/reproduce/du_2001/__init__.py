@@ -55,8 +55,10 @@ class _Collector:
             verdict = "calibrated"
         elif any(rule in DECISIVE for rule in rules):
             verdict = "contradicted"
+        elif close:
+            verdict = "reproduced"
         else:
-            verdict = "reproduced" if close else "missed"
+            verdict = "conflicting" if rules else "missed"
         self.cells.append(Cell(*place, unit, paper, ours, verdict, rules))
 
     def throughput(self, place: tuple[str, str, str], paper: float, machine: Machine) -> None:
@@ -147,10 +149,12 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
 def _notes(to: _Collector) -> list[str]:
     values = [c.ours["blocked"] for c in to.cells if c.table == "17"]
     rates = ", ".join(f"{rate:.4f}" for rate in blocked.processor_rates(4))
-    counts = {v: sum(c.verdict == v for c in to.cells) for v in ("calibrated", "reproduced", "missed", "contradicted")}
+    verdicts = ("calibrated", "reproduced", "missed", "conflicting", "contradicted")
+    counts = {v: sum(c.verdict == v for c in to.cells) for v in verdicts}
     text = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     return [
-        f"{len(to.cells)} cells: {text}.",
+        f"{len(to.cells)} cells: {text}. Contradicted cells break a law by themselves; conflicting ones cannot hold "
+        "together with other printed cells (the rule is named).",
         f"`blocked` is bound by the processors at two of them: it flattens Table 17 to {min(values):.1f}-{max(values):.1f} "
         "tpmC and erases the paper's headline that the number of I/O buses matters most. That headline follows from "
         "neither reading: Equation 3.9 adds the buses up, so `literal` gives C3 and C4 the same throughput.",

@@ -113,9 +113,9 @@ def shares_12() -> list[Finding]:
     for name, (disks, buses, _) in data.TABLE_12.items():
         shares = Machine(*data.CONFIGURATIONS[name]).shares()
         flat = [s for bus in shares for s in bus]
-        printed = [d for d in disks if d is not None]
-        total = sum(printed)
-        for i, (share, use) in enumerate(zip(flat, printed, strict=True)):
+        printed = [(i, d) for i, d in enumerate(disks) if d is not None]
+        total = sum(d for _, d in printed)
+        for share, (i, use) in zip(flat, printed, strict=True):
             if abs(share - use / total) > 0.1:
                 findings.append(
                     Finding(
