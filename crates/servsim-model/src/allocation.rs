@@ -178,7 +178,8 @@ pub fn network(problem: &Problem, allocation: &Allocation) -> Network {
         let share: f64 = shares[disk..disk + count].iter().sum();
         stations.push(Station::queue(&format!("bus {}", bus + 1), &[share * problem.bus_demand]));
         for _ in 0..count {
-            stations.push(Station::queue(&format!("disk {}", disk + 1), &[shares[disk] * problem.disk_demand]));
+            stations
+                .push(Station::queue(&format!("disk {}", disk + 1), &[shares[disk] * problem.disk_demand]));
             disk += 1;
         }
     }
@@ -199,13 +200,19 @@ fn shares(problem: &Problem, disk_of: &[usize], disks: usize) -> Vec<f64> {
 fn check(problem: &Problem) -> Result<(), ModelError> {
     let bad = |what: String, remedy: &str| Err(ModelError::invalid(what, remedy));
     if problem.population == 0 || !problem.think.is_finite() || problem.think < 0.0 {
-        return bad("allocation needs customers and a think time of zero or more".into(), "set population and think");
+        return bad(
+            "allocation needs customers and a think time of zero or more".into(),
+            "set population and think",
+        );
     }
     if problem.tables.is_empty() || problem.disks_per_bus.is_empty() || problem.disks_per_bus.contains(&0) {
         return bad("allocation needs tables, buses, and a disk on each bus".into(), "add what is missing");
     }
     if let Some(table) = problem.tables.iter().find(|t| !t.share.is_finite() || t.share < 0.0) {
-        return bad(format!("table `{}` has a share of {}", table.name, table.share), "give a share of zero or more");
+        return bad(
+            format!("table `{}` has a share of {}", table.name, table.share),
+            "give a share of zero or more",
+        );
     }
     if problem.tables.iter().map(|t| t.share).sum::<f64>() <= 0.0 {
         return bad("no table is accessed".into(), "give at least one positive share");
@@ -218,7 +225,10 @@ fn check(problem: &Problem) -> Result<(), ModelError> {
         }
     }
     match problem.fixed.iter().find(|f| !f.demand.is_finite() || f.demand < 0.0 || f.rates.is_empty()) {
-        Some(f) => bad(format!("station `{}` has demand {} s or no rates", f.name, f.demand), "give a demand and rates"),
+        Some(f) => bad(
+            format!("station `{}` has demand {} s or no rates", f.name, f.demand),
+            "give a demand and rates",
+        ),
         None => Ok(()),
     }
 }
@@ -232,7 +242,11 @@ pub fn evaluate(problem: &Problem, disk_of: &[usize]) -> Result<f64, ModelError>
     let disks: usize = problem.disks_per_bus.iter().sum();
     if disk_of.len() != problem.tables.len() || disk_of.iter().any(|&d| d >= disks) {
         return Err(ModelError::invalid(
-            format!("{} tables are assigned among {disks} disks, but {} are given", problem.tables.len(), disk_of.len()),
+            format!(
+                "{} tables are assigned among {disks} disks, but {} are given",
+                problem.tables.len(),
+                disk_of.len()
+            ),
             "give one disk number, from 0, per table",
         ));
     }
@@ -337,8 +351,8 @@ fn enumerate(evaluator: &mut Evaluator, layout: &[usize], weights: &[f64]) -> (V
             for bus in 0..self.layout.len() {
                 let count = self.layout[bus];
                 // An empty bus equal to an earlier empty one would repeat its allocations.
-                let repeats = self.used[bus] == 0
-                    && (0..bus).any(|b| self.used[b] == 0 && self.layout[b] == count);
+                let repeats =
+                    self.used[bus] == 0 && (0..bus).any(|b| self.used[b] == 0 && self.layout[b] == count);
                 // Of the empty disks of a bus, only the first.
                 let reach = if repeats { 0 } else { count.min(self.used[bus] + 1) };
                 for slot in 0..reach {

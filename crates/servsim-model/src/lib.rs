@@ -16,8 +16,8 @@
 pub mod allocation;
 pub mod closed;
 pub mod error;
-pub mod network;
 pub mod fit;
+pub mod network;
 pub mod percentiles;
 pub mod sensitivity;
 pub mod sim;

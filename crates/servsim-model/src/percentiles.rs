@@ -41,9 +41,7 @@ pub fn add(
         let quantile = |p: &f64| (*p, gamma_quantile(class.response, variance, p / 100.0));
         class.percentiles = percents.iter().map(quantile).collect();
     }
-    solution
-        .notes
-        .push("percentiles: independent stations, gamma distribution fitted to two moments".into());
+    solution.notes.push("percentiles: independent stations, gamma distribution fitted to two moments".into());
     Ok(())
 }
 

@@ -71,7 +71,10 @@ pub fn sensitivity(network: &Network, tolerance: &Tolerance) -> Result<Sensitivi
     for r in 0..closed.classes() {
         if closed.population[r] == 0 {
             return Err(ModelError::invalid(
-                format!("class `{}` has no customers, so its throughput has no sensitivity", network.classes[r].name),
+                format!(
+                    "class `{}` has no customers, so its throughput has no sensitivity",
+                    network.classes[r].name
+                ),
                 "give it a population of at least 1, or remove it",
             ));
         }
@@ -122,9 +125,8 @@ fn class_elasticities(
 
 fn refuse(network: &Network) -> Result<(), ModelError> {
     let remedy = "compare two solutions (`--what-if`) instead";
-    let unsupported = |feature: &str, place: &str| {
-        Err(ModelError::unsupported("sensitivity", feature, place, remedy))
-    };
+    let unsupported =
+        |feature: &str, place: &str| Err(ModelError::unsupported("sensitivity", feature, place, remedy));
     if let Some(&c) = network.open().first() {
         return unsupported("open classes", &network.classes[c].name);
     }

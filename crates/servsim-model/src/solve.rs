@@ -6,7 +6,9 @@ use crate::error::ModelError;
 use crate::network::{Discipline, Network, Speed};
 use crate::percentiles;
 use crate::solution::{PoolResult, Solution};
-use crate::solvers::{find, forkjoin as forkjoin_solver, layered as layered_solver, mixed, Nature, Options, Run};
+use crate::solvers::{
+    find, forkjoin as forkjoin_solver, layered as layered_solver, mixed, Nature, Options, Run,
+};
 
 /// Lattice points times stations up to which `auto` still solves exactly.
 const AUTO_EXACT_LIMIT: f64 = 2e6;
@@ -78,8 +80,13 @@ fn refuse_beyond_product_form(network: &Network, solver: &str) -> Result<(), Mod
             let remedy = "use `priority` or `simulation`";
             return Err(ModelError::unsupported(solver, "priorities", &station.name, remedy));
         }
-        let times: Vec<f64> =
-            station.demands.iter().zip(&station.visits).filter(|(d, _)| **d > 0.0).map(|(d, v)| d / v).collect();
+        let times: Vec<f64> = station
+            .demands
+            .iter()
+            .zip(&station.visits)
+            .filter(|(d, _)| **d > 0.0)
+            .map(|(d, v)| d / v)
+            .collect();
         let unequal = times.iter().any(|t| (t - times[0]).abs() > 1e-9 * times[0]);
         if station.discipline == Discipline::Fcfs && unequal {
             let remedy = "set discipline = \"ps\", give visits that make the times per visit equal, or use `simulation`";
@@ -108,7 +115,12 @@ pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelEr
     }
     if network.classes.len() != 1 {
         let place = &network.classes[1].name;
-        return Err(ModelError::unsupported("layered", "several classes", place, "merge them, or use `simulation`"));
+        return Err(ModelError::unsupported(
+            "layered",
+            "several classes",
+            place,
+            "merge them, or use `simulation`",
+        ));
     }
     let layered = layered_solver::solve(network, &options.tolerance)?;
     let means = ClosedMeans {
@@ -160,7 +172,9 @@ pub fn forkjoin(network: &Network, options: &Options) -> Result<Solution, ModelE
     let response = network.population() as f64 / means.throughput[0] - network.classes[0].think();
     solution.classes[0].response = response;
     solution.classes[0].in_system = means.throughput[0] * response;
-    solution.notes.push("fork-join: slowest of independent exponential branches, Nelson-Tantawi correction".into());
+    solution
+        .notes
+        .push("fork-join: slowest of independent exponential branches, Nelson-Tantawi correction".into());
     Ok(solution)
 }
 

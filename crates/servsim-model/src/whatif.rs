@@ -84,7 +84,10 @@ pub fn rank(
 pub fn apply(network: &Network, what_if: &WhatIf) -> Result<Network, ModelError> {
     let invalid = |what: String, remedy: &str| Err(ModelError::invalid(what, remedy));
     if what_if.cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
-        return invalid(format!("what-if `{}` has a cost that is not positive", what_if.name), "give a positive cost");
+        return invalid(
+            format!("what-if `{}` has a cost that is not positive", what_if.name),
+            "give a positive cost",
+        );
     }
     let mut changed = network.clone();
     for change in &what_if.changes {

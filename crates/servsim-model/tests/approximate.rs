@@ -69,7 +69,8 @@ fn a_converged_schweitzer_answer_satisfies_littles_law() {
         let closed = mixed::reduce(&network);
         let means = servsim_model::solvers::schweitzer::solve(&closed, &Tolerance::default()).unwrap();
         for c in 0..2 {
-            let present: f64 = means.queue.iter().map(|q| q[c]).sum::<f64>() + means.throughput[c] * closed.think[c];
+            let present: f64 =
+                means.queue.iter().map(|q| q[c]).sum::<f64>() + means.throughput[c] * closed.think[c];
             assert!(relative(present, closed.population[c] as f64) < 1e-6);
         }
     }
@@ -88,12 +89,21 @@ fn bounds_bracket_every_exact_result() {
         for (bound, class) in bounds(&network).unwrap().iter().zip(&solution.classes) {
             let x = class.throughput;
             let slack = 1e-9 * x;
-            assert!(bound.throughput.low <= x + slack && x <= bound.throughput.high + slack, "case {case}: {bound:?} {x}");
+            assert!(
+                bound.throughput.low <= x + slack && x <= bound.throughput.high + slack,
+                "case {case}: {bound:?} {x}"
+            );
             if let Some(balanced) = bound.balanced {
-                assert!(balanced.low <= x + slack && x <= balanced.high + slack, "case {case}: {bound:?} {x}");
+                assert!(
+                    balanced.low <= x + slack && x <= balanced.high + slack,
+                    "case {case}: {bound:?} {x}"
+                );
             }
             let r = class.response;
-            assert!(bound.response.low <= r * (1.0 + 1e-6) + 1e-9 && r <= bound.response.high * (1.0 + 1e-6) + 1e-9);
+            assert!(
+                bound.response.low <= r * (1.0 + 1e-6) + 1e-9
+                    && r <= bound.response.high * (1.0 + 1e-6) + 1e-9
+            );
         }
     }
 }

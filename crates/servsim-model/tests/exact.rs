@@ -67,7 +67,8 @@ fn several_classes_at_stations_with_several_servers_agree_with_one_merged_class(
             Station::queue("lan", &station(0.3)).with_speed(Speed::Delay),
         ];
         let classes = vec![Class::closed("a", 5, 2.0), Class::closed("b", 7, 2.0)];
-        let both = solve(&Network::new("two", classes, stations.clone()), "convolution", &Options::default()).unwrap();
+        let both = solve(&Network::new("two", classes, stations.clone()), "convolution", &Options::default())
+            .unwrap();
         let one: Vec<Station> = stations
             .into_iter()
             .map(|s| Station { demands: vec![s.demands[0]], visits: vec![1.0], ..s })
@@ -110,9 +111,13 @@ fn repairman(population: usize, servers: usize, demand: f64, think: f64) -> f64 
 #[test]
 fn a_thousand_servers_and_five_thousand_customers_match_the_closed_form() {
     let mut worst: f64 = 0.0;
-    for (servers, population, demand, think) in
-        [(1024, 5000, 1.0, 3.9), (1024, 5000, 1.0, 0.5), (1024, 5000, 1.0, 30.0), (64, 500, 1.0, 0.1), (7, 5000, 0.3, 200.0)]
-    {
+    for (servers, population, demand, think) in [
+        (1024, 5000, 1.0, 3.9),
+        (1024, 5000, 1.0, 0.5),
+        (1024, 5000, 1.0, 30.0),
+        (64, 500, 1.0, 0.1),
+        (7, 5000, 0.3, 200.0),
+    ] {
         let mut network = Network::single(population, think, &[demand]);
         network.stations[0].speed = Speed::Servers(servers);
         let got = throughput(&network, "convolution");
@@ -201,7 +206,8 @@ fn mixed_stations_with_several_servers_agree_with_a_long_truncated_chain() {
     let (rate, think, demand) = (0.9, 2.0, 1.0);
     let stations = vec![Station::queue("cpu", &[demand, demand]).with_speed(Speed::Servers(2))];
     let classes = vec![Class::closed("c", 1, think), Class::open("o", rate)];
-    let solution = solve(&Network::new("mixed", classes, stations), "convolution", &Options::default()).unwrap();
+    let solution =
+        solve(&Network::new("mixed", classes, stations), "convolution", &Options::default()).unwrap();
     let size = 400;
     let mut p = vec![[1.0f64; 2]; size];
     for _ in 0..40_000 {

@@ -10,7 +10,8 @@ fn tiers(draw: &mut Draw) -> Network {
     let population = draw.integer(5, 60);
     let names = ["web cpu", "app cpu", "db cpu", "db disk"];
     let demands: Vec<f64> = (0..4).map(|_| draw.between(0.02, 0.2)).collect();
-    let mut stations: Vec<Station> = names.iter().zip(&demands).map(|(n, &d)| Station::queue(n, &[d])).collect();
+    let mut stations: Vec<Station> =
+        names.iter().zip(&demands).map(|(n, &d)| Station::queue(n, &[d])).collect();
     if draw.unit() < 0.5 {
         stations[0].speed = Speed::Servers(draw.integer(2, 4));
     }
@@ -21,7 +22,8 @@ fn tiers(draw: &mut Draw) -> Network {
         let hold = |k: usize| if used.contains(&k) { demands[k] } else { 0.0 };
         Pool { name: name.into(), size, parent, holds: (0..4).map(hold).collect() }
     };
-    let mut network = Network::new("tiers", vec![Class::closed("users", population, draw.between(0.0, 5.0))], stations);
+    let mut network =
+        Network::new("tiers", vec![Class::closed("users", population, draw.between(0.0, 5.0))], stations);
     network.pools = vec![
         pool("web threads", web, None, &[0]),
         pool("app threads", app, Some(0), &[1]),
@@ -39,7 +41,8 @@ fn lock(draw: &mut Draw, locks: usize) -> Network {
     if draw.unit() < 0.4 {
         stations[0].speed = Speed::Servers(draw.integer(2, 4));
     }
-    let mut network = Network::new("locks", vec![Class::closed("users", population, draw.between(0.0, 4.0))], stations);
+    let mut network =
+        Network::new("locks", vec![Class::closed("users", population, draw.between(0.0, 4.0))], stations);
     network.pools = (0..locks)
         .map(|i| {
             let share = draw.between(0.1, 0.6) / locks as f64;
@@ -55,7 +58,12 @@ fn pool_with_lock(draw: &mut Draw) -> Network {
     let mut network = tiers(draw);
     let held = network.stations[2].demands[0] * draw.between(0.2, 0.7);
     network.pools[2].holds[2] -= held;
-    network.pools.push(Pool { name: "lock".into(), size: 1, parent: Some(2), holds: vec![0.0, 0.0, held, 0.0] });
+    network.pools.push(Pool {
+        name: "lock".into(),
+        size: 1,
+        parent: Some(2),
+        holds: vec![0.0, 0.0, held, 0.0],
+    });
     network
 }
 
@@ -70,14 +78,20 @@ fn sixty_layered_and_passive_models_are_within_5_and_10_per_cent_of_the_simulato
             2 => lock(&mut draw, 2),
             _ => pool_with_lock(&mut draw),
         };
-        let solution = solve(&network, "auto", &Options::default()).unwrap_or_else(|e| panic!("case {case}: {e}"));
+        let solution =
+            solve(&network, "auto", &Options::default()).unwrap_or_else(|e| panic!("case {case}: {e}"));
         let simulation = Plan { requests: 15_000.0, seed: case + 1, ..Plan::default() };
         let measured = solve(&network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
         let x = relative(solution.throughput(), measured.throughput());
         let r = relative(solution.response(), measured.response());
         println!(
             "case {case} kind {} N={} X {:.4} ({:.2} %) R {:.4} ({:.2} %)",
-            case % 4, network.population(), solution.throughput(), x * 100.0, solution.response(), r * 100.0
+            case % 4,
+            network.population(),
+            solution.throughput(),
+            x * 100.0,
+            solution.response(),
+            r * 100.0
         );
         for (a, b) in solution.pools.iter().zip(&measured.pools) {
             assert!((a.utilization - b.utilization).abs() < 0.08, "case {case} {}: {a:?} {b:?}", a.name);
@@ -85,7 +99,11 @@ fn sixty_layered_and_passive_models_are_within_5_and_10_per_cent_of_the_simulato
         worst_x = worst_x.max(x);
         worst_r = worst_r.max(r);
     }
-    println!("60 models: throughput within {:.2} %, response within {:.2} %", worst_x * 100.0, worst_r * 100.0);
+    println!(
+        "60 models: throughput within {:.2} %, response within {:.2} %",
+        worst_x * 100.0,
+        worst_r * 100.0
+    );
     assert!(worst_x <= 0.05 && worst_r <= 0.10, "{worst_x} {worst_r}");
 }
 

@@ -2,7 +2,9 @@
 
 mod common;
 use common::{random_single, random_two_class, relative, Draw};
-use servsim_model::allocation::{allocate, evaluate, network as allocated, Allocation, Fixed, Problem, Table};
+use servsim_model::allocation::{
+    allocate, evaluate, network as allocated, Allocation, Fixed, Problem, Table,
+};
 use servsim_model::fit::{fit, kalman::Noise, Measurements, Sample};
 use servsim_model::sensitivity::sensitivity;
 use servsim_model::whatif::{rank, Change, WhatIf};
@@ -27,7 +29,8 @@ fn derivatives_agree_with_finite_differences_and_elasticities_sum_to_minus_one()
     let mut draw = Draw(5);
     let (mut worst, mut sums): (f64, f64) = (0.0, 0.0);
     for case in 0..40 {
-        let network = if case % 2 == 0 { random_two_class(&mut draw) } else { random_single(&mut draw, true) };
+        let network =
+            if case % 2 == 0 { random_two_class(&mut draw) } else { random_single(&mut draw, true) };
         let result = sensitivity(&network, &Tolerance::default()).unwrap();
         for sum in &result.sums {
             sums = sums.max((sum + 1.0).abs());
@@ -45,14 +48,17 @@ fn derivatives_agree_with_finite_differences_and_elasticities_sum_to_minus_one()
             worst = worst.max((e.derivative.unwrap() - numeric).abs() / scale);
         }
     }
-    println!("derivatives within {worst:.1e} of finite differences; elasticities sum to -1 within {sums:.1e}");
+    println!(
+        "derivatives within {worst:.1e} of finite differences; elasticities sum to -1 within {sums:.1e}"
+    );
     assert!(worst <= 1e-6 && sums <= 1e-9, "{worst:e} {sums:e}");
 }
 
 fn du_like(cpu: f64) -> Problem {
     let shares = [0.0907, 0.1129, 0.2157, 0.1108, 0.2937, 0.0246, 0.0202, 0.1278, 0.0036];
     let tables = shares.iter().enumerate().map(|(i, &share)| Table { name: (i + 1).to_string(), share });
-    let fixed = |name: &str, demand: f64, rates: &[f64]| Fixed { name: name.into(), demand, rates: rates.to_vec() };
+    let fixed =
+        |name: &str, demand: f64, rates: &[f64]| Fixed { name: name.into(), demand, rates: rates.to_vec() };
     Problem {
         population: 48,
         think: 17.504,
@@ -74,7 +80,10 @@ fn the_exact_allocation_is_never_worse_than_the_papers_and_matches_brute_force()
         let problem = du_like(cpu);
         let best = allocate(&problem).unwrap();
         let paper = evaluate(&problem, &PAPER_E).unwrap();
-        println!("cpu {cpu} s: best {:.4}, E {paper:.4}, {} evaluated, {:?}", best.throughput, best.evaluated, best.disk_of);
+        println!(
+            "cpu {cpu} s: best {:.4}, E {paper:.4}, {} evaluated, {:?}",
+            best.throughput, best.evaluated, best.disk_of
+        );
         assert!(best.exhaustive && best.gap == 0.0 && best.throughput >= paper);
         let again = solve(&allocated(&problem, &best), "convolution", &Options::default()).unwrap();
         assert!(relative(again.throughput(), best.throughput) < 1e-10);
@@ -106,8 +115,9 @@ fn two_hundred_tables_on_sixteen_disks_are_within_one_per_cent_of_the_bound() {
         let mut problem = du_like(0.05);
         problem.population = 64;
         problem.disks_per_bus = vec![4; 4];
-        problem.tables =
-            (0..200).map(|i| Table { name: format!("t{i}"), share: draw.between(0.0, 1.0).powi(3) }).collect();
+        problem.tables = (0..200)
+            .map(|i| Table { name: format!("t{i}"), share: draw.between(0.0, 1.0).powi(3) })
+            .collect();
         let found = allocate(&problem).unwrap();
         println!("200 x 16: X {:.5}, bound {:.5}, gap {:.2e}", found.throughput, found.bound, found.gap);
         assert!(!found.exhaustive && found.gap <= 0.01 && found.throughput <= found.bound);
@@ -175,7 +185,12 @@ fn demands_are_estimated_within_five_per_cent_at_five_per_cent_noise_and_interva
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     let p95 = errors[errors.len() * 95 / 100];
     let coverage = f64::from(covered) / f64::from(total);
-    println!("nnls: mean error {:.2} %, p95 {:.2} %; coverage {:.1} %", mean * 100.0, p95 * 100.0, coverage * 100.0);
+    println!(
+        "nnls: mean error {:.2} %, p95 {:.2} %; coverage {:.1} %",
+        mean * 100.0,
+        p95 * 100.0,
+        coverage * 100.0
+    );
     assert!(p95 <= 0.05 && (0.93..=0.97).contains(&coverage), "{p95} {coverage}");
 }
 
@@ -247,7 +262,8 @@ fn contradictory_measurements_are_refused_with_their_station() {
 fn what_ifs_are_ranked_by_gain_and_priced() {
     let mut network = Network::single(40, 5.0, &[0.2, 0.05]);
     network.stations[0].speed = Speed::Servers(2);
-    let what_if = |name: &str, cost, change| WhatIf { name: name.into(), cost: Some(cost), changes: vec![change] };
+    let what_if =
+        |name: &str, cost, change| WhatIf { name: name.into(), cost: Some(cost), changes: vec![change] };
     let questions = [
         what_if("faster disk", 10.0, Change::Scale(1, 0.5)),
         what_if("four processors", 100.0, Change::Servers(0, 4)),

@@ -23,7 +23,13 @@ fn closed_networks_of_every_station_kind_match_the_exact_solution() {
     assert!(relative(measured.throughput(), exact.throughput()) < 0.01);
     assert!(relative(measured.response(), exact.response()) < 0.02);
     for (a, b) in measured.stations.iter().zip(&exact.stations) {
-        assert!((a.utilization - b.utilization).abs() < 0.01, "{}: {} {}", a.name, a.utilization, b.utilization);
+        assert!(
+            (a.utilization - b.utilization).abs() < 0.01,
+            "{}: {} {}",
+            a.name,
+            a.utilization,
+            b.utilization
+        );
         assert!(relative(a.queue[0], b.queue[0]) < 0.04, "{}", a.name);
     }
 }
@@ -60,7 +66,10 @@ fn priorities_are_exact_for_one_open_queue_and_near_the_simulation_when_closed()
     let solution = solve(&network, "priority", &Options::default()).unwrap();
     let measured = simulated(&network, 40_000.0, 4);
     for (a, b) in solution.classes.iter().zip(&measured.classes) {
-        println!("{}: X {:.4} simulated {:.4}; R {:.4} simulated {:.4}", a.name, a.throughput, b.throughput, a.response, b.response);
+        println!(
+            "{}: X {:.4} simulated {:.4}; R {:.4} simulated {:.4}",
+            a.name, a.throughput, b.throughput, a.response, b.response
+        );
         // Bryant's approximation overstates the wait of the low class in closed networks.
         assert!(relative(a.throughput, b.throughput) < 0.15, "{}", a.name);
         assert!(relative(a.response, b.response) < 0.15, "{}", a.name);
@@ -83,7 +92,11 @@ fn fork_join_is_within_fifteen_per_cent_of_the_simulation() {
         let measured = simulated(&network, 20_000.0, 8);
         let x = relative(solution.throughput(), measured.throughput());
         let r = relative(solution.response(), measured.response());
-        println!("fork-join N={population} Z={think} {demands:?}: X {:.2} %, R {:.2} %", x * 100.0, r * 100.0);
+        println!(
+            "fork-join N={population} Z={think} {demands:?}: X {:.2} %, R {:.2} %",
+            x * 100.0,
+            r * 100.0
+        );
         worst = (worst.0.max(x), worst.1.max(r));
     }
     assert!(worst.0 < 0.05 && worst.1 < 0.15, "{worst:?}");
@@ -128,12 +141,18 @@ fn intervals_cover_the_truth_in_95_per_cent_of_2000_fresh_seeds() {
     for seed in 0..2000u64 {
         let measured = simulated(&network, 2_000.0, 1_000_003 + seed);
         let class = &measured.classes[0];
-        let holds = |i: Option<servsim_model::solution::Interval>, v: f64| i.is_some_and(|i| i.low <= v && v <= i.high);
+        let holds = |i: Option<servsim_model::solution::Interval>, v: f64| {
+            i.is_some_and(|i| i.low <= v && v <= i.high)
+        };
         throughput += u32::from(holds(class.throughput_interval, exact.throughput()));
         response += u32::from(holds(class.response_interval, exact.response()));
     }
     let share = |n: u32| f64::from(n) / 20.0;
-    println!("coverage over 2,000 seeds: throughput {:.2} %, response {:.2} %", share(throughput), share(response));
+    println!(
+        "coverage over 2,000 seeds: throughput {:.2} %, response {:.2} %",
+        share(throughput),
+        share(response)
+    );
     for covered in [share(throughput), share(response)] {
         assert!((93.5..=96.5).contains(&covered), "{covered}");
     }

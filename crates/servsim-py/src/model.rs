@@ -80,7 +80,9 @@ fn interrupted() -> bool {
 fn refused(error: &ModelError) -> PyErr {
     match error {
         ModelError::Interrupted => PyKeyboardInterrupt::new_err(()),
-        ModelError::NotConverged { .. } | ModelError::Numerical { .. } => errors::check_failed(error.to_string()),
+        ModelError::NotConverged { .. } | ModelError::Numerical { .. } => {
+            errors::check_failed(error.to_string())
+        }
         _ => errors::usage(error.to_string()),
     }
 }
@@ -108,9 +110,7 @@ fn network(text: &str, is_json: bool) -> PyResult<Network> {
 
 #[pyfunction]
 fn model_solvers() -> PyResult<String> {
-    let entry = |s: &servsim_model::solvers::Solver| {
-        json!({"name": s.name, "summary": s.summary, "nature": s.nature.name()})
-    };
+    let entry = |s: &servsim_model::solvers::Solver| json!({"name": s.name, "summary": s.summary, "nature": s.nature.name()});
     text_of(&SOLVERS.iter().map(entry).collect::<Vec<_>>())
 }
 
@@ -138,7 +138,13 @@ struct Point {
 }
 
 #[pyfunction]
-fn model_curve(py: Python<'_>, text: &str, is_json: bool, options: &str, populations: Vec<usize>) -> PyResult<String> {
+fn model_curve(
+    py: Python<'_>,
+    text: &str,
+    is_json: bool,
+    options: &str,
+    populations: Vec<usize>,
+) -> PyResult<String> {
     let mut asked = Asked::parse(options)?;
     asked.percentiles = Some(Vec::new());
     let network = network(text, is_json)?;
@@ -229,7 +235,9 @@ fn model_sweep(
     population: Vec<usize>,
 ) -> PyResult<Vec<f64>> {
     if demands.len() != think.len() || demands.len() != population.len() {
-        return Err(errors::usage("demands, think times and populations differ in length; give one each per model"));
+        return Err(errors::usage(
+            "demands, think times and populations differ in length; give one each per model",
+        ));
     }
     let bad = |d: &f64| !d.is_finite() || *d < 0.0;
     for (i, row) in demands.iter().enumerate() {

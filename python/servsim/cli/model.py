@@ -9,6 +9,10 @@ import typer
 from servsim.errors import UsageError
 
 File = typer.Argument(help="TOML description.")
+Measurements = typer.Argument(help="TOML measurements: classes, stations, [[sample]].")
+Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
+Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentiles, per cent.")
+Plot = typer.Option(None, help="Write throughput, response and utilisation as SVG.")
 Json = typer.Option(False, "--json", help="Print JSON.")
 
 
@@ -24,7 +28,9 @@ def _table(header: list[str], rows: list[list[str]]) -> None:
     """Print aligned columns; the first is text, the rest are numbers."""
     widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
     for row in [header, *rows]:
-        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         typer.echo("  ".join(cells).rstrip())
 
 
@@ -44,16 +50,23 @@ def _print_json(schema: str, data: dict[str, Any]) -> None:
 
 def solve(
     file: Path = File,
+    *,
     solver: str = typer.Option("auto", help="Solver; `servsim model solvers` lists them."),
-    percentile: list[float] = typer.Option([50, 90, 95, 99], help="Response-time percentiles, per cent."),
+    percentile: list[float] = Percentiles,
     tolerance: float | None = typer.Option(None, help="Residual at which iterations stop."),
-    max_iterations: int | None = typer.Option(None, help="Iterations after which non-convergence is an error."),
+    max_iterations: int | None = typer.Option(
+        None, help="Iterations after which non-convergence is an error."
+    ),
     replications: int | None = typer.Option(None, help="Simulation: independent replications."),
     requests: float | None = typer.Option(None, help="Simulation: requests per replication."),
     seed: int | None = typer.Option(None, help="Simulation: seed."),
-    half_width: float | None = typer.Option(None, help="Simulation: wanted relative half-width of intervals."),
-    plot: Path | None = typer.Option(None, help="Write throughput, response and utilisation as SVG."),
-    up_to: int | None = typer.Option(None, help="Largest population of the plot; default: the model's, doubled."),
+    half_width: float | None = typer.Option(
+        None, help="Simulation: wanted relative half-width of intervals."
+    ),
+    plot: Path | None = Plot,
+    up_to: int | None = typer.Option(
+        None, help="Largest population of the plot; default: the model's, doubled."
+    ),
     as_json: bool = Json,
 ) -> None:
     """Solve a model: throughput, response times with percentiles, utilisations."""
@@ -81,7 +94,8 @@ def solve(
         _print_json("servsim.model.solve/1", solution.data)
         return
     data = solution.data
-    typer.echo(f"{data['solver']} ({data['nature']}), {data['iterations']} iterations, residual {data['residual']:.1e}")
+    how = f"{data['iterations']} iterations, residual {data['residual']:.1e}"
+    typer.echo(f"{data['solver']} ({data['nature']})" + (f", {how}" if data["iterations"] else ""))
     names = [f"p{p:g}" for p in percentile] if data["classes"][0]["percentiles"] else []
     rows = []
     for c in data["classes"]:
@@ -102,7 +116,8 @@ def solve(
     if data.get("pools"):
         typer.echo("")
         rows = [
-            [p["name"], f"{100 * p['utilization']:.2f} %", f"{p['waiting']:.4g}", _time(p["wait"])] for p in data["pools"]
+            [p["name"], f"{100 * p['utilization']:.2f} %", f"{p['waiting']:.4g}", _time(p["wait"])]
+            for p in data["pools"]
         ]
         _table(["pool", "utilisation", "waiting", "wait"], rows)
     for note in data["notes"]:
@@ -147,7 +162,7 @@ def bounds(file: Path = File, as_json: bool = Json) -> None:
 
 
 def fit(
-    file: Path = typer.Argument(help="TOML measurements: classes, stations, [[sample]]."),
+    file: Path = Measurements,
     method: str = typer.Option("nnls", help="nnls (constant demands) or kalman (drifting ones)."),
     drift: float = typer.Option(0.02, help="Kalman: relative drift of a demand per sample."),
     noise: float = typer.Option(0.05, help="Kalman: relative error of a measured utilisation."),
@@ -162,7 +177,13 @@ def fit(
         _print_json("servsim.model.fit/1", found)
         return
     rows = [
-        [f"{d['station']} / {d['class']}", _time(d["demand"]), _time(d["low"]), _time(d["high"]), d.get("note", "")]
+        [
+            f"{d['station']} / {d['class']}",
+            _time(d["demand"]),
+            _time(d["low"]),
+            _time(d["high"]),
+            d.get("note", ""),
+        ]
         for d in found["demands"]
     ]
     _table(["station / class", "demand", "low", "high", ""], rows)
@@ -170,7 +191,7 @@ def fit(
 
 
 def allocate(
-    file: Path = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]]."),
+    file: Path = Problem,
     as_json: bool = Json,
 ) -> None:
     """Find the best allocation of tables to disks, and of disks to buses."""
@@ -227,7 +248,12 @@ def sensitivity(
         _print_json("servsim.model.sensitivity/1", found.data)
         return
     rows = [
-        [f"{e['of']} to {e['station']} of {e['class']}", _time(e["value"]), f"{e['throughput']:+.5f}", f"{e['response']:+.5f}"]
+        [
+            f"{e['of']} to {e['station']} of {e['class']}",
+            _time(e["value"]),
+            f"{e['throughput']:+.5f}",
+            f"{e['response']:+.5f}",
+        ]
         for e in found.data["elasticities"]
     ]
     _table(["elasticity", "value", "throughput", "response"], rows)

@@ -46,7 +46,8 @@ class _Panel:
         for tick in self.y_ticks:
             y = self.y(tick)
             self.marks.append(
-                f'<line x1="{self.x(0):.1f}" y1="{y:.1f}" x2="{offset + WIDTH - 12:.1f}" y2="{y:.1f}" stroke="#e6e6e6"/>'
+                f'<line x1="{self.x(0):.1f}" y1="{y:.1f}" x2="{offset + WIDTH - 12:.1f}" y2="{y:.1f}" '
+                'stroke="#e6e6e6"/>'
             )
             self.marks.append(_text(self.x(0) - 5, y + 4, f"{tick:g}", "end"))
 
@@ -56,13 +57,19 @@ class _Panel:
     def y(self, value: float) -> float:
         return HEIGHT - MARGIN + 6 - (HEIGHT - MARGIN - 26) * value / self.y_ticks[-1]
 
-    def curve(self, xs: Sequence[float], ys: Sequence[float | None], colour: str, dashed: bool = False) -> None:
+    def curve(
+        self, xs: Sequence[float], ys: Sequence[float | None], colour: str, dashed: bool = False
+    ) -> None:
         """Draw the points that have a value, joined."""
         points = " ".join(
-            f"{self.x(x):.1f},{self.y(min(y, self.y_ticks[-1])):.1f}" for x, y in zip(xs, ys, strict=True) if y is not None
+            f"{self.x(x):.1f},{self.y(min(y, self.y_ticks[-1])):.1f}"
+            for x, y in zip(xs, ys, strict=True)
+            if y is not None
         )
         dash = ' stroke-dasharray="4 3"' if dashed else ""
-        self.marks.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>')
+        self.marks.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
+        )
 
     def x_axis(self) -> None:
         """Label the horizontal axis with round numbers."""
@@ -75,7 +82,8 @@ class _Panel:
             left, top = self.x(0) + i * width, self.y(value)
             self.marks.append(
                 f'<rect x="{left + width * 0.15:.1f}" y="{top:.1f}" width="{width * 0.7:.1f}" '
-                f'height="{self.y(0) - top:.1f}" fill="{BAR}"><title>{escape(name)}: {value:.1%}</title></rect>'
+                f'height="{self.y(0) - top:.1f}" fill="{BAR}">'
+                f"<title>{escape(name)}: {value:.1%}</title></rect>"
             )
             short = name if len(name) * 6 < width else name[: max(2, int(width / 6) - 1)] + "…"
             self.marks.append(_text(left + width / 2, HEIGHT - MARGIN + 22, short, size=10))
@@ -104,9 +112,10 @@ def draw(solution: Solution, curve: Columns | None) -> str:
     panels.append(panel)
     body = "\n".join(mark for p in panels for mark in p.marks)
     width = WIDTH * len(panels)
+    frame = f'width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}" '
-        f'font-family="sans-serif" fill="{INK}">\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {frame} font-family="sans-serif" fill="{INK}">\n'
+        f'<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
     )
 
 
@@ -125,4 +134,6 @@ def save(path: Path, network: Network, solution: Solution, population: int, solv
     try:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from None
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; give a path in a folder that exists"
+        ) from None

@@ -91,7 +91,7 @@ class Solution:
         }
 
     def records(self) -> np.recarray[Any, Any]:
-        """The same as a NumPy record array."""
+        """Return the columns as a NumPy record array."""
         return to_records(self.columns())
 
 

@@ -100,7 +100,9 @@ impl Measurements {
                 "give at least one sample, class and station",
             ));
         }
-        if !self.servers.is_empty() && (self.servers.len() != self.stations.len() || self.servers.contains(&0)) {
+        if !self.servers.is_empty()
+            && (self.servers.len() != self.stations.len() || self.servers.contains(&0))
+        {
             return Err(ModelError::invalid(
                 "servers must be given for every station, at least 1",
                 "list one count per station, or none",
@@ -129,7 +131,10 @@ impl Measurements {
             ));
         }
         if let Some(c) = sample.throughput.iter().position(|x| !x.is_finite() || *x < 0.0) {
-            let what = format!("sample {number}: class `{}` has throughput {}", self.classes[c], sample.throughput[c]);
+            let what = format!(
+                "sample {number}: class `{}` has throughput {}",
+                self.classes[c], sample.throughput[c]
+            );
             return contradiction("system", what, "throughputs are requests per second, zero or more");
         }
         let idle = sample.throughput.iter().all(|x| *x == 0.0);
@@ -156,7 +161,9 @@ impl Measurements {
         }
         Err(ModelError::Contradiction {
             station: "system".into(),
-            what: format!("sample {number}: X (R + Z) = {implied:.3} customers, but the population is {population}"),
+            what: format!(
+                "sample {number}: X (R + Z) = {implied:.3} customers, but the population is {population}"
+            ),
             remedy: "check the units of response and think time, and what the throughput counts".into(),
         })
     }

@@ -174,7 +174,8 @@ fn station(
             remedy: "check that utilisations and throughputs cover the same interval".into(),
         });
     }
-    let squares: f64 = fitted.iter().zip(&rows.busy).zip(&weights).map(|((f, b), w)| w * (f - b).powi(2)).sum();
+    let squares: f64 =
+        fitted.iter().zip(&rows.busy).zip(&weights).map(|((f, b), w)| w * (f - b).powi(2)).sum();
     let entries = intervals(measurements, k, &rows, &weights, &demand, squares, seen);
     Ok((entries, (squares / rows.busy.len() as f64).sqrt()))
 }

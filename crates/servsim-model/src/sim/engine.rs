@@ -138,7 +138,12 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// [`ModelError::Interrupted`].
-    pub fn run(mut self, warmup: f64, span: f64, interrupted: Option<fn() -> bool>) -> Result<Measured, ModelError> {
+    pub fn run(
+        mut self,
+        warmup: f64,
+        span: f64,
+        interrupted: Option<fn() -> bool>,
+    ) -> Result<Measured, ModelError> {
         self.run_until(warmup, interrupted)?;
         self.begin_measuring();
         self.run_until(warmup + span, interrupted)?;

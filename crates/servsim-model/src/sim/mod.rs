@@ -38,7 +38,14 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { replications: 10, requests: 20_000.0, warmup: 0.2, seed: 1, half_width: None, interrupted: None }
+        Self {
+            replications: 10,
+            requests: 20_000.0,
+            warmup: 0.2,
+            seed: 1,
+            half_width: None,
+            interrupted: None,
+        }
     }
 }
 
@@ -88,7 +95,10 @@ pub fn replicate(network: &Network, plan: &Plan, requests: f64) -> Result<Vec<Me
     let warmup = (plan.warmup * span).max(longest_cycle(network));
     (0..plan.replications)
         .map(|i| {
-            let seed = plan.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add((i as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
+            let seed = plan
+                .seed
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .wrapping_add((i as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
             Engine::new(network, &programs, seed).run(warmup, span, plan.interrupted)
         })
         .collect()

@@ -75,7 +75,8 @@ impl Server {
         if self.present == 0 || elapsed <= 0.0 {
             return;
         }
-        let speed = if self.speed == Speed::Delay { self.present as f64 } else { self.speed.at(self.present) };
+        let speed =
+            if self.speed == Speed::Delay { self.present as f64 } else { self.speed.at(self.present) };
         self.work_done += elapsed * speed;
         match &mut self.order {
             Order::Sharing { virtual_time, .. } => *virtual_time += elapsed * speed / self.present as f64,
@@ -119,7 +120,9 @@ impl Server {
                 self.updated + ((end.0 - virtual_time) / rate).max(0.0)
             }),
             Order::Fcfs { ends, .. } => ends.peek().map(|Reverse((end, ..))| end.0),
-            Order::Priority { jobs } => jobs.first_key_value().map(|(_, (_, left))| self.updated + left.max(0.0)),
+            Order::Priority { jobs } => {
+                jobs.first_key_value().map(|(_, (_, left))| self.updated + left.max(0.0))
+            }
         }
     }
 

@@ -149,10 +149,10 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
     let has_open = !network.open().is_empty();
     let high = (n / (think + sums.optimistic)).min(sums.limit);
     // With open classes present no finite pessimistic bound follows from demands alone.
-    let low =
-        if has_open { 0.0 } else { n / (think + sums.delays + everyone * sums.pessimistic) };
+    let low = if has_open { 0.0 } else { n / (think + sums.delays + everyone * sums.pessimistic) };
     let balanced = (network.classes.len() == 1 && population > 0).then(|| balanced(&sums, n, think));
-    let tight = balanced.map_or(Range { low, high }, |b| Range { low: b.low.max(low), high: b.high.min(high) });
+    let tight =
+        balanced.map_or(Range { low, high }, |b| Range { low: b.low.max(low), high: b.high.min(high) });
     let response = |x: f64| if x > 0.0 { (n / x - think).max(0.0) } else { f64::INFINITY };
     ClassBounds {
         name,

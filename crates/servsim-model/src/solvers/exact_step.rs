@@ -55,7 +55,8 @@ pub(crate) fn solve(
     }
     stretch(&reduced, solver, &mut residence)?;
     let throughput = throughputs(&reduced, &residence);
-    let queue = residence.iter().map(|row| row.iter().zip(&throughput).map(|(r, x)| r * x).collect()).collect();
+    let queue =
+        residence.iter().map(|row| row.iter().zip(&throughput).map(|(r, x)| r * x).collect()).collect();
     closed.guard(solver, reduced.means(throughput, queue, iterations, residual))
 }
 
@@ -79,7 +80,8 @@ fn stretch(reduced: &Reduced<'_>, solver: &str, residence: &mut [Vec<f64>]) -> R
     let queues: Vec<usize> =
         (0..residence.len()).filter(|&k| reduced.closed.speeds[k] != Speed::Delay).collect();
     for _ in 0..2 * queues.len() {
-        let worst = queues.iter().map(|&k| (load(reduced, residence, k), k)).max_by(|a, b| a.0.total_cmp(&b.0));
+        let worst =
+            queues.iter().map(|&k| (load(reduced, residence, k), k)).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((overshoot, k)) = worst.filter(|w| w.0 > 1.0) else { return Ok(()) };
         let original = residence[k].clone();
         let (mut low, mut high) = (1.0, MOST_STRETCH);

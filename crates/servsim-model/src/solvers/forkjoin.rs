@@ -40,7 +40,9 @@ pub fn solve(network: &Network, closed: &Closed, tolerance: &Tolerance) -> Resul
     let mut throughput = 0.0;
     for n in 1..=closed.population[0] {
         let residence: Vec<f64> = (0..stations)
-            .map(|k| closed.demands[k][0] * if closed.speeds[k] == Speed::Delay { 1.0 } else { 1.0 + queue[k] })
+            .map(|k| {
+                closed.demands[k][0] * if closed.speeds[k] == Speed::Delay { 1.0 } else { 1.0 + queue[k] }
+            })
             .collect();
         let plain: f64 = (0..stations).filter(|&k| !in_fork(k)).map(|k| residence[k]).sum();
         let forked: f64 = network
@@ -70,7 +72,9 @@ fn refuse(network: &Network, closed: &Closed) -> Result<(), ModelError> {
     if closed.classes() != 1 || network.classes.len() != 1 {
         return unsupported("several classes", &network.forks[0].name, "use `simulation`");
     }
-    if let Some(k) = (0..closed.stations()).find(|&k| !closed.speeds[k].is_single() && closed.speeds[k] != Speed::Delay) {
+    if let Some(k) =
+        (0..closed.stations()).find(|&k| !closed.speeds[k].is_single() && closed.speeds[k] != Speed::Delay)
+    {
         return unsupported("stations with several servers", &closed.names[k], "use `simulation`");
     }
     match network.forks.iter().find(|fork| fork.branches.len() > 20) {

@@ -11,7 +11,7 @@
 //!
 //! Approximate: a request inside a pool is taken to be in equilibrium with the other holders.
 
-use super::{mva, multi_convolution};
+use super::{multi_convolution, mva};
 use crate::closed::{Closed, ClosedMeans, Tolerance};
 use crate::error::ModelError;
 use crate::network::{Load, Network, Speed};
@@ -89,7 +89,11 @@ impl Solver<'_> {
         let held = |k: usize| self.network.pools.iter().map(|p| p.holds[k]).sum::<f64>();
         let rest = |(k, s): (usize, &crate::network::Station)| {
             let rest = s.demands[0] - held(k);
-            if rest < 1e-12 * s.demands[0] { 0.0 } else { rest }
+            if rest < 1e-12 * s.demands[0] {
+                0.0
+            } else {
+                rest
+            }
         };
         self.network.stations.iter().enumerate().map(rest).collect()
     }
@@ -129,7 +133,12 @@ impl Solver<'_> {
             }
             let name = &self.network.pools[pool].name;
             let remedy = "give the inner pool stations of its own, or use `simulation`";
-            return Err(ModelError::unsupported("layered", "pools that share stations at two levels", name, remedy));
+            return Err(ModelError::unsupported(
+                "layered",
+                "pools that share stations at two levels",
+                name,
+                remedy,
+            ));
         }
         if sharing.is_empty() {
             self.separate(level, requests)
@@ -139,7 +148,11 @@ impl Solver<'_> {
     }
 
     fn think(&self, level: Option<usize>) -> f64 {
-        if level.is_none() { self.network.classes[0].think() } else { 0.0 }
+        if level.is_none() {
+            self.network.classes[0].think()
+        } else {
+            0.0
+        }
     }
 
     /// A child as a station: demand 1, rate = throughput of its inside.
@@ -234,7 +247,8 @@ impl Solver<'_> {
         let holder = self.network.pools[child].holds.clone();
         let think = [0.0, self.think(level) + other_waits];
         let mut closed = self.base(2, &[holder, outside], &think, &[0, 0]);
-        let separate: Vec<usize> = self.children(level).into_iter().filter(|p| !sharing.contains(p)).collect();
+        let separate: Vec<usize> =
+            self.children(level).into_iter().filter(|p| !sharing.contains(p)).collect();
         for (&pool, demand) in separate
             .iter()
             .map(|p| (p, [0.0, 1.0]))

@@ -101,8 +101,7 @@ pub fn solve(
 ) -> Result<(Solution, ClosedMeans), ModelError> {
     check_stability(network)?;
     let closed = reduce(network);
-    let means =
-        if closed.classes() == 0 { closed.empty_means() } else { solver(&closed, tolerance)? };
+    let means = if closed.classes() == 0 { closed.empty_means() } else { solver(&closed, tolerance)? };
     Ok((assemble(network, &means), means))
 }
 
@@ -194,7 +193,12 @@ fn queues(network: &Network, k: usize, means: &ClosedMeans, throughput: &[f64]) 
     queue
 }
 
-fn station_result(network: &Network, station: &Station, queue: Vec<f64>, throughput: &[f64]) -> StationResult {
+fn station_result(
+    network: &Network,
+    station: &Station,
+    queue: Vec<f64>,
+    throughput: &[f64],
+) -> StationResult {
     let capacity = station.speed.capacity(network.population().max(1 << 20));
     let utilization_by_class: Vec<f64> =
         throughput.iter().zip(&station.demands).map(|(x, d)| x * d / capacity).collect();

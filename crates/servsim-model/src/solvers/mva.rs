@@ -94,8 +94,7 @@ fn one_class(closed: &Closed) -> ClosedMeans {
     let is_queue = |k: &usize| closed.speeds[*k] != Speed::Delay;
     let queues: Vec<usize> = (0..closed.stations()).filter(is_queue).collect();
     let demands: Vec<f64> = queues.iter().map(|&k| closed.demands[k][0]).collect();
-    let delays: f64 =
-        (0..closed.stations()).filter(|k| !is_queue(k)).map(|k| closed.demands[k][0]).sum();
+    let delays: f64 = (0..closed.stations()).filter(|k| !is_queue(k)).map(|k| closed.demands[k][0]).sum();
     let single = single_class(&demands, closed.think[0] + delays, closed.population[0]);
     let mut means = closed.empty_means();
     means.throughput[0] = single.throughput;

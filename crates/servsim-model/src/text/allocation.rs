@@ -13,7 +13,15 @@ pub struct Comparison {
 }
 
 const ROOT: &[&str] = &[
-    "name", "population", "think", "disks_per_bus", "reconnect", "disk_demand", "bus_demand", "table", "station",
+    "name",
+    "population",
+    "think",
+    "disks_per_bus",
+    "reconnect",
+    "disk_demand",
+    "bus_demand",
+    "table",
+    "station",
     "compare",
 ];
 
@@ -96,7 +104,8 @@ fn comparisons(reader: &mut Reader, root: &Node, problem: &Problem) -> Vec<Compa
         let lists = match node.get("disks").map(|n| &n.value) {
             Some(Value::List(lists)) if lists.len() == disks => lists.as_slice(),
             _ => {
-                let message = format!("comparison `{name}` needs disks = one list of tables per disk ({disks})");
+                let message =
+                    format!("comparison `{name}` needs disks = one list of tables per disk ({disks})");
                 reader.problem(node.line, message);
                 continue;
             }

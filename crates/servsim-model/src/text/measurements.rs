@@ -19,7 +19,8 @@ pub fn read_measurements(text: &str, json: bool) -> Result<Measurements, Problem
             reader.problem(0, format!("`{key}` is missing"));
         }
     }
-    let names = |list: Option<Vec<(usize, String)>>| list.unwrap_or_default().into_iter().map(|(_, n)| n).collect();
+    let names =
+        |list: Option<Vec<(usize, String)>>| list.unwrap_or_default().into_iter().map(|(_, n)| n).collect();
     let classes: Vec<String> = names(reader.texts(&root, "classes"));
     let stations: Vec<String> = names(reader.texts(&root, "stations"));
     let servers = reader.numbers(&root, "servers").unwrap_or_default();

@@ -55,7 +55,9 @@ fn classes(reader: &mut Reader, root: &Node, network: &mut Network) {
         let think = reader.time(node, "think");
         let rate = reader.rate(node, "rate");
         let load = match (node.get("population").is_some(), node.get("rate").is_some()) {
-            (true, false) => Load::Closed { population: population.unwrap_or(1), think: think.unwrap_or(0.0) },
+            (true, false) => {
+                Load::Closed { population: population.unwrap_or(1), think: think.unwrap_or(0.0) }
+            }
             (false, true) => Load::Open { rate: rate.unwrap_or(1.0) },
             _ => {
                 let message = format!("class `{name}` needs either a population (closed) or a rate (open)");
@@ -84,7 +86,8 @@ fn stations(reader: &mut Reader, root: &Node, network: &mut Network) {
         reader.only(node, &format!("station `{name}`"), STATION);
         let speed = speed(reader, node, &name);
         let discipline = discipline(reader, node);
-        let visits = per_class(reader, node, "visits", &classes, &name, false).unwrap_or(vec![1.0; classes.len()]);
+        let visits =
+            per_class(reader, node, "visits", &classes, &name, false).unwrap_or(vec![1.0; classes.len()]);
         let demands = demands(reader, node, &classes, &name, &visits);
         // A class that does not come still needs a positive count.
         let visits = visits.iter().map(|v| if *v > 0.0 { *v } else { 1.0 }).collect();
@@ -106,7 +109,10 @@ fn speed(reader: &mut Reader, node: &Node, name: &str) -> Speed {
     }
     let excess = |reader: &mut Reader, key: &str| {
         if let Some(found) = node.get(key) {
-            reader.problem(found.line, format!("station `{name}`: `{key}` does not go with this kind; remove it"));
+            reader.problem(
+                found.line,
+                format!("station `{name}`: `{key}` does not go with this kind; remove it"),
+            );
         }
     };
     match kind.as_deref() {
@@ -196,7 +202,11 @@ fn per_class(
             if items.len() == classes.len() {
                 return Some(items.iter().map(|n| one(reader, n)).collect());
             }
-            let message = format!("station `{station}`: `{key}` lists {} values for {} classes", items.len(), classes.len());
+            let message = format!(
+                "station `{station}`: `{key}` lists {} values for {} classes",
+                items.len(),
+                classes.len()
+            );
             reader.problem(found.line, message);
             return Some(vec![0.0; classes.len()]);
         }
@@ -219,12 +229,14 @@ fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
         let name = reader.name(node, "this pool");
         reader.only(node, &format!("pool `{name}`"), POOL);
         if node.get("size").is_none() {
-            reader.problem(node.line, format!("pool `{name}` needs size = the number of units (1 is a lock)"));
+            reader
+                .problem(node.line, format!("pool `{name}` needs size = the number of units (1 is a lock)"));
         }
         let size = reader.count(node, "size", 1).unwrap_or(1);
         let inside = reader.text(node, "inside");
         let line = node.get("inside").map_or(node.line, |n| n.line);
-        let parent = inside.and_then(|outer| reader.index(line, &outer, "outer pool (list it first)", &names));
+        let parent =
+            inside.and_then(|outer| reader.index(line, &outer, "outer pool (list it first)", &names));
         let mut holds = vec![0.0; stations.len()];
         if let Some(table) = node.get("holds") {
             for (station, value) in table.entries() {
@@ -274,7 +286,8 @@ fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> 
                 };
                 let whole = x >= 1.0 && x.fract() == 0.0;
                 if !(x.is_finite() && x > 0.0) || (key != "scale" && !whole) {
-                    let wanted = if key == "scale" { "a positive factor" } else { "a whole number of at least 1" };
+                    let wanted =
+                        if key == "scale" { "a positive factor" } else { "a whole number of at least 1" };
                     reader.problem(value.line, format!("`{key}.{station}` must be {wanted}, not {x}"));
                     continue;
                 }
@@ -290,7 +303,8 @@ fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> 
             changes.push(Change::Population(factor));
         }
         if changes.is_empty() {
-            let message = format!("what-if `{name}` changes nothing; add scale, servers, split or population");
+            let message =
+                format!("what-if `{name}` changes nothing; add scale, servers, split or population");
             reader.problem(node.line, message);
         }
         all.push(WhatIf { name, cost, changes });

@@ -78,7 +78,11 @@ impl Node {
 
     /// Entries of a table.
     pub fn entries(&self) -> &[(String, Node)] {
-        if let Value::Table(entries) = &self.value { entries } else { &[] }
+        if let Value::Table(entries) = &self.value {
+            entries
+        } else {
+            &[]
+        }
     }
 
     fn describe(&self) -> String {
@@ -190,7 +194,8 @@ impl Reader {
         let line = node.get(key)?.line;
         let number = self.number(node, key)?;
         if number.fract() != 0.0 || number < least as f64 || number > 1e15 {
-            return self.none(line, format!("`{key}` must be a whole number of at least {least}, not {number}"));
+            return self
+                .none(line, format!("`{key}` must be a whole number of at least {least}, not {number}"));
         }
         Some(number as usize)
     }
@@ -213,10 +218,13 @@ impl Reader {
     /// The time that a node states, in seconds.
     pub fn time_of(&mut self, node: &Node, key: &str) -> Option<f64> {
         match &node.value {
-            Value::Number(number) if self.bare_numbers && *number >= 0.0 && number.is_finite() => Some(*number),
-            Value::Number(number) if !self.bare_numbers && *number >= 0.0 => {
-                self.none(node.line, format!("`{key}` = {number} has no unit; write for example \"{number} ms\""))
+            Value::Number(number) if self.bare_numbers && *number >= 0.0 && number.is_finite() => {
+                Some(*number)
             }
+            Value::Number(number) if !self.bare_numbers && *number >= 0.0 => self.none(
+                node.line,
+                format!("`{key}` = {number} has no unit; write for example \"{number} ms\""),
+            ),
             Value::Number(number) => {
                 self.none(node.line, format!("`{key}` = {number} is not a usable time; give zero or more"))
             }
@@ -224,7 +232,10 @@ impl Reader {
                 Ok(picos) => Some(picos.0 as f64 / 1e12),
                 Err(error) => self.none(node.line, format!("`{key}`: {error}")),
             },
-            _ => self.none(node.line, format!("`{key}` must be a time such as \"12 ms\", not {}", node.describe())),
+            _ => self.none(
+                node.line,
+                format!("`{key}` must be a time such as \"12 ms\", not {}", node.describe()),
+            ),
         }
     }
 
@@ -239,8 +250,10 @@ impl Reader {
         match rate {
             Some(rate) if rate.is_finite() && rate > 0.0 => Some(rate),
             _ => {
-                let message =
-                    format!("`{key}` must be a positive rate such as \"12 /s\" (/s, /min, /h), not {}", found.describe());
+                let message = format!(
+                    "`{key}` must be a positive rate such as \"12 /s\" (/s, /min, /h), not {}",
+                    found.describe()
+                );
                 self.none(found.line, message)
             }
         }
@@ -268,7 +281,13 @@ impl Reader {
         if let Value::List(items) = &found.value {
             let texts: Vec<(usize, String)> = items
                 .iter()
-                .filter_map(|n| if let Value::Text(text) = &n.value { Some((n.line, text.clone())) } else { None })
+                .filter_map(|n| {
+                    if let Value::Text(text) = &n.value {
+                        Some((n.line, text.clone()))
+                    } else {
+                        None
+                    }
+                })
                 .collect();
             if texts.len() == items.len() {
                 return Some(texts);
@@ -363,7 +382,8 @@ fn from_item(item: &toml_edit::Item, text: &str, line: usize) -> Node {
     match item {
         toml_edit::Item::Table(table) => from_table(table, text, line),
         toml_edit::Item::ArrayOfTables(tables) => {
-            let of = |t: &toml_edit::Table| from_table(t, text, t.span().map_or(line, |s| line_of(text, s.start)));
+            let of =
+                |t: &toml_edit::Table| from_table(t, text, t.span().map_or(line, |s| line_of(text, s.start)));
             Node { line, value: Value::List(tables.iter().map(of).collect()) }
         }
         toml_edit::Item::Value(value) => from_value(value, text, line),
@@ -379,7 +399,9 @@ fn from_value(value: &toml_edit::Value, text: &str, line: usize) -> Node {
         toml_edit::Value::Float(x) => Value::Number(*x.value()),
         toml_edit::Value::Boolean(b) => Value::Flag(*b.value()),
         toml_edit::Value::Datetime(d) => Value::Text(d.to_string()),
-        toml_edit::Value::Array(items) => Value::List(items.iter().map(|v| from_value(v, text, line)).collect()),
+        toml_edit::Value::Array(items) => {
+            Value::List(items.iter().map(|v| from_value(v, text, line)).collect())
+        }
         toml_edit::Value::InlineTable(table) => return from_table(table, text, line),
     };
     Node { line, value }

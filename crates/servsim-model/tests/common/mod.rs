@@ -94,7 +94,8 @@ pub fn random_single(draw: &mut Draw, rates: bool) -> Network {
     let stations = draw.integer(1, 8);
     let population = draw.integer(1, 80);
     let mut network = Network::single(population, 0.0, &[]);
-    network.classes[0] = Class::closed("c", population, if draw.unit() < 0.3 { 0.0 } else { draw.between(0.1, 30.0) });
+    network.classes[0] =
+        Class::closed("c", population, if draw.unit() < 0.3 { 0.0 } else { draw.between(0.1, 30.0) });
     for k in 0..stations {
         let speed = match draw.integer(0, if rates { 3 } else { 0 }) {
             1 => Speed::Servers(draw.integer(2, 16)),

@@ -6,8 +6,10 @@ which printed cells contradict which others, and fails only when a hard row is m
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from servsim.reproduce.du_2001 import blocked, data, literal
-from servsim.reproduce.du_2001.audit import DECISIVE, audit
+from servsim.reproduce.du_2001.audit import DECISIVE, all_findings
 from servsim.reproduce.du_2001.machine import Machine, Outcome, configuration
 from servsim.reproduce.report import Cell, Check, Finding, Report
 
@@ -44,7 +46,9 @@ class _Collector:
             self.known[key] = solved
         return self.known[key]
 
-    def add(self, place: tuple[str, str, str], paper: float, ours: dict[str, float], unit: str, calibrated: bool) -> None:
+    def add(
+        self, place: tuple[str, str, str], paper: float, ours: dict[str, float], unit: str, calibrated: bool
+    ) -> None:
         rules = tuple(self.broken.get(place, ()))
         close = (
             abs(ours["blocked"] - paper) <= POINTS_TOLERANCE
@@ -123,7 +127,9 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
         if cell.table == "12" and cell.row == "C2":
             off = cell.ours["blocked"] - cell.paper
             detail = f"{cell.ours['blocked']:.1f} % for {cell.paper} %"
-            checks.append(Check(f"Table 12 C2 {cell.column} within 6 points", abs(off) <= POINTS_TOLERANCE, detail))
+            checks.append(
+                Check(f"Table 12 C2 {cell.column} within 6 points", abs(off) <= POINTS_TOLERANCE, detail)
+            )
     base = configuration("C2")
     tpmc = {
         name: to.solve(base.with_service(**{name: 0.6 * data.SERVICE[name]}))["blocked"].tpmc
@@ -131,9 +137,11 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
     }
     ordered = tpmc["rotation"] > tpmc["seek"] > tpmc["transfer"]
     detail = ", ".join(f"{name} {value:.3f}" for name, value in tpmc.items())
-    checks.append(Check("40 % less rotation gains more than seek, seek more than transfer (C2)", ordered, detail))
+    checks.append(
+        Check("40 % less rotation gains more than seek, seek more than transfer (C2)", ordered, detail)
+    )
     steps = [to.solve(Machine(k, (data.F1,)))["blocked"].tpmc for k in (1, 2, 3, 4)]
-    gains = [b - a for a, b in zip(steps, steps[1:], strict=False)]
+    gains = [b - a for a, b in pairwise(steps)]
     diminishing = gains[0] > gains[1] > gains[2] > 0.0
     detail = ", ".join(f"+{gain:.1f}" for gain in gains) + " tpmC"
     checks.append(Check("returns diminish beyond two processors", diminishing, detail))
@@ -142,7 +150,9 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
     detail = "flagged " + ", ".join(sorted(flagged, key=int))
     checks.append(Check("the audit flags Tables 11, 12, 15, 17 and 18", not missing, detail))
     total = sum(blocked.elasticities(base).values())
-    checks.append(Check("elasticities of C2, think time included, sum to -1", abs(total + 1.0) < 1e-9, f"{total:.12f}"))
+    checks.append(
+        Check("elasticities of C2, think time included, sum to -1", abs(total + 1.0) < 1e-9, f"{total:.12f}")
+    )
     return checks
 
 
@@ -153,14 +163,20 @@ def _notes(to: _Collector) -> list[str]:
     counts = {v: sum(c.verdict == v for c in to.cells) for v in verdicts}
     text = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     return [
-        f"{len(to.cells)} cells: {text}. Contradicted cells break a law by themselves; conflicting ones cannot hold "
+        f"{len(to.cells)} cells: {text}. Contradicted cells break a law by themselves; conflicting "
+        "ones cannot hold "
         "together with other printed cells (the rule is named).",
-        f"`blocked` is bound by the processors at two of them: it flattens Table 17 to {min(values):.1f}-{max(values):.1f} "
-        "tpmC and erases the paper's headline that the number of I/O buses matters most. That headline follows from "
+        "`blocked` is bound by the processors at two of them: it flattens Table 17 to "
+        f"{min(values):.1f}-{max(values):.1f} "
+        "tpmC and erases the paper's headline that the number of I/O buses matters most. That "
+        "headline follows from "
         "neither reading: Equation 3.9 adds the buses up, so `literal` gives C3 and C4 the same throughput.",
-        f"Processor rates calibrated on Table 10: {rates} transactions per second; Figure 5 is not in the paper.",
-        "Fitted to Table 12, C2: 20 sectors per positioning (disk) and misses holding memory and bus (memory bus).",
-        "Think time 17.504 s puts r = 0.5 into Equation 3.1, as the authors seem to have done; its mean is 20.99 s.",
+        f"Processor rates calibrated on Table 10: {rates} transactions per second; Figure 5 is not "
+        "in the paper.",
+        "Fitted to Table 12, C2: 20 sectors per positioning (disk) and misses holding memory and "
+        "bus (memory bus).",
+        "Think time 17.504 s puts r = 0.5 into Equation 3.1, as the authors seem to have done; its "
+        "mean is 20.99 s.",
         "Section 5.2 says that the bus is released during a seek; Equation 3.7 says that writes hold it.",
     ]
 
@@ -168,7 +184,7 @@ def _notes(to: _Collector) -> list[str]:
 def run(quick: bool = False) -> Report:
     """Rerun the study; ``quick`` changes nothing, since it takes seconds."""
     del quick
-    findings = audit()
+    findings = all_findings()
     to = _Collector(findings)
     for part in (_table_10, _table_11, _table_12, _sweeps, _allocations):
         part(to)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 from servsim.reproduce.du_2001 import data
 from servsim.reproduce.du_2001.machine import MEAN_THINK_S, Machine
@@ -38,7 +39,8 @@ def utilisation_law_11() -> list[Finding]:
             "utilisation-law",
             ("11",),
             f"Table 11: the I/O bus's demand does not depend on memory latency, yet its utilisation grows by "
-            f"x{last_u / start_u:.2f} while throughput grows by x{last_x / start_x:.2f}; U = X D is broken in "
+            f"x{last_u / start_u:.2f} while throughput grows by x{last_x / start_x:.2f}; U = X D is "
+            "broken in "
             f"{len(cells)} of 6 columns.",
             cells,
         )
@@ -51,13 +53,11 @@ def _implied_demand(use: tuple[float | None, ...], tpmc: float) -> float:
 
 
 def utilisation_law_disks() -> list[Finding]:
-    """The disks' total demand per transaction is the same wherever the tables lie."""
+    """Compare the disks' total demand per transaction, the same wherever the tables lie."""
     base_row = data.SWEEPS["14"][1][1_000_000]
     base = {name: cell[0] for name, cell in zip(data.COLUMNS, base_row, strict=True)}
     in_12 = {name: _implied_demand(row[0], base[name]) for name, row in data.TABLE_12.items()}
-    in_18 = {
-        name: _implied_demand(row[2:], data.TABLE_17[name][0]) for name, row in data.TABLE_18.items()
-    }
+    in_18 = {name: _implied_demand(row[2:], data.TABLE_17[name][0]) for name, row in data.TABLE_18.items()}
     reference = in_12["C2"]
     findings = []
     off = {name: d for name, d in in_12.items() if abs(d / reference - 1.0) > 5 * ROUNDING}
@@ -68,7 +68,8 @@ def utilisation_law_disks() -> list[Finding]:
             Finding(
                 "utilisation-law",
                 ("12",),
-                f"Table 12: disk utilisations over throughput imply {reference:.3f} s of disk per transaction in "
+                f"Table 12: disk utilisations over throughput imply {reference:.3f} s of disk per "
+                "transaction in "
                 f"C2 but {text}.",
                 cells,
             )
@@ -100,15 +101,23 @@ def shares_18() -> list[Finding]:
             printed = use / sum(uses)
             if abs(printed - share) > 0.1:
                 cells.append(("18", name, f"disk {i + 1}"))
-                worst = max(worst, (abs(printed - share), f"{name}, disk {i + 1}: {share:.1%} of the accesses of "
-                                    f"Table 5 but {printed:.1%} of the printed disk use"))
+                worst = max(
+                    worst,
+                    (
+                        abs(printed - share),
+                        f"{name}, disk {i + 1}: {share:.1%} of the accesses of "
+                        f"Table 5 but {printed:.1%} of the printed disk use",
+                    ),
+                )
     if not cells:
         return []
-    return [Finding("access-share", ("18",), f"Table 18 does not follow Table 5; worst {worst[1]}.", tuple(cells))]
+    return [
+        Finding("access-share", ("18",), f"Table 18 does not follow Table 5; worst {worst[1]}.", tuple(cells))
+    ]
 
 
 def shares_12() -> list[Finding]:
-    """The same for Table 12, and buses in proportion to their disks."""
+    """Compare Table 12 with the shares of accesses, and buses with their disks."""
     findings = []
     for name, (disks, buses, _) in data.TABLE_12.items():
         shares = Machine(*data.CONFIGURATIONS[name]).shares()
@@ -121,7 +130,8 @@ def shares_12() -> list[Finding]:
                     Finding(
                         "access-share",
                         ("12",),
-                        f"Table 12, {name}: disk {i + 1} holds {share:.1%} of the accesses but shows {use:.1f} % of a "
+                        f"Table 12, {name}: disk {i + 1} holds {share:.1%} of the accesses but "
+                        f"shows {use:.1f} % of a "
                         f"total of {total:.1f} %.",
                         (("12", name, f"disk {i + 1}"),),
                     )
@@ -133,7 +143,8 @@ def shares_12() -> list[Finding]:
                 Finding(
                     "access-share",
                     ("12",),
-                    f"Table 12, {name}: bus 1 carries {by_bus[0]:.1%} of the accesses, bus 2 {by_bus[1]:.1%}, yet the "
+                    f"Table 12, {name}: bus 1 carries {by_bus[0]:.1%} of the accesses, bus 2 "
+                    f"{by_bus[1]:.1%}, yet the "
                     f"printed utilisations are {used[0]} and {used[1]} %.",
                     (("12", name, "bus 1"), ("12", name, "bus 2")),
                 )
@@ -184,7 +195,8 @@ def population_bound() -> list[Finding]:
     tables = tuple(dict.fromkeys(place[0] for place, _ in over))
     values = ", ".join(f"{x:.1f}" for _, x in over)
     message = (
-        f"Table {', '.join(tables)}: {data.TERMINALS} terminals that think for {MEAN_THINK_S:.2f} s on average cannot "
+        f"Table {', '.join(tables)}: {data.TERMINALS} terminals that think for {MEAN_THINK_S:.2f} s "
+        "on average cannot "
         f"exceed N/Z = {bound:.2f} tpmC; printed are {values}."
     )
     return [Finding("population-bound", tables, message, tuple(place for place, _ in over))]
@@ -204,7 +216,7 @@ def scaling_bound() -> list[Finding]:
     """Scaling one service time by s < 1 cannot raise throughput by more than 1 / s."""
     findings = []
     for table, column, parameter, points in _series():
-        for (before, x), (after, y) in zip(points, points[1:], strict=False):
+        for (before, x), (after, y) in pairwise(points):
             most = (x + 0.05) * before / after
             if y - 0.05 > most:
                 place = (table, str(int(after)), column)
@@ -212,7 +224,8 @@ def scaling_bound() -> list[Finding]:
                     Finding(
                         "scaling-bound",
                         (table,),
-                        f"Table {table}, {column}: {parameter} from {before:.0f} to {after:.0f} cycles can raise {x:.1f} "
+                        f"Table {table}, {column}: {parameter} from {before:.0f} to {after:.0f} "
+                        f"cycles can raise {x:.1f} "
                         f"tpmC to at most {most:.1f}; printed is {y:.1f}.",
                         (place,),
                     )
@@ -236,7 +249,8 @@ def elasticity_sum() -> list[Finding]:
         Finding(
             "elasticity-sum",
             tables,
-            f"Tables 11 and 13-16, C2: throughput gains per relative reduction are {text}; they sum to {total:.2f}, but "
+            f"Tables 11 and 13-16, C2: throughput gains per relative reduction are {text}; they sum "
+            f"to {total:.2f}, but "
             "with processors and think time included the sum must be 1.",
         )
     ]
@@ -249,8 +263,10 @@ def processor_bound() -> list[Finding]:
     over = [place for place, x in pairs if x > most]
     tables = tuple(dict.fromkeys(place[0] for place in over))
     message = (
-        f"Tables {', '.join(tables)}: C1 to C2 nearly doubles throughput with the same memory and disks, so C1 is bound by "
-        f"its processor and two identical processors cap at about {most:.1f} tpmC; {len(over)} of {len(pairs)} "
+        f"Tables {', '.join(tables)}: C1 to C2 nearly doubles throughput with the same memory and "
+        "disks, so C1 is bound by "
+        f"its processor and two identical processors cap at about {most:.1f} tpmC; {len(over)} of "
+        f"{len(pairs)} "
         "two-processor cells exceed that."
     )
     return [Finding("processor-bound", tables, message, tuple(over))] if over else []
@@ -282,7 +298,7 @@ def table_5() -> list[Finding]:
 
 
 def percentages() -> list[Finding]:
-    """Printed improvements over C1 against the printed throughputs."""
+    """Compare printed improvements over C1 with the printed throughputs."""
     base = data.TABLE_10[1][0]
     printed = [(("10", f"mu{k}", "tpmC"), v) for k, v in data.TABLE_10.items()]
     printed += [(("11", str(s), "tpmC"), (v[0], v[1])) for s, v in data.TABLE_11.items()]
@@ -296,7 +312,9 @@ def percentages() -> list[Finding]:
     if not wrong:
         return []
     text = "; ".join(f"Table {p[0]} {p[1]}: {v[1]} % printed, {c:.1f} % computed" for p, v, c in wrong)
-    message = f"{len(wrong)} of {len(printed)} printed improvements do not follow from their throughputs: {text}."
+    message = (
+        f"{len(wrong)} of {len(printed)} printed improvements do not follow from their throughputs: {text}."
+    )
     return [Finding("percentage", tuple({p[0] for p, _, _ in wrong}), message)]
 
 
@@ -319,6 +337,6 @@ RULES: tuple[Callable[[], list[Finding]], ...] = (
 DECISIVE = ("utilisation-law", "access-share", "duplicate", "population-bound", "scaling-bound")
 
 
-def audit() -> list[Finding]:
+def all_findings() -> list[Finding]:
     """Apply every rule."""
     return [finding for rule in RULES for finding in rule()]
