@@ -109,7 +109,7 @@ fn ours() -> Vec<Row> {
     });
     let two = mixed::reduce(&two_classes(24, 10));
     row("exact two classes, 24 x 24, K=10", Some(5e-3), None, &mut || {
-        drop(black_box(mva::solve(&two, &tolerance)))
+        drop(black_box(mva::solve(&two, &tolerance)));
     });
     let many = mixed::reduce(&two_classes(500, 10));
     row("Linearizer, 500 x 500, K=10", Some(5e-3), None, &mut || {
@@ -119,7 +119,7 @@ fn ours() -> Vec<Row> {
     let tiers = layered();
     let options = Options { percentiles: Vec::new(), ..Options::default() };
     row("layered, three tiers, N=60", Some(0.1), None, &mut || {
-        drop(black_box(solve(&tiers, "layered", &options)))
+        drop(black_box(solve(&tiers, "layered", &options)));
     });
     let exact = allocation(9, vec![2, 2]);
     row("allocation, 9 tables x 4 disks x 2 buses, exact", Some(1.0), None, &mut || {
@@ -139,7 +139,7 @@ function t = best(f, n)
 end
 D = 0.02 * (1:10); V = ones(1, 10);
 printf("0 %g\n", best(@() qncsmva(48, D, V, ones(1, 10), 1), 5));
-f = @() arrayfun(@(i) qncsmva(48, D * (1 + i * 1e-4), V, ones(1, 10), 1), 1:20);
+f = @() arrayfun(@(i) qncsmva(48, D * (1 + i * 1e-4), V, ones(1, 10), 1), 1:20, 'UniformOutput', false);
 printf("1 %g\n", best(f, 2) * 500);
 printf("2 %g\n", best(@() qncsmva(1000, D, V, ones(1, 10), 1), 2));
 S = zeros(3, 1000); S(1, :) = 1 ./ min(1:1000, 64); S(2, :) = 0.01; S(3, :) = 0.012;

@@ -33,7 +33,12 @@ pub fn add(
     }
     let variances = match closed {
         Some(closed) if network.classes.len() == 1 && closed.population[0] > 0 => {
-            vec![arrival_variance(network, closed, tolerance)?]
+            match arrival_variance(network, closed, tolerance) {
+                Ok(variance) => vec![variance],
+                // The means stand; only the exact variance is out of reach.
+                Err(ModelError::TooLarge { .. }) => vec![exponential_variance(network, solution, 0)],
+                Err(error) => return Err(error),
+            }
         }
         _ => (0..network.classes.len()).map(|c| exponential_variance(network, solution, c)).collect(),
     };
@@ -75,14 +80,12 @@ fn sojourn_variance(speed: &Speed, service: f64, found: &[f64]) -> f64 {
     for (n, p) in found.iter().enumerate() {
         let servers = speed.limit();
         let ahead = (n as f64 + 1.0 - servers).max(0.0);
-        let (wait, wait_variance) = match speed {
-            Speed::Servers(_) => (ahead * service / servers, ahead * (service / servers).powi(2)),
-            _ => {
-                let step = service / speed.at(n + 1);
-                (n as f64 * step, n as f64 * step * step)
-            }
+        let (wait, wait_variance, own) = if let Speed::Servers(_) = speed {
+            (ahead * service / servers, ahead * (service / servers).powi(2), service)
+        } else {
+            let step = service / speed.at(n + 1);
+            (n as f64 * step, n as f64 * step * step, step)
         };
-        let own = if matches!(speed, Speed::Servers(_)) { service } else { service / speed.at(n + 1) };
         let mean = wait + own;
         first += p * mean;
         second += p * (mean * mean + wait_variance + own * own);

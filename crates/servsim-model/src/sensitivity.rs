@@ -44,6 +44,9 @@ pub struct Sensitivity {
 }
 
 /// Means by the exact solver that suits the stations.
+///
+/// # Errors
+/// [`ModelError::TooLarge`].
 pub fn exact(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, ModelError> {
     if closed.speeds.iter().all(|s| s.is_single() || *s == Speed::Delay) {
         mva::solve(closed, tolerance)

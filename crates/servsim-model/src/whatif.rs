@@ -93,7 +93,9 @@ pub fn apply(network: &Network, what_if: &WhatIf) -> Result<Network, ModelError>
     for change in &what_if.changes {
         match *change {
             Change::Scale(k, factor) => {
-                changed.stations[k].demands.iter_mut().for_each(|d| *d *= factor);
+                for d in &mut changed.stations[k].demands {
+                    *d *= factor;
+                }
                 changed.pools.iter_mut().for_each(|p| p.holds[k] *= factor);
             }
             Change::Servers(k, servers) => changed.stations[k].speed = Speed::Servers(servers),
@@ -119,7 +121,9 @@ fn split(network: &mut Network, k: usize, copies: usize) -> Result<(), ModelErro
         ));
     }
     let share = 1.0 / copies as f64;
-    network.stations[k].demands.iter_mut().for_each(|d| *d *= share);
+    for d in &mut network.stations[k].demands {
+        *d *= share;
+    }
     network.pools.iter_mut().for_each(|p| p.holds[k] *= share);
     for copy in 1..copies {
         let mut station = network.stations[k].clone();

@@ -35,6 +35,11 @@ fn populations_that_overflow_are_refused_with_the_alternative() {
     let text = error(&network, "mva");
     assert!(text.contains("`cpu`") && text.contains("linearizer"), "{text}");
     assert!(solve(&network, "auto", &Options::default()).is_ok());
+    let mut long = Network::single(3_000_000, 1.0, &[0.1]);
+    long.stations[0].speed = Speed::Servers(4);
+    assert!(error(&long, "convolution").contains("3000000"));
+    long.stations[0].speed = Speed::Servers(1);
+    assert!(solve(&long, "mva", &Options::default()).is_ok());
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
             let expected: f64 = filter.mean.iter().zip(&sample.throughput).map(|(d, x)| d * x).sum();
             squares += ((busy - expected) / busy.max(1e-6)).powi(2);
             filter.step(&sample.throughput, busy, noise);
-            series[t][k] = filter.mean.clone();
+            series[t][k].clone_from(&filter.mean);
         }
         residual.push((squares / measurements.samples.len() as f64).sqrt());
         for (c, class) in measurements.classes.iter().enumerate() {

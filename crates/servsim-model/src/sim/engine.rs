@@ -162,7 +162,7 @@ impl<'a> Engine<'a> {
                 break;
             }
             count += 1;
-            if count % CHECK_EVERY == 0 && interrupted.is_some_and(|check| check()) {
+            if count & (CHECK_EVERY - 1) == 0 && interrupted.is_some_and(|check| check()) {
                 return Err(ModelError::Interrupted);
             }
             let Some(Reverse((at, _, event))) = self.events.pop() else { break };

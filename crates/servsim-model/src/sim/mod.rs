@@ -197,7 +197,9 @@ fn class_result(
     let (throughput, throughput_interval) = interval(&rates);
     let (response, response_interval) = interval(&times);
     let mut all = Histogram::default();
-    runs.iter().for_each(|r| all.merge(&r.histogram[class]));
+    for run in runs {
+        all.merge(&run.histogram[class]);
+    }
     let quantile = |p: &f64| all.quantile(p / 100.0).map(|value| (*p, value));
     Ok(ClassResult {
         name,

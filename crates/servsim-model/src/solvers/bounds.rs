@@ -38,8 +38,7 @@ pub struct ClassBounds {
 /// Best speed per customer present: what an optimist may assume without queueing.
 fn best_per_customer(speed: &Speed, population: usize) -> f64 {
     match speed {
-        Speed::Delay => 1.0,
-        Speed::Servers(_) => 1.0,
+        Speed::Delay | Speed::Servers(_) => 1.0,
         Speed::Rates(_) => (1..=population.max(1)).map(|n| speed.at(n) / n as f64).fold(0.0, f64::max),
     }
 }

@@ -35,7 +35,9 @@ fn distribution(demand: f64, speed: &Speed, theta: f64, population: usize) -> Ve
         p[n] = p[n + 1] / ratio(n + 1);
     }
     let sum: f64 = p.iter().sum();
-    p.iter_mut().for_each(|x| *x /= sum);
+    for x in &mut p {
+        *x /= sum;
+    }
     p
 }
 
@@ -149,7 +151,9 @@ pub fn add_single_server(g: &mut [f64], rho: f64) {
     }
     let peak = g.iter().copied().fold(0.0, f64::max);
     if peak > 1e100 {
-        g.iter_mut().for_each(|x| *x /= peak);
+        for x in g.iter_mut() {
+            *x /= peak;
+        }
     }
 }
 
@@ -183,7 +187,10 @@ pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
     if closed.population[0] == 0 {
         return Ok(closed.empty_means());
     }
-    closed.lattice(closed.stations(), tolerance.states)?;
+    // Each station that is no single server costs N^2 / 2 multiplications: refuse hours of work.
+    let slow = closed.speeds.iter().filter(|s| !s.is_single() && **s != Speed::Delay).count();
+    let work = if slow > 0 { closed.population[0].saturating_mul(slow * slow) / 100 } else { 1 };
+    closed.lattice(closed.stations().max(work), tolerance.states)?;
     let means = one_class(closed, closed.population[0]);
     closed.guard("convolution", means)
 }
@@ -233,7 +240,9 @@ fn one_class(closed: &Closed, population: usize) -> ClosedMeans {
             let rest = network.constants(&factors, theta, Some(index));
             let mut p: Vec<f64> = (0..=population).map(|n| factor[n] * rest[population - n]).collect();
             let sum: f64 = p.iter().sum();
-            p.iter_mut().for_each(|x| *x /= sum);
+            for x in &mut p {
+                *x /= sum;
+            }
             means.queue[k][0] = mean(&p);
             means.marginal[k] = Some(p);
         } else {

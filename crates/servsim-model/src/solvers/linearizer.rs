@@ -1,7 +1,7 @@
 //! Linearizer (Chandy and Neuse, CACM 25(2), 1982): Schweitzer's estimate is corrected by the
 //! change of each class's share of a station when one customer leaves, measured by solving the
-//! network at every population reduced by one. Here the correction is iterated until it settles,
-//! not for the customary two or three rounds; the method solves the network with one customer of
+//! network at every population reduced by one. Here queues and corrections are iterated together
+//! until both settle, not for the customary two or three rounds; the method solves the network with one customer of
 //! each class removed, and one exact step of MVA (`exact_step`) leads to the full population. That
 //! halves the error and costs nothing: Linearizer visits those populations anyway.
 
@@ -12,43 +12,6 @@ use crate::error::ModelError;
 
 /// Corrections `[removed class][station][class]`.
 type Shares = Vec<Vec<Vec<f64>>>;
-
-struct Core<'a> {
-    reduced: &'a Reduced<'a>,
-    tolerance: &'a Tolerance,
-    steps: usize,
-}
-
-impl Core<'_> {
-    /// Solves the fixed point at `population` with the corrections held.
-    fn solve(
-        &mut self,
-        population: &[f64],
-        queue: &mut [Vec<f64>],
-        correction: &Shares,
-        target: f64,
-    ) -> Result<(), ModelError> {
-        let mut last = (f64::INFINITY, 0);
-        while self.steps < self.tolerance.iterations {
-            self.steps += 1;
-            let (_, change, worst) = self.reduced.step(population, queue, |queue, k, removed| {
-                let mut found = 0.0;
-                for (c, q) in queue[k].iter().enumerate() {
-                    if population[c] > 0.0 {
-                        let left = population[c] - f64::from(u8::from(c == removed));
-                        found += left * (q / population[c] + correction[removed][k][c]);
-                    }
-                }
-                found.max(0.0)
-            });
-            if change <= target {
-                return Ok(());
-            }
-            last = (change, worst);
-        }
-        Err(self.reduced.not_converged("linearizer", last.0, self.steps, last.1))
-    }
-}
 
 /// Approximate means by Linearizer.
 ///
@@ -66,20 +29,46 @@ fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoin
     let mut queue = reduced.start(&full);
     let mut queues: Vec<_> = fewer.iter().map(|population| reduced.start(population)).collect();
     let mut correction = vec![vec![vec![0.0; classes]; stations]; classes];
-    let mut core = Core { reduced, tolerance, steps: 0 };
-    let mut moved = (f64::INFINITY, 0);
-    let inner = tolerance.residual * 0.1;
-    while core.steps < tolerance.iterations {
-        core.solve(&full, &mut queue, &correction, inner)?;
-        if moved.0 <= tolerance.residual {
-            return Ok(FixedPoint { queue, iterations: core.steps, residual: moved.0 });
-        }
+    let mut last = (f64::INFINITY, 0);
+    for iteration in 1..=tolerance.iterations {
+        last = step(reduced, &full, &mut queue, &correction);
         for c in (0..classes).filter(|&c| full[c] > 0.0) {
-            core.solve(&fewer[c], &mut queues[c], &correction, inner)?;
+            last = larger(last, step(reduced, &fewer[c], &mut queues[c], &correction));
         }
-        moved = update(&full, &fewer, &queue, &queues, &mut correction);
+        last = larger(last, update(&full, &fewer, &queue, &queues, &mut correction));
+        if last.0 <= tolerance.residual {
+            return Ok(FixedPoint { queue, iterations: iteration, residual: last.0 });
+        }
     }
-    Err(reduced.not_converged("linearizer", moved.0, core.steps, moved.1))
+    Err(reduced.not_converged("linearizer", last.0, tolerance.iterations, last.1))
+}
+
+fn larger(a: (f64, usize), b: (f64, usize)) -> (f64, usize) {
+    if b.0 > a.0 {
+        b
+    } else {
+        a
+    }
+}
+
+/// One step of MVA at `population` with the corrections held; the largest change and where.
+fn step(
+    reduced: &Reduced<'_>,
+    population: &[f64],
+    queue: &mut [Vec<f64>],
+    correction: &Shares,
+) -> (f64, usize) {
+    let (_, change, worst) = reduced.step(population, queue, |queue, k, removed| {
+        let mut found = 0.0;
+        for (c, q) in queue[k].iter().enumerate() {
+            if population[c] > 0.0 {
+                let left = population[c] - f64::from(u8::from(c == removed));
+                found += left * (q / population[c] + correction[removed][k][c]);
+            }
+        }
+        found.max(0.0)
+    });
+    (change, worst)
 }
 
 fn less_one(population: &[f64], class: usize) -> Vec<f64> {
@@ -88,7 +77,7 @@ fn less_one(population: &[f64], class: usize) -> Vec<f64> {
     fewer
 }
 
-/// Measures the corrections anew; the largest change in customers, and where.
+/// Measures the corrections anew; the largest change of a share, and where.
 fn update(
     full: &[f64],
     fewer: &[Vec<f64>],
@@ -105,7 +94,7 @@ fn update(
                     continue;
                 }
                 let new = queues[removed][k][c] / left - queue[k][c] / full[c];
-                let change = (new - *value).abs() * left;
+                let change = (new - *value).abs();
                 if change > moved.0 {
                     moved = (change, k);
                 }

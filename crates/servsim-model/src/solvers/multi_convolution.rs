@@ -91,7 +91,9 @@ fn add_station(closed: &Closed, k: usize, scale: &[f64], strides: &[usize], g: &
         speed => *g = convolve(&closed.population, strides, g, &factor(closed, speed, &loads)),
     }
     let peak = g.iter().copied().fold(0.0, f64::max);
-    g.iter_mut().for_each(|x| *x /= peak);
+    for x in g.iter_mut() {
+        *x /= peak;
+    }
 }
 
 fn add_single_server(population: &[usize], loads: &[f64], strides: &[usize], g: &mut [f64]) {
@@ -229,7 +231,11 @@ fn other_queues(closed: &Closed, k: usize, whole: &Lattice, means: &mut ClosedMe
         }
         advance(&mut at, &closed.population);
     }
-    marginal.iter_mut().for_each(|p| *p /= sum);
-    means.queue[k].iter_mut().for_each(|q| *q /= sum);
+    for p in &mut marginal {
+        *p /= sum;
+    }
+    for q in &mut means.queue[k] {
+        *q /= sum;
+    }
     means.marginal[k] = Some(marginal);
 }

@@ -34,7 +34,9 @@ impl<'a> Reduced<'a> {
                     return Err(ModelError::unsupported(solver, "load-dependent rates", place, remedy));
                 }
             };
-            queueing[k].iter_mut().for_each(|d| *d *= share);
+            for d in &mut queueing[k] {
+                *d *= share;
+            }
             delay[k].iter_mut().for_each(|d| *d *= 1.0 - share);
         }
         let population = closed.population.iter().map(|&n| n as f64).collect();
@@ -53,27 +55,25 @@ impl<'a> Reduced<'a> {
     ) -> (Vec<f64>, f64, usize) {
         let (stations, classes) = (self.closed.stations(), self.closed.classes());
         let mut throughput = vec![0.0; classes];
-        let mut next = vec![vec![0.0; classes]; stations];
+        let mut residence = vec![0.0; stations];
         let (mut change, mut worst) = (0.0, 0);
+        // Class by class, so that later classes already meet the new queues (Gauss and Seidel).
         for c in (0..classes).filter(|&c| population[c] > 0.0) {
             let mut response = self.closed.think[c];
             for k in 0..stations {
                 let wait = self.queueing[k][c];
-                let r = if wait > 0.0 { wait * (1.0 + found(queue, k, c)) } else { 0.0 };
-                next[k][c] = r;
-                response += r + self.delay[k][c];
+                residence[k] = if wait > 0.0 { wait * (1.0 + found(queue, k, c)) } else { 0.0 };
+                response += residence[k] + self.delay[k][c];
             }
             throughput[c] = population[c] / response;
-            for k in 0..stations {
-                next[k][c] *= throughput[c];
-                let moved = (next[k][c] - queue[k][c]).abs() / population[c];
+            for (k, r) in residence.iter().enumerate() {
+                let next = throughput[c] * r;
+                let moved = (next - queue[k][c]).abs() / population[c];
                 if moved > change {
                     (change, worst) = (moved, k);
                 }
+                queue[k][c] = next;
             }
-        }
-        for (old, new) in queue.iter_mut().zip(next) {
-            *old = new;
         }
         (throughput, change, worst)
     }

@@ -352,7 +352,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count()
+    1 + text.as_bytes()[..offset.min(text.len())].iter().fold(0, |n, b| n + usize::from(*b == b'\n'))
 }
 
 fn from_json(value: &serde_json::Value) -> Node {
