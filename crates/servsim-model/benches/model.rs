@@ -182,12 +182,13 @@ fn main() {
     let mut rows = ours();
     let has_octave = !arguments.iter().any(|a| a == "--no-octave") && beside_octave(&mut rows);
     if arguments.iter().any(|a| a == "--json") {
-        let entry = |r: &Row| {
-            serde_json::json!({"name": r.name, "seconds": r.seconds, "target_seconds": r.target,
-                "octave_seconds": r.octave})
-        };
-        let rows: Vec<_> = rows.iter().map(entry).collect();
-        println!("{}", serde_json::json!({"schema": "servsim.bench.model/1", "rows": rows}));
+        let figure =
+            |name: String, value: f64| serde_json::json!({"name": name, "value": value, "unit": "s"});
+        let mut figures: Vec<_> = rows.iter().map(|r| figure(r.name.into(), r.seconds)).collect();
+        let octave =
+            rows.iter().filter_map(|r| Some(figure(format!("{} (Octave queueing)", r.name), r.octave?)));
+        figures.extend(octave.collect::<Vec<_>>());
+        println!("{}", serde_json::json!({"schema": "servsim.bench.model/1", "figures": figures}));
         return;
     }
     println!("{:<50} {:>12} {:>12} {:>14}", "problem", "servsim", "target", "Octave queueing");

@@ -6,6 +6,7 @@ utilisation per station.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -18,15 +19,13 @@ WIDTH, HEIGHT, MARGIN = 360, 260, 48
 INK, LINE, BOUND, BAR = "#222222", "#1f5fa8", "#b9b9b9", "#4a90c2"
 
 
-def _ticks(high: float, count: int = 4) -> list[float]:
-    """Round values from 0 to at least ``high``."""
+def _ticks(high: float) -> list[float]:
+    """Round values from 0 to just past ``high``, four to eight of them."""
     if high <= 0.0:
         return [0.0, 1.0]
-    power = 10.0 ** len(str(int(high))) if high >= 1.0 else 1.0
-    while power > high / count:
-        power /= 10.0
-    step = next(power * f for f in (1, 2, 5, 10, 20, 50, 100) if power * f * count >= high)
-    return [i * step for i in range(count + 1)]
+    power = 10.0 ** math.floor(math.log10(high))
+    step = next(power * f for f in (0.2, 0.5, 1.0, 2.0) if high / (power * f) <= 7.0)
+    return [i * step for i in range(math.ceil(high / step - 1e-9) + 1)]
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", size: int = 11) -> str:

@@ -5,6 +5,7 @@ mod allocation;
 mod measurements;
 mod network;
 pub mod node;
+mod source;
 
 pub use allocation::{read_allocation, Comparison};
 pub use measurements::read_measurements;

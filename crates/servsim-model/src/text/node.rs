@@ -4,6 +4,7 @@
 //! TOML is for people: times carry units ("12 ms"). JSON is for programs: plain numbers are seconds
 //! or requests per second.
 
+use super::source::{parse_json, parse_toml};
 use servsim_units::Picos;
 use std::fmt;
 
@@ -101,19 +102,8 @@ impl Reader {
     /// Parses TOML (or JSON when `json`); `None` with a problem recorded when it is neither.
     pub fn parse(&mut self, text: &str, json: bool) -> Option<Node> {
         self.bare_numbers = json;
-        if json {
-            return match serde_json::from_str::<serde_json::Value>(text) {
-                Ok(value) => Some(from_json(&value)),
-                Err(error) => self.none(error.line(), format!("not JSON: {error}")),
-            };
-        }
-        match toml_edit::ImDocument::parse(text) {
-            Ok(document) => Some(from_table(document.as_table(), text, 1)),
-            Err(error) => {
-                let line = error.span().map_or(0, |span| line_of(text, span.start));
-                self.none(line, format!("not TOML: {}", error.message().replace('\n', ", ")))
-            }
-        }
+        let parsed = if json { parse_json(text) } else { parse_toml(text) };
+        parsed.map_err(|(line, message)| self.problem(line, message)).ok()
     }
 
     /// Records a problem.
@@ -349,60 +339,4 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset.min(text.len())].iter().fold(0, |n, b| n + usize::from(*b == b'\n'))
-}
-
-fn from_json(value: &serde_json::Value) -> Node {
-    use serde_json::Value as Json;
-    let value = match value {
-        Json::Null => Value::Nothing,
-        Json::Bool(flag) => Value::Flag(*flag),
-        Json::Number(number) => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
-        Json::String(text) => Value::Text(text.clone()),
-        Json::Array(items) => Value::List(items.iter().map(from_json).collect()),
-        Json::Object(map) => Value::Table(map.iter().map(|(k, v)| (k.clone(), from_json(v))).collect()),
-    };
-    Node { line: 0, value }
-}
-
-fn from_table(table: &dyn toml_edit::TableLike, text: &str, line: usize) -> Node {
-    let entry = |(key, item): (&str, &toml_edit::Item)| {
-        let span = table.get_key_value(key).and_then(|(k, _)| k.span());
-        let line = span.map_or(line, |s| line_of(text, s.start));
-        (key.to_owned(), from_item(item, text, line))
-    };
-    Node { line, value: Value::Table(table.iter().map(entry).collect()) }
-}
-
-fn from_item(item: &toml_edit::Item, text: &str, line: usize) -> Node {
-    let line = item.span().map_or(line, |s| line_of(text, s.start));
-    match item {
-        toml_edit::Item::Table(table) => from_table(table, text, line),
-        toml_edit::Item::ArrayOfTables(tables) => {
-            let of =
-                |t: &toml_edit::Table| from_table(t, text, t.span().map_or(line, |s| line_of(text, s.start)));
-            Node { line, value: Value::List(tables.iter().map(of).collect()) }
-        }
-        toml_edit::Item::Value(value) => from_value(value, text, line),
-        toml_edit::Item::None => Node { line, value: Value::Nothing },
-    }
-}
-
-fn from_value(value: &toml_edit::Value, text: &str, line: usize) -> Node {
-    let line = value.span().map_or(line, |s| line_of(text, s.start));
-    let value = match value {
-        toml_edit::Value::String(s) => Value::Text(s.value().clone()),
-        toml_edit::Value::Integer(n) => Value::Number(*n.value() as f64),
-        toml_edit::Value::Float(x) => Value::Number(*x.value()),
-        toml_edit::Value::Boolean(b) => Value::Flag(*b.value()),
-        toml_edit::Value::Datetime(d) => Value::Text(d.to_string()),
-        toml_edit::Value::Array(items) => {
-            Value::List(items.iter().map(|v| from_value(v, text, line)).collect())
-        }
-        toml_edit::Value::InlineTable(table) => return from_table(table, text, line),
-    };
-    Node { line, value }
 }
