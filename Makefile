@@ -1,19 +1,69 @@
 # Every command that people and continuous integration run. `make help` lists them.
-.PHONY: help build test
+#
+# All are idempotent. They write to target/, .venv/, .cache/ and out/ in this folder, to servsim's
+# own cache folder (see `servsim doctor`), and through the package managers (apt, cargo, pip) only.
+.PHONY: help deps build quickstart check test acceptance bench maps clean
+.DEFAULT_GOAL := help
 
 VENV := .venv
 PY := $(VENV)/bin/python
+# One interpreter for every build of the native module, so that cargo never rebuilds it needlessly.
+export PYO3_PYTHON := $(CURDIR)/$(PY)
+# The native module is tested through Python; the rest of the workspace needs no interpreter.
+RUST := --workspace --exclude servsim-py
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
+deps: ## install what is missing from the package manager; says what and why
+	@if [ -x scripts/install-deps.sh ]; then scripts/install-deps.sh; fi
+	@scripts/check-toolchain.sh
+
 $(PY):
-	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install -q 'maturin>=1.7,<2'
+	@scripts/check-toolchain.sh
+	@echo "build: creating $(VENV), a private Python environment"
+	@python3 -m venv $(VENV)
 
-build: $(PY) ## build the Rust crates and install the Python package into .venv
-	. $(VENV)/bin/activate && maturin develop --release -q --extras dev
+$(VENV)/.maturin: | $(PY)
+	@echo "build: installing maturin into $(VENV), to build the native module"
+	@$(PY) -m pip install -q --disable-pip-version-check 'maturin>=1.7,<2'
+	@touch $@
 
-test: build ## what continuous integration runs
-	cargo test --workspace -q
+build: $(VENV)/.maturin ## build the Rust programs and install the Python package into .venv
+	@echo "build: compiling the native module and its Python package, optimised"
+	@. $(VENV)/bin/activate && maturin develop --release -q --extras dev
+	@echo "build: compiling the stand-alone programs, optimised"
+	@cargo build --release -q $(RUST) --bins
+	@echo "build: compiling the capture plug-in, and the counting one that checks it"
+	@cargo build --release -q -p servsim-capture-plugin
+	@cc -O2 -Wall -Wextra -Werror -shared -fPIC -o target/release/libservsim_count.so capture/count/count.c
+
+quickstart: deps build ## the main job, from nothing to a report
+	@$(VENV)/bin/servsim quickstart
+
+check: $(PY) ## formatting, lints, types, architecture, spelling
+	cargo fmt --all --check
+	cargo clippy -q --workspace --all-targets -- -D warnings
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/typos
+	$(PY) scripts/maps.py --check
+	$(PY) -m pytest tests/python/test_architecture.py tests/python/test_house_rules.py
+
+test: deps build check ## what continuous integration runs (30 minutes at most on two cores)
+	cargo test -q $(RUST)
 	$(PY) -m pytest
+
+acceptance: deps build ## full-scale checks, resumable; SHARD=i/n runs one part (90 minutes at most)
+	@$(PY) scripts/acceptance.py --shard $(or $(SHARD),1/1)
+
+bench: build ## speed and size figures: a table, and JSON in out/
+	@$(PY) scripts/bench.py
+
+maps: $(PY) ## rewrite the crate and package tables of ARCHITECTURE.md
+	@$(PY) scripts/maps.py
+
+clean: ## remove everything these commands made in this folder
+	rm -rf target $(VENV) .cache out .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find python -name '*.so' -delete

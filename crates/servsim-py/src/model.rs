@@ -2,7 +2,7 @@
 //! answer as JSON; only the sweep over many small models takes plain arrays.
 
 use crate::errors;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use crate::interrupt::interruptible;
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,22 +64,16 @@ impl Asked {
             warmup: self.warmup.unwrap_or(plan.warmup),
             seed: self.seed.unwrap_or(plan.seed),
             half_width: self.half_width,
-            interrupted: Some(interrupted),
+            interrupted: None,
         };
         let percentiles = self.percentiles.clone().unwrap_or(defaults.percentiles);
         Options { tolerance, percentiles, simulation }
     }
 }
 
-/// True when the user pressed Ctrl-C.
-fn interrupted() -> bool {
-    Python::with_gil(|py| py.check_signals().is_err())
-}
-
 /// Bad input is wrong usage; an answer withheld is a failed check.
 fn refused(error: &ModelError) -> PyErr {
     match error {
-        ModelError::Interrupted => PyKeyboardInterrupt::new_err(()),
         ModelError::NotConverged { .. } | ModelError::Numerical { .. } => {
             errors::check_failed(error.to_string())
         }
@@ -95,12 +89,12 @@ fn text_of(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| errors::internal(error.to_string()))
 }
 
-/// Runs `work` without the interpreter lock and turns its answer into JSON.
-fn run<T: Serialize + Send>(
+/// Runs `work` without the interpreter lock, ended by Ctrl-C, and turns its answer into JSON.
+fn run<T: Serialize + Send + 'static>(
     py: Python<'_>,
-    work: impl FnOnce() -> Result<T, ModelError> + Send,
+    work: impl FnOnce() -> Result<T, ModelError> + Send + 'static,
 ) -> PyResult<String> {
-    let answer = py.allow_threads(work).map_err(|error| refused(&error))?;
+    let answer = interruptible(py, work)?.map_err(|error| refused(&error))?;
     text_of(&answer)
 }
 

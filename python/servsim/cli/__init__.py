@@ -1,24 +1,65 @@
 """The command line: one file per subcommand, registered below.
 
 Data goes to stdout, messages and progress to stderr. Exit codes: 0 success, 1 a check failed,
-2 wrong usage or input, 3 environment problem, 70 internal bug, 130 interrupted.
+2 wrong usage or input, 3 environment problem, 70 internal bug, 130 interrupted. A reader that closes
+the pipe early is not an error.
 """
 
+import errno
 import os
 import sys
 import traceback
 from importlib import import_module
 
 import typer
+from typer.core import TyperGroup
+from typer.models import CommandInfo, TyperInfo
 
-from servsim.errors import ServsimError
+from servsim.errors import InternalBug, ServsimError
 
-#: Subcommands in the order of ``--help``; each module ``servsim.cli.NAME`` has ``register(app)``.
-COMMANDS: tuple[str, ...] = ("model", "reproduce")
+#: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
+COMMANDS: tuple[str, ...] = (
+    "capture",
+    "doctor",
+    "explain",
+    "guest",
+    "model",
+    "quickstart",
+    "report",
+    "reproduce",
+    "simulate",
+    "trace",
+    "workload",
+)
+
+#: Groups of ``--help`` and the order within them; a command that no group lists comes last.
+PANELS: dict[str, tuple[str, ...]] = {
+    "Start here": ("quickstart", "doctor", "explain"),
+    "Capture": ("workload", "capture", "trace"),
+    "Simulate": ("simulate", "compare", "classify", "sweep", "reproduce"),
+    "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
+    "Report": ("report", "serve"),
+}
+
+#: Commands in the order of the groups.
+ORDER = [name for names in PANELS.values() for name in names]
+
+
+def _place(name: str) -> int:
+    """Return a command's place in the order; one that no group lists comes last."""
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+class _Ordered(TyperGroup):
+    """Lists commands, and so their groups, in the order of work."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return sorted(self.commands, key=_place)
+
 
 app = typer.Typer(
     name="servsim",
-    help=__doc__.splitlines()[0] if __doc__ else None,
+    cls=_Ordered,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,9 +84,15 @@ def root(
 
 
 def build() -> typer.Typer:
-    """Register every subcommand on the application and return it."""
+    """Register every subcommand on the application, in the groups of ``--help``, and return it."""
     for name in COMMANDS:
         import_module(f"servsim.cli.{name}").register(app)
+    entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    for entry in entries:
+        known = entry.name if isinstance(entry.name, str) else getattr(entry.callback, "__name__", "")
+        for panel, names in PANELS.items():
+            if known in names:
+                entry.rich_help_panel = panel
     return app
 
 
@@ -55,22 +102,50 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _reader_left() -> int:
+    """Send what is still buffered nowhere: whoever read our output has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _cause(error: BaseException, kind: type[BaseException]) -> bool:
+    """Return whether an exception was raised while one of the given kind was handled."""
+    context = error.__context__
+    return context is not None and (isinstance(context, kind) or _cause(context, kind))
+
+
+def _code(error: BaseException) -> int:  # noqa: PLR0911 - one for each way to end
+    """Tell the user of whatever ended the command, and return its exit code."""
+    if isinstance(error, SystemExit) and not error.code:
+        return 0
+    # Libraries turn a closed pipe and an interrupt into stops with codes of their own.
+    if isinstance(error, BrokenPipeError) or _stopped_by(error, BrokenPipeError):
+        return _reader_left()
+    if isinstance(error, KeyboardInterrupt) or _stopped_by(error, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 2
+    if isinstance(error, ServsimError):
+        return _fail(str(error), error.exit_code)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _fail(f"no room left to write {error.filename or 'the output'}: free some and repeat", 3)
+    traceback.print_exception(error)
+    return _fail("this is a bug in servsim; please report the lines above", InternalBug.exit_code)
+
+
+def _stopped_by(error: BaseException, kind: type[BaseException]) -> bool:
+    return isinstance(error, SystemExit) and _cause(error, kind)
+
+
 def run() -> int:
     """Run the command line and return its exit code; user faults never show a stack trace."""
     try:
-        build()(standalone_mode=True)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
-    except ServsimError as error:
-        return _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except BaseException:
-        traceback.print_exc()
-        return _fail("this is a bug in servsim; please report the lines above", 70)
+        try:
+            build()(standalone_mode=True)
+        finally:
+            sys.stdout.flush()
+    except BaseException as error:  # a panic of the native module is no Exception
+        return _code(error)
     return 0
 
 

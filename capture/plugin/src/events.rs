@@ -1,0 +1,194 @@
+//! What each hook does: turns the guest's registers at a hooked instruction into trace events.
+
+use crate::capture::{Capture, Phase};
+use crate::guest::Register;
+use crate::hooks::Hook;
+use servsim_trace::{EventKind, LockClass, MarkKind, SwitchReason};
+
+/// Linux `TASK_DEAD` (`include/linux/sched.h`).
+const TASK_DEAD: u32 = 0x80;
+/// Linux x86-64 system call number of `futex`, its wait and wake commands and command mask
+/// (`include/uapi/linux/futex.h`).
+const FUTEX: u32 = 202;
+const FUTEX_COMMAND_MASK: u64 = 0x7f;
+const FUTEX_WAITS: [u64; 2] = [0, 9];
+const FUTEX_WAKES: [u64; 2] = [1, 10];
+/// PostgreSQL `LW_EXCLUSIVE` (`src/include/storage/lwlock.h`).
+const LW_EXCLUSIVE: u64 = 0;
+
+impl Capture {
+    /// The instruction at a hooked address begins.
+    pub fn hook(&mut self, hook: Hook) {
+        if hook == Hook::Mark {
+            return self.mark();
+        }
+        if self.phase != Phase::Recording {
+            return;
+        }
+        match hook {
+            Hook::Switch => {
+                let pair = (self.guest.register(Register::Rdi), self.guest.register(Register::Rsi));
+                self.pending_switch = Some(pair);
+            }
+            Hook::Wake => self.wake(),
+            Hook::NewTask => self.create(),
+            Hook::Interrupt(source) => self.begin_interrupt(source),
+            Hook::FrameEnter => self.interrupt_depth += u32::from(self.interrupt_depth > 0),
+            Hook::FrameExit => self.end_frame(),
+            Hook::SyscallEnter => self.system_call(),
+            Hook::SyscallExit => self.event(EventKind::SyscallExit),
+            Hook::IoStart => self.submit(),
+            Hook::IoEnd => self.complete(),
+            Hook::TimeRead => self.read_time(),
+            Hook::Acquire(class) => self.acquire(class),
+            Hook::Release(class) => self.release(class),
+            Hook::LightweightAcquire => self.acquire_lightweight(),
+            Hook::LightweightRelease if self.in_user_program() => {
+                self.release(LockClass::LightweightExclusive);
+            }
+            Hook::LightweightRelease | Hook::Mark => {}
+        }
+    }
+
+    /// The processor passes from one task to another; called when the switching block has run.
+    pub fn switch(&mut self, previous: u64, next: u64) {
+        self.summary.switches += 1;
+        self.summary.inconsistent_switches += u64::from(previous != self.current.address);
+        let reason = match self.tasks.state(&mut self.guest, previous) {
+            0 => SwitchReason::Preempted,
+            state if state & TASK_DEAD != 0 => SwitchReason::Exited,
+            state => SwitchReason::Blocked { block: self.tasks.block(previous), state },
+        };
+        self.event(EventKind::SwitchOut(reason));
+        self.enter(next);
+        self.event(EventKind::SwitchIn);
+    }
+
+    fn wake(&mut self) {
+        let task = self.guest.register(Register::Rdi);
+        let states = self.guest.register(Register::Rsi) as u32;
+        self.summary.wakes += 1;
+        let matches = self.tasks.state(&mut self.guest, task) & states != 0;
+        let Some(writer) = self.writer.as_mut().filter(|_| matches) else { return };
+        let id = self.tasks.id(&mut self.guest, writer, task);
+        if let Some(block) = self.tasks.wake(task) {
+            self.summary.effective_wakes += 1;
+            self.event(EventKind::Wake { task: id, block });
+        }
+    }
+
+    fn create(&mut self) {
+        let task = self.guest.register(Register::Rdi);
+        if let Some(writer) = &mut self.writer {
+            let id = self.tasks.created(&mut self.guest, writer, task);
+            self.event(EventKind::Create { task: id });
+        }
+    }
+
+    /// An episode lasts until the frame that the handler opens is closed; frames inside it (page
+    /// faults, nested interrupts) belong to it.
+    fn begin_interrupt(&mut self, source: u32) {
+        if self.interrupt_depth == 0 {
+            let interrupted = self.current.stream;
+            // The handler opens its own frame next: the episode is over when the depth is one again.
+            self.interrupt_depth = 1;
+            self.summary.interrupts += 1;
+            self.select_stream();
+            self.event(EventKind::InterruptBegin { source, interrupted });
+        }
+    }
+
+    fn end_frame(&mut self) {
+        if self.interrupt_depth == 0 {
+            return;
+        }
+        self.interrupt_depth -= 1;
+        if self.interrupt_depth == 1 {
+            self.event(EventKind::InterruptEnd);
+            self.interrupt_depth = 0;
+            self.select_stream();
+        }
+    }
+
+    fn system_call(&mut self) {
+        let number = self.guest.register(Register::Rax) as u32;
+        self.event(EventKind::SyscallEnter { number });
+        if number == FUTEX {
+            let address = self.guest.register(Register::Rdi);
+            let command = self.guest.register(Register::Rsi) & FUTEX_COMMAND_MASK;
+            if FUTEX_WAITS.contains(&command) {
+                self.event(EventKind::FutexWait { address });
+            } else if FUTEX_WAKES.contains(&command) {
+                self.event(EventKind::FutexWake { address });
+            }
+        }
+    }
+
+    fn submit(&mut self) {
+        let request = self.guest.register(Register::Rdi);
+        let event = self.requests.submit(&mut self.guest, &self.facts.meta.devices, request);
+        self.event(event);
+    }
+
+    fn complete(&mut self) {
+        let request = self.guest.register(Register::Rdi);
+        match self.requests.complete(request) {
+            Some(event) => self.event(event),
+            None => self.summary.foreign_completions += 1,
+        }
+    }
+
+    fn read_time(&mut self) {
+        let low = self.guest.register(Register::Rax) & 0xffff_ffff;
+        let high = self.guest.register(Register::Rdx) & 0xffff_ffff;
+        self.clock.reading(high << 32 | low);
+    }
+
+    fn acquire(&mut self, class: LockClass) {
+        let address = self.guest.register(Register::Rdi);
+        self.event(EventKind::LockAcquire { class, address });
+    }
+
+    fn release(&mut self, class: LockClass) {
+        let address = self.guest.register(Register::Rdi);
+        self.event(EventKind::LockRelease { class, address });
+    }
+
+    fn acquire_lightweight(&mut self) {
+        if self.in_user_program() {
+            let exclusive = self.guest.register(Register::Rsi) & 0xff == LW_EXCLUSIVE;
+            let class =
+                if exclusive { LockClass::LightweightExclusive } else { LockClass::LightweightShared };
+            self.acquire(class);
+        }
+    }
+
+    /// Whether the running task is one of the programs whose functions are hooked: another program
+    /// may have other code at the same address.
+    fn in_user_program(&self) -> bool {
+        let name = self.writer.as_ref().map(|writer| &writer.tasks()[self.current.stream as usize].name);
+        name.is_some_and(|name| self.facts.user_programs.contains(name))
+    }
+
+    /// The mark: kind in AL, transaction kind in AH, bit 16 of EAX for a roll-back as specified,
+    /// sequence number in RCX, server process in RDX.
+    fn mark(&mut self) {
+        let value = self.guest.register(Register::Rax);
+        let rolled_back = (value >> 16 & 1) as u8;
+        let (kind, transaction) = (MarkKind::from_code(value as u8), (value >> 8) as u8 | rolled_back << 7);
+        let sequence = self.guest.register(Register::Rcx);
+        let server = self.guest.register(Register::Rdx) as u32;
+        match (kind, self.phase) {
+            (MarkKind::Start, Phase::Waiting) => self.phase = Phase::Starting,
+            (MarkKind::Stop, Phase::Recording) => self.stop(),
+            _ => {}
+        }
+        if let (Phase::Recording, Some(writer)) = (self.phase, &mut self.writer) {
+            let client = self.current.stream;
+            if !writer.tasks()[client as usize].client {
+                writer.update_task(client, |task| task.client = true);
+            }
+        }
+        self.event(EventKind::Mark { kind, transaction, sequence, server });
+    }
+}

@@ -1,0 +1,29 @@
+//! Machine descriptions: one list of settings ([`SETTINGS`]) that reads, checks, explains and
+//! prints them. TOML for people; every error of a file at once.
+
+mod machine;
+mod nearest;
+mod read;
+mod setting;
+mod settings;
+
+pub use machine::{Bus, Cache, Machine, Protocol};
+pub use read::Faults;
+pub use setting::{Kind, Setting, Value};
+pub use settings::{setting_named, SETTINGS};
+
+/// What `servsim explain KEY` prints: meaning, accepted values, default and source.
+///
+/// # Errors
+/// When there is no such key, with the nearest one.
+pub fn explain(key: &str) -> Result<String, String> {
+    let Some(setting) = setting_named(key) else {
+        let near = nearest::nearest(key, SETTINGS.iter().map(|s| s.key));
+        let hint = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        return Err(format!("unknown key `{key}`{hint}"));
+    };
+    Ok(format!(
+        "{}\n  meaning: {}\n  accepted: {}\n  default: {}\n  source: {}",
+        setting.key, setting.meaning, setting.kind, setting.default, setting.source
+    ))
+}

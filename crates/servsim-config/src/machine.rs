@@ -1,0 +1,254 @@
+//! The typed machine, built from the values of a description, with the checks that involve more
+//! than one setting.
+
+use crate::read::{read, read_overrides, Faults, Given};
+use crate::setting::Value;
+use crate::settings::SETTINGS;
+use serde_json::{Map, Value as Json};
+use servsim_units::{Bytes, Cycles, Hertz, Picos};
+
+/// A cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// Capacity.
+    pub size: Bytes,
+    /// Ways per set.
+    pub associativity: u32,
+    /// Line size.
+    pub line: Bytes,
+}
+
+/// The coherence protocol and its open points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent switches, one per open point
+pub struct Protocol {
+    /// Registered name.
+    pub name: String,
+    /// D1: clean copies supply too.
+    pub any_copy_supplies: bool,
+    /// D6: invalidates and fetches of stores drain asynchronously, not only writes.
+    pub all_asynchronous: bool,
+    /// D10: a write miss keeps the migratory classification.
+    pub sticky_migratory: bool,
+    /// D9: blocks begin migratory.
+    pub start_migratory: bool,
+    /// D14: private hand-over updates memory.
+    pub private_handover_updates_memory: bool,
+}
+
+/// Bus times, in processor cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bus {
+    /// Invalidate.
+    pub invalidate: Cycles,
+    /// One-word write.
+    pub write: Cycles,
+    /// Fetch from memory, without its bytes.
+    pub memory_read: Cycles,
+    /// Fetch from a cache, without its bytes.
+    pub cache_read: Cycles,
+    /// Write-back, without its bytes.
+    pub write_back: Cycles,
+    /// Bytes moved per cycle.
+    pub bytes_per_cycle: u64,
+    /// D3: further occupancy of a memory fetch.
+    pub memory_hold: Cycles,
+    /// First come, first served instead of round-robin.
+    pub fifo: bool,
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Name in results.
+    pub name: String,
+    /// Processors.
+    pub processors: usize,
+    /// Clock.
+    pub clock: Hertz,
+    /// Time of a reference that hits.
+    pub cycles_per_reference: Cycles,
+    /// Store buffer entries.
+    pub store_buffer: usize,
+    /// Fetches under way per cache.
+    pub outstanding_misses: usize,
+    /// Every processor's cache.
+    pub cache: Cache,
+    /// Coherence.
+    pub protocol: Protocol,
+    /// The bus.
+    pub bus: Bus,
+    /// Affinity scheduling instead of random.
+    pub affinity: bool,
+    /// References per time slice.
+    pub time_slice: u64,
+    /// Disk read service time.
+    pub disk_read: Picos,
+    /// Disk write service time.
+    pub disk_write: Picos,
+    /// Disk requests served at once.
+    pub disk_parallel: usize,
+    /// Width of the random delay of a fetch.
+    pub memory_delay: Cycles,
+    /// Conflict told from capacity.
+    pub exact_replacement: bool,
+    resolved: Vec<(&'static str, String)>,
+}
+
+impl Machine {
+    /// Reads a description and applies overrides of the form `key=value`.
+    ///
+    /// # Errors
+    /// Every fault at once.
+    pub fn from_toml(text: &str, file: &str, overrides: &[String]) -> Result<Self, Faults> {
+        let (mut given, mut faults) = read(text, file);
+        read_overrides(overrides, &mut given, &mut faults);
+        let machine = Self::build(&given);
+        machine.check(&given, file, &mut faults);
+        if faults.is_empty() {
+            Ok(machine)
+        } else {
+            Err(Faults(faults))
+        }
+    }
+
+    fn build(given: &Given) -> Self {
+        let number = |key| match value(given, key) {
+            Value::Number(number) => number,
+            Value::Text(text) => unreachable!("{key} is a number, not `{text}`"),
+        };
+        let text = |key| match value(given, key) {
+            Value::Text(text) => text,
+            Value::Number(number) => unreachable!("{key} is text, not {number}"),
+        };
+        let is = |key, word: &str| text(key) == word;
+        Self {
+            name: text("name"),
+            processors: number("processors") as usize,
+            clock: Hertz(number("clock")),
+            cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
+            store_buffer: number("processor.store_buffer") as usize,
+            outstanding_misses: number("processor.outstanding_misses") as usize,
+            cache: Cache {
+                size: Bytes(number("cache.size")),
+                associativity: number("cache.associativity") as u32,
+                line: Bytes(number("cache.line")),
+            },
+            protocol: Protocol {
+                name: text("protocol.name"),
+                any_copy_supplies: is("protocol.supplier", "any-copy"),
+                all_asynchronous: is("protocol.asynchronous", "all"),
+                sticky_migratory: is("protocol.migratory_write_miss", "keep"),
+                start_migratory: is("protocol.migratory_start", "migratory"),
+                private_handover_updates_memory: is("protocol.private_handover", "update-memory"),
+            },
+            bus: Bus {
+                invalidate: Cycles(number("bus.invalidate")),
+                write: Cycles(number("bus.write")),
+                memory_read: Cycles(number("bus.memory_read")),
+                cache_read: Cycles(number("bus.cache_read")),
+                write_back: Cycles(number("bus.write_back")),
+                bytes_per_cycle: number("bus.bytes_per_cycle"),
+                memory_hold: Cycles(number("bus.memory_hold")),
+                fifo: is("bus.arbitration", "fifo"),
+            },
+            affinity: is("scheduler.policy", "affinity"),
+            time_slice: number("scheduler.time_slice"),
+            disk_read: Picos(number("disk.read_time")),
+            disk_write: Picos(number("disk.write_time")),
+            disk_parallel: number("disk.parallel") as usize,
+            memory_delay: Cycles(number("perturbation.memory_delay")),
+            exact_replacement: is("classification.replacement", "exact"),
+            resolved: SETTINGS.iter().map(|s| (s.key, written(given, s.key))).collect(),
+        }
+    }
+
+    /// Checks what involves more than one setting.
+    fn check(&self, given: &Given, file: &str, faults: &mut Vec<String>) {
+        let mut fault = |key: &str, what: String| {
+            let place = given.get(key).map_or(file, |(_, place)| &place.0);
+            faults.push(format!("{place}: {key}: {what}"));
+        };
+        let (size, line) = (self.cache.size.0, self.cache.line.0);
+        let set = line.saturating_mul(u64::from(self.cache.associativity));
+        if set > size {
+            fault(
+                "cache.size",
+                format!(
+                    "{} is smaller than one set of {} lines of {} ({})",
+                    self.cache.size,
+                    self.cache.associativity,
+                    self.cache.line,
+                    Bytes(set)
+                ),
+            );
+        } else if size % set != 0 || !(size / set).is_power_of_two() {
+            fault(
+                "cache.associativity",
+                format!(
+                    "{} ways do not divide the cache into a power of two of sets; use a power of two",
+                    self.cache.associativity
+                ),
+            );
+        }
+        if self.memory_delay.0 % 2 == 1 {
+            fault(
+                "perturbation.memory_delay",
+                format!(
+                    "{} is odd; the delay is spread evenly around the mean, so use an even number",
+                    self.memory_delay
+                ),
+            );
+        }
+        let least = self.bus.memory_read.0.min(self.bus.cache_read.0);
+        if self.memory_delay.0 / 2 >= least {
+            fault(
+                "perturbation.memory_delay",
+                format!("half of {} must be less than the shortest fetch, {least} cycles", self.memory_delay),
+            );
+        }
+    }
+
+    /// The complete description, defaults included, as nested JSON of texts with units.
+    pub fn resolved(&self) -> Json {
+        let mut root = Map::new();
+        for (key, text) in &self.resolved {
+            let text = Json::String(text.clone());
+            match key.split_once('.') {
+                None => {
+                    root.insert((*key).to_owned(), text);
+                }
+                Some((section, rest)) => {
+                    let section = root.entry(section).or_insert_with(|| Json::Object(Map::new()));
+                    if let Some(section) = section.as_object_mut() {
+                        section.insert(rest.to_owned(), text);
+                    }
+                }
+            }
+        }
+        Json::Object(root)
+    }
+
+    /// Bytes of one cache line.
+    pub fn line_bytes(&self) -> u64 {
+        self.cache.line.0
+    }
+}
+
+fn value(given: &Given, key: &str) -> Value {
+    if let Some((value, _)) = given.get(key) {
+        return value.clone();
+    }
+    let setting = crate::settings::setting_named(key).expect("a registered key");
+    let quoted = !matches!(setting.kind, crate::setting::Kind::Count(..));
+    setting.kind.read(setting.default, quoted).expect("a default that its own kind accepts")
+}
+
+fn written(given: &Given, key: &str) -> String {
+    match value(given, key) {
+        Value::Text(text) => text,
+        Value::Number(number) => {
+            crate::settings::setting_named(key).expect("a registered key").kind.show(number)
+        }
+    }
+}

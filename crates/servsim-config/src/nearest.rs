@@ -1,0 +1,38 @@
+//! The nearest name to a misspelt one, by edit distance (Levenshtein 1966).
+
+/// The candidate nearest to `word`, if it is near enough to be what was meant.
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 1 + word.len() / 3;
+    candidates
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replace = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_name_and_nonsense_finds_none() {
+        let names = ["cache.size", "cache.line", "bus.write"];
+        assert_eq!(nearest("cache.sise", names.into_iter()), Some("cache.size"));
+        assert_eq!(nearest("colour", names.into_iter()), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Every setting of a machine description: the list that reading, checking, `servsim explain` and
+//! the resolved description in results all use.
+
+use crate::setting::{Kind, Setting};
+
+const MS: u64 = 1_000_000_000;
+const TABLE_4: &str = "Foglia et al. 2004, Table 4";
+
+/// Shorthand that keeps one setting on few lines.
+const fn setting(
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    meaning: &'static str,
+    source: &'static str,
+) -> Setting {
+    Setting { key, kind, default, meaning, source }
+}
+
+/// The settings, in the order of the resolved description.
+pub const SETTINGS: &[Setting] = &[
+    setting("name", Kind::Text, "unnamed", "Name of the machine in results.", "free choice"),
+    setting(
+        "processors",
+        Kind::Count(1, 64),
+        "4",
+        "Number of processors, each with its own cache.",
+        "Foglia et al. 2004 section 5 begins with 4",
+    ),
+    setting(
+        "clock",
+        Kind::Frequency(1_000_000, 100_000_000_000),
+        "1 GHz",
+        "Processor clock: turns cycles into time for disks and timers.",
+        "Alameldeen et al. 2003 model 1 GHz processors",
+    ),
+    setting(
+        "processor.cycles_per_reference",
+        Kind::Cycles(1, 1000),
+        "2 cycles",
+        "Processor time of one fetch, load or store that hits.",
+        TABLE_4,
+    ),
+    setting(
+        "processor.store_buffer",
+        Kind::Things("words", 1, 64),
+        "2 words",
+        "Stores that may wait while the processor runs on; they are performed in order.",
+        "Foglia et al. 2004 section 4: two-word store buffer, processor consistency",
+    ),
+    setting(
+        "processor.outstanding_misses",
+        Kind::Count(1, 64),
+        "8",
+        "Fetches a cache may have under way at once. The blocking in-order processor uses one for \
+         loads and fetches, the store buffer the others.",
+        "Foglia et al. 2004 section 4",
+    ),
+    setting(
+        "cache.size",
+        Kind::Size(64, 1 << 32),
+        "2 MiB",
+        "Size of each processor's cache, instructions and data together.",
+        "Foglia et al. 2004 section 5: 128 KiB to 2 MiB",
+    ),
+    setting(
+        "cache.associativity",
+        Kind::Count(1, 1 << 20),
+        "2",
+        "Ways per set.",
+        "Foglia et al. 2004 section 5",
+    ),
+    setting(
+        "cache.line",
+        Kind::Size(16, 4096),
+        "128 B",
+        "Bytes per line (block); at most the page of 4 KiB.",
+        "Foglia et al. 2004 section 5: 32 to 256 B, most of the gain by 128 B",
+    ),
+    setting(
+        "cache.replacement",
+        Kind::Choice(&["lru"]),
+        "lru",
+        "Which line makes room: a frame without a valid copy first, then the least recently used.",
+        "Foglia et al. 2004 section 4",
+    ),
+    setting(
+        "protocol.name",
+        Kind::Choice(&["mesi", "moesi", "mesif", "amsd", "pscr"]),
+        "mesi",
+        "Coherence protocol.",
+        "Foglia et al. 2004 section 2",
+    ),
+    setting(
+        "protocol.supplier",
+        Kind::Choice(&["dirty-only", "any-copy"]),
+        "dirty-only",
+        "Which cache supplies a block that others fetch: only the dirty owner, or any holder.",
+        "decision D1: the cited Pentium Pro supplies modified blocks only",
+    ),
+    setting(
+        "protocol.asynchronous",
+        Kind::Choice(&["all", "writes"]),
+        "all",
+        "Which transactions of stores drain from the store buffer without stalling: all, or only \
+         writes of one word (invalidates and fetches then stall the processor).",
+        "decision D6: Foglia et al. 2004 grant it to writes; `all` favours no protocol",
+    ),
+    setting(
+        "protocol.migratory_write_miss",
+        Kind::Choice(&["drop", "keep"]),
+        "drop",
+        "AMSD: what a write miss on a migratory dirty block does to the classification.",
+        "decision D10",
+    ),
+    setting(
+        "protocol.migratory_start",
+        Kind::Choice(&["ordinary", "migratory"]),
+        "ordinary",
+        "AMSD: how a block fetched by one cache alone begins.",
+        "decision D9",
+    ),
+    setting(
+        "protocol.private_handover",
+        Kind::Choice(&["move", "update-memory"]),
+        "move",
+        "PSCR: whether a dirty private block that moves to another cache also updates memory.",
+        "decision D14",
+    ),
+    setting(
+        "bus.invalidate",
+        Kind::Cycles(1, 100_000),
+        "5 cycles",
+        "Time of an invalidate transaction.",
+        TABLE_4,
+    ),
+    setting(
+        "bus.write",
+        Kind::Cycles(1, 100_000),
+        "5 cycles",
+        "Time of a write (one-word update) transaction.",
+        TABLE_4,
+    ),
+    setting(
+        "bus.memory_read",
+        Kind::Cycles(1, 100_000),
+        "64 cycles",
+        "Latency of a block fetched from memory, without moving its bytes.",
+        "Foglia et al. 2004, Table 4: 64 + B/8",
+    ),
+    setting(
+        "bus.cache_read",
+        Kind::Cycles(1, 100_000),
+        "8 cycles",
+        "Latency and occupancy of a block supplied by a cache, without moving its bytes; also the \
+         occupancy of the address phase of a memory fetch.",
+        "Foglia et al. 2004, Table 4: 8 + B/8",
+    ),
+    setting(
+        "bus.write_back",
+        Kind::Cycles(1, 100_000),
+        "4 cycles",
+        "Time of a write-back (update-block), without moving its bytes.",
+        "Foglia et al. 2004, Table 4: 4 + B/8",
+    ),
+    setting(
+        "bus.bytes_per_cycle",
+        Kind::Size(1, 4096),
+        "8 B",
+        "Bytes that the bus moves per processor cycle.",
+        "Foglia et al. 2004, Table 4: B/8 for a 128-bit bus",
+    ),
+    setting(
+        "bus.memory_hold",
+        Kind::Cycles(0, 100_000),
+        "0 cycles",
+        "How much of a memory fetch's latency the bus stays occupied beyond its two phases: 0 is \
+         fully split, 56 holds the bus throughout.",
+        "decision D3: the published bus use fits no single value",
+    ),
+    setting(
+        "bus.arbitration",
+        Kind::Choice(&["round-robin", "fifo"]),
+        "round-robin",
+        "Order among requests of one class that wait for the bus; fetches come before invalidates \
+         and writes, those before write-backs.",
+        "decision D4",
+    ),
+    setting(
+        "scheduler.policy",
+        Kind::Choice(&["random", "affinity"]),
+        "random",
+        "Which ready task a free processor takes: any, or one that last ran there if there is one.",
+        "Foglia et al. 2004 section 4; affinity: Squillante & Lazowska 1993",
+    ),
+    setting(
+        "scheduler.time_slice",
+        Kind::Things("references", 100, 1_000_000_000),
+        "200000 references",
+        "References a task may make before another ready task takes its processor.",
+        "Foglia et al. 2004 section 4",
+    ),
+    setting(
+        "disk.read_time",
+        Kind::Time(0, 100_000 * MS),
+        "5.8 ms",
+        "Fixed service time of a disk read.",
+        "10,000 rpm drive: 3.0 ms half a turn, 2.5 ms short seek, 0.3 ms transfer",
+    ),
+    setting(
+        "disk.write_time",
+        Kind::Time(0, 100_000 * MS),
+        "500 us",
+        "Fixed service time of a disk write.",
+        "controller with a battery-backed write cache, an assumption",
+    ),
+    setting(
+        "disk.parallel",
+        Kind::Count(1, 4096),
+        "8",
+        "Requests that are served at the same time; others wait in order of arrival.",
+        "an assumption: eight spindles",
+    ),
+    setting(
+        "perturbation.memory_delay",
+        Kind::Cycles(0, 10_000),
+        "4 cycles",
+        "Each block fetch takes a random time, uniform over this many cycles around the latency, \
+         whose mean stays the same; an even number.",
+        "Alameldeen et al. 2003: small random delays give runs their natural variability",
+    ),
+    setting(
+        "classification.replacement",
+        Kind::Choice(&["exact", "merged"]),
+        "exact",
+        "Whether conflict misses are told from capacity misses, which needs a fully associative \
+         shadow of each cache; `merged` counts both as capacity and runs faster.",
+        "Hill & Smith 1989: three classes of misses, by an LRU shadow",
+    ),
+];
+
+/// The setting with `key`.
+pub fn setting_named(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|s| s.key == key)
+}

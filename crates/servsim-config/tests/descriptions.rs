@@ -1,0 +1,80 @@
+//! Reading of machine descriptions: what is accepted, and that every error is reported at once.
+
+use servsim_config::{explain, Machine, SETTINGS};
+
+fn faults(text: &str) -> Vec<String> {
+    Machine::from_toml(text, "m.toml", &[]).expect_err("faulty").0
+}
+
+#[test]
+fn an_empty_description_is_the_published_machine() {
+    let machine = Machine::from_toml("", "m.toml", &[]).unwrap();
+    assert_eq!((machine.processors, machine.cache.line.0), (4, 128));
+    assert_eq!(machine.resolved()["bus"]["memory_read"], "64 cycles");
+}
+
+#[test]
+fn every_error_is_reported_at_once_with_line_and_remedy() {
+    let text = "processors = 65\nclock = \"fast\"\n[cache]\nsize = \"3 KiB\"\nlin = \"64 B\"\n\
+                [bus]\ninvalidate = 5\n[protocol]\nname = \"mesy\"\n[cash]\nsize = \"1 KiB\"\n";
+    let faults = faults(text);
+    let expected = [
+        ("line 1", "65 is outside 1 to 64"),
+        ("line 2", "\"1 GHz\""),
+        ("line 4", "3 KiB is not a power of two"),
+        ("line 5", "did you mean `cache.line`"),
+        ("line 7", "units: cycles"),
+        ("line 9", "did you mean `mesi`"),
+        ("line 10", "did you mean `[cache]`"),
+    ];
+    assert_eq!(faults.len(), expected.len(), "{faults:#?}");
+    for (line, remedy) in expected {
+        let hit = |f: &&String| f.starts_with(&format!("m.toml, {line}: ")) && f.contains(remedy);
+        assert!(faults.iter().any(|f| hit(&f)), "{line} {remedy}: {faults:#?}");
+    }
+}
+
+#[test]
+fn impossible_combinations_are_refused() {
+    let cases = [
+        ("[cache]\nline = \"8 KiB\"", "outside 16 B to 4 KiB"),
+        ("[cache]\nsize = \"128 B\"\nassociativity = 4", "smaller than one set"),
+        ("[cache]\nassociativity = 3", "power of two of sets"),
+        ("[perturbation]\nmemory_delay = \"3 cycles\"", "is odd"),
+        ("[perturbation]\nmemory_delay = \"16 cycles\"", "shortest fetch"),
+        ("processors = \"4\"", "without quotes"),
+        ("processors = 4\nprocessors = 5", "duplicate key"),
+        ("processors = [", "line 1"),
+        ("[scheduler]\ntime_slice = \"200000\"", "lacks its unit"),
+        ("processors = 4.5", "whole number"),
+    ];
+    for (text, expected) in cases {
+        let faults = faults(text);
+        assert!(faults.iter().any(|f| f.contains(expected)), "{text}: {faults:?}");
+    }
+}
+
+#[test]
+fn overrides_win_and_are_checked_like_the_file() {
+    let set = |o: &[&str]| {
+        let overrides: Vec<String> = o.iter().map(|s| (*s).to_owned()).collect();
+        Machine::from_toml("processors = 2", "m.toml", &overrides)
+    };
+    assert_eq!(set(&["processors=8", "cache.size=1 MiB"]).unwrap().processors, 8);
+    let faults = set(&["procesors=8", "cache.size=12", "cache"]).unwrap_err().0;
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert!(faults[0].contains("did you mean `processors`"), "{faults:?}");
+}
+
+#[test]
+fn every_setting_explains_itself_and_accepts_its_own_default() {
+    for setting in SETTINGS {
+        let text = explain(setting.key).unwrap();
+        for part in ["meaning: ", "accepted: ", "default: ", "source: "] {
+            assert!(text.contains(part), "{text}");
+        }
+        let quoted = !setting.default.bytes().all(|b| b.is_ascii_digit());
+        assert!(setting.kind.read(setting.default, quoted).is_ok(), "{}", setting.key);
+    }
+    assert!(explain("cache.sise").unwrap_err().contains("cache.size"));
+}

@@ -1,0 +1,76 @@
+//! Tasks and the events that order them.
+//!
+//! A wake-up has an identity: the blocked task names the wake-up that ended its sleep, and the
+//! stream that caused it (a task, an interrupt handler, a timer) names the same number when it
+//! reaches that point. A wake-up delivered before its sleeper blocks is remembered, as a semaphore
+//! remembers, so no simulated interleaving loses one.
+
+/// Index of a task in its source's task table.
+pub type TaskId = u32;
+
+/// Number of one recorded wake-up, unique in a trace.
+pub type WakeId = u64;
+
+/// What a stream of references belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskKind {
+    /// A user process or thread.
+    User,
+    /// A kernel thread.
+    Kernel,
+    /// The handlers of one interrupt source.
+    Interrupt,
+    /// The idle loop of a processor: never simulated.
+    Idle,
+}
+
+/// One task of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskInfo {
+    /// Name for people.
+    pub name: String,
+    /// Process id in the captured system, or the number the trace gives.
+    pub pid: u32,
+    /// Kind of task.
+    pub kind: TaskKind,
+    /// Whether the task is the workload's client, whose figures can be excluded.
+    pub client: bool,
+}
+
+/// What happened between two references of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The task gave up its processor until wake-up `wake`; without one it never resumes.
+    Block {
+        /// The wake-up that ended the sleep.
+        wake: Option<WakeId>,
+    },
+    /// The task caused wake-up `wake`.
+    Wake {
+        /// The wake-up.
+        wake: WakeId,
+    },
+    /// A sleep of the task ended by the clock: it lasts `nanos` of simulated time.
+    Sleep {
+        /// Recorded duration in nanoseconds of the captured system's clock.
+        nanos: u64,
+    },
+    /// The task handed request `request` to a disk.
+    IoSubmit {
+        /// The request.
+        request: u64,
+        /// The disk.
+        device: u32,
+        /// First sector.
+        sector: u64,
+        /// Length in bytes.
+        bytes: u32,
+        /// Whether it writes.
+        write: bool,
+    },
+    /// The client ends a transaction of kind `kind`.
+    TransactionEnd {
+        /// Index of the kind in the source's list.
+        kind: u32,
+    },
+}

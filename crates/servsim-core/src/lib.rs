@@ -1,0 +1,15 @@
+//! What trace readers, schedulers and memory systems share: memory references, the events that
+//! order tasks, the traits of a trace source, and seeded random streams.
+//!
+//! Nothing here reads a file, a clock or the environment: sources are handed in by the crate that
+//! assembles a machine.
+
+pub mod event;
+pub mod random;
+pub mod reference;
+pub mod source;
+
+pub use event::{Event, TaskId, TaskInfo, TaskKind, WakeId};
+pub use random::RandomStream;
+pub use reference::{Batch, Op, Record, ANY_CPU};
+pub use source::{GlobalSource, Interrupt, Privacy, SourceError, TaskCursor, TaskSource, PAGE_SHIFT};

@@ -1,0 +1,99 @@
+//! Memory references as the engines consume them: 16 bytes each, in batches.
+//!
+//! Half of a simulation's memory traffic is reading the trace, so a record is packed: address,
+//! task, size, operation, flags and processor. Everything that is not a reference (marks, blocks,
+//! wake-ups) is a record of kind [`Op::Event`] whose address indexes the batch's event list; it
+//! keeps its place in the order without widening every reference.
+
+use crate::event::Event;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Instruction fetch.
+    Fetch = 0,
+    /// Data load.
+    Load = 1,
+    /// Data store.
+    Store = 2,
+    /// Not a reference: `address` is an index into [`Batch::events`].
+    Event = 3,
+}
+
+/// The reference was made in kernel mode.
+pub const KERNEL: u8 = 1;
+/// The trace states that the page is private to its task.
+pub const PRIVATE: u8 = 2;
+/// The trace states that the page is shared.
+pub const SHARED: u8 = 4;
+/// The address lies in the per-processor area of the kernel, as an offset from the area's start:
+/// it names the simulated processor's own copy.
+pub const PER_CPU: u8 = 8;
+/// The instruction that made the reference is atomic.
+pub const ATOMIC: u8 = 16;
+
+/// The second part of an access whose pages are not adjacent in physical memory: touched like the
+/// rest of it, but not counted and not timed as a reference of its own.
+pub const CONTINUATION: u8 = 32;
+
+/// `cpu` of a record that is not bound to a processor.
+pub const ANY_CPU: u8 = u8::MAX;
+
+/// One memory reference, or the place of an event in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Record {
+    /// Physical byte address (the sharing key), or event index.
+    pub address: u64,
+    /// The task, as an index into the source's task table.
+    pub task: u32,
+    /// Size in bytes, at least 1.
+    pub size: u8,
+    /// What it is.
+    pub op: Op,
+    /// Union of [`KERNEL`], [`PRIVATE`], [`SHARED`], [`PER_CPU`], [`ATOMIC`].
+    pub flags: u8,
+    /// In the order of a whole trace: the processor that the trace binds the reference to, or
+    /// [`ANY_CPU`]. In the stream of one task, where nothing is bound to a processor: how many
+    /// consecutive fetches within one line the record stands for, at least 1.
+    pub cpu: u8,
+}
+
+impl Record {
+    /// A reference of user mode, not bound to a processor.
+    pub fn new(task: u32, op: Op, address: u64, size: u8) -> Self {
+        Self { address, task, size, op, flags: 0, cpu: ANY_CPU }
+    }
+
+    /// Whether the reference was made in kernel mode.
+    #[inline]
+    pub fn is_kernel(&self) -> bool {
+        self.flags & KERNEL != 0
+    }
+}
+
+/// A run of consecutive records with the events they name.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Records in order.
+    pub records: Vec<Record>,
+    /// Events that records of kind [`Op::Event`] point to.
+    pub events: Vec<Event>,
+}
+
+impl Batch {
+    /// Empties the batch, keeping its memory.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.events.clear();
+    }
+
+    /// Appends an event of `task`.
+    pub fn push_event(&mut self, task: u32, event: Event) {
+        let mut record = Record::new(task, Op::Event, self.events.len() as u64, 1);
+        record.cpu = 1;
+        self.events.push(event);
+        self.records.push(record);
+    }
+}

@@ -1,0 +1,128 @@
+//! Where references come from: one order for all (`GlobalSource`, for the functional engine) or
+//! one stream per task (`TaskSource`, for the timing engine), and which pages are private.
+
+use crate::event::{TaskId, TaskInfo};
+use crate::reference::{Batch, Record, PRIVATE, SHARED};
+use std::collections::HashSet;
+
+/// log2 of the page size: 4 KiB, as Foglia et al. 2004 section 4.
+pub const PAGE_SHIFT: u32 = 12;
+
+/// A trace that cannot be read: one sentence with the place and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// A trace in the order it was recorded.
+pub trait GlobalSource {
+    /// The tasks; complete before the first batch.
+    fn tasks(&self) -> &[TaskInfo];
+
+    /// Names of the transaction kinds, in the order of their numbers.
+    fn transaction_kinds(&self) -> Vec<String>;
+
+    /// Which pages are private.
+    fn privacy(&self) -> &Privacy;
+
+    /// Replaces `batch` by the next records; `false` at the end.
+    ///
+    /// # Errors
+    /// When the trace is damaged or cannot be read further.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
+}
+
+/// A trace as one stream per task.
+pub trait TaskSource: Sync {
+    /// The tasks.
+    fn tasks(&self) -> &[TaskInfo];
+
+    /// Names of the transaction kinds, in the order of their numbers.
+    fn transaction_kinds(&self) -> Vec<String>;
+
+    /// Which pages are private.
+    fn privacy(&self) -> &Privacy;
+
+    /// Opens the stream of `task` at its beginning.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError>;
+
+    /// Interrupt handlers that run when disk requests complete, in captured order.
+    fn interrupts(&self) -> &[Interrupt] {
+        &[]
+    }
+}
+
+/// One run of an interrupt handler.
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    /// It runs when all of these requests are complete.
+    pub requests: Vec<u64>,
+    /// What it does.
+    pub batch: Batch,
+}
+
+/// A position in the stream of one task.
+pub trait TaskCursor {
+    /// Replaces `batch` by the next records of the task; `false` at the end.
+    ///
+    /// # Errors
+    /// When the trace is damaged or cannot be read further.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
+}
+
+/// Which pages belong to one task only.
+///
+/// A reference may state it ([`PRIVATE`], [`SHARED`]); without such a statement a page touched by
+/// one task only in the whole trace is private.
+#[derive(Debug, Default, Clone)]
+pub struct Privacy {
+    shared_pages: HashSet<u64, PageHash>,
+}
+
+impl Privacy {
+    /// From the set of pages that more than one task touches.
+    pub fn from_shared_pages(pages: impl IntoIterator<Item = u64>) -> Self {
+        Self { shared_pages: pages.into_iter().collect() }
+    }
+
+    /// Whether the page of `record` is private.
+    #[inline]
+    pub fn is_private(&self, record: &Record) -> bool {
+        match record.flags & (PRIVATE | SHARED) {
+            0 => !self.shared_pages.contains(&(record.address >> PAGE_SHIFT)),
+            flags => flags & PRIVATE != 0,
+        }
+    }
+}
+
+/// Hashes page numbers: one multiplication, since they are already well spread.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct PageHash;
+
+/// State of [`PageHash`].
+#[derive(Debug, Default)]
+pub struct PageHasher(u64);
+
+impl std::hash::BuildHasher for PageHash {
+    type Hasher = PageHasher;
+    fn build_hasher(&self) -> PageHasher {
+        PageHasher(0)
+    }
+}
+
+impl std::hash::Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}

@@ -1,0 +1,44 @@
+//! Captured traces as sources of the engines: in captured order ([`CapturedOrder`]) or one stream
+//! per task ([`CapturedTasks`]).
+//!
+//! One instruction is one fetch reference at its own address, followed by its data references in
+//! program order. The physical address is the sharing key. References to the captured processor's
+//! per-CPU area become offsets flagged `PER_CPU`, which the engine turns into the simulated
+//! processor's own copy; without that they would be false sharing that no real machine has. The
+//! idle task is left out.
+
+mod order;
+mod plan;
+mod tasks;
+mod template;
+
+pub use order::CapturedOrder;
+pub use tasks::CapturedTasks;
+
+use servsim_core::{SourceError, TaskInfo, TaskKind};
+use servsim_trace::{TraceError, TraceReader};
+
+/// Name of the format for `--format`.
+pub const NAME: &str = "servsim";
+/// Extension of captured traces.
+pub const EXTENSION: &str = "svt";
+
+fn error(error: &TraceError) -> SourceError {
+    SourceError(error.to_string())
+}
+
+fn tasks_of(reader: &TraceReader) -> Vec<TaskInfo> {
+    let kind = |kind| match kind {
+        servsim_trace::TaskKind::User => TaskKind::User,
+        servsim_trace::TaskKind::Kernel => TaskKind::Kernel,
+        servsim_trace::TaskKind::Interrupt => TaskKind::Interrupt,
+        servsim_trace::TaskKind::Idle => TaskKind::Idle,
+    };
+    let info = |task: &servsim_trace::TaskInfo| TaskInfo {
+        name: task.name.clone(),
+        pid: task.pid,
+        kind: kind(task.kind),
+        client: task.client,
+    };
+    reader.tasks().iter().map(info).collect()
+}

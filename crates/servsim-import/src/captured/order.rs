@@ -1,0 +1,74 @@
+//! A captured trace in captured order, for the functional engine: exactly the recorded references.
+
+use super::plan::Plan;
+use super::template::Templates;
+use super::{error, tasks_of};
+use servsim_core::{Batch, Event, GlobalSource, Privacy, SourceError, TaskInfo, ANY_CPU};
+use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
+use std::path::Path;
+use std::sync::Arc;
+
+const BATCH: usize = 8192;
+
+/// A captured trace in captured order.
+pub struct CapturedOrder {
+    tasks: Vec<TaskInfo>,
+    kinds: Vec<String>,
+    privacy: Privacy,
+    templates: Templates,
+    cursor: GlobalCursor,
+}
+
+impl CapturedOrder {
+    /// Opens the trace at `path`; one pass learns which pages are private.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
+    pub fn open(path: &Path) -> Result<Self, SourceError> {
+        let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
+        Ok(Self {
+            tasks: tasks_of(&reader),
+            kinds: reader.meta().transaction_kinds.clone(),
+            privacy: Plan::of(&reader)?.privacy,
+            templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
+            cursor: GlobalCursor::new(reader),
+        })
+    }
+}
+
+impl GlobalSource for CapturedOrder {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        self.kinds.clone()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.privacy
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while batch.records.len() < BATCH {
+            let Some(step) = self.cursor.next().map_err(|e| error(&e))? else { break };
+            match step.item {
+                Item::Block(block) => {
+                    let first = batch.records.len();
+                    self.templates.expand(block.shape, block.refs, step.task, &mut batch.records);
+                    for record in &mut batch.records[first..] {
+                        record.cpu = ANY_CPU;
+                    }
+                }
+                Item::Event(event) => {
+                    if let EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, .. } = event.kind {
+                        let kind = u32::from(transaction & 0x7F);
+                        batch.push_event(step.task, Event::TransactionEnd { kind });
+                    }
+                }
+            }
+        }
+        Ok(!batch.records.is_empty())
+    }
+}

@@ -1,0 +1,217 @@
+//! What a first pass over a captured trace learns: which pages are private, who caused each
+//! wake-up, and what becomes of each interrupt episode.
+//!
+//! * A wake-up by a task, or by a device handler that completes disk requests, is a dependence on
+//!   that stream's position.
+//! * A wake-up by the timer, or by a handler that interrupted the idle loop without completing a
+//!   request, ends a sleep that lasts as long as it did when captured.
+//! * A handler that completes disk requests runs when the simulated disk completes them. Any other
+//!   handler that interrupted a task runs at the same point of that task. One that interrupted the
+//!   idle loop has no place in a machine that is not idle then, and is left out (and counted).
+//! * A block whose wake-up was not captured lasts until the task runs again.
+
+use super::error;
+use crate::Survey;
+use servsim_core::{Privacy, SourceError, WakeId};
+use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Number of the local timer among interrupt sources.
+const TIMER: u32 = 1;
+/// The "block" that the creation of a task ends.
+const CREATION: u64 = 0xFFFF_FFFF;
+
+/// The wake-up that ends block number `block` of `task`.
+pub fn wake_id(task: TaskId, block: u64) -> WakeId {
+    u64::from(task) << 32 | (block & 0xFFFF_FFFF)
+}
+
+/// The wake-up that starts a task created during the trace.
+pub fn creation_id(task: TaskId) -> WakeId {
+    wake_id(task, CREATION)
+}
+
+/// How a block ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By a stream's wake-up.
+    Stream,
+    /// After so many nanoseconds.
+    Sleep(u64),
+}
+
+/// What becomes of an interrupt episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs on completion of its disk requests.
+    Device,
+    /// It runs within a task.
+    Inline,
+    /// It is left out.
+    Dropped,
+}
+
+/// The plan.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Which pages are private.
+    pub privacy: Privacy,
+    /// How each block ends.
+    pub ends: HashMap<WakeId, End>,
+    /// Fate of each episode, in captured order.
+    pub fates: Vec<Fate>,
+    /// Per task: the episodes that run inside it, as (items of the task before it, episode).
+    pub inline: Vec<Vec<(u64, usize)>>,
+    /// Per task: a wake-up that its first item waits for.
+    pub first_wait: Vec<Option<WakeId>>,
+    /// Disk requests that the trace submits; others were under way when it began.
+    pub submitted: HashSet<u64>,
+}
+
+/// An episode being read.
+#[derive(Debug, Default)]
+struct Episode {
+    interrupted: TaskId,
+    source: u32,
+    completes: bool,
+    wakes: Vec<(WakeId, u64)>,
+}
+
+struct Planner {
+    plan: Plan,
+    items: Vec<u64>,
+    blocked_at: HashMap<WakeId, u64>,
+    woken_by_stream: HashMap<WakeId, u64>,
+    open: Option<Episode>,
+    last_block: Vec<Option<WakeId>>,
+    kinds: Vec<TaskKind>,
+}
+
+impl Plan {
+    /// Makes the plan of a trace; one pass over it.
+    ///
+    /// # Errors
+    /// When the trace is damaged.
+    pub fn of(reader: &Arc<TraceReader>) -> Result<Self, SourceError> {
+        let tasks = reader.tasks().len();
+        let mut planner = Planner {
+            plan: Self { inline: vec![Vec::new(); tasks], first_wait: vec![None; tasks], ..Self::default() },
+            items: vec![0; tasks],
+            blocked_at: HashMap::new(),
+            woken_by_stream: HashMap::new(),
+            open: None,
+            last_block: vec![None; tasks],
+            kinds: reader.tasks().iter().map(|t| t.kind).collect(),
+        };
+        let mut survey = Survey::default();
+        let mut cursor = GlobalCursor::new(reader.clone());
+        let dictionary = reader.dictionary();
+        while let Some(step) = cursor.next().map_err(|e| error(&e))? {
+            match step.item {
+                Item::Block(block) => {
+                    let shape = dictionary.shape(block.shape);
+                    let code = shape.physical(0);
+                    survey.touch(step.task, code, code);
+                    if let Some(next) = shape.next_page {
+                        survey.touch(step.task, next, next);
+                    }
+                    for r in block.refs {
+                        survey.touch(step.task, r.paddr, r.paddr);
+                        if r.next_page != 0 {
+                            survey.touch(step.task, r.next_page, r.next_page);
+                        }
+                    }
+                }
+                Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
+            }
+            planner.items[step.task as usize] += 1;
+        }
+        planner.plan.privacy = survey.privacy();
+        Ok(planner.finish())
+    }
+}
+
+impl Planner {
+    fn event(&mut self, task: TaskId, now: u64, kind: EventKind) {
+        match kind {
+            EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {
+                let id = wake_id(task, block);
+                self.blocked_at.insert(id, now);
+                self.last_block[task as usize] = Some(id);
+            }
+            EventKind::SwitchIn => self.resume(task, now),
+            EventKind::Wake { task: woken, block } => self.wake(wake_id(woken, block), woken, now),
+            EventKind::Create { task: created } if self.items[created as usize] == 0 => {
+                self.plan.first_wait[created as usize] = Some(creation_id(created));
+                self.plan.ends.insert(creation_id(created), End::Stream);
+            }
+            EventKind::InterruptBegin { source, interrupted } => {
+                self.open = Some(Episode { interrupted, source, ..Episode::default() });
+            }
+            EventKind::IoComplete { .. } => {
+                if let (Some(open), TaskKind::Interrupt) = (&mut self.open, self.kinds[task as usize]) {
+                    open.completes = true;
+                }
+            }
+            EventKind::IoSubmit { request, .. } => {
+                self.plan.submitted.insert(request);
+            }
+            EventKind::InterruptEnd => self.close(),
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self, id: WakeId, woken: TaskId, now: u64) {
+        // A task asleep when the trace begins waits for the first wake-up that names it.
+        let known = self.blocked_at.contains_key(&id) || self.items[woken as usize] > 0;
+        if !known && self.plan.first_wait[woken as usize].is_none() {
+            self.plan.first_wait[woken as usize] = Some(id);
+        }
+        match &mut self.open {
+            Some(open) => open.wakes.push((id, now)),
+            None => {
+                self.woken_by_stream.insert(id, now);
+            }
+        }
+    }
+
+    /// A task runs again: if nothing woke it, its block lasts just as long as it did.
+    fn resume(&mut self, task: TaskId, now: u64) {
+        if let Some(id) = self.last_block[task as usize].take() {
+            let slept = now.saturating_sub(self.blocked_at.get(&id).copied().unwrap_or(now));
+            self.plan.ends.entry(id).or_insert(End::Sleep(slept));
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(episode) = self.open.take() else { return };
+        let idle = self.kinds.get(episode.interrupted as usize) == Some(&TaskKind::Idle);
+        let number = self.plan.fates.len();
+        let fate = match (episode.completes, idle) {
+            (true, _) => Fate::Device,
+            (false, true) => Fate::Dropped,
+            (false, false) => Fate::Inline,
+        };
+        self.plan.fates.push(fate);
+        if fate == Fate::Inline {
+            let task = episode.interrupted as usize;
+            if let Some(inline) = self.plan.inline.get_mut(task) {
+                inline.push((self.items[task], number));
+            }
+        }
+        let timed = fate != Fate::Device && (episode.source == TIMER || fate == Fate::Dropped);
+        for (id, now) in episode.wakes {
+            let slept = now.saturating_sub(self.blocked_at.get(&id).copied().unwrap_or(0));
+            let end = if timed { End::Sleep(slept) } else { End::Stream };
+            self.plan.ends.insert(id, end);
+        }
+    }
+
+    fn finish(mut self) -> Plan {
+        for id in self.woken_by_stream.into_keys() {
+            self.plan.ends.insert(id, End::Stream);
+        }
+        self.plan
+    }
+}

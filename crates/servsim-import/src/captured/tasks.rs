@@ -1,0 +1,209 @@
+//! A captured trace as one stream per task, with the events that order them.
+
+use super::plan::{creation_id, wake_id, End, Fate, Plan};
+use super::template::Templates;
+use super::{error, tasks_of};
+use servsim_core::{Batch, Event, Interrupt, Privacy, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource};
+use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Records per batch, about.
+const BATCH: usize = 4096;
+/// A mark whose transaction was rolled back on purpose still counts as that kind.
+const ROLLED_BACK: u8 = 0x80;
+
+/// A captured trace, split by task.
+pub struct CapturedTasks {
+    reader: Arc<TraceReader>,
+    tasks: Vec<TaskInfo>,
+    templates: Templates,
+    plan: Plan,
+    /// Interrupt episodes that run inside tasks, by number; empty for the others.
+    inline: Vec<Batch>,
+    device: Vec<Interrupt>,
+}
+
+impl CapturedTasks {
+    /// Opens the trace at `path` and makes its plan, in one pass; fetches are grouped for caches
+    /// with lines of `line` bytes. Keeps the interrupt handlers in memory.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
+    pub fn open(path: &Path, line: u64) -> Result<Self, SourceError> {
+        let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
+        let templates = Templates::new(reader.dictionary(), reader.meta().per_cpu_area, Some(line));
+        let plan = Plan::of(&reader)?;
+        let tasks = tasks_of(&reader);
+        let mut source = Self { reader, tasks, templates, plan, inline: Vec::new(), device: Vec::new() };
+        source.read_interrupts()?;
+        Ok(source)
+    }
+
+    /// Why the trace is not whole, if it is not.
+    pub fn truncated(&self) -> Option<&str> {
+        self.reader.truncated()
+    }
+
+    fn read_interrupts(&mut self) -> Result<(), SourceError> {
+        let kinds = self.reader.tasks();
+        let Some(task) = kinds.iter().position(|t| t.kind == TaskKind::Interrupt) else {
+            return Ok(());
+        };
+        let mut cursor = servsim_trace::TaskCursor::new(self.reader.clone(), task as TaskId);
+        let mut episode = Interrupt::default();
+        let mut number = 0;
+        while let Some(item) = cursor.next().map_err(|e| error(&e))? {
+            let batch = &mut episode.batch;
+            match item {
+                Item::Block(block) => {
+                    self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records);
+                }
+                Item::Event(event) => match event.kind {
+                    EventKind::InterruptBegin { .. } => episode = Interrupt::default(),
+                    EventKind::IoComplete { request } if self.plan.submitted.contains(&request) => {
+                        episode.requests.push(request);
+                    }
+                    EventKind::InterruptEnd => {
+                        let done = std::mem::take(&mut episode);
+                        self.keep(number, done);
+                        number += 1;
+                    }
+                    kind => push(batch, task as u32, kind, &self.plan),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, number: usize, episode: Interrupt) {
+        let fate = self.plan.fates.get(number).copied().unwrap_or(Fate::Dropped);
+        let mut inline = Batch::default();
+        match fate {
+            Fate::Device => self.device.push(episode),
+            Fate::Inline => inline = episode.batch,
+            Fate::Dropped => {}
+        }
+        self.inline.push(inline);
+    }
+}
+
+impl TaskSource for CapturedTasks {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        self.reader.meta().transaction_kinds.clone()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.plan.privacy
+    }
+
+    fn interrupts(&self) -> &[Interrupt] {
+        &self.device
+    }
+
+    fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
+        Ok(Box::new(Cursor {
+            source: self,
+            stream: servsim_trace::TaskCursor::new(self.reader.clone(), task),
+            task,
+            items: 0,
+            next_inline: 0,
+        }))
+    }
+}
+
+struct Cursor<'a> {
+    source: &'a CapturedTasks,
+    stream: servsim_trace::TaskCursor,
+    task: TaskId,
+    items: u64,
+    next_inline: usize,
+}
+
+impl Cursor<'_> {
+    /// Appends the interrupt episodes that belong before the next item.
+    fn splice(&mut self, batch: &mut Batch) {
+        let source = self.source;
+        let inline = &source.plan.inline[self.task as usize];
+        while let Some(&(at, number)) = inline.get(self.next_inline) {
+            if at > self.items {
+                return;
+            }
+            self.next_inline += 1;
+            let Some(episode) = source.inline.get(number) else { continue };
+            for record in &episode.records {
+                if record.op == servsim_core::Op::Event {
+                    batch.push_event(record.task, episode.events[record.address as usize]);
+                } else {
+                    batch.records.push(*record);
+                }
+            }
+        }
+    }
+}
+
+impl TaskCursor for Cursor<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        if self.items == 0 {
+            if let Some(wake) = self.source.plan.first_wait[self.task as usize] {
+                match self.source.plan.ends.get(&wake) {
+                    Some(End::Sleep(nanos)) => {
+                        batch.push_event(self.task, Event::Sleep { nanos: *nanos });
+                    }
+                    _ => batch.push_event(self.task, Event::Block { wake: Some(wake) }),
+                }
+            }
+        }
+        let source = self.source;
+        while batch.records.len() < BATCH {
+            self.splice(batch);
+            let Some(item) = self.stream.next().map_err(|e| error(&e))? else { break };
+            self.items += 1;
+            match item {
+                Item::Block(block) => {
+                    source.templates.expand(block.shape, block.refs, self.task, &mut batch.records);
+                }
+                Item::Event(event) => match event.kind {
+                    EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {
+                        let id = wake_id(self.task, block);
+                        let event = match source.plan.ends.get(&id) {
+                            Some(End::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
+                            Some(End::Stream) => Event::Block { wake: Some(id) },
+                            None => Event::Block { wake: None },
+                        };
+                        batch.push_event(self.task, event);
+                    }
+                    kind => push(batch, self.task, kind, &source.plan),
+                },
+            }
+        }
+        Ok(!batch.records.is_empty())
+    }
+}
+
+/// Appends the events that mean the same in every stream.
+fn push(batch: &mut Batch, task: TaskId, kind: EventKind, plan: &Plan) {
+    let event = match kind {
+        EventKind::Wake { task, block } => {
+            let wake = wake_id(task, block);
+            if plan.ends.get(&wake) != Some(&End::Stream) {
+                return;
+            }
+            Event::Wake { wake }
+        }
+        EventKind::Create { task } => Event::Wake { wake: creation_id(task) },
+        EventKind::IoSubmit { request, device, sector, bytes, write } => {
+            Event::IoSubmit { request, device, sector, bytes, write }
+        }
+        EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, .. } => {
+            Event::TransactionEnd { kind: u32::from(transaction & !ROLLED_BACK) }
+        }
+        _ => return,
+    };
+    batch.push_event(task, event);
+}

@@ -1,0 +1,148 @@
+//! Traces held in memory: the whole list in order, and the same list split by task.
+//!
+//! The timing engine schedules tasks on its own, so an imported trace that has one order is split
+//! into one stream per task first; that takes 16 bytes of memory per reference.
+
+use servsim_core::{
+    Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
+};
+
+const BATCH: usize = 8192;
+
+/// A list of records in order.
+pub struct ListSource {
+    tasks: Vec<TaskInfo>,
+    kinds: Vec<String>,
+    privacy: Privacy,
+    items: Vec<(Record, Option<Event>)>,
+    position: usize,
+}
+
+impl ListSource {
+    /// From its parts; a record with an event stands for that event.
+    pub fn new(
+        tasks: Vec<TaskInfo>,
+        kinds: Vec<String>,
+        privacy: Privacy,
+        items: Vec<(Record, Option<Event>)>,
+    ) -> Self {
+        Self { tasks, kinds, privacy, items, position: 0 }
+    }
+
+    /// The references, without the events.
+    pub fn references(&self) -> impl Iterator<Item = &Record> {
+        self.items.iter().filter(|(_, event)| event.is_none()).map(|(record, _)| record)
+    }
+}
+
+impl GlobalSource for ListSource {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        self.kinds.clone()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.privacy
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        let end = self.items.len().min(self.position + BATCH);
+        for (record, event) in &self.items[self.position..end] {
+            match event {
+                Some(event) => batch.push_event(record.task, *event),
+                None => batch.records.push(*record),
+            }
+        }
+        self.position = end;
+        Ok(!batch.records.is_empty())
+    }
+}
+
+/// A trace split by task.
+pub struct InMemory {
+    tasks: Vec<TaskInfo>,
+    kinds: Vec<String>,
+    privacy: Privacy,
+    streams: Vec<Batch>,
+}
+
+impl InMemory {
+    /// Reads `source` to its end.
+    ///
+    /// # Errors
+    /// When the source is damaged.
+    pub fn read(source: &mut dyn GlobalSource) -> Result<Self, SourceError> {
+        let mut streams: Vec<Batch> = source.tasks().iter().map(|_| Batch::default()).collect();
+        let mut batch = Batch::default();
+        while source.next_batch(&mut batch)? {
+            for record in &batch.records {
+                let stream = &mut streams[record.task as usize];
+                if record.op == Op::Event {
+                    stream.push_event(record.task, batch.events[record.address as usize]);
+                } else {
+                    stream.records.push(Record { cpu: 1, ..*record });
+                }
+            }
+        }
+        Ok(Self {
+            tasks: source.tasks().to_vec(),
+            kinds: source.transaction_kinds(),
+            privacy: source.privacy().clone(),
+            streams,
+        })
+    }
+
+    /// From explicit streams, for tests: the events are the batches' own.
+    pub fn from_streams(tasks: Vec<TaskInfo>, kinds: Vec<String>, streams: Vec<Batch>) -> Self {
+        let mut survey = crate::Survey::default();
+        for (task, stream) in streams.iter().enumerate() {
+            for r in stream.records.iter().filter(|r| r.op != Op::Event) {
+                survey.touch(task as u32, r.address, r.address + (u64::from(r.size) - 1));
+            }
+        }
+        Self { tasks, kinds, privacy: survey.privacy(), streams }
+    }
+}
+
+impl TaskSource for InMemory {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        self.kinds.clone()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.privacy
+    }
+
+    fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
+        Ok(Box::new(MemoryCursor { stream: &self.streams[task as usize], position: 0 }))
+    }
+}
+
+struct MemoryCursor<'a> {
+    stream: &'a Batch,
+    position: usize,
+}
+
+impl TaskCursor for MemoryCursor<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        let end = self.stream.records.len().min(self.position + BATCH);
+        for record in &self.stream.records[self.position..end] {
+            if record.op == Op::Event {
+                batch.push_event(record.task, self.stream.events[record.address as usize]);
+            } else {
+                batch.records.push(*record);
+            }
+        }
+        self.position = end;
+        Ok(!batch.records.is_empty())
+    }
+}

@@ -1,0 +1,14 @@
+//! Assembles a machine from its description and runs a trace on it, with one of two engines over
+//! the same protocol tables: `functional` (order of the trace, atomic bus, exact counts) and
+//! `timing` (tasks re-scheduled over the processors, bus contention, cycles).
+
+pub mod functional;
+mod place;
+pub mod result;
+pub mod setup;
+pub mod simulate;
+pub mod statistics;
+pub mod timing;
+
+pub use setup::Setup;
+pub use simulate::{simulate, Request, SimulateError};

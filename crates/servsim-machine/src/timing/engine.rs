@@ -1,0 +1,487 @@
+//! The run loop of the timing engine: bus grants, completions and processors in time order.
+
+use super::measure::Measure;
+use super::processor::{Context, Processor, Wait};
+use super::stepping::{advance, step, Records, Stop};
+use super::streams::{open_all, Stream};
+use super::{deadlock, Model};
+use crate::result::{ProcessorTimes, Replication};
+use crate::simulate::SimulateError;
+use servsim_core::{Event, RandomStream, TaskId, TaskSource};
+use servsim_mem::{Bus, CoherentSystem, Counters, WordMask};
+use servsim_os::{FixedDisk, Scheduler, Wakeups};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Something that happens at a known time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Happening {
+    /// The oldest store of a processor got its data; it is `performed` or must ask again.
+    Store { cpu: usize, performed: bool },
+    /// A disk request completes.
+    Disk { request: u64 },
+    /// A task's sleep is over.
+    SleepOver { task: TaskId },
+}
+
+/// Counters at the start of the measured window.
+pub(super) struct Base {
+    pub(super) counters: Counters,
+    pub(super) times: Vec<ProcessorTimes>,
+    pub(super) references: Vec<[[u64; 3]; 2]>,
+    pub(super) tasks: Vec<[[u64; 3]; 2]>,
+    pub(super) bus_busy: u64,
+    pub(super) switches: (u64, u64),
+    pub(super) disk: [u64; 2],
+    pub(super) active_integral: u128,
+}
+
+/// How many rounds of the loop pass between looks at the stop flag.
+const ROUNDS_PER_LOOK: u64 = 4096;
+
+pub struct Engine<'a, W> {
+    pub(super) source: &'a dyn TaskSource,
+    pub(super) model: &'a Model,
+    pub(super) seed: u64,
+    pub(super) system: CoherentSystem<W>,
+    pub(super) bus: Bus,
+    pub(super) processors: Vec<Processor<W>>,
+    pub(super) streams: Vec<Stream<'a>>,
+    pub(super) task_references: Vec<[[u64; 3]; 2]>,
+    pub(super) scheduler: Scheduler,
+    pub(super) wakeups: Wakeups,
+    pub(super) disk: FixedDisk,
+    pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
+    pub(super) happened: u64,
+    /// Requests that each interrupt handler still waits for; `None` once it was triggered.
+    pub(super) waiting_for: Vec<Option<usize>>,
+    pub(super) handlers_of: HashMap<u64, Vec<usize>>,
+    pub(super) delay: RandomStream,
+    pub(super) measure: Measure,
+    pub(super) base: Option<Base>,
+    /// Ready or running tasks, the integral of their number over time, and when it last changed.
+    pub(super) active: u64,
+    pub(super) most_active: u64,
+    pub(super) active_integral: u128,
+    pub(super) active_since: u64,
+    pub(super) now: u64,
+    pub(super) shift: u32,
+}
+
+impl<'a, W: WordMask> Engine<'a, W> {
+    pub fn new(source: &'a dyn TaskSource, model: &'a Model, seed: u64) -> Result<Self, SimulateError> {
+        let (n, setup) = (model.setup.processors, &model.setup);
+        let tasks = source.tasks().len();
+        let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (index, interrupt) in source.interrupts().iter().enumerate() {
+            for &request in &interrupt.requests {
+                handlers_of.entry(request).or_default().push(index);
+            }
+        }
+        Ok(Self {
+            source,
+            model,
+            seed,
+            system: CoherentSystem::new(n, setup.geometry, setup.protocol.clone(), setup.shadow),
+            bus: Bus::new(n, model.fifo, model.outstanding_misses),
+            processors: (0..n).map(|_| Processor::new()).collect(),
+            streams: open_all(source)?,
+            task_references: vec![[[0; 3]; 2]; tasks],
+            scheduler: Scheduler::new(model.policy, tasks, n, seed),
+            wakeups: Wakeups::default(),
+            disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write),
+            happenings: BinaryHeap::new(),
+            happened: 0,
+            waiting_for: source.interrupts().iter().map(|i| Some(i.requests.len())).collect(),
+            handlers_of,
+            delay: RandomStream::new(seed, "memory delay"),
+            measure: Measure::new(source.transaction_kinds(), model.warmup, model.transactions),
+            base: None,
+            active: 0,
+            most_active: 0,
+            active_integral: 0,
+            active_since: 0,
+            now: 0,
+            shift: setup.geometry.line.trailing_zeros(),
+        })
+    }
+
+    pub fn run(mut self, stop: &AtomicBool, done: &AtomicU64) -> Result<Replication, SimulateError> {
+        for task in 0..self.streams.len() {
+            if self.streams[task].refill()? {
+                self.make_ready(task as TaskId, 0);
+            }
+        }
+        for index in 0..self.waiting_for.len() {
+            if self.waiting_for[index] == Some(0) {
+                self.trigger(index, 0);
+            }
+        }
+        self.maybe_start(0);
+        let (mut rounds, mut told) = (0_u64, 0);
+        while !self.measure.complete() {
+            rounds += 1;
+            if rounds % ROUNDS_PER_LOOK == 0 {
+                let total = self.reading().references;
+                done.fetch_add(total - told, Ordering::Relaxed);
+                told = total;
+                if stop.load(Ordering::Relaxed) {
+                    return Err(SimulateError::Interrupted);
+                }
+            }
+            if !self.round()? && !self.unstick()? {
+                break;
+            }
+        }
+        done.fetch_add(self.reading().references - told, Ordering::Relaxed);
+        Ok(self.finish())
+    }
+
+    /// Handles what is next in time; `false` when nothing is.
+    pub(super) fn round(&mut self) -> Result<bool, SimulateError> {
+        let happening = self.happenings.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
+        let grant = self.bus.next_grant();
+        let (cpu, first, second) = self.earliest();
+        let now = happening.min(grant).min(first);
+        if now == u64::MAX {
+            return Ok(false);
+        }
+        self.now = self.now.max(now);
+        if self.measure.window_over(now) {
+            let reading = self.reading();
+            self.measure.close_window(now, reading);
+        }
+        if happening <= grant && happening <= first {
+            self.happen();
+        } else if first <= grant {
+            let sync = happening.min(grant).min(second);
+            let limit = happening.min(grant).min(self.bus.free_at().max(second));
+            self.run_processor(cpu, limit, sync)?;
+        } else {
+            self.grant();
+        }
+        Ok(true)
+    }
+
+    /// The processor that acts first, its time, and the time of the next one.
+    pub(super) fn earliest(&self) -> (usize, u64, u64) {
+        let (mut cpu, mut first, mut second) = (0, u64::MAX, u64::MAX);
+        for (index, processor) in self.processors.iter().enumerate() {
+            let time = processor.next_time();
+            if time < first {
+                (cpu, second, first) = (index, first, time);
+            } else {
+                second = second.min(time);
+            }
+        }
+        (cpu, first, second)
+    }
+
+    pub(super) fn schedule(&mut self, time: u64, happening: Happening) {
+        self.happened += 1;
+        self.happenings.push(Reverse((time, self.happened, happening)));
+    }
+
+    pub(super) fn happen(&mut self) {
+        let Some(Reverse((now, _, happening))) = self.happenings.pop() else { return };
+        match happening {
+            Happening::Store { cpu, performed } => self.store_returned(cpu, now, performed),
+            Happening::SleepOver { task } => self.make_ready(task, now),
+            Happening::Disk { request } => {
+                for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
+                    if let Some(left) = &mut self.waiting_for[index] {
+                        *left -= 1;
+                        if *left == 0 {
+                            self.trigger(index, now);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a handler to an idle processor, or to the one interrupted longest ago.
+    pub(super) fn trigger(&mut self, index: usize, now: u64) {
+        self.waiting_for[index] = None;
+        let rank = |&cpu: &usize| {
+            let processor = &self.processors[cpu];
+            (processor.wait != Wait::Task, processor.last_interrupt)
+        };
+        let cpu = (0..self.processors.len()).min_by_key(rank).unwrap_or(0);
+        let processor = &mut self.processors[cpu];
+        processor.last_interrupt = now;
+        processor.handlers.push_back(index);
+        if processor.wait == Wait::Task {
+            self.leave_idle(cpu, now);
+        }
+    }
+
+    pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
+        let processor = &mut self.processors[cpu];
+        processor.times.idle += now - processor.since;
+        processor.time = now;
+        processor.wait = Wait::Nothing;
+    }
+
+    pub(super) fn count_active(&mut self, now: u64, change: i64) {
+        let now = now.max(self.active_since);
+        self.active_integral += u128::from(self.active) * u128::from(now - self.active_since);
+        self.active_since = now;
+        self.active = self.active.wrapping_add_signed(change);
+        self.most_active = self.most_active.max(self.active);
+    }
+
+    pub(super) fn make_ready(&mut self, task: TaskId, now: u64) {
+        self.count_active(now, 1);
+        let idle: Vec<usize> =
+            (0..self.processors.len()).filter(|&cpu| self.processors[cpu].wait == Wait::Task).collect();
+        if idle.is_empty() {
+            self.scheduler.make_ready(task);
+            return;
+        }
+        let cpu = self.scheduler.choose_idle(task, &idle);
+        self.scheduler.place(task, cpu);
+        self.leave_idle(cpu, now);
+        self.begin_task(cpu, task);
+    }
+
+    pub(super) fn begin_task(&mut self, cpu: usize, task: TaskId) {
+        let processor = &mut self.processors[cpu];
+        processor.context = Some(Context::Task(task));
+        processor.slice = self.model.time_slice;
+    }
+
+    /// The processor has nothing to run: it takes a ready task or becomes idle.
+    pub(super) fn dispatch(&mut self, cpu: usize) {
+        self.processors[cpu].context = None;
+        if let Some(task) = self.scheduler.dispatch(cpu) {
+            self.begin_task(cpu, task);
+            return;
+        }
+        let processor = &mut self.processors[cpu];
+        if processor.handlers.is_empty() {
+            processor.wait = Wait::Task;
+            processor.since = processor.time;
+        }
+    }
+
+    /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
+    /// must see in order: events, task switches.
+    pub(super) fn run_processor(&mut self, cpu: usize, limit: u64, sync: u64) -> Result<(), SimulateError> {
+        self.enter_handler(cpu);
+        let Some(context) = self.processors[cpu].context else {
+            self.dispatch(cpu);
+            return Ok(());
+        };
+        let mut limit = limit;
+        loop {
+            let stop = self.step(cpu, context, limit);
+            match stop {
+                Stop::Limit => return Ok(()),
+                Stop::Miss(pending) => {
+                    if !self.miss(cpu, context, pending) {
+                        return Ok(());
+                    }
+                }
+                Stop::Store(pending) => {
+                    if !self.store(cpu, context, pending) {
+                        return Ok(());
+                    }
+                    limit = limit.min(self.bus.next_grant());
+                }
+                _ if self.processors[cpu].time > sync => return Ok(()),
+                Stop::Slice => {
+                    self.end_slice(cpu, context);
+                    return Ok(());
+                }
+                Stop::Event => {
+                    self.event(cpu, context);
+                    return Ok(());
+                }
+                Stop::End => {
+                    if !self.refill(cpu, context)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn enter_handler(&mut self, cpu: usize) {
+        let processor = &mut self.processors[cpu];
+        if processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_))) {
+            return;
+        }
+        if let Some(index) = processor.handlers.pop_front() {
+            processor.interrupted = match processor.context {
+                Some(Context::Task(task)) => Some(task),
+                _ => None,
+            };
+            processor.context = Some(Context::Interrupt(index));
+            processor.handler_position = 0;
+            processor.saved_slice = processor.slice;
+            processor.slice = u64::MAX;
+        }
+    }
+
+    pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
+        let Self { processors, streams, system, source, task_references, .. } = self;
+        let processor = &mut processors[cpu];
+        let parameters = (limit, self.shift, self.model.cycles_per_reference);
+        let privacy = source.privacy();
+        match context {
+            Context::Task(task) => {
+                let stream = &mut streams[task as usize];
+                let mut work = Records {
+                    records: &stream.batch.records,
+                    position: &mut stream.position,
+                    privacy,
+                    tasks: task_references,
+                };
+                step(cpu, processor, system, &mut work, parameters)
+            }
+            Context::Interrupt(index) => {
+                let mut position = processor.handler_position;
+                let mut work = Records {
+                    records: &source.interrupts()[index].batch.records,
+                    position: &mut position,
+                    privacy,
+                    tasks: task_references,
+                };
+                let stop = step(cpu, processor, system, &mut work, parameters);
+                processor.handler_position = position;
+                stop
+            }
+        }
+    }
+
+    /// Completes the current access without another look at the cache.
+    pub(super) fn advance(&mut self, cpu: usize, context: Context) {
+        let Self { processors, streams, source, task_references, .. } = self;
+        let processor = &mut processors[cpu];
+        let cycles = self.model.cycles_per_reference;
+        let privacy = source.privacy();
+        match context {
+            Context::Task(task) => {
+                let stream = &mut streams[task as usize];
+                let mut work = Records {
+                    records: &stream.batch.records,
+                    position: &mut stream.position,
+                    privacy,
+                    tasks: task_references,
+                };
+                advance(processor, &mut work, self.shift, cycles, cpu);
+            }
+            Context::Interrupt(index) => {
+                let mut position = processor.handler_position;
+                let mut work = Records {
+                    records: &source.interrupts()[index].batch.records,
+                    position: &mut position,
+                    privacy,
+                    tasks: task_references,
+                };
+                advance(processor, &mut work, self.shift, cycles, cpu);
+                processor.handler_position = position;
+            }
+        }
+    }
+
+    pub(super) fn end_slice(&mut self, cpu: usize, context: Context) {
+        let Context::Task(task) = context else { return };
+        if self.scheduler.ready() > 0 {
+            self.scheduler.make_ready(task);
+            self.dispatch(cpu);
+        } else {
+            self.processors[cpu].slice = self.model.time_slice;
+        }
+    }
+
+    /// Loads further records, or ends the task or handler; `false` when it ended.
+    pub(super) fn refill(&mut self, cpu: usize, context: Context) -> Result<bool, SimulateError> {
+        match context {
+            Context::Task(task) => {
+                if self.streams[task as usize].refill()? {
+                    return Ok(true);
+                }
+                self.leave(cpu);
+            }
+            Context::Interrupt(_) => {
+                let processor = &mut self.processors[cpu];
+                processor.slice = processor.saved_slice;
+                processor.context = processor.interrupted.take().map(Context::Task);
+                if processor.context.is_none() && processor.handlers.is_empty() {
+                    self.dispatch(cpu);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The running task cannot go on.
+    pub(super) fn leave(&mut self, cpu: usize) {
+        let now = self.processors[cpu].time;
+        self.count_active(now, -1);
+        self.dispatch(cpu);
+    }
+
+    pub(super) fn event(&mut self, cpu: usize, context: Context) {
+        let now = self.processors[cpu].time;
+        let event = match context {
+            Context::Task(task) => {
+                let stream = &mut self.streams[task as usize];
+                let record = stream.batch.records[stream.position];
+                stream.position += 1;
+                stream.batch.events[record.address as usize]
+            }
+            Context::Interrupt(index) => {
+                let batch = &self.source.interrupts()[index].batch;
+                let record = batch.records[self.processors[cpu].handler_position];
+                self.processors[cpu].handler_position += 1;
+                batch.events[record.address as usize]
+            }
+        };
+        match (event, context) {
+            (Event::Wake { wake }, _) => {
+                if let Some(task) = self.wakeups.deliver(wake) {
+                    self.make_ready(task, now);
+                }
+            }
+            (Event::IoSubmit { request, write, .. }, _) => {
+                let done = self.disk.submit(now, write);
+                self.schedule(done, Happening::Disk { request });
+            }
+            (Event::Block { wake }, Context::Task(task)) => {
+                let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
+                if blocks {
+                    self.leave(cpu);
+                }
+            }
+            (Event::Sleep { nanos }, Context::Task(task)) => {
+                let over = now + self.model.nanos_to_cycles(nanos);
+                self.schedule(over, Happening::SleepOver { task });
+                self.leave(cpu);
+            }
+            (Event::TransactionEnd { kind }, Context::Task(task)) => {
+                let previous = self.streams[task as usize].last_mark.replace(now);
+                self.measure.transaction(kind, now, previous);
+                self.maybe_start(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is next in time: a handler whose requests never came runs now, otherwise the run is
+    /// over; `false` says so.
+    pub(super) fn unstick(&mut self) -> Result<bool, SimulateError> {
+        if let Some(index) = self.waiting_for.iter().position(Option::is_some) {
+            self.trigger(index, self.now);
+            return Ok(true);
+        }
+        let waiting = self.wakeups.waiting();
+        if waiting.is_empty() {
+            return Ok(false);
+        }
+        Err(SimulateError::Internal(deadlock::message(self.now, &waiting, self.source.tasks())))
+    }
+}

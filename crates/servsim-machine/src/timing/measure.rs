@@ -1,0 +1,169 @@
+//! What is measured: transactions, the window between warm-up and the last transaction, and the
+//! counters along it.
+
+use crate::result::{KindResult, Window};
+
+/// Longest timeline; then pairs of windows are joined and the window doubles.
+const MOST_WINDOWS: usize = 256;
+/// First length of a window in cycles.
+const FIRST_WINDOW: u64 = 1 << 16;
+
+/// Counters that only grow, read at one time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    pub references: u64,
+    pub instructions: u64,
+    pub misses: u64,
+    pub bus_busy: u64,
+    pub busy: u64,
+}
+
+/// Progress of the measurement.
+#[derive(Debug)]
+pub struct Measure {
+    warmup: u64,
+    wanted: Option<u64>,
+    seen: u64,
+    /// Start of the measured window, once it has begun.
+    pub start: Option<u64>,
+    /// Completed transactions per kind since the start.
+    pub kinds: Vec<KindResult>,
+    /// Length of a timeline window.
+    pub window: u64,
+    /// Timeline so far.
+    pub timeline: Vec<Window>,
+    next_window: u64,
+    last: (Reading, u64),
+}
+
+impl Measure {
+    pub fn new(names: Vec<String>, warmup: u64, wanted: Option<u64>) -> Self {
+        let kinds = names.into_iter().map(|name| KindResult { name, ..KindResult::default() });
+        Self {
+            warmup,
+            wanted,
+            seen: 0,
+            start: None,
+            kinds: kinds.collect(),
+            window: FIRST_WINDOW,
+            timeline: Vec::new(),
+            next_window: u64::MAX,
+            last: (Reading::default(), 0),
+        }
+    }
+
+    /// Whether the warm-up is over but the window has not begun.
+    pub fn should_start(&self) -> bool {
+        self.start.is_none() && self.seen >= self.warmup
+    }
+
+    /// Begins the window at `now`.
+    pub fn begin(&mut self, now: u64, reading: Reading) {
+        self.start = Some(now);
+        self.next_window = now + self.window;
+        self.last = (reading, 0);
+    }
+
+    /// Counts a transaction that ended at `now`; `previous` is its client's mark before.
+    pub fn transaction(&mut self, kind: u32, now: u64, previous: Option<u64>) {
+        self.seen += 1;
+        if self.start.is_none() {
+            return;
+        }
+        while self.kinds.len() <= kind as usize {
+            let name = format!("kind {}", self.kinds.len());
+            self.kinds.push(KindResult { name, ..KindResult::default() });
+        }
+        let kind = &mut self.kinds[kind as usize];
+        kind.count += 1;
+        if let Some(previous) = previous {
+            kind.timed += 1;
+            kind.response_cycles += now.saturating_sub(previous);
+        }
+    }
+
+    /// Transactions in the window.
+    pub fn measured(&self) -> u64 {
+        self.kinds.iter().map(|k| k.count).sum()
+    }
+
+    /// Whether the wished number is reached.
+    pub fn complete(&self) -> bool {
+        self.wanted.is_some_and(|wanted| self.start.is_some() && self.measured() >= wanted)
+    }
+
+    /// Whether the current timeline window is over.
+    #[inline]
+    pub fn window_over(&self, now: u64) -> bool {
+        now >= self.next_window
+    }
+
+    /// Closes the current timeline window at `now`.
+    pub fn close_window(&mut self, now: u64, reading: Reading) {
+        let start = self.start.unwrap_or(0);
+        let (last, transactions) = self.last;
+        let total = self.measured();
+        self.timeline.push(Window {
+            start: self.next_window - self.window - start,
+            references: reading.references - last.references,
+            instructions: reading.instructions - last.instructions,
+            misses: reading.misses - last.misses,
+            bus_busy: reading.bus_busy - last.bus_busy,
+            busy: reading.busy - last.busy,
+            transactions: total - transactions,
+        });
+        self.last = (reading, total);
+        self.next_window += self.window;
+        if self.timeline.len() == MOST_WINDOWS {
+            self.join_pairs(start);
+        }
+        while self.next_window <= now {
+            // Nothing happened for whole windows: they are empty.
+            self.timeline.push(Window { start: self.next_window - self.window - start, ..Window::default() });
+            self.next_window += self.window;
+            if self.timeline.len() == MOST_WINDOWS {
+                self.join_pairs(start);
+            }
+        }
+    }
+
+    fn join_pairs(&mut self, start: u64) {
+        let join = |pair: &[Window]| {
+            let sum = |f: fn(&Window) -> u64| pair.iter().map(f).sum();
+            Window {
+                start: pair[0].start,
+                references: sum(|w| w.references),
+                instructions: sum(|w| w.instructions),
+                misses: sum(|w| w.misses),
+                bus_busy: sum(|w| w.bus_busy),
+                busy: sum(|w| w.busy),
+                transactions: sum(|w| w.transactions),
+            }
+        };
+        self.timeline = self.timeline.chunks(2).map(join).collect();
+        self.window *= 2;
+        self.next_window = start + (self.timeline.len() as u64 + 1) * self.window;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_timeline_keeps_its_sums_in_fewer_windows() {
+        let mut measure = Measure::new(Vec::new(), 0, None);
+        measure.begin(100, Reading::default());
+        for step in 1..=1000_u64 {
+            let now = 100 + step * FIRST_WINDOW;
+            while measure.window_over(now) {
+                measure.close_window(now, Reading { references: step * 7, ..Reading::default() });
+            }
+        }
+        assert!(measure.timeline.len() < MOST_WINDOWS);
+        let total: u64 = measure.timeline.iter().map(|w| w.references).sum();
+        assert!(total > 6000 && total <= 7000, "{total}");
+        let starts: Vec<u64> = measure.timeline.iter().map(|w| w.start).collect();
+        assert!(starts.windows(2).all(|w| w[1] - w[0] == measure.window), "{starts:?}");
+    }
+}

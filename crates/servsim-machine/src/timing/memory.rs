@@ -1,0 +1,154 @@
+//! The engine's side of the memory system: misses, the store buffer, and what a grant of the bus
+//! leads to.
+
+use super::engine::{Engine, Happening};
+use super::processor::{Context, Pending, Wait};
+use servsim_mem::protocol::BusOp;
+use servsim_mem::{Class, Request, WordMask};
+
+impl<W: WordMask> Engine<'_, W> {
+    /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
+    pub(super) fn miss(&mut self, cpu: usize, context: Context, pending: Pending<W>) -> bool {
+        let processor = &mut self.processors[cpu];
+        let line = pending.access.line;
+        if let Some(store) = processor.stores.iter().rev().find(|s| s.access.line == line) {
+            if store.access.words.covers(pending.access.words) {
+                self.advance(cpu, context);
+                return true;
+            }
+            processor.wait = Wait::Store;
+            processor.since = processor.time;
+            return false;
+        }
+        self.demand(cpu, pending);
+        false
+    }
+
+    pub(super) fn demand(&mut self, cpu: usize, pending: Pending<W>) {
+        let class = self.class_of(&pending);
+        let processor = &mut self.processors[cpu];
+        processor.demand = Some(pending);
+        processor.wait = Wait::Demand;
+        processor.since = processor.time;
+        let ready = processor.time;
+        let line = pending.access.line;
+        self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
+    }
+
+    pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
+        match self.system.needed(&pending.access) {
+            Some(op) if op.is_fetch() => Class::Fetch,
+            _ => Class::Coherence,
+        }
+    }
+
+    /// A store needs the bus or its turn; `true` when the processor goes on.
+    pub(super) fn store(&mut self, cpu: usize, context: Context, pending: Pending<W>) -> bool {
+        let needed = self.system.needed(&pending.access);
+        let write_only = needed.is_none_or(|op| op == BusOp::Write);
+        let processor = &mut self.processors[cpu];
+        if !self.model.all_asynchronous && !write_only && processor.stores.is_empty() {
+            self.demand(cpu, pending);
+            return false;
+        }
+        let may_wait = self.model.all_asynchronous || write_only;
+        if !may_wait || processor.stores.len() == self.model.store_buffer {
+            processor.wait = Wait::Store;
+            processor.since = processor.time;
+            return false;
+        }
+        processor.stores.push_back(pending);
+        if processor.stores.len() == 1 {
+            let time = processor.time;
+            self.ask_for_store(cpu, time);
+        }
+        self.advance(cpu, context);
+        true
+    }
+
+    /// Performs the oldest stores that need no bus and asks for the first that does.
+    pub(super) fn ask_for_store(&mut self, cpu: usize, now: u64) {
+        while let Some(pending) = self.processors[cpu].stores.front().copied() {
+            if !self.system.try_hit(&pending.access) {
+                let class = self.class_of(&pending);
+                let line = pending.access.line;
+                self.bus.post(Request { cpu, ready: now, line, class, from_store_buffer: true });
+                return;
+            }
+            self.processors[cpu].stores.pop_front();
+        }
+    }
+
+    pub(super) fn store_returned(&mut self, cpu: usize, now: u64, performed: bool) {
+        if performed {
+            self.processors[cpu].stores.pop_front();
+        } else if let Some(store) = self.processors[cpu].stores.front_mut() {
+            store.fetching = false;
+        }
+        self.ask_for_store(cpu, now);
+        let processor = &mut self.processors[cpu];
+        if processor.wait == Wait::Store {
+            processor.times.memory_stall += now - processor.since;
+            processor.time = now;
+            processor.wait = Wait::Nothing;
+        }
+    }
+
+    pub(super) fn grant(&mut self) {
+        let Some((now, request)) = self.bus.grant() else { return };
+        let cpu = request.cpu;
+        if request.class == Class::WriteBack {
+            let (_, occupancy) = self.model.bus.of(BusOp::WriteBack, false);
+            self.bus.occupy(now, &request, occupancy, None);
+            self.bus.choose();
+            return;
+        }
+        let processor = &self.processors[cpu];
+        let pending =
+            if request.from_store_buffer { processor.stores.front().copied() } else { processor.demand };
+        let Some(pending) = pending else { unreachable!("a request has its access") };
+        let outcome = self.system.transact(&pending.access, pending.private);
+        let mut complete = now;
+        if let Some(op) = outcome.op {
+            let (latency, occupancy) = self.model.bus.of(op, outcome.from_cache);
+            complete += if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let data_until = op.is_fetch().then_some(complete);
+            self.bus.occupy(now, &request, occupancy, data_until);
+            if let (true, Some(store)) = (request.from_store_buffer, self.processors[cpu].stores.front_mut())
+            {
+                store.fetching = op.is_fetch();
+            }
+        }
+        if let Some(line) = outcome.write_back {
+            let class = Class::WriteBack;
+            self.bus.post(Request { cpu, ready: now, line, class, from_store_buffer: false });
+        }
+        self.bus.choose();
+        if request.from_store_buffer {
+            self.schedule(complete, Happening::Store { cpu, performed: outcome.done });
+        } else {
+            self.demand_returns(cpu, now, complete, outcome.done);
+        }
+    }
+
+    /// The latency with its random delay: uniform, with the mean unchanged.
+    pub(super) fn perturbed(&mut self, latency: u64) -> u64 {
+        let width = self.model.memory_delay;
+        if width == 0 {
+            return latency;
+        }
+        latency - width / 2 + self.delay.below(width + 1)
+    }
+
+    pub(super) fn demand_returns(&mut self, cpu: usize, granted: u64, complete: u64, done: bool) {
+        let processor = &mut self.processors[cpu];
+        processor.times.bus_wait += granted - processor.since;
+        processor.times.memory_stall += complete - granted;
+        processor.time = complete;
+        processor.wait = Wait::Nothing;
+        processor.demand = None;
+        if let (true, Some(context)) = (done, processor.context) {
+            self.advance(cpu, context);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The timing engine: tasks re-scheduled over the processors, each reference in simulated time,
+//! misses and coherence over a contended bus. Follows Foglia et al. 2004 section 4 (Table 4 times,
+//! two-word store buffer, time slices) and Alameldeen et al. 2003 (fixed transaction count after a
+//! warm-up, small random delays).
+//!
+//! **Processor**: in order; a load or fetch that misses blocks it until the data arrive; stores
+//! that need the bus wait in the store buffer and are performed in order (processor consistency),
+//! and the processor stalls when the buffer is full. Loads may take words from it.
+//!
+//! **Order of events.** A processor runs ahead of the others only up to the next time at which a
+//! bus grant could change what it sees: the bus is busy until then, or nobody can ask earlier.
+//! Within that bound its hits concern nobody else. So the outcome is that of a strict time order,
+//! at the cost of a few comparisons per run of hits instead of per reference.
+//!
+//! Left out: out-of-order execution, spinning on simulated locks, wake-up preemption, DMA traffic.
+
+mod deadlock;
+mod engine;
+mod measure;
+mod memory;
+mod outcome;
+mod processor;
+mod stepping;
+mod streams;
+
+use crate::result::Replication;
+use crate::setup::{with_word_mask, Setup};
+use crate::simulate::SimulateError;
+use engine::Engine;
+use servsim_config::Machine;
+use servsim_core::TaskSource;
+use servsim_mem::{BusTimes, WordMask};
+use servsim_os::Policy;
+use servsim_units::Cycles;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Everything a run needs to know of machine and method, in cycles.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub(crate) setup: Setup,
+    pub(crate) bus: BusTimes,
+    pub(crate) fifo: bool,
+    pub(crate) cycles_per_reference: u64,
+    pub(crate) store_buffer: usize,
+    pub(crate) outstanding_misses: usize,
+    pub(crate) all_asynchronous: bool,
+    pub(crate) policy: Policy,
+    pub(crate) time_slice: u64,
+    pub(crate) disk_read: u64,
+    pub(crate) disk_write: u64,
+    pub(crate) disk_parallel: usize,
+    pub(crate) memory_delay: u64,
+    pub(crate) hertz: u64,
+    pub(crate) transactions: Option<u64>,
+    pub(crate) warmup: u64,
+}
+
+impl Model {
+    /// From a description; `transactions` after `warmup` transactions are measured.
+    pub fn new(machine: &Machine, setup: &Setup, transactions: Option<u64>, warmup: u64) -> Self {
+        let bus = &machine.bus;
+        Self {
+            setup: setup.clone(),
+            bus: BusTimes {
+                invalidate: bus.invalidate.0,
+                write: bus.write.0,
+                memory_read: bus.memory_read.0,
+                cache_read: bus.cache_read.0,
+                write_back: bus.write_back.0,
+                transfer: setup.geometry.line.div_ceil(bus.bytes_per_cycle),
+                memory_hold: bus.memory_hold.0,
+            },
+            fifo: bus.fifo,
+            cycles_per_reference: machine.cycles_per_reference.0,
+            store_buffer: machine.store_buffer,
+            outstanding_misses: machine.outstanding_misses,
+            all_asynchronous: machine.protocol.all_asynchronous,
+            policy: if machine.affinity { Policy::Affinity } else { Policy::Random },
+            time_slice: machine.time_slice,
+            disk_read: machine.disk_read.to_cycles(machine.clock).0,
+            disk_write: machine.disk_write.to_cycles(machine.clock).0,
+            disk_parallel: machine.disk_parallel,
+            memory_delay: machine.memory_delay.0,
+            hertz: machine.clock.0,
+            transactions,
+            warmup,
+        }
+    }
+
+    /// Nanoseconds of the simulated clock in cycles.
+    pub(crate) fn nanos_to_cycles(&self, nanos: u64) -> u64 {
+        let Cycles(cycles) =
+            servsim_units::Picos(nanos.saturating_mul(1000)).to_cycles(servsim_units::Hertz(self.hertz));
+        cycles
+    }
+}
+
+/// Runs one replication. `done` grows by the references simulated; setting `stop` ends the run.
+///
+/// # Errors
+/// When the trace is damaged, the run was stopped, or the tasks dead-lock (an internal fault).
+pub fn run(
+    source: &dyn TaskSource,
+    model: &Model,
+    seed: u64,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Replication, SimulateError> {
+    with_word_mask!(model.setup.geometry.line, run_with(source, model, seed, stop, done))
+}
+
+fn run_with<W: WordMask>(
+    source: &dyn TaskSource,
+    model: &Model,
+    seed: u64,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Replication, SimulateError> {
+    Engine::<W>::new(source, model, seed)?.run(stop, done)
+}

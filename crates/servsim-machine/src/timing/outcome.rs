@@ -1,0 +1,113 @@
+//! From the engine's counters to a replication: what was counted since the warm-up.
+
+use super::engine::{Base, Engine};
+use super::measure::Reading;
+use super::processor::Wait;
+use crate::result::{Replication, Timing};
+use servsim_mem::WordMask;
+
+impl<W: WordMask> Engine<'_, W> {
+    pub(super) fn reading(&self) -> Reading {
+        let mut reading = Reading { bus_busy: self.bus.busy, ..Reading::default() };
+        for (processor, counters) in self.processors.iter().zip(&self.system.counters) {
+            reading.references += processor.references.iter().flatten().sum::<u64>();
+            reading.instructions += processor.references[0][0] + processor.references[1][0];
+            reading.misses += counters.total_misses();
+            reading.busy += processor.times.user + processor.times.kernel;
+        }
+        reading
+    }
+
+    pub(super) fn maybe_start(&mut self, now: u64) {
+        if !self.measure.should_start() {
+            return;
+        }
+        self.settle_idle(now);
+        self.count_active(now, 0);
+        let reading = self.reading();
+        self.measure.begin(now, reading);
+        self.base = Some(Base {
+            counters: self.system.total(),
+            times: self.processors.iter().map(|p| p.times).collect(),
+            references: self.processors.iter().map(|p| p.references).collect(),
+            tasks: self.task_references.clone(),
+            bus_busy: self.bus.busy,
+            switches: (self.scheduler.switches, self.scheduler.migrations),
+            disk: self.disk.accepted,
+            active_integral: self.active_integral,
+        });
+        self.most_active = self.active;
+    }
+
+    /// Counts the idle time so far of processors that are idle now.
+    pub(super) fn settle_idle(&mut self, now: u64) {
+        for processor in self.processors.iter_mut().filter(|p| p.wait == Wait::Task) {
+            processor.times.idle += now.saturating_sub(processor.since);
+            processor.since = processor.since.max(now);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Replication {
+        let exhausted = !self.measure.complete();
+        let last = self.processors.iter().map(|p| p.time).max().unwrap_or(0);
+        let end = if exhausted { self.now.max(last) } else { self.now };
+        self.settle_idle(end);
+        self.count_active(end, 0);
+        self.system.finish();
+        let start = self.measure.start.unwrap_or(end);
+        let mut counters = self.system.total();
+        let base = self.base.take();
+        if let Some(base) = &base {
+            counters = counters.since(&base.counters);
+        }
+        let mut references = [[0; 3]; 2];
+        let mut times = Vec::new();
+        for (cpu, processor) in self.processors.iter().enumerate() {
+            let (base_times, base_references) =
+                base.as_ref().map_or_else(Default::default, |b| (b.times[cpu], b.references[cpu]));
+            times.push(processor.times.since(&base_times));
+            subtract_into(&mut references, &processor.references, &base_references);
+        }
+        counters.references = references;
+        let task = |task: usize| {
+            let before = base.as_ref().map_or([[0; 3]; 2], |b| b.tasks[task]);
+            let mut counts = [[0; 3]; 2];
+            subtract_into(&mut counts, &self.task_references[task], &before);
+            (self.source.tasks()[task].name.clone(), counts)
+        };
+        let zero = (0, 0, (0, 0), [0; 2]);
+        let (integral, busy, switches, disk) =
+            base.as_ref().map_or(zero, |b| (b.active_integral, b.bus_busy, b.switches, b.disk));
+        let cycles = end - start;
+        let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
+        Replication {
+            seed: self.seed,
+            counters,
+            kinds: self.measure.kinds.clone(),
+            tasks: (0..self.streams.len()).map(task).collect(),
+            distinct_lines: self.system.distinct_lines() as u64,
+            timing: Some(Timing {
+                cycles,
+                processors: times,
+                bus_busy: self.bus.busy - busy,
+                context_switches: self.scheduler.switches - switches.0,
+                migrations: self.scheduler.migrations - switches.1,
+                disk_reads: self.disk.accepted[0] - disk[0],
+                disk_writes: self.disk.accepted[1] - disk[1],
+                window_cycles: self.measure.window,
+                timeline: self.measure.timeline,
+                most_ready: self.most_active,
+                mean_ready_thousandths: ready as u64,
+                trace_exhausted: exhausted,
+            }),
+        }
+    }
+}
+
+fn subtract_into(sum: &mut [[u64; 3]; 2], now: &[[u64; 3]; 2], before: &[[u64; 3]; 2]) {
+    for mode in 0..2 {
+        for op in 0..3 {
+            sum[mode][op] += now[mode][op] - before[mode][op];
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The state of one simulated processor.
+
+use crate::result::ProcessorTimes;
+use servsim_core::TaskId;
+use servsim_mem::Access;
+use std::collections::VecDeque;
+
+/// What a processor executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Context {
+    /// A task.
+    Task(TaskId),
+    /// An interrupt handler, by number.
+    Interrupt(usize),
+}
+
+/// What a processor waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing: it runs.
+    Nothing,
+    /// The data of a demand access.
+    Demand,
+    /// The next store of its buffer to complete.
+    Store,
+    /// A ready task.
+    Task,
+}
+
+/// An access with the P bit of its page.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending<W> {
+    /// The access.
+    pub access: Access<W>,
+    /// Whether its page is private.
+    pub private: bool,
+    /// In the store buffer: the block is on its way, so its other words cannot be read yet.
+    pub fetching: bool,
+}
+
+/// One processor.
+#[derive(Debug)]
+pub struct Processor<W> {
+    /// Its local time: when it can act next, unless it waits.
+    pub time: u64,
+    /// What it waits for.
+    pub wait: Wait,
+    /// What it executes.
+    pub context: Option<Context>,
+    /// The task that an interrupt handler interrupted.
+    pub interrupted: Option<TaskId>,
+    /// Position in the handler.
+    pub handler_position: usize,
+    /// Bytes of the current record that are already done (line-crossing accesses).
+    pub offset: u64,
+    /// References left of the time slice.
+    pub slice: u64,
+    /// The same for the interrupted task.
+    pub saved_slice: u64,
+    /// The demand access that waits for the bus or its data.
+    pub demand: Option<Pending<W>>,
+    /// Stores that wait, oldest first.
+    pub stores: VecDeque<Pending<W>>,
+    /// Interrupt handlers to run.
+    pub handlers: VecDeque<usize>,
+    /// When it was interrupted last.
+    pub last_interrupt: u64,
+    /// Since when it waits.
+    pub since: u64,
+    /// Where its cycles went.
+    pub times: ProcessorTimes,
+    /// References by mode and operation.
+    pub references: [[u64; 3]; 2],
+}
+
+impl<W> Processor<W> {
+    /// An idle processor at time 0.
+    pub fn new() -> Self {
+        Self {
+            time: 0,
+            wait: Wait::Task,
+            context: None,
+            interrupted: None,
+            handler_position: 0,
+            offset: 0,
+            slice: 0,
+            saved_slice: 0,
+            demand: None,
+            stores: VecDeque::new(),
+            handlers: VecDeque::new(),
+            last_interrupt: 0,
+            since: 0,
+            times: ProcessorTimes::default(),
+            references: [[0; 3]; 2],
+        }
+    }
+
+    /// When it acts next; `u64::MAX` while it waits.
+    #[inline]
+    pub fn next_time(&self) -> u64 {
+        if self.wait == Wait::Nothing {
+            self.time
+        } else {
+            u64::MAX
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The shared split-transaction bus of Foglia et al. 2004, Table 4: times of each transaction, and
+//! arbitration among the requests that wait.
+//!
+//! The address phase (the grant) is the point of serialisation. Latency and occupancy are two
+//! numbers: a fetch from memory frees the bus while memory works. A second request for a block
+//! whose data are still on the way is held until they arrive. Requests of one class are served
+//! round-robin over the processors, or first come first served; fetches go before invalidates and
+//! writes, and those before write-backs, unless a processor's write-back buffer is full.
+//!
+//! Left out: a write-back waiting in its buffer is already in memory as far as other fetches are
+//! concerned (they take the memory latency), and is never cancelled.
+
+use crate::protocol::BusOp;
+
+/// Bus times in processor cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusTimes {
+    /// Invalidate.
+    pub invalidate: u64,
+    /// One-word write.
+    pub write: u64,
+    /// Fetch from memory, without its bytes.
+    pub memory_read: u64,
+    /// Fetch from a cache, without its bytes.
+    pub cache_read: u64,
+    /// Write-back, without its bytes.
+    pub write_back: u64,
+    /// Cycles to move one line.
+    pub transfer: u64,
+    /// Further occupancy of a memory fetch.
+    pub memory_hold: u64,
+}
+
+impl BusTimes {
+    /// Latency and occupancy of a transaction.
+    pub fn of(&self, op: BusOp, from_cache: bool) -> (u64, u64) {
+        match op {
+            BusOp::Invalidate => (self.invalidate, self.invalidate),
+            BusOp::Write => (self.write, self.write),
+            BusOp::WriteBack => {
+                let time = self.write_back + self.transfer;
+                (time, time)
+            }
+            BusOp::Read | BusOp::ReadExclusive => {
+                let split = self.cache_read + self.transfer;
+                if from_cache {
+                    (split, split)
+                } else {
+                    let latency = self.memory_read + self.transfer;
+                    (latency, (split + self.memory_hold).min(latency))
+                }
+            }
+        }
+    }
+}
+
+/// Priority class, most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// A block that a processor or its store buffer waits for.
+    Fetch,
+    /// Invalidate or write.
+    Coherence,
+    /// Write-back.
+    WriteBack,
+}
+
+/// A request that waits for the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Processor.
+    pub cpu: usize,
+    /// When it was made.
+    pub ready: u64,
+    /// Line number.
+    pub line: u64,
+    /// Priority class.
+    pub class: Class,
+    /// From the store buffer, not from the processor itself.
+    pub from_store_buffer: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    line: u64,
+    cpu: usize,
+    until: u64,
+}
+
+/// Write-backs a processor may have waiting before they become urgent.
+const WRITE_BACK_BUFFER: usize = 4;
+
+/// The bus.
+#[derive(Debug)]
+pub struct Bus {
+    requests: Vec<Request>,
+    in_flight: Vec<InFlight>,
+    free_at: u64,
+    last_cpu: usize,
+    processors: usize,
+    fifo: bool,
+    most_fetches: usize,
+    next: Option<(u64, usize)>,
+    /// Cycles occupied so far.
+    pub busy: u64,
+}
+
+impl Bus {
+    /// A free bus between `processors` caches that may each have `most_fetches` fetches under way.
+    pub fn new(processors: usize, fifo: bool, most_fetches: usize) -> Self {
+        Self {
+            requests: Vec::new(),
+            in_flight: Vec::new(),
+            free_at: 0,
+            last_cpu: processors - 1,
+            processors,
+            fifo,
+            most_fetches,
+            next: None,
+            busy: 0,
+        }
+    }
+
+    /// When the bus is free.
+    #[inline]
+    pub fn free_at(&self) -> u64 {
+        self.free_at
+    }
+
+    /// Adds a request.
+    pub fn post(&mut self, request: Request) {
+        self.requests.push(request);
+        self.choose();
+    }
+
+    /// Time of the next grant; `u64::MAX` without requests.
+    #[inline]
+    pub fn next_grant(&self) -> u64 {
+        self.next.map_or(u64::MAX, |(time, _)| time)
+    }
+
+    /// Grants the bus to the chosen request and returns it with the time.
+    pub fn grant(&mut self) -> Option<(u64, Request)> {
+        let (time, index) = self.next?;
+        let request = self.requests.remove(index);
+        self.last_cpu = request.cpu;
+        self.in_flight.retain(|f| f.until > time);
+        self.next = None;
+        Some((time, request))
+    }
+
+    /// Occupies the bus after a grant at `time`; with `data_until` the line's data arrive then.
+    pub fn occupy(&mut self, time: u64, request: &Request, occupancy: u64, data_until: Option<u64>) {
+        self.free_at = time + occupancy;
+        self.busy += occupancy;
+        if let Some(until) = data_until {
+            self.in_flight.push(InFlight { line: request.line, cpu: request.cpu, until });
+        }
+    }
+
+    /// Finds the next request; to be called after every grant.
+    pub fn choose(&mut self) {
+        let times: Vec<u64> = self.requests.iter().map(|r| self.eligible(r)).collect();
+        self.next = times.iter().min().map(|&earliest| {
+            let time = earliest.max(self.free_at);
+            let rank = |&index: &usize| self.rank(&self.requests[index], times[index]);
+            let open = (0..times.len()).filter(|&index| times[index] <= time);
+            (time, open.min_by_key(rank).unwrap_or(0))
+        });
+    }
+
+    /// When the request may be granted, apart from the bus being busy.
+    fn eligible(&self, request: &Request) -> u64 {
+        let same_line = self.in_flight.iter().filter(|f| f.line == request.line);
+        let held = same_line.map(|f| f.until).max().unwrap_or(0);
+        let mut slot = 0;
+        if request.class == Class::Fetch {
+            let own = || self.in_flight.iter().filter(|f| f.cpu == request.cpu);
+            if own().filter(|f| f.until > request.ready).count() >= self.most_fetches {
+                slot = own().map(|f| f.until).min().unwrap_or(0);
+            }
+        }
+        request.ready.max(held).max(slot)
+    }
+
+    fn rank(&self, request: &Request, eligible: u64) -> (Class, u64, usize) {
+        let mut class = request.class;
+        if class == Class::WriteBack && self.write_backs(request.cpu) >= WRITE_BACK_BUFFER {
+            class = Class::Fetch;
+        }
+        let turn = (request.cpu + self.processors - self.last_cpu - 1) % self.processors;
+        (class, if self.fifo { eligible } else { 0 }, turn)
+    }
+
+    fn write_backs(&self, cpu: usize) -> usize {
+        let of_cpu = |r: &&Request| r.cpu == cpu && r.class == Class::WriteBack;
+        self.requests.iter().filter(of_cpu).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table_4(line: u64) -> BusTimes {
+        BusTimes {
+            invalidate: 5,
+            write: 5,
+            memory_read: 64,
+            cache_read: 8,
+            write_back: 4,
+            transfer: line / 8,
+            memory_hold: 0,
+        }
+    }
+
+    fn request(cpu: usize, ready: u64, line: u64, class: Class) -> Request {
+        Request { cpu, ready, line, class, from_store_buffer: false }
+    }
+
+    #[test]
+    fn latencies_are_those_of_table_4() {
+        let expected = [(32, 68, 12, 8), (64, 72, 16, 12), (128, 80, 24, 20), (256, 96, 40, 36)];
+        for (line, memory, cache, back) in expected {
+            let times = table_4(line);
+            for op in [BusOp::Read, BusOp::ReadExclusive] {
+                assert_eq!(times.of(op, false).0, memory);
+                assert_eq!(times.of(op, true), (cache, cache));
+            }
+            assert_eq!(times.of(BusOp::WriteBack, false), (back, back));
+            assert_eq!(times.of(BusOp::Invalidate, false), (5, 5));
+            assert_eq!(times.of(BusOp::Write, false), (5, 5));
+        }
+    }
+
+    #[test]
+    fn occupancy_grows_with_the_hold_up_to_the_latency() {
+        let held = BusTimes { memory_hold: 56, ..table_4(128) };
+        assert_eq!(table_4(128).of(BusOp::Read, false), (80, 24));
+        assert_eq!(held.of(BusOp::Read, false), (80, 80));
+    }
+
+    #[test]
+    fn fetches_go_first_and_turns_rotate() {
+        let mut bus = Bus::new(3, false, 8);
+        bus.post(request(0, 0, 1, Class::Coherence));
+        bus.post(request(2, 0, 2, Class::Fetch));
+        bus.post(request(1, 0, 3, Class::Fetch));
+        let order: Vec<usize> = std::iter::from_fn(|| {
+            let (time, request) = bus.grant()?;
+            bus.occupy(time, &request, 10, None);
+            bus.choose();
+            Some(request.cpu)
+        })
+        .collect();
+        assert_eq!(order, [1, 2, 0]);
+        assert_eq!(bus.busy, 30);
+    }
+
+    #[test]
+    fn a_second_request_for_a_block_on_its_way_is_held() {
+        let mut bus = Bus::new(2, false, 8);
+        bus.post(request(0, 0, 7, Class::Fetch));
+        let (time, first) = bus.grant().unwrap();
+        bus.occupy(time, &first, 24, Some(80));
+        bus.post(request(1, 1, 7, Class::Fetch));
+        assert_eq!(bus.next_grant(), 80);
+        bus.post(request(1, 1, 8, Class::Coherence));
+        assert_eq!(bus.next_grant(), 24);
+    }
+
+    #[test]
+    fn a_cache_with_all_its_misses_under_way_waits_for_one_to_return() {
+        let mut bus = Bus::new(2, false, 1);
+        bus.post(request(0, 0, 7, Class::Fetch));
+        let (time, first) = bus.grant().unwrap();
+        bus.occupy(time, &first, 24, Some(80));
+        bus.post(request(0, 1, 9, Class::Fetch));
+        assert_eq!(bus.next_grant(), 80);
+    }
+}

@@ -1,0 +1,22 @@
+//! The memory system: cache arrays, coherence protocols as tables with their model checker, miss
+//! and transaction classification, and the shared bus.
+//!
+//! Reads no file, clock or environment; both engines drive the same [`CoherentSystem`].
+
+pub mod array;
+pub mod bus;
+pub mod counters;
+pub mod directory;
+pub mod protocol;
+pub mod shadow;
+pub mod system;
+pub mod words;
+
+pub use array::Geometry;
+pub use bus::{Bus, BusTimes, Class, Request};
+pub use counters::{CoherenceClass, Counters, MissClass};
+pub use system::{Access, CoherentSystem, Outcome};
+pub use words::{Wide, WordMask};
+
+/// Most processors: one bit each in the masks of the directory.
+pub const MAX_PROCESSORS: usize = 64;

@@ -1,0 +1,42 @@
+//! Coherence protocols: one file per table, one line each in [`PROTOCOLS`].
+
+pub mod amsd;
+pub mod checker;
+pub mod mesi;
+pub mod mesif;
+pub mod moesi;
+pub mod pscr;
+pub mod table;
+
+pub use table::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
+
+/// The open points of the published protocols, as named options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)] // independent switches, one per open point
+pub struct Options {
+    /// A clean copy supplies a block too (Illinois), not only a dirty owner.
+    pub any_copy_supplies: bool,
+    /// AMSD: a write miss on a migratory dirty block keeps the classification.
+    pub sticky_migratory: bool,
+    /// AMSD: blocks start as migratory when first fetched alone.
+    pub start_migratory: bool,
+    /// PSCR: the hand-over of a dirty private block also updates memory.
+    pub private_handover_updates_memory: bool,
+}
+
+/// A registered protocol: name and constructor.
+pub type Entry = (&'static str, fn(&Options) -> Table);
+
+/// Every protocol by the name that descriptions use.
+pub const PROTOCOLS: &[Entry] = &[
+    ("mesi", mesi::table),
+    ("moesi", moesi::table),
+    ("mesif", mesif::table),
+    ("amsd", amsd::table),
+    ("pscr", pscr::table),
+];
+
+/// The table of protocol `name` under `options`; `None` for an unknown name.
+pub fn by_name(name: &str, options: &Options) -> Option<Table> {
+    PROTOCOLS.iter().find(|(n, _)| *n == name).map(|(_, make)| make(options))
+}

@@ -1,0 +1,165 @@
+//! A fully associative LRU cache of the same size, which tells conflict from capacity misses: a
+//! miss on a block that this shadow holds is a conflict. The shadow ignores invalidations.
+//!
+//! It sees every reference, so a hit must cost little: a real frame remembers the node of its
+//! line, and moving a node to the front is four writes. The hash is used only when the real cache
+//! missed or the node was recycled.
+
+const NIL: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    line: u64,
+    older: u32,
+    newer: u32,
+    chain: u32,
+}
+
+/// A fully associative LRU set of lines.
+#[derive(Debug)]
+pub struct Shadow {
+    nodes: Vec<Node>,
+    buckets: Vec<u32>,
+    capacity: usize,
+    newest: u32,
+    oldest: u32,
+}
+
+impl Shadow {
+    /// An empty set of at most `capacity` lines.
+    pub fn new(capacity: usize) -> Self {
+        let buckets = (capacity * 2).next_power_of_two();
+        Self {
+            nodes: Vec::with_capacity(capacity),
+            buckets: vec![NIL; buckets],
+            capacity,
+            newest: NIL,
+            oldest: NIL,
+        }
+    }
+
+    fn bucket(&self, line: u64) -> usize {
+        (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) as usize & (self.buckets.len() - 1)
+    }
+
+    fn find(&self, line: u64) -> Option<u32> {
+        let mut node = self.buckets[self.bucket(line)];
+        while node != NIL {
+            let entry = &self.nodes[node as usize];
+            if entry.line == line {
+                return Some(node);
+            }
+            node = entry.chain;
+        }
+        None
+    }
+
+    /// Whether `line` is among the most recent `capacity` lines.
+    pub fn contains(&self, line: u64) -> bool {
+        self.find(line).is_some()
+    }
+
+    /// Makes `line` the most recent; `hint` is the node that held it last. Returns its node.
+    #[inline]
+    pub fn touch(&mut self, line: u64, hint: u32) -> u32 {
+        if let Some(entry) = self.nodes.get(hint as usize) {
+            if entry.line == line {
+                if hint != self.newest {
+                    self.promote(hint);
+                }
+                return hint;
+            }
+        }
+        self.touch_by_hash(line)
+    }
+
+    fn touch_by_hash(&mut self, line: u64) -> u32 {
+        if let Some(node) = self.find(line) {
+            if node != self.newest {
+                self.promote(node);
+            }
+            return node;
+        }
+        let node = if self.nodes.len() < self.capacity {
+            self.nodes.push(Node { line, older: NIL, newer: NIL, chain: NIL });
+            self.nodes.len() as u32 - 1
+        } else {
+            let node = self.oldest;
+            self.unlink(node);
+            self.unhash(node);
+            self.nodes[node as usize].line = line;
+            node
+        };
+        let bucket = self.bucket(line);
+        self.nodes[node as usize].chain = self.buckets[bucket];
+        self.buckets[bucket] = node;
+        self.link_front(node);
+        node
+    }
+
+    fn promote(&mut self, node: u32) {
+        self.unlink(node);
+        self.link_front(node);
+    }
+
+    fn unlink(&mut self, node: u32) {
+        let Node { older, newer, .. } = self.nodes[node as usize];
+        match newer {
+            NIL => self.newest = older,
+            _ => self.nodes[newer as usize].older = older,
+        }
+        match older {
+            NIL => self.oldest = newer,
+            _ => self.nodes[older as usize].newer = newer,
+        }
+    }
+
+    fn link_front(&mut self, node: u32) {
+        let previous = self.newest;
+        let entry = &mut self.nodes[node as usize];
+        entry.older = previous;
+        entry.newer = NIL;
+        match previous {
+            NIL => self.oldest = node,
+            _ => self.nodes[previous as usize].newer = node,
+        }
+        self.newest = node;
+    }
+
+    fn unhash(&mut self, node: u32) {
+        let Node { line, chain, .. } = self.nodes[node as usize];
+        let bucket = self.bucket(line);
+        if self.buckets[bucket] == node {
+            self.buckets[bucket] = chain;
+            return;
+        }
+        let mut at = self.buckets[bucket];
+        while self.nodes[at as usize].chain != node {
+            at = self.nodes[at as usize].chain;
+        }
+        self.nodes[at as usize].chain = chain;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shadow_agrees_with_a_plain_list() {
+        let mut shadow = Shadow::new(5);
+        let mut plain: Vec<u64> = Vec::new();
+        let mut random = servsim_core::RandomStream::new(3, "shadow");
+        let mut hints = [NIL; 12];
+        for _ in 0..20_000 {
+            let line = random.below(12);
+            assert_eq!(shadow.contains(line), plain.contains(&line));
+            hints[line as usize] = shadow.touch(line, hints[line as usize]);
+            plain.retain(|&l| l != line);
+            plain.push(line);
+            if plain.len() > 5 {
+                plain.remove(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! Caches kept coherent by a protocol table, with exact classification of misses and of coherence
+//! transactions. One cache per processor, instructions and data together (Foglia et al. 2004).
+//!
+//! An access first tries to hit ([`CoherentSystem::try_hit`]); otherwise it makes one bus
+//! transaction, atomically ([`CoherentSystem::transact`]). The functional engine calls the two in
+//! turn until the access is done; the timing engine calls the second at the grant of the bus, so a
+//! queued request is judged by the state it finds there, not the one it left.
+//!
+//! **Line crossing.** An access that crosses a line boundary is one reference that touches each
+//! line it overlaps, in ascending order. Callers split it; the oracle does the same.
+//!
+//! **Classification** (Dubois et al., ISCA 1993, with private pages split off first as Foglia et
+//! al. 2004). A miss is an *invalidation miss* when the tag is still in its frame without a valid
+//! copy; otherwise it is cold (this cache never held the block), a conflict (a fully associative
+//! LRU cache of the same size holds it) or capacity. An invalidation miss on a private page is
+//! passive sharing; another is true sharing if, before the copy is lost again, the processor
+//! touches a word written elsewhere since its last essential or non-invalidation miss, and false
+//! sharing if not. A coherence transaction is needless without another holder, passive on a
+//! private page, true when a holder had touched the word, otherwise false.
+//!
+//! Words written in an exclusive state collect in the writer's frame and reach the others' records
+//! when that copy is next snooped or evicted: nobody can look before that.
+
+use crate::array::{join_writers, Array, Geometry, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, PENDING, REMOVED};
+use crate::counters::{CoherenceClass, Counters, MissClass};
+use crate::directory::Directory;
+use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
+use crate::shadow::Shadow;
+use crate::words::WordMask;
+
+/// No silent transition.
+const NEEDS_BUS: State = State::MAX;
+
+/// One line's share of a reference.
+#[derive(Debug, Clone, Copy)]
+pub struct Access<W> {
+    /// The processor.
+    pub cpu: usize,
+    /// Line number: address divided by the line size.
+    pub line: u64,
+    /// Words of the line that are touched.
+    pub words: W,
+    /// Whether it is a store.
+    pub write: bool,
+    /// Whether it was made in kernel mode.
+    pub kernel: bool,
+    /// The task.
+    pub task: u32,
+    /// Which hint to use: the operation's number.
+    pub slot: usize,
+}
+
+/// What a bus transaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// The transaction, if the state found at the grant still needed one.
+    pub op: Option<BusOp>,
+    /// Whether a cache supplied the block.
+    pub from_cache: bool,
+    /// Line whose dirty copy had to be written back to make room.
+    pub write_back: Option<u64>,
+    /// Whether the access is complete; if not, it is applied again.
+    pub done: bool,
+}
+
+/// The caches of a machine.
+#[derive(Debug)]
+pub struct CoherentSystem<W> {
+    table: Table,
+    /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
+    hit: [[State; 16]; 2],
+    arrays: Vec<Array<W>>,
+    shadows: Vec<Shadow>,
+    directory: Directory,
+    /// Counters of each processor.
+    pub counters: Vec<Counters>,
+}
+
+impl<W: WordMask> CoherentSystem<W> {
+    /// Empty caches of `processors` processors; `shadow` keeps the fully associative shadow that
+    /// separates conflict from capacity misses (without it both count as capacity).
+    ///
+    /// # Panics
+    /// When the table writes silently in a state that is not exclusive: a fault of the table.
+    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+        let mut hit = [[NEEDS_BUS; 16]; 2];
+        for (state, row) in table.rows.iter().enumerate().skip(1) {
+            for (write, access) in [&row.read, &row.write].into_iter().enumerate() {
+                if let OnAccess::Local(next) = access {
+                    assert!(write == 0 || table.rows[usize::from(*next)].info.exclusive);
+                    hit[write][state] = *next;
+                }
+            }
+        }
+        let shadows = if shadow { processors } else { 0 };
+        Self {
+            table,
+            hit,
+            arrays: (0..processors).map(|_| Array::new(geometry)).collect(),
+            shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
+            directory: Directory::default(),
+            counters: vec![Counters::default(); processors],
+        }
+    }
+
+    /// Performs the access if it needs no bus transaction.
+    #[inline]
+    pub fn try_hit(&mut self, access: &Access<W>) -> bool {
+        let array = &mut self.arrays[access.cpu];
+        let mut index = array.hints[access.slot] as usize;
+        if array.tags[index] != access.line {
+            match array.find(access.line) {
+                Some(found) => index = found,
+                None => return false,
+            }
+            array.hints[access.slot] = index as u32;
+        }
+        let next = self.hit[usize::from(access.write)][usize::from(array.frames[index].state)];
+        if next == NEEDS_BUS {
+            return false;
+        }
+        array.frames[index].state = next;
+        array.use_frame(index);
+        let frame = &mut array.frames[index];
+        frame.touched.add(access.words);
+        if access.write {
+            frame.written.add(access.words);
+            frame.writer = join_writers(frame.writer, access.task);
+        }
+        if frame.flags & PENDING != 0 {
+            self.judge_pending(access, index);
+        }
+        self.touch_shadow(access, index);
+        true
+    }
+
+    #[inline]
+    fn touch_shadow(&mut self, access: &Access<W>, index: usize) {
+        if let Some(shadow) = self.shadows.get_mut(access.cpu) {
+            let frame = &mut self.arrays[access.cpu].frames[index];
+            frame.shadow = shadow.touch(access.line, frame.shadow);
+        }
+    }
+
+    /// Counts the pending miss as true sharing if the access touches a word written elsewhere.
+    fn judge_pending(&mut self, access: &Access<W>, index: usize) {
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        if !frame.new_words.meets(access.words) {
+            return;
+        }
+        let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let counters = &mut self.counters[access.cpu];
+        counters.misses[mode][MissClass::TrueSharing as usize] += 1;
+        if frame.new_writer == access.task {
+            counters.true_by_self[mode][0] += 1;
+        }
+        frame.flags &= !(PENDING | MISS_KERNEL);
+        frame.new_words = W::default();
+        frame.new_writer = NO_WRITER;
+    }
+
+    /// Performs one bus transaction for the access, or none if the state allows that by now.
+    ///
+    /// # Panics
+    /// When the protocol table lacks the cell that is needed: an internal bug.
+    pub fn transact(&mut self, access: &Access<W>, private: bool) -> Outcome {
+        if self.try_hit(access) {
+            return Outcome { op: None, from_cache: false, write_back: None, done: true };
+        }
+        let id = self.directory.id(access.line);
+        let found = self.arrays[access.cpu].find(access.line);
+        let state = found.map_or(INVALID, |index| self.arrays[access.cpu].frames[index].state);
+        let OnAccess::Bus { op, again, .. } = self.access_cell(state, access.write) else {
+            unreachable!("a local access hits")
+        };
+        let (op, again) = (*op, *again);
+        let mode = usize::from(access.kernel);
+        self.counters[access.cpu].bus[mode][op as usize] += 1;
+        if !op.is_fetch() {
+            self.classify_coherence(access, id, private);
+        }
+        let (lines, from_cache) = self.snoop(access, id, op, private);
+        let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
+            unreachable!("read above")
+        };
+        let next = Table::resolve(branches, lines, private && self.table.uses_private);
+        let mut write_back = None;
+        let index = if op.is_fetch() {
+            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(from_cache);
+            let (index, evicted) = self.fill(access, id, found, private);
+            write_back = evicted;
+            index
+        } else {
+            found.expect("an upgrade has a copy")
+        };
+        self.complete(access, id, index, next, !again);
+        Outcome { op: Some(op), from_cache, write_back, done: !again }
+    }
+
+    /// The transaction that the access would need now; `None` when it would hit.
+    pub fn needed(&self, access: &Access<W>) -> Option<BusOp> {
+        let array = &self.arrays[access.cpu];
+        let state = array.find(access.line).map_or(INVALID, |index| array.frames[index].state);
+        match self.access_cell(state, access.write) {
+            OnAccess::Local(_) => None,
+            OnAccess::Bus { op, .. } => Some(*op),
+        }
+    }
+
+    fn access_cell(&self, state: State, write: bool) -> &OnAccess {
+        let row = &self.table.rows[usize::from(state)];
+        if write {
+            &row.write
+        } else {
+            &row.read
+        }
+    }
+
+    /// Sets the new state, touches the words and commits a completed write.
+    fn complete(&mut self, access: &Access<W>, id: u32, index: usize, next: State, done: bool) {
+        let exclusive = self.table.rows[usize::from(next)].info.exclusive;
+        let array = &mut self.arrays[access.cpu];
+        array.use_frame(index);
+        let frame = &mut array.frames[index];
+        frame.state = next;
+        frame.touched.add(access.words);
+        if frame.flags & PENDING != 0 {
+            self.judge_pending(access, index);
+        }
+        self.touch_shadow(access, index);
+        if !(access.write && done) {
+            return;
+        }
+        if exclusive {
+            let frame = &mut self.arrays[access.cpu].frames[index];
+            frame.written.add(access.words);
+            frame.writer = join_writers(frame.writer, access.task);
+        } else {
+            // Valid copies took the word; copies lost earlier did not.
+            self.announce(id, access.cpu, access.line, access.words, access.task);
+        }
+    }
+
+    /// Adds words written by `cpu` to the records of caches that lost the line but keep its tag.
+    fn announce(&mut self, id: u32, cpu: usize, line: u64, words: W, writer: u32) {
+        let mut stale = self.directory.record(id).stale & !(1 << cpu);
+        while stale != 0 {
+            let other = stale.trailing_zeros() as usize;
+            stale &= stale - 1;
+            let array = &mut self.arrays[other];
+            let index = array.find(line).expect("a stale record has its tag");
+            let frame = &mut array.frames[index];
+            frame.new_words.add(words);
+            frame.new_writer = join_writers(frame.new_writer, writer);
+        }
+    }
+
+    /// Announces the words that collected in an exclusive copy.
+    fn flush_written(&mut self, id: u32, cpu: usize, line: u64, index: usize) {
+        let frame = &mut self.arrays[cpu].frames[index];
+        if frame.written.is_empty() {
+            return;
+        }
+        let (words, writer) = (frame.written, frame.writer);
+        frame.written = W::default();
+        frame.writer = NO_WRITER;
+        self.announce(id, cpu, line, words, writer);
+    }
+
+    /// Ends the lifetime of a copy: a miss still pending was false sharing.
+    fn lose(&mut self, cpu: usize, index: usize) {
+        let frame = &mut self.arrays[cpu].frames[index];
+        if frame.flags & PENDING != 0 {
+            let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+            self.counters[cpu].misses[mode][MissClass::FalseSharing as usize] += 1;
+        }
+        frame.flags = 0;
+    }
+
+    fn classify_coherence(&mut self, access: &Access<W>, id: u32, private: bool) {
+        let holders = self.directory.record(id).valid & !(1 << access.cpu);
+        let class = if holders == 0 {
+            CoherenceClass::Needless
+        } else if private {
+            CoherenceClass::PassiveSharing
+        } else if self.any_touched(holders, access) {
+            CoherenceClass::TrueSharing
+        } else {
+            CoherenceClass::FalseSharing
+        };
+        let mode = usize::from(access.kernel);
+        self.counters[access.cpu].coherence[mode][class as usize] += 1;
+    }
+
+    fn any_touched(&self, holders: u64, access: &Access<W>) -> bool {
+        (0..self.arrays.len()).filter(|cpu| holders >> cpu & 1 != 0).any(|cpu| {
+            let array = &self.arrays[cpu];
+            let index = array.find(access.line).expect("a holder has the line");
+            array.frames[index].touched.meets(access.words)
+        })
+    }
+
+    /// Lets every other holder react; returns the response lines and whether a cache supplied.
+    fn snoop(&mut self, access: &Access<W>, id: u32, op: BusOp, private: bool) -> (Lines, bool) {
+        let column = Snoop::of(op, private && self.table.uses_private);
+        let mut holders = self.directory.record(id).valid & !(1 << access.cpu);
+        let (mut lines, mut from_cache) = (Lines::NONE, false);
+        while holders != 0 {
+            let other = holders.trailing_zeros() as usize;
+            holders &= holders - 1;
+            let index = self.arrays[other].find(access.line).expect("a holder has the line");
+            self.flush_written(id, other, access.line, index);
+            let state = self.arrays[other].frames[index].state;
+            let OnSnoop::Act { raise, supply, next, .. } =
+                self.table.rows[usize::from(state)].snoop[column as usize]
+            else {
+                self.missing_cell(state, column, access)
+            };
+            lines = lines.and(raise);
+            from_cache |= supply;
+            self.arrays[other].frames[index].state = next;
+            if next == INVALID {
+                self.drop_copy(access, id, other, index, op);
+            }
+        }
+        (lines, from_cache)
+    }
+
+    #[cold]
+    fn missing_cell(&self, state: State, column: Snoop, access: &Access<W>) -> ! {
+        panic!(
+            "protocol {} has no cell for state {} and {} (line {:#x}, processor {})",
+            self.table.name,
+            self.table.state_name(state),
+            column.heading(),
+            access.line,
+            access.cpu
+        )
+    }
+
+    fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
+        self.lose(cpu, index);
+        if op == BusOp::Read {
+            self.arrays[cpu].frames[index].flags = REMOVED;
+            self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
+        }
+        let record = self.directory.record(id);
+        record.valid &= !(1 << cpu);
+        record.stale |= 1 << cpu;
+    }
+
+    /// Classifies the miss and gives the line a frame; returns it and a line written back.
+    fn fill(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        found: Option<usize>,
+        private: bool,
+    ) -> (usize, Option<u64>) {
+        let bit = 1 << access.cpu;
+        self.classify_miss(access, id, found, private);
+        let mut write_back = None;
+        let index = found.unwrap_or_else(|| {
+            let index = self.arrays[access.cpu].victim(access.line);
+            write_back = self.evict(access, index);
+            self.arrays[access.cpu].tags[index] = access.line;
+            self.arrays[access.cpu].frames[index].line_id = id;
+            index
+        });
+        self.arrays[access.cpu].hints[access.slot] = index as u32;
+        let record = self.directory.record(id);
+        record.valid |= bit;
+        record.stale &= !bit;
+        record.seen |= bit;
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        frame.touched = W::default();
+        frame.written = W::default();
+        frame.writer = NO_WRITER;
+        if found.is_none() {
+            frame.flags = 0;
+            frame.new_words = W::default();
+            frame.new_writer = NO_WRITER;
+        }
+        (index, write_back)
+    }
+
+    fn classify_miss(&mut self, access: &Access<W>, id: u32, found: Option<usize>, private: bool) {
+        let mode = usize::from(access.kernel);
+        let counters = &mut self.counters[access.cpu];
+        counters.misses_at_once[mode][0] += 1;
+        if let Some(index) = found {
+            let frame = &mut self.arrays[access.cpu].frames[index];
+            let removed = frame.flags & REMOVED != 0;
+            frame.flags = 0;
+            counters.removed[mode][1] += u64::from(removed);
+            if !removed || self.table.removal_is_invalidation {
+                if !private {
+                    frame.flags = PENDING | if access.kernel { MISS_KERNEL } else { 0 };
+                    return;
+                }
+                counters.misses[mode][MissClass::PassiveSharing as usize] += 1;
+                frame.new_words = W::default();
+                frame.new_writer = NO_WRITER;
+                return;
+            }
+            frame.new_words = W::default();
+            frame.new_writer = NO_WRITER;
+        }
+        let seen = self.directory.record(id).seen >> access.cpu & 1 != 0;
+        let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
+        let class = if !seen {
+            MissClass::Cold
+        } else if in_shadow() {
+            MissClass::Conflict
+        } else {
+            MissClass::Capacity
+        };
+        counters.misses[mode][class as usize] += 1;
+    }
+
+    /// Makes room in a frame; returns the line if it is written back.
+    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<u64> {
+        let cpu = access.cpu;
+        let (line, id) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index].line_id);
+        if line == crate::array::EMPTY {
+            return None;
+        }
+        let state = self.arrays[cpu].frames[index].state;
+        let record = self.directory.record(id);
+        record.valid &= !(1 << cpu);
+        record.stale &= !(1 << cpu);
+        if state == INVALID {
+            return None;
+        }
+        self.flush_written(id, cpu, line, index);
+        self.lose(cpu, index);
+        if self.table.rows[usize::from(state)].evict != OnEvict::WriteBack {
+            return None;
+        }
+        self.counters[cpu].bus[usize::from(access.kernel)][BusOp::WriteBack as usize] += 1;
+        Some(line)
+    }
+
+    /// Ends the run: misses still pending were false sharing.
+    pub fn finish(&mut self) {
+        for cpu in 0..self.arrays.len() {
+            for index in 0..self.arrays[cpu].frames.len() {
+                self.lose(cpu, index);
+            }
+        }
+    }
+
+    /// Counters of all processors together.
+    pub fn total(&self) -> Counters {
+        let mut total = Counters::default();
+        for counters in &self.counters {
+            total.add(counters);
+        }
+        total
+    }
+
+    /// Distinct lines touched so far.
+    pub fn distinct_lines(&self) -> usize {
+        self.directory.lines()
+    }
+
+    /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.
+    pub fn state_of(&self, cpu: usize, line: u64) -> &'static str {
+        let array = &self.arrays[cpu];
+        let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
+        self.table.state_name(state)
+    }
+}
+
+const _: () = assert!(MIXED_WRITERS != NO_WRITER);

@@ -1,0 +1,101 @@
+//! Sets of 4-byte words within a line, as bit masks as narrow as the line allows: the masks sit in
+//! every cache frame, so their width decides how many frames fit a host cache.
+
+/// Bytes per word of the sharing classification (Dubois et al. 1993 track words; 4 bytes).
+pub const WORD_BYTES: u64 = 4;
+
+/// A set of words of one line.
+pub trait WordMask: Copy + Default + Send + 'static {
+    /// The words `first` to `last`, both included.
+    fn range(first: u32, last: u32) -> Self;
+    /// Adds the words of `other`.
+    fn add(&mut self, other: Self);
+    /// Whether the two sets meet.
+    fn meets(self, other: Self) -> bool;
+    /// Whether the set is empty.
+    fn is_empty(self) -> bool;
+    /// Whether every word of `other` is in this set.
+    fn covers(self, other: Self) -> bool;
+
+    /// The words that the bytes `start..=end` of a line overlap.
+    #[inline]
+    fn of_bytes(start: u64, end: u64) -> Self {
+        Self::range((start / WORD_BYTES) as u32, (end / WORD_BYTES) as u32)
+    }
+}
+
+macro_rules! narrow {
+    ($($kind:ty),+) => {$(
+        impl WordMask for $kind {
+            #[inline]
+            fn range(first: u32, last: u32) -> Self {
+                (Self::MAX >> (Self::BITS - 1 - (last - first))) << first
+            }
+            #[inline]
+            fn add(&mut self, other: Self) {
+                *self |= other;
+            }
+            #[inline]
+            fn meets(self, other: Self) -> bool {
+                self & other != 0
+            }
+            #[inline]
+            fn is_empty(self) -> bool {
+                self == 0
+            }
+            #[inline]
+            fn covers(self, other: Self) -> bool {
+                other & !self == 0
+            }
+        }
+    )+};
+}
+narrow!(u16, u32, u64);
+
+/// Words of lines from 512 bytes up to a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wide([u64; 16]);
+
+impl WordMask for Wide {
+    fn range(first: u32, last: u32) -> Self {
+        let mut mask = Self::default();
+        for word in first..=last {
+            mask.0[word as usize / 64] |= 1 << (word % 64);
+        }
+        mask
+    }
+    fn add(&mut self, other: Self) {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            *a |= b;
+        }
+    }
+    fn meets(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
+    }
+    fn is_empty(self) -> bool {
+        self.0.iter().all(|&part| part == 0)
+    }
+    fn covers(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).all(|(a, b)| b & !a == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_every_width_hold_exactly_their_range() {
+        assert_eq!(u16::range(0, 15), u16::MAX);
+        assert_eq!(u32::range(3, 4), 0b1_1000);
+        assert_eq!(u64::of_bytes(252, 255), 1 << 63);
+        let wide = Wide::range(63, 64);
+        assert!(wide.meets(Wide::range(64, 64)) && !wide.meets(Wide::range(65, 1023)));
+    }
+
+    #[test]
+    fn a_byte_range_covers_every_word_it_overlaps() {
+        assert_eq!(u16::of_bytes(3, 4), 0b11);
+        assert_eq!(u16::of_bytes(4, 7), 0b10);
+    }
+}

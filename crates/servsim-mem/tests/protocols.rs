@@ -1,0 +1,141 @@
+//! Every protocol table is explored exhaustively, and the checker catches seeded errors.
+
+use servsim_mem::protocol::checker::explore;
+use servsim_mem::protocol::table::{otherwise, when};
+use servsim_mem::protocol::{
+    by_name, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Options, Snoop, Table, PROTOCOLS,
+};
+
+fn all_options() -> Vec<Options> {
+    (0..16_u8)
+        .map(|bits| Options {
+            any_copy_supplies: bits & 1 != 0,
+            sticky_migratory: bits & 2 != 0,
+            start_migratory: bits & 4 != 0,
+            private_handover_updates_memory: bits & 8 != 0,
+        })
+        .collect()
+}
+
+#[test]
+fn every_table_is_safe_and_drains_for_two_to_four_caches_under_every_option() {
+    for (name, make) in PROTOCOLS {
+        for options in all_options() {
+            for caches in 2..=4 {
+                if let Err(violation) = explore(&make(&options), caches) {
+                    panic!("{name}, {caches} caches, {options:?}: {violation:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_table_has_a_dead_cell_with_the_default_options() {
+    for (name, make) in PROTOCOLS {
+        let exploration = explore(&make(&Options::default()), 3).expect("safe");
+        assert_eq!(exploration.dead_cells, Vec::<String>::new(), "{name}");
+    }
+}
+
+fn row<'a>(table: &'a mut Table, state: &str) -> &'a mut servsim_mem::protocol::table::Row {
+    table.rows.iter_mut().find(|row| row.info.name == state).expect("state exists")
+}
+
+type Mutation = (&'static str, &'static str, fn(&mut Table));
+
+const MUTATIONS: &[Mutation] = &[
+    ("mesi", "a sharer ignores invalidations", |t| {
+        row(t, "S").snoop[Snoop::Invalidate as usize] = OnSnoop::to(1);
+    }),
+    ("mesi", "a sharer ignores read-exclusive", |t| {
+        row(t, "S").snoop[Snoop::ReadExclusive as usize] = OnSnoop::to(1);
+    }),
+    ("mesi", "the owner does not flush on a read", |t| {
+        row(t, "M").snoop[0] = OnSnoop::to(1).raising(Lines::SHARED);
+    }),
+    ("mesi", "memory misses the flush", |t| {
+        let cell = row(t, "M").snoop[0];
+        row(t, "M").snoop[0] = cell.into_memory(false);
+    }),
+    ("mesi", "a modified block is dropped", |t| row(t, "M").evict = OnEvict::Silent),
+    ("mesi", "a sharer writes without telling", |t| row(t, "S").write = OnAccess::Local(3)),
+    ("mesi", "every read miss fills exclusive", |t| {
+        row(t, "I").read = OnAccess::Bus { op: BusOp::Read, branches: vec![otherwise(2)], again: false };
+    }),
+    ("mesi", "an exclusive copy stays exclusive when read", |t| {
+        row(t, "E").snoop[0] = OnSnoop::to(2).raising(Lines::SHARED);
+    }),
+    ("mesi", "a sharer does not raise the shared line", |t| row(t, "S").snoop[0] = OnSnoop::to(1)),
+    ("mesi", "the owner keeps its copy on read-exclusive", |t| {
+        row(t, "M").snoop[2] = OnSnoop::to(3).raising(Lines::DIRTY).supplying(true);
+    }),
+    ("mesi", "a write miss only reads", |t| {
+        row(t, "I").write = OnAccess::Bus { op: BusOp::Read, branches: vec![otherwise(3)], again: false };
+    }),
+    ("moesi", "the owned block is dropped", |t| row(t, "O").evict = OnEvict::Silent),
+    ("moesi", "a second owner appears", |t| {
+        row(t, "I").read = OnAccess::Bus {
+            op: BusOp::Read,
+            branches: vec![when(Lines::DIRTY, 4), when(Lines::SHARED, 1), otherwise(2)],
+            again: false,
+        };
+    }),
+    ("mesif", "the previous forwarder stays", |t| {
+        let kept = OnSnoop::to(4).raising(Lines::SHARED).supplying(true);
+        row(t, "F").snoop[0] = kept;
+    }),
+    ("amsd", "a migratory block leaves a copy behind", |t| {
+        row(t, "MD").snoop[0] =
+            OnSnoop::to(1).raising(Lines::DIRTY.and(Lines::MIGRATORY)).supplying(true).into_memory(true);
+    }),
+    ("amsd", "the third copy does not demote S2", |t| {
+        let cell = OnSnoop::to(4).raising(Lines::SHARED);
+        row(t, "S2").snoop[0] = cell;
+        row(t, "M").snoop[0] =
+            OnSnoop::to(4).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(true);
+        row(t, "I").read = OnAccess::Bus {
+            op: BusOp::Read,
+            branches: vec![when(Lines::MIGRATORY, 5), when(Lines::SHARED, 4), otherwise(2)],
+            again: false,
+        };
+    }),
+    ("pscr", "a sharer misses the written word", |t| {
+        row(t, "SC").snoop[Snoop::Write as usize] = OnSnoop::to(3).raising(Lines::SHARED);
+    }),
+    ("pscr", "the old owner keeps ownership", |t| {
+        row(t, "SM").snoop[Snoop::Write as usize] = OnSnoop::to(4).raising(Lines::SHARED).updating();
+    }),
+    ("pscr", "a private hand-over loses the dirty data", |t| {
+        row(t, "EM").snoop[1] = OnSnoop::to(0).supplying(true);
+    }),
+    ("pscr", "a private fetch leaves a copy behind", |t| {
+        row(t, "EC").snoop[1] = OnSnoop::to(1);
+    }),
+];
+
+#[test]
+fn each_seeded_error_is_caught() {
+    for (name, what, mutate) in MUTATIONS {
+        let mut table = by_name(name, &Options::default()).expect("registered");
+        mutate(&mut table);
+        let found = explore(&table, 3);
+        assert!(found.is_err(), "{name}: not caught: {what}");
+    }
+}
+
+#[test]
+fn the_printed_table_is_generated_from_the_executed_one() {
+    let text = by_name("mesi", &Options::default()).unwrap().to_markdown();
+    let expected = "\
+**MESI (Papamarcos & Patel 1984; as in Foglia et al. 2004)**
+
+| State | PrRd | PrWr | Evict | BusRd | BusRdX | BusInv |
+|---|---|---|---|---|---|---|
+| I | BusRd / SHD?->S ->E | BusRdX / ->M | - | ->I | ->I | ->I |
+| S | hit | BusInv / ->M | silent ->I | SHD ->S | ->I | ->I |
+| E | hit | silent ->M | silent ->I | SHD ->S | ->I | - |
+| M | hit | hit | BusUpd ->I | SHD,DIRTY; supply; mem:=data ->S | DIRTY; supply ->I | - |
+";
+    assert_eq!(text, expected);
+}

@@ -1,0 +1,11 @@
+//! Which task runs where: ready queue, scheduling policies, wake-ups, disks with a fixed service
+//! time, timers. It knows no references and no caches; the engine tells it what happens and asks
+//! what to run.
+
+pub mod disk;
+pub mod scheduler;
+pub mod wakeups;
+
+pub use disk::FixedDisk;
+pub use scheduler::{Policy, Scheduler};
+pub use wakeups::Wakeups;

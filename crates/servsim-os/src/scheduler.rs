@@ -1,0 +1,117 @@
+//! The ready queue and the policies of Foglia et al. 2004: `random` gives a free processor any
+//! ready task; `affinity` (Squillante & Lazowska 1993) one that last ran there, if there is one,
+//! else the one that has waited longest.
+
+use servsim_core::{RandomStream, TaskId};
+
+/// Which ready task a free processor takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Any, with equal probability.
+    Random,
+    /// The longest waiting of those that last ran on this processor, else the longest waiting.
+    Affinity,
+}
+
+/// Ready tasks and where each ran last.
+#[derive(Debug)]
+pub struct Scheduler {
+    policy: Policy,
+    ready: Vec<TaskId>,
+    last_processor: Vec<Option<usize>>,
+    random: RandomStream,
+    /// Dispatches of a task other than the one that ran before on that processor.
+    pub switches: u64,
+    /// Dispatches on another processor than the task's last.
+    pub migrations: u64,
+    previous: Vec<Option<TaskId>>,
+}
+
+impl Scheduler {
+    /// No task is ready yet.
+    pub fn new(policy: Policy, tasks: usize, processors: usize, seed: u64) -> Self {
+        Self {
+            policy,
+            ready: Vec::new(),
+            last_processor: vec![None; tasks],
+            random: RandomStream::new(seed, "schedule"),
+            switches: 0,
+            migrations: 0,
+            previous: vec![None; processors],
+        }
+    }
+
+    /// `task` became ready.
+    pub fn make_ready(&mut self, task: TaskId) {
+        self.ready.push(task);
+    }
+
+    /// Number of ready tasks.
+    pub fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Takes the task that `processor` runs next.
+    pub fn dispatch(&mut self, processor: usize) -> Option<TaskId> {
+        if self.ready.is_empty() {
+            return None;
+        }
+        let index = match self.policy {
+            Policy::Random => self.random.below(self.ready.len() as u64) as usize,
+            Policy::Affinity => {
+                let here = |&task: &TaskId| self.last_processor[task as usize] == Some(processor);
+                self.ready.iter().position(here).unwrap_or(0)
+            }
+        };
+        let task = self.ready.remove(index);
+        self.place(task, processor);
+        Some(task)
+    }
+
+    /// Notes that `task` runs on `processor` now.
+    pub fn place(&mut self, task: TaskId, processor: usize) {
+        let last = self.last_processor[task as usize].replace(processor);
+        self.migrations += u64::from(last.is_some_and(|last| last != processor));
+        self.switches += u64::from(self.previous[processor] != Some(task));
+        self.previous[processor] = Some(task);
+    }
+
+    /// The idle processor that a task becoming ready starts on: under affinity its last one if
+    /// that is idle, else any (random) or the first (affinity).
+    ///
+    /// # Panics
+    /// When `idle` is empty.
+    pub fn choose_idle(&mut self, task: TaskId, idle: &[usize]) -> usize {
+        match (self.policy, self.last_processor[task as usize]) {
+            (Policy::Affinity, Some(last)) if idle.contains(&last) => last,
+            (Policy::Affinity, _) => idle[0],
+            (Policy::Random, _) => idle[self.random.below(idle.len() as u64) as usize],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_returns_a_task_to_its_processor_and_random_does_not() {
+        let migrations = |policy| {
+            let mut scheduler = Scheduler::new(policy, 4, 2, 1);
+            (0..4).for_each(|task| scheduler.make_ready(task));
+            for round in 0..200 {
+                let processor = round % 2;
+                let task = scheduler.dispatch(processor).unwrap();
+                scheduler.make_ready(task);
+            }
+            scheduler.migrations
+        };
+        assert!(migrations(Policy::Affinity) <= 2, "only while tasks find a home");
+        assert!(migrations(Policy::Random) > 50);
+    }
+
+    #[test]
+    fn an_empty_queue_dispatches_nothing() {
+        assert_eq!(Scheduler::new(Policy::Random, 1, 1, 0).dispatch(0), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Simulation of a trace on a described machine, explanation of settings, protocol tables.
+
+use crate::errors;
+use pyo3::prelude::*;
+use servsim_machine::{simulate as run, Request, SimulateError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often signals are looked for; short, since it also delays the end of a quick run.
+const POLL: Duration = Duration::from_millis(10);
+
+/// Adds this part's functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(explain, module)?)?;
+    module.add_function(wrap_pyfunction!(setting_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(protocol_table, module)?)?;
+    Ok(())
+}
+
+/// Runs a simulation; `progress` is called a few times a second with the references so far.
+#[pyfunction]
+#[pyo3(signature = (
+    trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(),
+    engine="timing", transactions=None, warmup=0, replications=1, seed=1, threads=None, progress=None
+))]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
+fn simulate(
+    py: Python<'_>,
+    trace: PathBuf,
+    machine: String,
+    machine_file: String,
+    trace_hash: String,
+    format: Option<String>,
+    overrides: Vec<String>,
+    engine: &str,
+    transactions: Option<u64>,
+    warmup: u64,
+    replications: u32,
+    seed: u64,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let functional = match engine {
+        "functional" => true,
+        "timing" => false,
+        other => {
+            return Err(errors::usage(format!("unknown engine `{other}`: accepted are timing, functional")))
+        }
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let request = Request {
+        trace,
+        format,
+        trace_hash,
+        machine,
+        machine_file,
+        overrides,
+        functional,
+        transactions,
+        warmup,
+        replications,
+        seed,
+        threads: threads.unwrap_or_else(cores),
+    };
+    match attended(py, request, progress.as_ref())? {
+        Ok(document) => Ok(document.to_string()),
+        Err(SimulateError::Usage(message)) => Err(errors::usage(message)),
+        Err(SimulateError::Internal(message)) => Err(errors::internal(message)),
+        Err(SimulateError::Interrupted) => Err(errors::internal("the simulation stopped unasked")),
+    }
+}
+
+/// Simulates on another thread while this one looks for signals and reports progress, so that
+/// Ctrl-C ends the command at once whatever the simulation is doing.
+fn attended(
+    py: Python<'_>,
+    request: Request,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Result<serde_json::Value, SimulateError>> {
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (seen_stop, seen_done) = (stop.clone(), done.clone());
+    let work = std::thread::spawn(move || {
+        run(&request, &mut |references| {
+            seen_done.store(references, Ordering::Relaxed);
+            !seen_stop.load(Ordering::Relaxed)
+        })
+    });
+    while !work.is_finished() {
+        py.allow_threads(|| std::thread::sleep(POLL));
+        let told = py.check_signals().and_then(|()| {
+            let references = done.load(Ordering::Relaxed);
+            progress.map_or(Ok(()), |call| call.call1(py, (references,)).map(|_| ()))
+        });
+        if let Err(raised) = told {
+            stop.store(true, Ordering::Relaxed);
+            return Err(raised);
+        }
+    }
+    work.join().map_err(|_| errors::internal("the simulation ended without a result"))
+}
+
+/// Meaning, accepted values, default and source of a setting.
+#[pyfunction]
+fn explain(key: &str) -> PyResult<String> {
+    servsim_config::explain(key).map_err(errors::usage)
+}
+
+/// Every key of a machine description.
+#[pyfunction]
+fn setting_keys() -> Vec<&'static str> {
+    servsim_config::SETTINGS.iter().map(|setting| setting.key).collect()
+}
+
+/// A protocol's table as Markdown, from the object that the simulator executes.
+#[pyfunction]
+fn protocol_table(name: &str) -> PyResult<String> {
+    let options = servsim_mem::protocol::Options::default();
+    servsim_mem::protocol::by_name(name, &options)
+        .map(|table| table.to_markdown())
+        .ok_or_else(|| errors::usage(format!("unknown protocol `{name}`")))
+}

@@ -1,0 +1,126 @@
+//! Bindings of `servsim-trace`: what a trace holds, and traces made from traces.
+
+use crate::errors::{environment, usage};
+use crate::interrupt::interruptible;
+use pyo3::prelude::*;
+use serde_json::json;
+use servsim_trace::{Selection, TraceError, TraceReader, WriterTotals};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A trace that cannot be read is the user's input; a refusing operating system is the environment,
+/// unless the file simply is not there.
+fn raise(error: &TraceError) -> PyErr {
+    match error {
+        TraceError::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => {
+            environment(error.to_string())
+        }
+        _ => usage(error.to_string()),
+    }
+}
+
+fn open(path: &Path) -> Result<Arc<TraceReader>, TraceError> {
+    TraceReader::open(path).map(Arc::new)
+}
+
+/// Runs `work` off the interpreter's thread and turns its result into JSON text.
+fn answer(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<serde_json::Value, TraceError> + Send + 'static,
+) -> PyResult<String> {
+    interruptible(py, work)?.map(|value| value.to_string()).map_err(|error| raise(&error))
+}
+
+fn totals_json(totals: &WriterTotals) -> serde_json::Value {
+    json!({
+        "counts": totals.counts,
+        "data_references": totals.counts.data_references(),
+        "instructions": totals.counts.instructions(),
+        "transactions": totals.transactions,
+        "file_bytes": totals.file_bytes,
+        "epochs": totals.epochs,
+    })
+}
+
+/// What the tables of a trace say, without walking it.
+#[pyfunction]
+fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    answer(py, move || {
+        let reader = open(&path)?;
+        Ok(json!({
+            "schema": "servsim.trace.info/1",
+            "path": path,
+            "meta": reader.meta(),
+            "file_bytes": reader.file_bytes(),
+            "truncated": reader.truncated(),
+            "epochs": reader.epoch_count(),
+            "block_shapes": reader.dictionary().len(),
+            "tasks": reader.tasks(),
+            "totals": reader.totals().map(totals_json),
+        }))
+    })
+}
+
+/// Figures found by walking the whole trace.
+#[pyfunction]
+fn trace_stats(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    answer(py, move || {
+        let reader = open(&path)?;
+        let statistics = servsim_trace::statistics(&reader)?;
+        Ok(json!({
+            "schema": "servsim.trace.stats/1",
+            "path": path,
+            "truncated": reader.truncated(),
+            "file_bytes": reader.file_bytes(),
+            "statistics": statistics,
+        }))
+    })
+}
+
+/// Half-open ranges from Python, in transactions and nanoseconds.
+type Range = Option<(u64, u64)>;
+
+#[pyfunction]
+#[pyo3(signature = (path, output, transactions=None, time_ns=None, pids=None))]
+fn trace_cut(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    transactions: Range,
+    time_ns: Range,
+    pids: Option<Vec<u32>>,
+) -> PyResult<String> {
+    let range = |range: Range| range.map(|(start, end)| start..end);
+    let selection =
+        Selection { transactions: range(transactions), time_ns: range(time_ns), pids, windows: None };
+    answer(py, move || {
+        servsim_trace::cut(&open(&path)?, &output, &selection).map(|totals| totals_json(&totals))
+    })
+}
+
+#[pyfunction]
+fn trace_sample(py: Python<'_>, path: PathBuf, output: PathBuf, keep: u64, of: u64) -> PyResult<String> {
+    answer(py, move || {
+        servsim_trace::sample(&open(&path)?, &output, keep, of).map(|totals| totals_json(&totals))
+    })
+}
+
+#[pyfunction]
+fn trace_merge(py: Python<'_>, paths: Vec<PathBuf>, output: PathBuf) -> PyResult<String> {
+    if paths.is_empty() {
+        return Err(usage("name at least one trace to merge"));
+    }
+    answer(py, move || {
+        let readers = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+        servsim_trace::merge(&readers, &output).map(|totals| totals_json(&totals))
+    })
+}
+
+/// Adds this part's functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(trace_info, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_cut, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_sample, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_merge, module)?)
+}

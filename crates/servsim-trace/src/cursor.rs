@@ -1,0 +1,163 @@
+//! Walking a trace: one task at a time, or all tasks in the captured order.
+
+use crate::decode::{Decoded, StreamDecoder};
+use crate::error::TraceError;
+use crate::event::Event;
+use crate::model::{Ref, Segment, ShapeId, TaskId};
+use crate::reader::TraceReader;
+use std::sync::Arc;
+
+/// One execution of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// Which block.
+    pub shape: ShapeId,
+    /// Addresses of its accesses, one per [`crate::MemOp`] of the shape, in program order.
+    pub refs: &'a [Ref],
+}
+
+/// One step of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// It executed a block.
+    Block(Block<'a>),
+    /// Something else happened.
+    Event(Event),
+}
+
+/// Walks the stream of one task through all epochs.
+pub struct TaskCursor {
+    reader: Arc<TraceReader>,
+    task: TaskId,
+    next_epoch: usize,
+    decoder: StreamDecoder,
+}
+
+impl TaskCursor {
+    /// Begins at the first item of `task`.
+    pub fn new(reader: Arc<TraceReader>, task: TaskId) -> Self {
+        TaskCursor::from_epoch(reader, task, 0)
+    }
+
+    /// Begins at the first item of `task` in epoch `first` or later.
+    pub fn from_epoch(reader: Arc<TraceReader>, task: TaskId, first: usize) -> Self {
+        TaskCursor { reader, task, next_epoch: first, decoder: StreamDecoder::default() }
+    }
+
+    /// The next item, or `None` after the last.
+    ///
+    /// # Errors
+    /// When the trace is damaged here.
+    #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
+    pub fn next(&mut self) -> Result<Option<Item<'_>>, TraceError> {
+        let decoded = loop {
+            let step = self.decoder.next(self.reader.dictionary());
+            match step.map_err(|fault| self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault))? {
+                Some(decoded) => break decoded,
+                None if !self.open_next_epoch()? => return Ok(None),
+                None => {}
+            }
+        };
+        Ok(Some(match decoded {
+            Decoded::Block(shape) => Item::Block(Block { shape, refs: self.decoder.refs() }),
+            Decoded::Event(event) => Item::Event(event),
+        }))
+    }
+
+    /// Loads the task's stream of the next epoch in which it ran.
+    fn open_next_epoch(&mut self) -> Result<bool, TraceError> {
+        while self.next_epoch < self.reader.epoch_count() {
+            let index = self.next_epoch;
+            let epoch = self.reader.epoch(index)?;
+            self.next_epoch += 1;
+            if let Some(entry) = epoch.entry(self.task) {
+                let columns = epoch.columns(entry).map_err(|fault| self.reader.epoch_fault(index, fault))?;
+                self.decoder = StreamDecoder::new(columns);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// One step of the captured order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GlobalItem<'a> {
+    /// Whose step.
+    pub task: TaskId,
+    /// What it did.
+    pub item: Item<'a>,
+}
+
+/// Walks all tasks in the order in which they were captured.
+pub struct GlobalCursor {
+    reader: Arc<TraceReader>,
+    next_epoch: usize,
+    end_epoch: usize,
+    segments: std::vec::IntoIter<Segment>,
+    segment: Segment,
+    decoders: Vec<Option<StreamDecoder>>,
+}
+
+impl GlobalCursor {
+    /// Begins at the start of the trace.
+    pub fn new(reader: Arc<TraceReader>) -> Self {
+        let end = reader.epoch_count();
+        GlobalCursor::over(reader, 0..end)
+    }
+
+    /// Walks the given epochs only.
+    pub fn over(reader: Arc<TraceReader>, epochs: std::ops::Range<usize>) -> Self {
+        let decoders = std::iter::repeat_with(|| None).take(reader.tasks().len()).collect();
+        let segment = Segment { task: 0, items: 0 };
+        GlobalCursor {
+            reader,
+            next_epoch: epochs.start,
+            end_epoch: epochs.end,
+            segments: Vec::new().into_iter(),
+            segment,
+            decoders,
+        }
+    }
+
+    /// The next item, or `None` after the last.
+    ///
+    /// # Errors
+    /// When the trace is damaged here.
+    #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
+    pub fn next(&mut self) -> Result<Option<GlobalItem<'_>>, TraceError> {
+        while self.segment.items == 0 {
+            match self.segments.next() {
+                Some(segment) => self.segment = segment,
+                None if self.next_epoch == self.end_epoch => return Ok(None),
+                None => self.open_next_epoch()?,
+            }
+        }
+        self.segment.items -= 1;
+        let task = self.segment.task;
+        let fault = |fault| self.reader.epoch_fault(self.next_epoch - 1, fault);
+        let decoder = self.decoders.get_mut(task as usize).and_then(Option::as_mut);
+        let decoder =
+            decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
+        let decoded = decoder.next(self.reader.dictionary()).map_err(fault)?;
+        let decoded = decoded.ok_or_else(|| fault("the captured order is longer than the streams".into()))?;
+        let item = match decoded {
+            Decoded::Block(shape) => Item::Block(Block { shape, refs: decoder.refs() }),
+            Decoded::Event(event) => Item::Event(event),
+        };
+        Ok(Some(GlobalItem { task, item }))
+    }
+
+    fn open_next_epoch(&mut self) -> Result<(), TraceError> {
+        let index = self.next_epoch;
+        let epoch = self.reader.epoch(index)?;
+        self.next_epoch += 1;
+        self.decoders.iter_mut().for_each(|decoder| *decoder = None);
+        for entry in &epoch.entries {
+            let columns = epoch.columns(entry).map_err(|fault| self.reader.epoch_fault(index, fault))?;
+            self.decoders[entry.task as usize] = Some(StreamDecoder::new(columns));
+        }
+        self.segments = epoch.segments.clone().into_iter();
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Decoder of one task's stream within one epoch: the mirror of `encode`.
+
+use crate::dictionary::Dictionary;
+use crate::encode::{expected_page, Successors, TOKEN_EVENT, TOKEN_FORGET, TOKEN_PREDICTED, TOKEN_SHAPE};
+use crate::error::Fault;
+use crate::event::{Event, EventContext};
+use crate::model::{Ref, ShapeId, PAGE_BYTES};
+use crate::predict::{Bases, Translations};
+use crate::varint::{get, get_signed};
+
+/// What one call of [`StreamDecoder::next`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded {
+    /// A block; its references are in [`StreamDecoder::refs`].
+    Block(ShapeId),
+    /// An event.
+    Event(Event),
+}
+
+/// The decompressed columns of one stream.
+#[derive(Debug, Default)]
+pub struct Columns {
+    pub tokens: Vec<u8>,
+    pub addresses: Vec<u8>,
+    pub pages: Vec<u8>,
+    pub events: Vec<u8>,
+}
+
+/// Walks one stream of one epoch.
+#[derive(Debug, Default)]
+pub struct StreamDecoder {
+    columns: Columns,
+    at: [usize; 4],
+    successors: Successors,
+    bases: Bases,
+    translations: Translations,
+    last_page: u64,
+    event_context: EventContext,
+    refs: Vec<Ref>,
+}
+
+impl StreamDecoder {
+    /// Begins at the start of `columns`.
+    pub fn new(columns: Columns) -> Self {
+        StreamDecoder { columns, ..StreamDecoder::default() }
+    }
+
+    /// The references of the last block.
+    #[inline]
+    pub fn refs(&self) -> &[Ref] {
+        &self.refs
+    }
+
+    /// The next item, or `None` at the end of the stream.
+    pub fn next(&mut self, dictionary: &Dictionary) -> Result<Option<Decoded>, Fault> {
+        loop {
+            if self.at[0] == self.columns.tokens.len() {
+                return self.finished().map(|()| None);
+            }
+            let token = get(&self.columns.tokens, &mut self.at[0])?;
+            match token {
+                TOKEN_PREDICTED => return self.block(dictionary, self.successors.predicted()).map(Some),
+                TOKEN_EVENT => return self.event().map(Some),
+                TOKEN_FORGET => {
+                    let page = get(&self.columns.events, &mut self.at[3])?;
+                    self.translations.forget(page);
+                }
+                _ => {
+                    let shape = ShapeId::try_from(token - TOKEN_SHAPE);
+                    let shape = shape.map_err(|_| Fault(format!("block token {token} is out of range")))?;
+                    return self.block(dictionary, shape).map(Some);
+                }
+            }
+        }
+    }
+
+    fn event(&mut self) -> Result<Decoded, Fault> {
+        self.event_context.decode(&self.columns.events, &mut self.at[3]).map(Decoded::Event)
+    }
+
+    #[inline]
+    fn block(&mut self, dictionary: &Dictionary, shape: ShapeId) -> Result<Decoded, Fault> {
+        let hot = *dictionary
+            .hot
+            .get(shape as usize)
+            .ok_or_else(|| Fault(format!("block {shape} is not in the dictionary")))?;
+        self.refs.clear();
+        for op in &dictionary.ops[hot.ops_start as usize..][..hot.ops_len as usize] {
+            let delta = get_signed(&self.columns.addresses, &mut self.at[1])?;
+            let vaddr = self.bases.decode(op.slot, op.disp, delta);
+            let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
+            let paddr = self.translate(page)? * PAGE_BYTES + offset;
+            let crosses = offset + u64::from(op.size) > PAGE_BYTES;
+            let next_page = if crosses { self.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
+            self.refs.push(Ref { vaddr, paddr, next_page });
+        }
+        self.bases.step_stack(hot.stack_step);
+        self.successors.advance(shape);
+        Ok(Decoded::Block(shape))
+    }
+
+    #[inline]
+    fn translate(&mut self, page: u64) -> Result<u64, Fault> {
+        if let Some(physical) = self.translations.get(page) {
+            return Ok(physical);
+        }
+        let delta = get_signed(&self.columns.pages, &mut self.at[2])?;
+        let physical = expected_page(page, self.last_page).wrapping_add(delta as u64);
+        if physical >> 40 != 0 {
+            return Err(Fault(format!("physical page {physical:#x} is beyond 52 address bits")));
+        }
+        self.last_page = physical;
+        self.translations.set(page, physical);
+        Ok(physical)
+    }
+
+    /// Every column must end where the tokens do.
+    fn finished(&self) -> Result<(), Fault> {
+        let lengths = [
+            self.columns.tokens.len(),
+            self.columns.addresses.len(),
+            self.columns.pages.len(),
+            self.columns.events.len(),
+        ];
+        if self.at == lengths {
+            Ok(())
+        } else {
+            Err(Fault::from("the columns of a stream do not end together"))
+        }
+    }
+}

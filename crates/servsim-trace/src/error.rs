@@ -1,0 +1,52 @@
+//! What can be wrong with a trace, each with the remedy in its text.
+
+use std::path::PathBuf;
+
+/// A trace that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system refused.
+    #[error("{path}: {source}; check the path, the permissions and the free space")]
+    Io {
+        /// File concerned.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error("{0} is not a servsim trace; for another format name it with --format")]
+    NotATrace(PathBuf),
+    /// Written by another version of the format.
+    #[error("{path} has trace format version {found}, this servsim reads version {expected}; capture it again or use the servsim that wrote it")]
+    Version {
+        /// File concerned.
+        path: PathBuf,
+        /// Version in the file.
+        found: u32,
+        /// Version this crate reads.
+        expected: u32,
+    },
+    /// A checksum or a structural rule does not hold.
+    #[error("{path} is damaged at byte {offset}: {what}; restore it from a copy or capture it again")]
+    Corrupt {
+        /// File concerned.
+        path: PathBuf,
+        /// Where the damaged chunk begins, in bytes.
+        offset: u64,
+        /// The rule that does not hold.
+        what: String,
+    },
+    /// The caller asked for something the trace does not hold.
+    #[error("{0}")]
+    Request(String),
+}
+
+/// A structural fault inside one chunk; the reader adds file and offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault(pub String);
+
+impl From<&str> for Fault {
+    fn from(text: &str) -> Self {
+        Fault(text.to_owned())
+    }
+}

@@ -1,0 +1,124 @@
+//! Address prediction and address translation, shared by encoder and decoder.
+//!
+//! An x86-64 access is base register + index + constant. The dictionary keeps the constant and
+//! which register (slot) serves as the base; the stream then holds only how the base differs from
+//! its last seen value in the same stream, which is zero or small for most accesses. The state is
+//! 64 words, so that it costs nothing to start afresh in every epoch and stays in the first-level
+//! cache. Translations go through a direct-mapped table: the stream holds a physical page only when
+//! the table misses.
+
+use crate::model::PAGE_BYTES;
+
+/// Which predicted base value an access is relative to; below [`slots::COUNT`].
+pub type Slot = u8;
+
+/// The slots of the address predictor.
+pub mod slots {
+    use super::Slot;
+    /// The stack pointer; general registers use their encoding 0..16, of which this is number 4.
+    pub const STACK: Slot = 4;
+    /// Relative to `gs` (kernel per-CPU data).
+    pub const GS: Slot = 16;
+    /// Relative to `fs` (thread-local data).
+    pub const FS: Slot = 17;
+    /// An absolute or instruction-relative address: the base is always zero.
+    pub const ABSOLUTE: Slot = 18;
+    /// Accesses with an index register share the slots from here on, by a hash of both registers.
+    pub const INDEXED: Slot = 19;
+    /// Number of slots.
+    pub const COUNT: usize = 64;
+}
+
+/// Last seen base values of one stream.
+#[derive(Debug, Clone)]
+pub struct Bases([u64; slots::COUNT]);
+
+impl Default for Bases {
+    fn default() -> Self {
+        Bases([0; slots::COUNT])
+    }
+}
+
+impl Bases {
+    /// Difference between the actual address and the predicted one; remembers the actual.
+    #[inline]
+    pub fn encode(&mut self, slot: Slot, disp: i64, address: u64) -> i64 {
+        let base = address.wrapping_sub(disp as u64);
+        if slot == slots::ABSOLUTE {
+            return base as i64;
+        }
+        let last = &mut self.0[slot as usize % slots::COUNT];
+        let delta = base.wrapping_sub(*last) as i64;
+        *last = base;
+        delta
+    }
+
+    /// The inverse of [`Bases::encode`].
+    #[inline]
+    pub fn decode(&mut self, slot: Slot, disp: i64, delta: i64) -> u64 {
+        if slot == slots::ABSOLUTE {
+            return (delta as u64).wrapping_add(disp as u64);
+        }
+        let last = &mut self.0[slot as usize % slots::COUNT];
+        *last = last.wrapping_add(delta as u64);
+        last.wrapping_add(disp as u64)
+    }
+
+    /// Applies what a whole block adds to the stack pointer.
+    #[inline]
+    pub fn step_stack(&mut self, bytes: i64) {
+        let stack = &mut self.0[slots::STACK as usize];
+        *stack = stack.wrapping_add(bytes as u64);
+    }
+}
+
+const ENTRIES: usize = 1024;
+/// Start of the kernel's direct map of physical memory without address randomisation
+/// (Linux, `Documentation/arch/x86/x86_64/mm.rst`): its pages are predicted exactly.
+const DIRECT_MAP_PAGE: u64 = 0xffff_8880_0000_0000 / PAGE_BYTES;
+
+/// A direct-mapped table of virtual to physical page numbers.
+#[derive(Debug, Clone)]
+pub struct Translations {
+    entries: Box<[(u64, u64)]>,
+}
+
+impl Default for Translations {
+    fn default() -> Self {
+        Translations { entries: vec![(u64::MAX, 0); ENTRIES].into_boxed_slice() }
+    }
+}
+
+impl Translations {
+    #[inline]
+    fn slot(page: u64) -> usize {
+        (page ^ (page >> 10) ^ (page >> 24)) as usize % ENTRIES
+    }
+
+    /// The physical page remembered for `page`.
+    #[inline]
+    pub fn get(&self, page: u64) -> Option<u64> {
+        let (virtual_page, physical_page) = self.entries[Self::slot(page)];
+        (virtual_page == page).then_some(physical_page)
+    }
+
+    /// Remembers a translation.
+    #[inline]
+    pub fn set(&mut self, page: u64, physical: u64) {
+        self.entries[Self::slot(page)] = (page, physical);
+    }
+
+    /// Forgets the translation of `page`, if it is the one remembered.
+    pub fn forget(&mut self, page: u64) {
+        let entry = &mut self.entries[Self::slot(page)];
+        if entry.0 == page {
+            *entry = (u64::MAX, 0);
+        }
+    }
+
+    /// The physical page to expect when nothing is remembered.
+    #[inline]
+    pub fn expected(page: u64) -> u64 {
+        page.wrapping_sub(DIRECT_MAP_PAGE)
+    }
+}

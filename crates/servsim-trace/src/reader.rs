@@ -1,0 +1,218 @@
+//! Opens a trace: checks the frame of every chunk, loads the tables, hands out epochs.
+
+use crate::chunk::{read_file_header, read_payload, read_place, ChunkKind, ChunkPlace, FILE_HEADER};
+use crate::dictionary::Dictionary;
+use crate::epoch::Epoch;
+use crate::error::{Fault, TraceError};
+use crate::model::{Counts, Meta, TaskId, TaskInfo};
+use crate::writer::{io_error, Footer, WriterTotals};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Directory entry of an epoch, without its streams.
+#[derive(Debug, Clone)]
+pub struct EpochSummary {
+    /// Guest time at which the epoch begins, in nanoseconds since the trace began.
+    pub start_ns: u64,
+    /// Items and counts of every task that ran.
+    pub tasks: Vec<(TaskId, u64, Counts)>,
+}
+
+/// Epochs kept in memory: cursors of different tasks move through them at about the same pace.
+const KEPT_EPOCHS: usize = 4;
+
+struct State {
+    file: File,
+    kept: Vec<(usize, Arc<Epoch>)>,
+}
+
+/// A trace opened for reading. Cheap to share between threads behind an [`Arc`].
+pub struct TraceReader {
+    path: PathBuf,
+    meta: Meta,
+    dictionary: Dictionary,
+    tasks: Vec<TaskInfo>,
+    epochs: Vec<ChunkPlace>,
+    totals: Option<WriterTotals>,
+    truncated: Option<String>,
+    file_bytes: u64,
+    state: Mutex<State>,
+}
+
+impl TraceReader {
+    /// Opens the trace at `path` and reads its tables.
+    ///
+    /// A trace that ends early is opened up to its last good chunk; [`TraceReader::truncated`]
+    /// then says so.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not a trace, has another version, or is damaged before its end.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let mut file = File::open(path).map_err(|source| io_error(path, source))?;
+        let file_bytes = file.metadata().map_err(|source| io_error(path, source))?.len();
+        read_file_header(&mut file, path)?;
+        let (places, damage) = scan(&mut file, file_bytes);
+        let mut reader = TraceReader {
+            path: path.to_owned(),
+            meta: Meta::default(),
+            dictionary: Dictionary::default(),
+            tasks: Vec::new(),
+            epochs: Vec::new(),
+            totals: None,
+            truncated: None,
+            file_bytes,
+            state: Mutex::new(State { file, kept: Vec::new() }),
+        };
+        for place in &places {
+            reader.load(place)?;
+        }
+        if places.first().map(|place| place.kind) != Some(ChunkKind::Meta) {
+            let what = damage.map_or("it has no content".to_owned(), |(_, fault)| fault.0);
+            return Err(TraceError::Corrupt { path: path.to_owned(), offset: FILE_HEADER, what });
+        }
+        if reader.totals.is_none() {
+            let end = places.last().map_or(FILE_HEADER, ChunkPlace::end);
+            reader.truncated = Some(format!(
+                "{} is not whole: it ends after its last good chunk at byte {end} of {file_bytes}",
+                path.display()
+            ));
+        }
+        Ok(reader)
+    }
+
+    /// Loads the tables that the chunk at `place` holds; epochs are only noted.
+    fn load(&mut self, place: &ChunkPlace) -> Result<(), TraceError> {
+        if place.kind == ChunkKind::Epoch {
+            self.epochs.push(*place);
+            return Ok(());
+        }
+        let payload = read_payload(&mut self.lock().file, place);
+        payload
+            .and_then(|payload| self.load_table(place.kind, &payload))
+            .map_err(|fault| self.corrupt(place, fault))
+    }
+
+    fn load_table(&mut self, kind: ChunkKind, payload: &[u8]) -> Result<(), Fault> {
+        let json = |error: serde_json::Error| Fault(format!("a table does not parse ({error})"));
+        match kind {
+            ChunkKind::Meta => self.meta = serde_json::from_slice(payload).map_err(json)?,
+            ChunkKind::Tasks => self.tasks = serde_json::from_slice(payload).map_err(json)?,
+            ChunkKind::Footer => {
+                let footer: Footer = serde_json::from_slice(payload).map_err(json)?;
+                self.totals = Some(WriterTotals { file_bytes: self.file_bytes, ..footer.totals });
+            }
+            ChunkKind::Dictionary => {
+                let (length, stored) = payload
+                    .split_first_chunk::<8>()
+                    .ok_or_else(|| Fault::from("the dictionary has no length"))?;
+                let length = u64::from_le_bytes(*length).min(u64::MAX >> 1) as usize;
+                self.dictionary.decode_into(&crate::chunk::decompress(stored, length)?)?;
+            }
+            ChunkKind::Epoch => {}
+        }
+        Ok(())
+    }
+
+    /// The file this trace was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known about the trace as a whole.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// All tasks, indexed by [`TaskId`].
+    pub fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    /// All block shapes.
+    pub fn dictionary(&self) -> &Dictionary {
+        &self.dictionary
+    }
+
+    /// Totals stated by the writer; `None` when the trace is not whole.
+    pub fn totals(&self) -> Option<&WriterTotals> {
+        self.totals.as_ref()
+    }
+
+    /// Why the trace is not whole, as a sentence; `None` when it is.
+    pub fn truncated(&self) -> Option<&str> {
+        self.truncated.as_deref()
+    }
+
+    /// Length of the file in bytes.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// How many epochs there are.
+    pub fn epoch_count(&self) -> usize {
+        self.epochs.len()
+    }
+
+    /// The directory of epoch `index`.
+    ///
+    /// # Errors
+    /// When the epoch is damaged.
+    pub fn epoch_summary(&self, index: usize) -> Result<EpochSummary, TraceError> {
+        let epoch = self.epoch(index)?;
+        let tasks = epoch.entries.iter().map(|entry| (entry.task, entry.items, entry.counts)).collect();
+        Ok(EpochSummary { start_ns: epoch.start_ns, tasks })
+    }
+
+    /// Epoch `index`, from memory when it was read recently.
+    pub(crate) fn epoch(&self, index: usize) -> Result<Arc<Epoch>, TraceError> {
+        let mut state = self.lock();
+        if let Some((_, epoch)) = state.kept.iter().find(|(kept, _)| *kept == index) {
+            return Ok(epoch.clone());
+        }
+        let place = &self.epochs[index];
+        let epoch = read_payload(&mut state.file, place).and_then(Epoch::decode);
+        let epoch = Arc::new(epoch.map_err(|fault| self.corrupt(place, fault))?);
+        for entry in &epoch.entries {
+            if entry.task as usize >= self.tasks.len() {
+                return Err(
+                    self.corrupt(place, Fault(format!("task {} is not in the task table", entry.task)))
+                );
+            }
+        }
+        if state.kept.len() == KEPT_EPOCHS {
+            state.kept.remove(0);
+        }
+        state.kept.push((index, epoch.clone()));
+        Ok(epoch)
+    }
+
+    /// The error for a fault found while decoding epoch `index`.
+    pub(crate) fn epoch_fault(&self, index: usize, fault: Fault) -> TraceError {
+        self.corrupt(&self.epochs[index], fault)
+    }
+
+    fn corrupt(&self, place: &ChunkPlace, fault: Fault) -> TraceError {
+        TraceError::Corrupt { path: self.path.clone(), offset: place.offset, what: fault.0 }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Finds all chunks up to the first that is not framed correctly.
+fn scan(file: &mut File, file_bytes: u64) -> (Vec<ChunkPlace>, Option<(u64, Fault)>) {
+    let mut places: Vec<ChunkPlace> = Vec::new();
+    let mut offset = FILE_HEADER;
+    loop {
+        match read_place(file, offset, file_bytes) {
+            Ok(Some(place)) => {
+                offset = place.end();
+                places.push(place);
+            }
+            Ok(None) => return (places, None),
+            Err(fault) => return (places, Some((offset, fault))),
+        }
+    }
+}

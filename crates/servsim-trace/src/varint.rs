@@ -1,0 +1,109 @@
+//! Variable-length integers: LEB128, and zigzag for signed differences. One byte holds the values
+//! that make up most of every column, which is what the compressor behind it wants to see.
+
+use crate::error::Fault;
+
+/// Appends `value` in LEB128.
+#[inline]
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a signed `value` in zigzag LEB128.
+#[inline]
+pub fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put(out, zigzag(value));
+}
+
+/// Small magnitudes of either sign become small unsigned numbers.
+#[inline]
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+#[inline]
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Reads LEB128 at `*at`, moving it on.
+#[inline]
+pub fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
+    let first = *bytes.get(*at).ok_or_else(ends)?;
+    *at += 1;
+    if first < 0x80 {
+        return Ok(u64::from(first));
+    }
+    get_long(bytes, at, first)
+}
+
+/// The uncommon case of [`get`]: more than one byte.
+fn get_long(bytes: &[u8], at: &mut usize, first: u8) -> Result<u64, Fault> {
+    let mut value = u64::from(first & 0x7f);
+    let mut shift = 7;
+    loop {
+        let byte = *bytes.get(*at).ok_or_else(ends)?;
+        *at += 1;
+        if shift == 63 && byte > 1 {
+            return Err(Fault::from("a number is longer than 64 bits"));
+        }
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+        shift += 7;
+        if shift > 63 {
+            return Err(Fault::from("a number is longer than 64 bits"));
+        }
+    }
+}
+
+/// Reads zigzag LEB128 at `*at`, moving it on.
+#[inline]
+pub fn get_signed(bytes: &[u8], at: &mut usize) -> Result<i64, Fault> {
+    get(bytes, at).map(unzigzag)
+}
+
+/// Reads a length that must not exceed `limit`, so that hostile input cannot reserve memory.
+pub fn get_length(bytes: &[u8], at: &mut usize, limit: usize, what: &str) -> Result<usize, Fault> {
+    let value = get(bytes, at)?;
+    if value > limit as u64 {
+        return Err(Fault(format!("{what} is {value}, more than the {limit} allowed")));
+    }
+    Ok(value as usize)
+}
+
+fn ends() -> Fault {
+    Fault::from("a column ends in the middle of a number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_number_survives_the_round_trip(unsigned: u64, signed: i64) {
+            let mut bytes = Vec::new();
+            put(&mut bytes, unsigned);
+            put_signed(&mut bytes, signed);
+            let mut at = 0;
+            prop_assert_eq!(get(&bytes, &mut at).unwrap(), unsigned);
+            prop_assert_eq!(get_signed(&bytes, &mut at).unwrap(), signed);
+            prop_assert_eq!(at, bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_number_cut_short_or_too_long_is_a_fault() {
+        assert!(get(&[0x80], &mut 0).is_err());
+        assert!(get(&[0xff; 11], &mut 0).is_err());
+        assert!(get(&[], &mut 0).is_err());
+        assert!(get_length(&[9], &mut 0, 8, "the list").is_err());
+    }
+}

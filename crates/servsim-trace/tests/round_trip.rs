@@ -1,0 +1,209 @@
+//! What is written is what is read, item by item, and damage never passes for a trace.
+
+use proptest::prelude::*;
+use servsim_trace::*;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An item as written, owned.
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Block(ShapeId, Vec<Ref>),
+    Event(Event),
+}
+
+fn shape(vaddr: u64, sizes: &[(u8, bool)]) -> Shape {
+    let op = |(i, (size, store)): (usize, &(u8, bool))| MemOp {
+        insn: i as u16,
+        size: *size,
+        store: *store,
+        slot: [slots::STACK, 0, slots::ABSOLUTE, slots::INDEXED + 7][i % 4],
+        disp: i as i64 * 8 - 8,
+    };
+    let insns: Box<[Insn]> = (0..sizes.len().max(1)).map(|i| Insn { len: 3, atomic: i == 1 }).collect();
+    Shape {
+        vaddr,
+        paddr: vaddr & 0xffff_ffff,
+        next_page: (vaddr % 4096 > 4000).then_some(0x7000),
+        code: vec![0x90; 3 * insns.len()].into(),
+        insns,
+        ops: sizes.iter().enumerate().map(op).collect(),
+        stack_step: -16,
+    }
+}
+
+fn task(pid: u32) -> TaskInfo {
+    TaskInfo { pid, tgid: pid, name: format!("task{pid}"), kind: TaskKind::User, client: pid == 2 }
+}
+
+fn shapes() -> Vec<Shape> {
+    vec![
+        shape(0x40_1000, &[]),
+        shape(0xffff_ffff_8100_0ff8, &[(8, false), (8, true), (4, false), (64, true), (1, false)]),
+        shape(0x40_1ffd, &[(16, true), (8, false)]),
+    ]
+}
+
+fn write(path: &Path, steps: &[(TaskId, Step)], epoch_bytes: usize) -> WriterTotals {
+    let mut writer = TraceWriter::create(path, &Meta::default(), WriterOptions { epoch_bytes }).unwrap();
+    (1..=3).for_each(|pid| {
+        writer.add_task(task(pid));
+    });
+    shapes().into_iter().for_each(|shape| {
+        writer.add_shape(shape);
+    });
+    for (task, step) in steps {
+        writer.switch_to(*task);
+        match step {
+            Step::Block(shape, refs) => writer.block(*shape, refs).unwrap(),
+            Step::Event(event) => writer.event(*event),
+        }
+    }
+    writer.finish().unwrap()
+}
+
+fn read(reader: &Arc<TraceReader>) -> Result<Vec<(TaskId, Step)>, TraceError> {
+    let mut cursor = GlobalCursor::new(reader.clone());
+    let mut steps = Vec::new();
+    while let Some(GlobalItem { task, item }) = cursor.next()? {
+        steps.push((task, owned(item)));
+    }
+    Ok(steps)
+}
+
+fn owned(item: Item<'_>) -> Step {
+    match item {
+        Item::Block(block) => Step::Block(block.shape, block.refs.to_vec()),
+        Item::Event(event) => Step::Event(event),
+    }
+}
+
+/// Addresses as a program makes them: few pages, some crossing, translations that change from
+/// block to block (never within one: what changes a mapping ends a block).
+fn references(shape: ShapeId, seeds: &[(u64, u64)]) -> Vec<Ref> {
+    let ops = shapes()[shape as usize].ops.clone();
+    ops.iter()
+        .zip(seeds)
+        .map(|(op, (place, salt))| {
+            let vaddr = [0x7fff_0000_0000, 0xffff_8880_0000_0000][(salt % 2) as usize] + place % 20_000;
+            let physical = |page: u64| (page & 0xff) * 4096 + (seeds[0].1 % 3) * 0x10_0000;
+            let crosses = vaddr % 4096 + u64::from(op.size) > 4096;
+            let next_page = if crosses { physical(vaddr / 4096 + 1) } else { 0 };
+            Ref { vaddr, paddr: physical(vaddr / 4096) + vaddr % 4096, next_page }
+        })
+        .collect()
+}
+
+fn any_step() -> impl Strategy<Value = (TaskId, Step)> {
+    let block = (0..3_u32, prop::collection::vec((any::<u64>(), any::<u64>()), 5))
+        .prop_map(|(shape, seeds)| Step::Block(shape, references(shape, &seeds)));
+    let event = (0..1_000_000_u64, 0..3_u32).prop_map(|(time_ns, task)| {
+        Step::Event(Event { time_ns, kind: EventKind::Wake { task, block: time_ns } })
+    });
+    (0..3_u32, prop_oneof![4 => block, 1 => event])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_item_is_read_back_in_order_and_per_task(
+        steps in prop::collection::vec(any_step(), 1..400), epoch_bytes in 16_usize..5000,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.svt");
+        let totals = write(&path, &steps, epoch_bytes);
+        let reader = Arc::new(TraceReader::open(&path).unwrap());
+        prop_assert_eq!(&read(&reader).unwrap(), &steps);
+        for task in 0..3 {
+            let own: Vec<&Step> = steps.iter().filter(|(t, _)| *t == task).map(|(_, step)| step).collect();
+            let mut cursor = TaskCursor::new(reader.clone(), task);
+            for step in own {
+                let item = cursor.next().unwrap().map(owned);
+                prop_assert_eq!(item.as_ref(), Some(step));
+            }
+            prop_assert!(cursor.next().unwrap().is_none());
+        }
+        let statistics = statistics(&reader).unwrap();
+        prop_assert_eq!(statistics.total, totals.counts);
+        prop_assert_eq!(totals.file_bytes, std::fs::metadata(&path).unwrap().len());
+    }
+
+    #[test]
+    fn a_flipped_bit_is_noticed_and_never_panics(at in any::<prop::sample::Index>(), bit in 0..8_u8) {
+        let (folder, bytes, steps) = sample();
+        let path = folder.path().join("flipped.svt");
+        let mut bytes = bytes;
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        std::fs::write(&path, &bytes).unwrap();
+        if let Ok(reader) = TraceReader::open(&path) {
+            let reader = Arc::new(reader);
+            let whole = read(&reader).is_ok_and(|read| read == steps) && reader.truncated().is_none();
+            prop_assert!(!whole, "a flip at byte {} went unnoticed", at);
+        }
+    }
+
+    #[test]
+    fn a_truncated_trace_is_read_up_to_its_last_good_chunk(cut in any::<prop::sample::Index>()) {
+        let (folder, bytes, steps) = sample();
+        let path = folder.path().join("cut.svt");
+        let keep = cut.index(bytes.len());
+        std::fs::write(&path, &bytes[..keep]).unwrap();
+        if let Ok(reader) = TraceReader::open(&path) {
+            let reader = Arc::new(reader);
+            prop_assert!(reader.truncated().is_some());
+            let read = read(&reader).unwrap();
+            prop_assert_eq!(&read[..], &steps[..read.len()]);
+        }
+    }
+}
+
+fn sample() -> (tempfile::TempDir, Vec<u8>, Vec<(TaskId, Step)>) {
+    let folder = tempfile::tempdir().unwrap();
+    let steps: Vec<(TaskId, Step)> = (0..300_u64)
+        .map(|i| (i as u32 % 3, Step::Block(i as u32 % 2, references(i as u32 % 2, &[(i * 37, i / 7); 5]))))
+        .collect();
+    let path = folder.path().join("t.svt");
+    write(&path, &steps, 200);
+    let bytes = std::fs::read(&path).unwrap();
+    (folder, bytes, steps)
+}
+
+#[test]
+fn another_version_and_another_kind_of_file_are_named() {
+    let (folder, mut bytes, _) = sample();
+    let path = folder.path().join("other.svt");
+    std::fs::write(&path, b"I 1000\nL 2000\n and some more text").unwrap();
+    assert!(matches!(TraceReader::open(&path), Err(TraceError::NotATrace(_))));
+    bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
+    let crc = crc32c::crc32c(&99_u32.to_le_bytes());
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    let error = TraceReader::open(&path).err().unwrap().to_string();
+    assert!(error.contains("version 99") && error.contains("reads version 1"), "{error}");
+}
+
+#[test]
+fn an_unfinished_trace_leaves_nothing_that_passes_for_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.svt");
+    let writer = TraceWriter::create(&path, &Meta::default(), WriterOptions::default()).unwrap();
+    assert!(!path.exists());
+    drop(writer);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_full_disk_is_reported_and_leaves_no_trace() {
+    // /dev/full refuses every write with ENOSPC, the way a full disk does.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.svt");
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("t.svt.partial")).unwrap();
+    let mut writer = TraceWriter::create(&path, &Meta::default(), WriterOptions::default()).unwrap();
+    writer.add_task(task(1));
+    writer.add_shape(shapes().remove(0));
+    let result = writer.block(0, &[]).and_then(|()| writer.finish());
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("No space left") && error.contains("free space"), "{error}");
+    assert!(!path.exists());
+}

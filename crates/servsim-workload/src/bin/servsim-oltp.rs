@@ -1,0 +1,268 @@
+//! The OLTP driver as a program: `load`, `run`, `check` and the `guest` form.
+//!
+//! Data go to standard output, messages to standard error. Exit codes: 0 success, 1 a check failed
+//! or the run is not valid, 2 wrong usage, 3 environment problem.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use serde_json::Value;
+use servsim_workload::oltp::check::{self, After};
+use servsim_workload::oltp::connect::Server;
+use servsim_workload::oltp::deck::Mix;
+use servsim_workload::oltp::guest::{self, Checkpoint};
+use servsim_workload::oltp::load;
+use servsim_workload::oltp::report;
+use servsim_workload::oltp::run::{Options, Run, Warehouses};
+use servsim_workload::oltp::scale::{Preset, Scale};
+use servsim_workload::oltp::user::Stop;
+use servsim_workload::pause::Pause;
+use servsim_workload::{Error, Result};
+
+/// TPC-C-derived transactions against `PostgreSQL`, natively or inside an emulated guest.
+#[derive(Parser)]
+#[command(name = "servsim-oltp", after_help = servsim_workload::oltp::NOTICE)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Create and fill the database.
+    Load(Load),
+    /// Run transactions and report.
+    Run(RunArgs),
+    /// Check the twelve consistency conditions.
+    Check(CheckArgs),
+    /// Warm up, stop at a checkpoint, resume with orders from a control device.
+    Guest(GuestArgs),
+}
+
+#[derive(Args)]
+struct Load {
+    #[command(flatten)]
+    server: Server,
+    /// Named scale.
+    #[arg(long, value_enum, default_value_t = Preset::Small)]
+    preset: Preset,
+    /// Warehouses, instead of the preset's.
+    #[arg(long)]
+    warehouses: Option<i32>,
+    /// Districts per warehouse, instead of the preset's.
+    #[arg(long)]
+    districts: Option<i32>,
+    /// Customers per district, instead of the preset's.
+    #[arg(long)]
+    customers: Option<i32>,
+    /// Items, instead of the preset's.
+    #[arg(long)]
+    items: Option<i32>,
+    /// Seed of all rows.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Behaviour {
+    /// Number of users, each with its own connection.
+    #[arg(long, default_value_t = 8)]
+    users: usize,
+    /// Transactions before the measurement, over all users.
+    #[arg(long, default_value_t = 200)]
+    warm_up: u64,
+    /// Seed of the requests (in a guest: of the warm-up).
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How the kinds are mixed.
+    #[arg(long, value_enum, default_value_t = Mix::Deck)]
+    mix: Mix,
+    /// Where users work.
+    #[arg(long, value_enum, default_value_t = Warehouses::Random)]
+    warehouse: Warehouses,
+    /// Factor on the specification's keying and think times; 0 for none.
+    #[arg(long, default_value_t = 0.0)]
+    think_scale: f64,
+}
+
+impl Behaviour {
+    fn options(&self) -> Result<Options> {
+        if !(0.0..=1000.0).contains(&self.think_scale) {
+            return Err(Error::Usage("--think-scale must be from 0 to 1000".to_owned()));
+        }
+        Ok(Options {
+            users: self.users,
+            seed: self.seed,
+            mix: self.mix,
+            warehouses: self.warehouse,
+            think_scale: self.think_scale,
+            warm_up: self.warm_up,
+        })
+    }
+}
+
+#[derive(Args)]
+struct RunArgs {
+    #[command(flatten)]
+    server: Server,
+    #[command(flatten)]
+    behaviour: Behaviour,
+    /// Transactions to measure, over all users.
+    #[arg(long, default_value_t = 2000, conflicts_with = "seconds")]
+    transactions: u64,
+    /// Deal the transactions to the users in advance, so that the requests do not depend on timing.
+    #[arg(long, conflicts_with = "seconds")]
+    deal: bool,
+    /// Measure for this many seconds instead.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl RunArgs {
+    fn stop(&self) -> Result<Stop> {
+        Ok(match self.seconds {
+            Some(seconds) if seconds > 0.0 && seconds < 1e6 => Stop::After(Duration::from_secs_f64(seconds)),
+            Some(_) => return Err(Error::Usage("--seconds must be more than 0".to_owned())),
+            None if self.deal => Stop::Dealt(self.transactions),
+            None => Stop::Transactions(self.transactions),
+        })
+    }
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    server: Server,
+    /// What came before: a load (all conditions hold) or a run (all but condition 11).
+    #[arg(long, value_enum, default_value_t = After::Run)]
+    after: After,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct GuestArgs {
+    #[command(flatten)]
+    server: Server,
+    #[command(flatten)]
+    behaviour: Behaviour,
+    /// Block device that carries orders and result.
+    #[arg(long, default_value = "/dev/vdb")]
+    control: PathBuf,
+    /// How to stop at the checkpoint.
+    #[arg(long, value_enum, default_value_t = Pause::Pvpanic)]
+    pause: Pause,
+    /// Quiet seconds before the stop.
+    #[arg(long, default_value_t = 1.0)]
+    settle_seconds: f64,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // One thread for everything: a trace can leave the client out by its single task.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&Error::Environment(format!("no event loop: {error}"))),
+    };
+    match runtime.block_on(execute(cli.command)) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &Error) -> ExitCode {
+    eprintln!("servsim-oltp: {error}");
+    ExitCode::from(error.exit_code())
+}
+
+async fn execute(command: Command) -> Result<u8> {
+    match command {
+        Command::Load(args) => load_command(args).await,
+        Command::Run(args) => run_command(args).await,
+        Command::Check(args) => check_command(args).await,
+        Command::Guest(args) => guest_command(args).await,
+    }
+}
+
+async fn load_command(args: Load) -> Result<u8> {
+    let base = args.preset.scale(args.warehouses);
+    let scale = Scale {
+        warehouses: base.warehouses,
+        districts: args.districts.unwrap_or(base.districts),
+        customers: args.customers.unwrap_or(base.customers),
+        items: args.items.unwrap_or(base.items),
+    };
+    let mut progress = |step: &str| eprintln!("loading {scale}: {step}");
+    let report = load::load(&args.server, scale, args.seed, &mut progress).await?;
+    if args.json {
+        println!("{report:#}");
+    } else {
+        let megabytes = report["database_bytes"].as_f64().unwrap_or(0.0) / 1e6;
+        let seconds = report["seconds"].as_f64().unwrap_or(0.0);
+        println!("{}\nloaded {scale} in {seconds:.1} s, {megabytes:.0} MB", servsim_workload::oltp::NOTICE);
+    }
+    Ok(0)
+}
+
+async fn run_command(args: RunArgs) -> Result<u8> {
+    let stop = args.stop()?;
+    let mut run = Run::connect(&args.server, args.behaviour.options()?).await?;
+    run.warm_up().await?;
+    let report = run.measure(stop, args.behaviour.seed).await?;
+    print_run(&report, args.json);
+    Ok(verdict(&report, "valid"))
+}
+
+async fn check_command(args: CheckArgs) -> Result<u8> {
+    let report = check::check_server(&args.server, args.after).await?;
+    if args.json {
+        println!("{report:#}");
+    } else {
+        for condition in report["conditions"].as_array().into_iter().flatten() {
+            let found = match condition["violations"].as_i64() {
+                Some(0) => "ok".to_owned(),
+                Some(rows) => format!("VIOLATED by {rows} rows"),
+                None => condition["note"].as_str().unwrap_or_default().to_owned(),
+            };
+            let meaning = condition["meaning"].as_str().unwrap_or_default();
+            println!("3.3.2.{:<2} {found}: {meaning}", condition["condition"].as_u64().unwrap_or(0));
+        }
+    }
+    for problem in report["problems"].as_array().into_iter().flatten() {
+        eprintln!("servsim-oltp: {}", problem.as_str().unwrap_or_default());
+    }
+    Ok(verdict(&report, "passed"))
+}
+
+async fn guest_command(args: GuestArgs) -> Result<u8> {
+    if !(0.0..=3600.0).contains(&args.settle_seconds) {
+        return Err(Error::Usage("--settle-seconds must be from 0 to 3600".to_owned()));
+    }
+    let settle = Duration::from_secs_f64(args.settle_seconds);
+    let checkpoint = Checkpoint { control: &args.control, pause: args.pause, settle };
+    let report = guest::guest(&args.server, args.behaviour.options()?, checkpoint).await?;
+    print_run(&report, true);
+    Ok(verdict(&report, "valid"))
+}
+
+fn print_run(report: &Value, json: bool) {
+    if json {
+        println!("{report:#}");
+    } else {
+        print!("{}", report::text(report));
+    }
+}
+
+fn verdict(report: &Value, key: &str) -> u8 {
+    u8::from(report[key] != Value::Bool(true))
+}

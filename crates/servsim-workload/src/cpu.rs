@@ -1,0 +1,79 @@
+//! Processor time of this process and of the database server, from `/proc`.
+//!
+//! `/proc/PID/schedstat` gives nanoseconds; kernels without it give clock ticks in `/proc/PID/stat`.
+//! The server is every child of the postmaster, so background writers count as server work;
+//! processes that ended in between do not.
+
+use std::fs;
+
+/// Seconds of processor time used so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// This process.
+    pub client_seconds: f64,
+    /// The server's processes; `None` when they are not on this host.
+    pub server_seconds: Option<f64>,
+}
+
+/// Reads the processor times; `backend` is any server process that serves this client.
+pub fn read(backend: u32) -> Times {
+    let client_seconds = seconds(std::process::id()).unwrap_or(0.0);
+    let server_seconds = fields(backend).map(|of_backend| {
+        let postmaster = of_backend.parent;
+        processes().filter(|&id| fields(id).is_some_and(|p| p.parent == postmaster)).filter_map(seconds).sum()
+    });
+    Times { client_seconds, server_seconds }
+}
+
+struct Fields {
+    parent: u32,
+    ticks: u64,
+}
+
+/// The parent and the user plus system ticks of a process (proc(5): fields 4, 14 and 15).
+fn fields(process: u32) -> Option<Fields> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The command name may hold blanks and parentheses: fields count from its last parenthesis.
+    let rest: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let number = |index: usize| rest.get(index).and_then(|field| field.parse::<u64>().ok());
+    Some(Fields { parent: number(1)? as u32, ticks: number(11)? + number(12)? })
+}
+
+fn seconds(process: u32) -> Option<f64> {
+    if let Ok(text) = fs::read_to_string(format!("/proc/{process}/schedstat")) {
+        if let Some(nanoseconds) =
+            text.split_ascii_whitespace().next().and_then(|field| field.parse::<u64>().ok())
+        {
+            return Some(nanoseconds as f64 / 1e9);
+        }
+    }
+    // SAFETY: sysconf only reads its argument.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Some(fields(process)?.ticks as f64 / per_second as f64)
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_time_grows_with_work() {
+        let before = read(std::process::id()).client_seconds;
+        let start = std::time::Instant::now();
+        let mut sum = 0u64;
+        while start.elapsed().as_millis() < 60 {
+            sum = sum.wrapping_add(std::hint::black_box(1));
+        }
+        assert!(sum > 0 && read(std::process::id()).client_seconds > before);
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_has_no_time() {
+        assert!(read(u32::MAX).server_seconds.is_none());
+    }
+}

@@ -1,0 +1,62 @@
+//! What can go wrong in a driver, and the process exit code of each kind.
+
+/// The result of any driver operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure, as one sentence for the person who ran the program.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A check failed or the run is not valid (exit code 1).
+    #[error("{0}")]
+    Check(String),
+    /// The command line or the database does not fit the request (exit code 2).
+    #[error("{0}")]
+    Usage(String),
+    /// The machine lacks something: the server, a device, a privilege (exit code 3).
+    #[error("{0}")]
+    Environment(String),
+    /// The server refused a statement or the connection broke (exit code 1: the run is void).
+    #[error("{context}: {}", describe(source))]
+    Database {
+        /// What the driver was doing.
+        context: String,
+        /// The client library's error.
+        source: tokio_postgres::Error,
+    },
+}
+
+impl Error {
+    /// The process exit code: 1 a check failed, 2 usage, 3 environment.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Check(_) | Error::Database { .. } => 1,
+            Error::Usage(_) => 2,
+            Error::Environment(_) => 3,
+        }
+    }
+}
+
+/// The server's own message where there is one, the client library's otherwise.
+fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(server) => {
+            format!("the server says \"{}\" (SQLSTATE {})", server.message(), server.code().code())
+        }
+        None => error.to_string(),
+    }
+}
+
+/// Adds what the driver was doing to a database error.
+pub trait Context<T> {
+    /// Wraps the error with `context`.
+    ///
+    /// # Errors
+    /// The original error, as [`Error::Database`].
+    fn context(self, context: &str) -> Result<T>;
+}
+
+impl<T> Context<T> for std::result::Result<T, tokio_postgres::Error> {
+    fn context(self, context: &str) -> Result<T> {
+        self.map_err(|source| Error::Database { context: context.to_owned(), source })
+    }
+}

@@ -1,0 +1,101 @@
+//! Which transaction comes next: a shuffled deck, or independent weighted draws.
+//!
+//! Clause 5.2.4.2 describes the deck: ten New-Order, ten Payment and one card of each other kind,
+//! shuffled whenever it is exhausted, which keeps the mix within the required minimum shares.
+
+use super::request::Kind;
+use crate::rng::Stream;
+
+/// How the kinds are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mix {
+    /// A deck of 23 cards: 10, 10, 1, 1, 1.
+    Deck,
+    /// Independent draws of 45, 43, 4, 4 and 4 %.
+    Weighted,
+}
+
+impl Mix {
+    /// The share of each kind in the long run, in the order of [`Kind::ALL`].
+    pub fn shares(self) -> [f64; 5] {
+        match self {
+            Mix::Deck => [10.0 / 23.0, 10.0 / 23.0, 1.0 / 23.0, 1.0 / 23.0, 1.0 / 23.0],
+            Mix::Weighted => [0.45, 0.43, 0.04, 0.04, 0.04],
+        }
+    }
+}
+
+/// One user's source of transaction kinds.
+#[derive(Clone, Debug)]
+pub struct Deck {
+    mix: Mix,
+    cards: Vec<Kind>,
+}
+
+impl Deck {
+    /// An exhausted deck: the first draw shuffles.
+    pub fn new(mix: Mix) -> Self {
+        Deck { mix, cards: Vec::with_capacity(23) }
+    }
+
+    /// The next kind.
+    pub fn draw(&mut self, stream: &mut Stream) -> Kind {
+        match self.mix {
+            Mix::Weighted => match stream.below(100) {
+                0..45 => Kind::NewOrder,
+                45..88 => Kind::Payment,
+                88..92 => Kind::OrderStatus,
+                92..96 => Kind::Delivery,
+                _ => Kind::StockLevel,
+            },
+            Mix::Deck => {
+                let next = self.cards.pop();
+                next.unwrap_or_else(|| self.shuffle(stream))
+            }
+        }
+    }
+
+    /// Fills and shuffles the deck, and takes its first card.
+    fn shuffle(&mut self, stream: &mut Stream) -> Kind {
+        let mut cards = [Kind::NewOrder; 23];
+        cards[10..20].fill(Kind::Payment);
+        cards[20..].copy_from_slice(&[Kind::OrderStatus, Kind::Delivery, Kind::StockLevel]);
+        stream.shuffle(&mut cards);
+        self.cards.extend_from_slice(&cards[1..]);
+        cards[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Purpose;
+
+    fn counts(mix: Mix, draws: usize) -> [u32; 5] {
+        let mut stream = Stream::new(5, Purpose::Measured, 0);
+        let mut deck = Deck::new(mix);
+        let mut counts = [0; 5];
+        for _ in 0..draws {
+            counts[deck.draw(&mut stream) as usize - 1] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn every_deck_of_23_holds_the_same_cards() {
+        assert_eq!(counts(Mix::Deck, 23), [10, 10, 1, 1, 1]);
+        assert_eq!(counts(Mix::Deck, 230), [100, 100, 10, 10, 10]);
+    }
+
+    #[test]
+    fn the_weighted_mix_stays_within_three_sigma() {
+        let draws = 200_000;
+        for (count, share) in counts(Mix::Weighted, draws).into_iter().zip(Mix::Weighted.shares()) {
+            let sigma = (draws as f64 * share * (1.0 - share)).sqrt();
+            assert!(
+                (f64::from(count) - draws as f64 * share).abs() < 3.0 * sigma,
+                "{count} for share {share}"
+            );
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A run: connect, warm up, measure, reconcile.
+//!
+//! One thread drives all users. The measured requests come from streams keyed (seed, user), fresh
+//! at the start of the measurement, so neither the warm-up nor other users change them.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio_postgres::Client;
+
+use super::connect::Server;
+use super::deck::Mix;
+use super::load::{self, Made};
+use super::reconcile::{self, Moment, Snapshot};
+use super::report::{self, Measured};
+use super::request::{Generator, Place};
+use super::session::{Session, KINDS};
+use super::user::{Phase, Stop, Tally, User};
+use crate::cpu::{self, Times};
+use crate::mark::{Kind, Marker};
+use crate::rng::Purpose;
+use crate::{Error, Result};
+
+/// Where users work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Warehouses {
+    /// A warehouse drawn anew for each transaction, as in Alameldeen et al. 2003.
+    Random,
+    /// A fixed home warehouse and district per user, as in the specification.
+    Home,
+}
+
+/// How users behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Number of users, each with its own connection.
+    pub users: usize,
+    /// Seed of the requests.
+    pub seed: u64,
+    /// How kinds are mixed.
+    pub mix: Mix,
+    /// Where users work.
+    pub warehouses: Warehouses,
+    /// Factor on keying and think times; zero for none.
+    pub think_scale: f64,
+    /// Transactions before the measurement, over all users.
+    pub warm_up: u64,
+}
+
+/// A run in progress: connected users and what was counted so far.
+#[derive(Debug)]
+pub struct Run {
+    options: Options,
+    made: Made,
+    generator: Generator,
+    users: Vec<User>,
+    control: Client,
+    marker: RefCell<Marker>,
+    before: Snapshot,
+    /// Replies of all phases since the first snapshot.
+    acknowledged: [Tally; KINDS],
+}
+
+impl Run {
+    /// Connects all users and takes the first snapshot.
+    ///
+    /// # Errors
+    /// When the server is not reachable, has too few connections, or holds no workload.
+    pub async fn connect(server: &Server, options: Options) -> Result<Self> {
+        if options.users == 0 {
+            return Err(Error::Usage("at least one user is needed".to_owned()));
+        }
+        let marker = RefCell::new(Marker::default());
+        marker.borrow_mut().event(Kind::Client);
+        let control = server.connect().await?;
+        let made = load::made(&control).await?;
+        let mut users = Vec::with_capacity(options.users);
+        for index in 0..options.users as u64 {
+            let session = Session::open(server).await?;
+            let place = match options.warehouses {
+                Warehouses::Random => Place::Random,
+                Warehouses::Home => home(index as i32, &made),
+            };
+            users.push(User::new(index, session, place, options.mix));
+        }
+        let generator = generator(&made, options.seed);
+        let before = reconcile::snapshot(&control, &users, Moment::Before).await?;
+        let acknowledged = std::array::from_fn(|_| Tally::default());
+        Ok(Run { options, made, generator, users, control, marker, before, acknowledged })
+    }
+
+    /// Runs the warm-up; when it returns, every user is idle.
+    ///
+    /// # Errors
+    /// The first error of any user.
+    pub async fn warm_up(&mut self) -> Result<()> {
+        let stop = Stop::Transactions(self.options.warm_up);
+        let (_, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp).await;
+        errors.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Runs the measurement, reconciles, and reports.
+    ///
+    /// # Errors
+    /// When the server cannot be asked afterwards although all users went well. An error of a user
+    /// makes the report invalid instead.
+    pub async fn measure(&mut self, stop: Stop, seed: u64) -> Result<Value> {
+        self.options.seed = seed;
+        self.generator = generator(&self.made, seed);
+        let backend = self.users[0].session.backend;
+        let cpu_before = cpu::read(backend);
+        self.marker.borrow_mut().event(Kind::Start);
+        let begin = Instant::now();
+        let (tallies, errors) = self.phase(stop, seed, Purpose::Measured).await;
+        let seconds = begin.elapsed().as_secs_f64();
+        self.marker.borrow_mut().event(Kind::Stop);
+        let cpu = difference(cpu_before, cpu::read(backend));
+        let (reconciliation, mut problems) = if errors.is_empty() {
+            let after = reconcile::snapshot(&self.control, &self.users, Moment::After).await?;
+            reconcile::compare(&self.control, self.before, after, &self.acknowledged, self.users.len())
+                .await?
+        } else {
+            (Value::Null, Vec::new())
+        };
+        let live = self.users.iter().filter(|user| user.session.is_live()).count();
+        problems.extend(errors.iter().map(ToString::to_string));
+        if live != self.options.users {
+            problems.push(format!("{live} of {} users are alive at the end", self.options.users));
+        }
+        let marker = self.marker.borrow();
+        let acknowledged: u64 = self.acknowledged.iter().map(|tally| tally.count).sum();
+        if marker.transactions() != acknowledged {
+            problems.push(format!("{} marks for {acknowledged} replies", marker.transactions()));
+        }
+        Ok(report::run(&Measured {
+            options: &self.options,
+            made: &self.made,
+            generator: &self.generator,
+            users: &self.users,
+            live,
+            seconds,
+            tallies: &tallies,
+            acknowledged: &self.acknowledged,
+            cpu,
+            marks: marker.counts(),
+            reconciliation,
+            problems,
+        }))
+    }
+
+    async fn phase(&mut self, stop: Stop, seed: u64, purpose: Purpose) -> ([Tally; KINDS], Vec<Error>) {
+        for user in &mut self.users {
+            user.begin(seed, purpose);
+        }
+        let phase =
+            Phase::new(&self.generator, &self.marker, stop, self.users.len(), self.options.think_scale);
+        let results = join_all(self.users.iter_mut().map(|user| user.work(&phase))).await;
+        let errors = results.into_iter().filter_map(Result::err).collect();
+        let tallies = phase.tallies.into_inner();
+        for (total, tally) in self.acknowledged.iter_mut().zip(&tallies) {
+            total.count += tally.count;
+            total.rolled_back += tally.rolled_back;
+            total.delivered += tally.delivered;
+        }
+        (tallies, errors)
+    }
+
+    /// The control connection, idle between phases.
+    pub fn control(&mut self) -> &mut Client {
+        &mut self.control
+    }
+
+    /// How the database was made.
+    pub fn made(&self) -> &Made {
+        &self.made
+    }
+}
+
+fn generator(made: &Made, seed: u64) -> Generator {
+    Generator { scale: made.scale, a: made.scale.a(), c: made.scale.c_run(made.c_load, seed) }
+}
+
+/// Users take the districts of all warehouses in turn, a warehouse's ten terminals apart.
+fn home(index: i32, made: &Made) -> Place {
+    let scale = made.scale;
+    Place::Home(index % scale.warehouses + 1, index / scale.warehouses % scale.districts + 1)
+}
+
+fn difference(before: Times, after: Times) -> Times {
+    Times {
+        client_seconds: after.client_seconds - before.client_seconds,
+        server_seconds: after.server_seconds.zip(before.server_seconds).map(|(after, before)| after - before),
+    }
+}

@@ -1,0 +1,157 @@
+//! One user's connection: the five prepared calls, and what comes back.
+
+use futures_util::future::try_join_all;
+use tokio_postgres::{Client, Statement};
+
+use super::connect::Server;
+use super::request::{Customer, Kind, Request};
+use crate::error::Context;
+use crate::{Error, Result};
+
+/// What a transaction did, as far as the reply tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Undone on purpose (New-Order with an invalid item).
+    pub rolled_back: bool,
+    /// Orders delivered (Delivery only).
+    pub delivered: u32,
+}
+
+/// A connection with its prepared calls.
+pub struct Session {
+    client: Client,
+    calls: Vec<Statement>,
+    /// Process identifier of the server process behind the connection.
+    pub backend: u32,
+}
+
+/// The calls, in the order of [`Kind::ALL`]. Output parameters need a place holder.
+const CALLS: [&str; 5] = [
+    "CALL new_order($1::int, $2::int, $3::int, $4::int[], $5::int[], $6::int[], \
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    "CALL payment($1::int, $2::int, $3::int, $4::int, $5::int, $6::text, $7::int, \
+     NULL, NULL, NULL, NULL, NULL, NULL)",
+    "CALL order_status($1::int, $2::int, $3::int, $4::text, NULL, NULL, NULL, NULL, NULL)",
+    "CALL delivery($1::int, $2::int, $3::int, NULL)",
+    "CALL stock_level($1::int, $2::int, $3::int, NULL)",
+];
+
+/// Publishes a server process's counts. It reads a table because `PostgreSQL` 15 skips the flush,
+/// commit counts included, when the process has no pending table statistics.
+pub const FLUSH: &str = "SELECT pg_stat_force_next_flush() FROM servsim_oltp";
+
+impl Session {
+    /// Connects and prepares the calls.
+    ///
+    /// # Errors
+    /// When the server is not reachable or does not know the procedures.
+    pub async fn open(server: &Server) -> Result<Self> {
+        let client = server.connect().await?;
+        let calls = try_join_all(CALLS.map(|call| client.prepare(call))).await;
+        let calls = calls.context("preparing the transactions")?;
+        let row = client.query_one("SELECT pg_backend_pid()", &[]).await.context("asking for the process")?;
+        Ok(Session { client, calls, backend: row.get::<_, i32>(0) as u32 })
+    }
+
+    /// Whether the connection still stands.
+    pub fn is_live(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    /// Makes the server process publish its commit counts, in one transaction of its own.
+    /// See [`FLUSH`].
+    ///
+    /// # Errors
+    /// When the statement fails.
+    pub async fn flush_statistics(&self) -> Result<()> {
+        self.client.simple_query(FLUSH).await.context("flushing statistics")?;
+        Ok(())
+    }
+
+    /// Executes one transaction and reads the complete reply.
+    ///
+    /// # Errors
+    /// When the server reports any error, or replies something impossible.
+    pub async fn execute(&self, request: &Request, districts: i32) -> Result<Outcome> {
+        let call = &self.calls[request.kind() as usize - 1];
+        let reply = match request {
+            Request::NewOrder { warehouse, district, customer, lines, .. } => {
+                let supply: Vec<i32> = lines.iter().map(|line| line.0).collect();
+                let items: Vec<i32> = lines.iter().map(|line| line.1).collect();
+                let quantities: Vec<i32> = lines.iter().map(|line| line.2).collect();
+                self.client.query(call, &[warehouse, district, customer, &supply, &items, &quantities]).await
+            }
+            Request::Payment { warehouse, district, home, customer, cents } => {
+                let (number, name) = columns(customer);
+                self.client.query(call, &[warehouse, district, &home.0, &home.1, &number, &name, cents]).await
+            }
+            Request::OrderStatus { warehouse, district, customer } => {
+                let (number, name) = columns(customer);
+                self.client.query(call, &[warehouse, district, &number, &name]).await
+            }
+            Request::Delivery { warehouse, carrier } => {
+                self.client.query(call, &[warehouse, carrier, &districts]).await
+            }
+            Request::StockLevel { warehouse, district, threshold } => {
+                self.client.query(call, &[warehouse, district, threshold]).await
+            }
+        };
+        let rows =
+            reply.map_err(|source| Error::Database { context: format!("executing {request:?}"), source })?;
+        let [row] = rows.as_slice() else {
+            return Err(Error::Check(format!("{} reply rows to {request:?}, expected one", rows.len())));
+        };
+        outcome(request, row)
+    }
+}
+
+fn columns(customer: &Customer) -> (Option<i32>, Option<&str>) {
+    match customer {
+        Customer::Number(number) => (Some(*number), None),
+        Customer::LastName(name) => (None, Some(name)),
+    }
+}
+
+/// Reads what the user would see, and checks it as far as the request determines it.
+fn outcome(request: &Request, row: &tokio_postgres::Row) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let plausible = match request {
+        Request::NewOrder { lines, invalid, .. } => {
+            outcome.rolled_back = row.get(0);
+            let names: Option<Vec<&str>> = row.get(6);
+            outcome.rolled_back == *invalid
+                && (*invalid || names.is_some_and(|names| names.len() == lines.len()))
+        }
+        Request::Payment { customer, .. } => expected_customer(customer, row.get(0)),
+        Request::OrderStatus { customer, .. } => {
+            let lines: Vec<&str> = row.get(4);
+            expected_customer(customer, row.get(0)) && (5..=15).contains(&lines.len())
+        }
+        Request::Delivery { .. } => {
+            outcome.delivered = row.get::<_, i32>(0) as u32;
+            true
+        }
+        Request::StockLevel { .. } => row.get::<_, i32>(0) >= 0,
+    };
+    if plausible {
+        Ok(outcome)
+    } else {
+        Err(Error::Check(format!("the reply {row:?} does not fit {request:?}")))
+    }
+}
+
+fn expected_customer(customer: &Customer, replied: i32) -> bool {
+    match customer {
+        Customer::Number(number) => *number == replied,
+        Customer::LastName(_) => replied > 0,
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("backend", &self.backend).finish_non_exhaustive()
+    }
+}
+
+/// Number of the kinds, for arrays indexed by kind.
+pub const KINDS: usize = Kind::ALL.len();

@@ -1,0 +1,197 @@
+//! One emulated user: connection, random streams, deck, and the log of what was asked.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::deck::{Deck, Mix};
+use super::request::{Generator, Kind, LogHash, Place};
+use super::session::{Session, KINDS};
+use super::waiting;
+use crate::mark::Marker;
+use crate::rng::{Purpose, Stream};
+use crate::{Error, Result};
+
+/// What the replies of one kind add up to.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Replies read, including those of rolled-back transactions.
+    pub count: u64,
+    /// Transactions rolled back on purpose.
+    pub rolled_back: u64,
+    /// Orders delivered.
+    pub delivered: u64,
+    /// Response times in microseconds.
+    pub latency: Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        // One microsecond to ten minutes, three significant digits.
+        let latency = Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
+        Tally { count: 0, rolled_back: 0, delivered: 0, latency }
+    }
+}
+
+/// When a phase ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    /// After this many transactions, over all users; whoever is free takes the next.
+    Transactions(u64),
+    /// After this many transactions, dealt to the users in advance: the set of requests does not
+    /// depend on timing, but users finish at different times.
+    Dealt(u64),
+    /// When this time is over.
+    After(Duration),
+}
+
+/// What all users of a phase share. The driver has one thread, so plain cells do.
+#[derive(Debug)]
+pub struct Phase<'a> {
+    /// Draws requests.
+    pub generator: &'a Generator,
+    /// Counts and executes marks.
+    pub marker: &'a RefCell<Marker>,
+    /// Replies so far by kind.
+    pub tallies: RefCell<[Tally; KINDS]>,
+    /// Whether some user failed: the others stop.
+    pub failed: Cell<bool>,
+    /// Keying and think times are multiplied by this; zero means none.
+    pub think_scale: f64,
+    stop: Stop,
+    users: u64,
+    taken: Cell<u64>,
+    begin: Instant,
+}
+
+impl<'a> Phase<'a> {
+    /// A phase of `users` users that starts now.
+    pub fn new(
+        generator: &'a Generator,
+        marker: &'a RefCell<Marker>,
+        stop: Stop,
+        users: usize,
+        think_scale: f64,
+    ) -> Self {
+        Phase {
+            generator,
+            marker,
+            tallies: RefCell::default(),
+            failed: Cell::new(false),
+            think_scale,
+            stop,
+            users: users as u64,
+            taken: Cell::new(0),
+            begin: Instant::now(),
+        }
+    }
+
+    /// Whether user `index`, after `done` transactions, begins another.
+    fn take(&self, index: u64, done: u64) -> bool {
+        let free = match self.stop {
+            Stop::Transactions(total) => self.taken.get() < total,
+            Stop::Dealt(total) => done < total / self.users + u64::from(index < total % self.users),
+            Stop::After(duration) => self.begin.elapsed() < duration,
+        };
+        let go = free && !self.failed.get();
+        self.taken.set(self.taken.get() + u64::from(go));
+        go
+    }
+}
+
+/// One user.
+#[derive(Debug)]
+pub struct User {
+    /// From 0; keys the random streams.
+    pub index: u64,
+    /// The user's connection.
+    pub session: Session,
+    /// Transactions completed in the current phase.
+    pub done: u64,
+    /// Hash of the requests of the current phase.
+    pub log: LogHash,
+    place: Place,
+    mix: Mix,
+    deck: Deck,
+    requests: Stream,
+    waiting: Stream,
+}
+
+impl User {
+    /// A user without streams yet; [`User::begin`] gives them.
+    pub fn new(index: u64, session: Session, place: Place, mix: Mix) -> Self {
+        User {
+            index,
+            session,
+            done: 0,
+            log: LogHash::default(),
+            place,
+            mix,
+            deck: Deck::new(mix),
+            requests: Stream::new(0, Purpose::WarmUp, index),
+            waiting: Stream::new(0, Purpose::Waiting, index),
+        }
+    }
+
+    /// Starts a phase with fresh streams of (seed, purpose, user) and an exhausted deck.
+    pub fn begin(&mut self, seed: u64, purpose: Purpose) {
+        self.requests = Stream::new(seed, purpose, self.index);
+        self.waiting = Stream::new(seed, Purpose::Waiting, self.index);
+        self.deck = Deck::new(self.mix);
+        self.log = LogHash::default();
+        self.done = 0;
+    }
+
+    /// Works until the phase ends.
+    ///
+    /// # Errors
+    /// The first error of this user; the other users then stop after their current transaction.
+    pub async fn work(&mut self, phase: &Phase<'_>) -> Result<()> {
+        while phase.take(self.index, self.done) {
+            if let Err(error) = self.transaction(phase).await {
+                phase.failed.set(true);
+                let user = self.index;
+                return Err(match error {
+                    Error::Database { context, source } => {
+                        Error::Database { context: format!("user {user}, {context}"), source }
+                    }
+                    other => other,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn transaction(&mut self, phase: &Phase<'_>) -> Result<()> {
+        let kind = self.deck.draw(&mut self.requests);
+        let request = phase.generator.request(kind, self.place, &mut self.requests);
+        self.log.add(&request);
+        self.pause(phase, waiting::seconds(kind).0).await;
+        let begin = Instant::now();
+        let outcome = self.session.execute(&request, phase.generator.scale.districts).await?;
+        phase.marker.borrow_mut().transaction(kind as u8, outcome.rolled_back, self.session.backend);
+        let microseconds = begin.elapsed().as_micros() as u64;
+        {
+            let tally = &mut phase.tallies.borrow_mut()[kind as usize - 1];
+            tally.count += 1;
+            tally.rolled_back += u64::from(outcome.rolled_back);
+            tally.delivered += u64::from(outcome.delivered);
+            tally.latency.saturating_record(microseconds.max(1));
+        }
+        self.done += 1;
+        self.think(phase, kind).await;
+        Ok(())
+    }
+
+    async fn think(&mut self, phase: &Phase<'_>, kind: Kind) {
+        let seconds = waiting::think(kind, &mut self.waiting);
+        self.pause(phase, seconds).await;
+    }
+
+    async fn pause(&self, phase: &Phase<'_>, seconds: f64) {
+        if phase.think_scale > 0.0 {
+            tokio::time::sleep(Duration::from_secs_f64(seconds * phase.think_scale)).await;
+        }
+    }
+}

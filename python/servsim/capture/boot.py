@@ -1,0 +1,122 @@
+"""An emulator under way: started, watched through its console, ended with the ``with`` block.
+
+Used by the boot that makes a checkpoint and by every run that resumes from one. The guest tells
+how far it is by console lines that begin with ``servsim-guest:`` (see ``capture/guest/init``).
+"""
+
+import contextlib
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from servsim.capture.emulator import Emulator, Machine, Plugin, command_line
+from servsim.capture.process import child
+from servsim.capture.qmp import Qmp, QmpClosed, QmpTimeout
+from servsim.capture.steps import Report
+from servsim.errors import EnvironmentProblem
+
+#: Seconds between two looks at the console.
+_LOOK_S = 0.25
+_WORDS = re.compile(rb"servsim-guest: ([^\r\n]+)\r?\n")
+
+
+class Running:
+    """A running emulator: its control connection, its process and its console."""
+
+    def __init__(self, qmp: Qmp, process: subprocess.Popen[bytes], console: Path, report: Report) -> None:
+        self.qmp = qmp
+        self.process = process
+        self.console = console
+        self._report = report
+        self._told = 0
+        self.words: list[str] = []
+        self._start = time.monotonic()
+
+    def wait_event(self, names: tuple[str, ...], timeout_s: float) -> str | None:
+        """Wait for an event, passing on what the guest says; None when time runs out.
+
+        The end of the emulator counts as the event ``CLOSED``.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                event = self.qmp.wait_event(names, max(0.0, min(_LOOK_S, left)))
+            except QmpClosed:
+                self.listen()
+                return "CLOSED"
+            self.listen()
+            if event is not None:
+                return str(event["event"])
+            if left <= 0:
+                return None
+
+    def listen(self) -> None:
+        """Pass on what the guest said on its console since the last look."""
+        try:
+            said = _WORDS.findall(self.console.read_bytes())
+        except FileNotFoundError:
+            return
+        for word in said[self._told :]:
+            text = word.decode(errors="replace")
+            self.words.append(text)
+            self._report(f"guest: {text} ({time.monotonic() - self._start:.1f} s)")
+        self._told = len(said)
+
+    def last_words(self) -> str:
+        """Return the last thing the guest said, for an error sentence."""
+        return f"its last words were “{self.words[-1]}”" if self.words else "it said nothing"
+
+
+@contextlib.contextmanager
+def emulator_running(
+    emulator: Emulator,
+    machine: Machine,
+    log: Path,
+    report: Report,
+    *,
+    incoming: Path | None = None,
+    plugins: Sequence[Plugin] = (),
+    env: dict[str, str] | None = None,
+) -> Iterator[Running]:
+    """Run an emulator for the duration of a ``with`` block.
+
+    Parameters
+    ----------
+    emulator, machine, incoming, plugins
+        See :func:`servsim.capture.emulator.command_line`.
+    log
+        File that takes what the emulator itself prints.
+    report
+        Takes each line of progress.
+    env
+        Environment of the emulator; the own one by default.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When the emulator does not start.
+    """
+    machine.console.write_bytes(b"")
+    # A pair of connected sockets: no name in any folder, and nothing left when either side dies.
+    ours, theirs = socket.socketpair()
+    with ours, theirs, log.open("wb") as output:
+        command = command_line(emulator, machine, theirs.fileno(), incoming=incoming, plugins=plugins)
+        with child(command, output, pass_fds=[theirs.fileno()], env=env) as process:
+            theirs.close()
+            try:
+                qmp = Qmp(ours)
+            except (QmpClosed, QmpTimeout) as error:
+                raise EnvironmentProblem(
+                    f"the emulator did not start: {_reason(log)}; all it said is in {log}"
+                ) from error
+            yield Running(qmp, process, machine.console, report)
+
+
+def _reason(log: Path) -> str:
+    """Return the last line an emulator printed."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it gave no reason"

@@ -1,0 +1,78 @@
+"""What the capture plug-in is told: one JSON file with addresses, member offsets and names."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from servsim.capture.btf import Btf
+from servsim.capture.facts import parse_kallsyms, server_facts
+
+if TYPE_CHECKING:
+    from servsim.capture.checkpoint import Checkpoint
+
+#: Kernel functions and variables that the plug-in hooks or reads. Those a kernel does not have are
+#: left out; the plug-in names the ones it cannot do without.
+SYMBOLS = frozenset(
+    {
+        *("__switch_to_asm", "try_to_wake_up", "wake_up_new_task"),
+        *("irqentry_enter", "irqentry_exit", "common_interrupt"),
+        *("entry_SYSCALL_64", "syscall_exit_to_user_mode"),
+        *("blk_mq_start_request", "blk_mq_end_request"),
+        *("_raw_spin_lock", "_raw_spin_lock_bh", "_raw_spin_lock_irq", "_raw_spin_lock_irqsave"),
+        *("_raw_spin_unlock", "_raw_spin_unlock_bh", "_raw_spin_unlock_irq", "_raw_spin_unlock_irqrestore"),
+        *("mutex_lock", "mutex_unlock", "down_read", "up_read", "down_write", "up_write"),
+        *("__per_cpu_start", "__per_cpu_offset", "pcpu_unit_size", "current_task"),
+    }
+)
+#: Handlers of the local interrupt controller, whatever this kernel has of them.
+HANDLER_PREFIX = "sysvec_"
+#: Structure members that the plug-in reads.
+MEMBERS = (
+    *("task_struct.__state", "task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.mm"),
+    *("request.__sector", "request.__data_len", "request.cmd_flags", "request.q"),
+    *("request_queue.disk", "gendisk.disk_name"),
+)
+#: Programs (Linux ``comm``) whose lock functions are hooked.
+LOCKING_PROGRAMS = ("postgres",)
+
+
+def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path, meta: dict[str, Any]) -> None:
+    """Write the plug-in's facts file.
+
+    Parameters
+    ----------
+    checkpoint
+        The checkpoint that will be resumed.
+    path
+        The file to write.
+    trace, summary
+        Where the plug-in writes the trace and its report.
+    meta
+        What the trace says about itself: workload, provenance, transaction kinds, devices.
+    """
+    addresses = parse_kallsyms(checkpoint.kallsyms.read_text())
+    wanted = {
+        name: address for name, address in addresses.items() if name in SYMBOLS or name.startswith(HANDLER_PREFIX)
+    }
+    facts = {
+        "output": str(trace),
+        "summary": str(summary),
+        "meta": meta,
+        "symbols": wanted,
+        "offsets": member_offsets(checkpoint, MEMBERS),
+        "user_symbols": server_facts(checkpoint, ("LWLockAcquire", "LWLockRelease")),
+        "user_programs": list(LOCKING_PROGRAMS),
+    }
+    path.write_text(json.dumps(facts))
+
+
+def member_offsets(checkpoint: "Checkpoint", members: tuple[str, ...]) -> dict[str, int]:
+    """Return byte offsets of ``structure.member`` names that the kernel has."""
+    types = Btf(checkpoint.btf.read_bytes())
+    offsets = {}
+    for name in members:
+        try:
+            offsets[name] = types.offset(*name.split(".", 1))
+        except KeyError:
+            continue
+    return offsets

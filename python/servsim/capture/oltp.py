@@ -1,0 +1,73 @@
+"""Capturing the OLTP workload: PostgreSQL under a TPC-C-derived load, kernel included."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
+from servsim.capture.emulator import Plugin, find_emulator
+from servsim.capture.record import Captured, record
+from servsim.capture.settings import GuestSettings
+from servsim.capture.steps import Report, silent
+
+#: Names of the transaction kinds, indexed by the number in a mark (TPC-C 5.11, clause 2).
+TRANSACTION_KINDS = ("none", "New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
+#: Block devices of the guest: its root disk and the control disk.
+DEVICES = ("vda", "vdb")
+
+
+def capture(
+    transactions: int,
+    output: Path,
+    users: int | None = None,
+    progress: Report = silent,
+    seed: int = 1,
+    settings: GuestSettings | None = None,
+    observers: Callable[[Checkpoint], Sequence[Plugin]] | None = None,
+) -> Captured:
+    """Capture transactions of PostgreSQL under the TPC-C-derived load.
+
+    Parameters
+    ----------
+    transactions
+        How many, over all users.
+    output
+        The trace to write.
+    users
+        Concurrent users, one server process each; the default is that of `GuestSettings`.
+    progress
+        Takes lines of progress.
+    seed
+        Seed of the requests.
+    settings
+        Scale of the database and size of the guest.
+    observers
+        Given the checkpoint, returns further plug-ins that watch the same run.
+
+    Returns
+    -------
+    Captured
+        The trace and the reports of plug-in and driver.
+
+    Raises
+    ------
+    EnvironmentProblem, CheckFailed
+        See `servsim.capture.record.record`.
+    """
+    settings = settings or (GuestSettings(users=users) if users else GuestSettings())
+    checkpoint = ensure_checkpoint(settings, progress)
+    meta = {
+        "workload": "oltp (TPC-C-derived, not TPC-C; not comparable)",
+        "provenance": {
+            "emulator": f"QEMU {find_emulator().version}, one captured processor",
+            "checkpoint": checkpoint.directory.name,
+            "transactions": transactions,
+            "seed": seed,
+            **asdict(settings),
+        },
+        "per_cpu_area": [0, 0],
+        "transaction_kinds": list(TRANSACTION_KINDS),
+        "devices": list(DEVICES),
+    }
+    watching = observers(checkpoint) if observers else ()
+    return record(checkpoint, meta, transactions, seed, output, progress, observers=watching)

@@ -1,0 +1,198 @@
+"""Recording a trace: a guest resumed under the capture plug-in, its trace checked, then named.
+
+The plug-in writes beside the final name. Only when the driver in the guest says that its run was
+valid, the consistency conditions hold, and the marks in the trace are as many as the driver's
+replies, does the trace get its name; in every other case nothing is left behind.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servsim.capture import store
+from servsim.capture.checkpoint import Checkpoint
+from servsim.capture.emulator import Plugin
+from servsim.capture.facts_for_plugin import write_facts
+from servsim.capture.run import resume
+from servsim.capture.steps import Report, silent
+from servsim.errors import CheckFailed, EnvironmentProblem
+
+#: Seconds between two lines of progress while the guest runs.
+_PROGRESS_S = 5.0
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A trace and what is known of its making.
+
+    Attributes
+    ----------
+    trace
+        The trace file.
+    summary
+        The plug-in's report: totals, switches, checks of its own.
+    driver
+        The driver's result in the guest: transactions by kind, consistency, marks.
+    ready_s, elapsed_s
+        Seconds of the host until the guest went on, and from then until it had powered off.
+    """
+
+    trace: Path
+    summary: dict[str, Any]
+    driver: dict[str, Any]
+    ready_s: float
+    elapsed_s: float
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the document ``servsim.capture/1``."""
+        counts = self.summary["totals"]["counts"]
+        loads_and_stores = (f"{mode}_{what}" for mode in ("user", "kernel") for what in ("loads", "stores"))
+        references = sum(counts[name] for name in loads_and_stores)
+        size = self.trace.stat().st_size
+        return {
+            "schema": "servsim.capture/1",
+            "trace": str(self.trace),
+            "file_bytes": size,
+            "data_references": references,
+            "instructions": counts["user_instructions"] + counts["kernel_instructions"],
+            "transactions": self.summary["totals"]["transactions"],
+            "bytes_per_data_reference": size / references,
+            "data_references_per_second": references / self.summary["recording_seconds"],
+            "resume_seconds": self.ready_s,
+            "guest_seconds": self.elapsed_s,
+            "plugin": self.summary,
+            "driver": self.driver,
+        }
+
+
+def record(
+    checkpoint: Checkpoint,
+    meta: dict[str, Any],
+    transactions: int,
+    seed: int,
+    output: Path,
+    progress: Report = silent,
+    timeout_s: float = 7200.0,
+    observers: Sequence[Plugin] = (),
+) -> Captured:
+    """Resume a guest under the capture plug-in and keep the trace if the run was valid.
+
+    Parameters
+    ----------
+    checkpoint
+        Where the guest goes on from.
+    meta
+        What the trace says about itself (workload, transaction kinds, devices, provenance).
+    transactions, seed
+        Orders for the driver in the guest.
+    output
+        Name of the trace; an older file of that name is replaced only by a valid one.
+    progress
+        Takes lines of progress.
+    timeout_s
+        Seconds of the host allowed.
+    observers
+        Further plug-ins that watch the same run.
+
+    Raises
+    ------
+    CheckFailed
+        When the driver says the run is not valid, or the trace's marks are not its replies.
+    EnvironmentProblem
+        When the emulator, the plug-in or the disk fails; the sentence names the cause.
+    """
+    plugin = plugin_path()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    unchecked = output.with_name(output.name + ".unchecked")
+    with (
+        _removed_in_the_end(unchecked),
+        tempfile.TemporaryDirectory(prefix="capture-", dir=store.guest_dir()) as folder,
+    ):
+        facts, summary_file = Path(folder) / "facts.json", Path(folder) / "summary.json"
+        write_facts(checkpoint, facts, unchecked.absolute(), summary_file, meta)
+        with _progress_of(unchecked, progress):
+            loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
+            run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
+        summary = _summary(summary_file, run.emulator_log)
+        _compare(summary, run.result)
+        unchecked.replace(output)
+    return Captured(output, summary, run.result, run.ready_s, run.elapsed_s)
+
+
+def plugin_path() -> Path:
+    """Return the capture plug-in: ``SERVSIM_CAPTURE_PLUGIN``, else the one that ``make build`` left.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When it is not there.
+    """
+    return built_library("SERVSIM_CAPTURE_PLUGIN", "libservsim_capture.so")
+
+
+def built_library(variable: str, name: str) -> Path:
+    """Return a library named by an environment variable or left in ``target/release`` by the build."""
+    given = os.environ.get(variable)
+    path = Path(given) if given else Path(__file__).resolve().parents[3] / "target" / "release" / name
+    if not path.is_file():
+        raise EnvironmentProblem(f"the plug-in {path} is missing; run `make build`, or name it in {variable}")
+    return path.absolute()
+
+
+@contextlib.contextmanager
+def _removed_in_the_end(unchecked: Path) -> Iterator[None]:
+    """Leave neither an unchecked nor a half-written trace behind."""
+    try:
+        yield
+    finally:
+        unchecked.unlink(missing_ok=True)
+        unchecked.with_name(unchecked.name + ".partial").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _progress_of(trace: Path, progress: Report) -> Iterator[None]:
+    """Report how far the trace has grown while the guest runs."""
+    done = threading.Event()
+    partial = trace.with_name(trace.name + ".partial")
+
+    def watch() -> None:
+        while not done.wait(_PROGRESS_S):
+            with contextlib.suppress(OSError):
+                progress(f"capture: {partial.stat().st_size / 2**20:.1f} MiB of trace written")
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _summary(path: Path, log: Path) -> dict[str, Any]:
+    """Read the plug-in's report."""
+    try:
+        summary: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        raise EnvironmentProblem(f"the capture plug-in left no report; what the emulator said is in {log}") from None
+    if summary["error"]:
+        raise EnvironmentProblem(f"the capture failed: {summary['error']}")
+    return summary
+
+
+def _compare(summary: dict[str, Any], driver: dict[str, Any]) -> None:
+    """Compare the marks in the trace with the replies that the driver counted."""
+    marked, replied = summary["totals"]["transactions"], driver["orders"]["transactions"]
+    if marked != replied:
+        raise CheckFailed(f"the trace has {marked} transaction marks but the driver ran {replied} transactions")
+    if summary["stale_translations"]:
+        raise CheckFailed(
+            f"{summary['stale_translations']} of {summary['checked_translations']} remembered address "
+            "translations were stale; this emulator does not announce all changes of address spaces"
+        )

@@ -1,0 +1,84 @@
+"""What a guest is made of: the settings a person may choose, and the recipe's files.
+
+Everything here goes into the hashes under which image and checkpoint are cached.
+"""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from servsim.capture.store import file_digest
+from servsim.errors import EnvironmentProblem
+
+#: Debian release of the guest (kernel 6.1, PostgreSQL 15).
+SUITE = "bookworm"
+#: The recipe's files; all of them are hashed.
+RECIPE_FILES = ("packages.txt", "initramfs-init", "init", "postgresql.conf", "load-database")
+
+
+@dataclass(frozen=True)
+class GuestSettings:
+    """Size and load of the guest's database, and its memory.
+
+    Attributes
+    ----------
+    warehouses, districts, customers, items
+        Scale of the database: warehouses, districts per warehouse, customers per district, items.
+    users
+        Database users, one server process each.
+    warmup
+        Transactions run before the checkpoint, over all users.
+    seed
+        Seed of the load and the warm-up.
+    memory_mib
+        Guest memory in MiB.
+    """
+
+    warehouses: int = 200
+    districts: int = 3
+    customers: int = 30
+    items: int = 100
+    users: int = 24
+    warmup: int = 400
+    seed: int = 1
+    memory_mib: int = 1024
+
+    def load_arguments(self) -> tuple[str, ...]:
+        """Return the arguments of ``servsim-oltp load``."""
+        scale = asdict(self)
+        names = ("warehouses", "districts", "customers", "items", "seed")
+        return tuple(part for name in names for part in (f"--{name}", str(scale[name])))
+
+    def kernel_words(self) -> tuple[str, ...]:
+        """Return what the guest's init reads from the kernel's command line."""
+        return (f"servsim_users={self.users}", f"servsim_warmup={self.warmup}", f"servsim_seed={self.seed}")
+
+
+def recipe_dir() -> Path:
+    """Return the folder of the recipe: ``capture/guest`` of the checkout this package runs from.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When the package does not run from a checkout and ``SERVSIM_RECIPE`` names none.
+    """
+    given = os.environ.get("SERVSIM_RECIPE")
+    path = Path(given) if given else Path(__file__).resolve().parents[3] / "capture" / "guest"
+    missing = [name for name in RECIPE_FILES if not (path / name).is_file()]
+    if missing:
+        raise EnvironmentProblem(
+            f"the guest's recipe has no {missing[0]} in {path}; run from a checkout of servsim, or set SERVSIM_RECIPE"
+        )
+    return path
+
+
+def recipe_digests() -> dict[str, str]:
+    """Return the hash of each of the recipe's files."""
+    path = recipe_dir()
+    return {name: file_digest(path / name) for name in RECIPE_FILES}
+
+
+def packages() -> list[str]:
+    """Return the packages the recipe names, sorted."""
+    lines = (recipe_dir() / "packages.txt").read_text().splitlines()
+    return sorted(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -1,0 +1,62 @@
+"""Steps of a slow job: each is announced, timed, and has a log that a failure names."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from servsim.capture.process import child
+from servsim.errors import EnvironmentProblem
+
+#: Takes one line of progress.
+Report = Callable[[str], None]
+
+
+def silent(_line: str) -> None:
+    """Report nothing."""
+
+
+class Steps:
+    """Announces and times the steps of a job.
+
+    Parameters
+    ----------
+    report
+        Takes each line of progress.
+    log
+        File that collects the output of the job's programs; begun anew.
+    """
+
+    def __init__(self, report: Report, log: Path) -> None:
+        self.report = report
+        self.log = log
+        log.write_bytes(b"")
+
+    @contextlib.contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Announce a step, and its duration when it succeeded."""
+        self.report(f"{what} …")
+        start = time.monotonic()
+        yield
+        self.report(f"{what}: {time.monotonic() - start:.1f} s")
+
+    def run(self, what: str, command: Sequence[str | Path], *, env: dict[str, str] | None = None) -> None:
+        """Run a program as a step of its own.
+
+        Raises
+        ------
+        EnvironmentProblem
+            When it cannot be started or fails: one sentence that names the log.
+        """
+        with self.step(what), self.log.open("ab") as output:
+            output.write(f"== {what}: {' '.join(map(str, command))}\n".encode())
+            output.flush()
+            try:
+                with child(command, output, env=env) as process:
+                    code = process.wait()
+            except FileNotFoundError as error:
+                raise EnvironmentProblem(
+                    f"{what} needs the program {error.filename}; install it with scripts/install-deps.sh"
+                ) from error
+        if code != 0:
+            raise EnvironmentProblem(f"{what} failed with code {code}; the reason is at the end of {self.log}")

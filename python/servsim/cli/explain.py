@@ -1,0 +1,31 @@
+"""``servsim explain``: what a setting of a machine description means."""
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("explain")(command)
+
+
+def command(
+    key: Annotated[str | None, typer.Argument(help="Key, for example cache.line; all without it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.explain/1.")] = False,
+) -> None:
+    """Print meaning, accepted values, default and source of a setting."""
+    from servsim import _core
+
+    keys = [key] if key is not None else _core.setting_keys()
+    texts = [_core.explain(name) for name in keys]
+    if not as_json:
+        print("\n\n".join(texts))
+        return
+    settings = []
+    for text in texts:
+        head, *rest = text.splitlines()
+        fields = dict(line.strip().split(": ", 1) for line in rest)
+        settings.append({"key": head, **fields})
+    print(json.dumps({"schema": "servsim.explain/1", "settings": settings}, indent=1))

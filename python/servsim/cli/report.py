@@ -1,0 +1,27 @@
+"""``servsim report``: one self-contained HTML page from one or several simulation results."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    results: Annotated[
+        list[Path],
+        typer.Argument(help="Results of `servsim simulate --json`; several are set side by side.", metavar="RESULT..."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Make one HTML page from simulation results.
+
+    The page needs nothing but itself: send it, print it, read it on a phone.
+    """
+    from servsim.report import load, write
+
+    print(write([load(path) for path in results], output))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(report)

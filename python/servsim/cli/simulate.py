@@ -1,0 +1,150 @@
+"""``servsim simulate``: run a trace on a described machine."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servsim.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("simulate")(command)
+
+
+def command(
+    trace: Annotated[Path, typer.Argument(help="Captured trace or importable file (text, raw16).")],
+    machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="timing or functional.")] = "timing",
+    format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
+    transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
+    replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
+    threads: Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.simulate/1.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the JSON result to a file.")] = None,
+    host_figures: Annotated[
+        bool, typer.Option("--host-figures", help="Add host times to the JSON (not repeatable).")
+    ] = False,
+) -> None:
+    """Run a trace on a machine that exists only as a description."""
+    from servsim.simulation import simulate
+
+    started = time.perf_counter()
+    progress = _Progress()
+    result = simulate(
+        trace,
+        machine,
+        format=format,
+        overrides=settings or [],
+        engine=engine,
+        transactions=transactions,
+        warmup=warmup,
+        replications=replications,
+        seed=seed,
+        threads=threads,
+        progress=progress,
+    )
+    progress.clear()
+    seconds = time.perf_counter() - started
+    for warning in result["warnings"]:
+        print(f"servsim: warning: {warning}", file=sys.stderr)
+    host = _host(result, seconds)
+    print(f"servsim: {host['summary']}", file=sys.stderr)
+    if host_figures:
+        result["host"] = host
+    text = json.dumps(result, indent=1)
+    if output is not None:
+        _write(output, text)
+    if as_json:
+        print(text)
+    elif output is None:
+        print(_table(result))
+
+
+class _Progress:
+    """A line on stderr, only on a terminal."""
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr.isatty()
+        self.last = 0.0
+
+    def __call__(self, references: int) -> None:
+        now = time.monotonic()
+        if self.shown and now - self.last > 0.2:
+            self.last = now
+            sys.stderr.write(f"\r{references / 1e6:,.1f} M references simulated")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+
+
+def _host(result: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Figures of the host, kept apart from the result because they differ from run to run."""
+    references = sum(r["references"] for r in result["replications"])
+    cycles = sum(r["cycles"] or 0 for r in result["replications"])
+    summary = f"{references / 1e6:,.1f} M measured references in {seconds:.2f} s"
+    host: dict[str, Any] = {"seconds": seconds, "references_per_second": references / seconds}
+    if cycles:
+        hertz = _hertz(result["machine"]["clock"])
+        host["simulated_seconds"] = cycles / hertz
+        host["slowdown"] = seconds * hertz / cycles
+        summary += f", {host['slowdown']:,.0f} times slower than the modelled machine"
+    host["summary"] = summary
+    return host
+
+
+def _hertz(text: str) -> float:
+    """Return a frequency such as ``1 GHz`` in hertz."""
+    number, unit = text.split()
+    return float(number) * {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}[unit]
+
+
+def _write(path: Path, text: str) -> None:
+    """Write beside the final name, then rename: nothing half-written passes for whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _figure(entry: dict[str, Any]) -> str:
+    """Return a mean with its interval."""
+    mean = f"{entry['mean']:,.4g}" if abs(entry["mean"]) < 1e4 else f"{entry['mean']:,.0f}"
+    if entry["interval_95"] is None:
+        return f"{mean} (n = {entry['n']}, no interval)"
+    low, high = entry["interval_95"]
+    half = (high - low) / 2
+    shown = f"{half:,.2g}" if half < 1e4 else f"{half:,.0f}"
+    return f"{mean} ± {shown} (95 %, n = {entry['n']})"
+
+
+def _table(result: dict[str, Any]) -> str:
+    """Return the summary and the miss table of the first replication for people."""
+    machine = result["machine"]
+    lines = [
+        f"{machine['name']}: {machine['processors']} processors, {machine['cache']['size']} caches, "
+        f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine",
+        "",
+    ]
+    lines += [f"{name:32} {_figure(entry)}" for name, entry in result["summary"].items()]
+    first = result["replications"][0]
+    lines += ["", f"misses, seed {first['seed']:<12} {'user':>14} {'kernel':>14}"]
+    for name, modes in first["misses"].items():
+        lines.append(f"  {name:22} {modes['user']:>16,} {modes['kernel']:>14,}")
+    return "\n".join(lines)

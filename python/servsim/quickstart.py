@@ -1,0 +1,220 @@
+"""The main job, end to end: capture a real workload, simulate it on a server, report.
+
+Where the guest cannot run, for want of privilege or of an emulator, a small trace that was really
+captured and ships with servsim takes the place of the capture, and the answer says so. Nothing else
+changes: the same simulation, the same report.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from servsim.environment import capture_obstacle, shipped_trace
+from servsim.errors import EnvironmentProblem, UsageError
+
+#: The machine that quickstart asks about: four processors on one bus.
+MACHINE = "foglia-2004-4p"
+
+#: Transactions to capture and users that issue them; enough for a warm-up and a steady stretch.
+TRANSACTIONS = 200
+USERS = 8
+
+#: Replications, each with its own seed; ten give an interval of about 0.7 standard deviations.
+REPLICATIONS = 10
+
+Progress = Callable[..., None]
+
+
+class Capture(Protocol):
+    """Captures transactions of the running workload into a trace file."""
+
+    def __call__(self, transactions: int, output: Path, users: int, progress: Progress) -> object:
+        """Capture and return a summary."""
+
+
+class Simulate(Protocol):
+    """Simulates a trace on a machine and returns a ``servsim.simulate/1`` document."""
+
+    def __call__(
+        self,
+        trace: Path,
+        machine: str,
+        *,
+        transactions: int,
+        warmup: int,
+        replications: int,
+        seed: int,
+        progress: Callable[[int], None],
+    ) -> dict[str, Any]:
+        """Run every replication and return the result; progress receives references simulated."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What the job is made of; tests put stand-ins here."""
+
+    obstacle: Callable[[], str | None]
+    shipped: Callable[[], Path | None]
+    capture: Capture
+    count: Callable[[Path], int]
+    simulate: Simulate
+
+
+def steps() -> Steps:
+    """Return the real steps, loading the parts they need."""
+    capture: Capture = import_module("servsim.capture.oltp").capture
+    simulate: Simulate = import_module("servsim.simulation").simulate
+    return Steps(capture_obstacle, shipped_trace, capture, transactions_in, simulate)
+
+
+def transactions_in(trace: Path) -> int:
+    """Return how many transactions end in a trace.
+
+    Raises
+    ------
+    UsageError
+        If the trace is truncated, so that its totals are missing, or ends no transaction.
+    """
+    from servsim._core import trace_info
+
+    totals = json.loads(trace_info(trace))["totals"]
+    if not totals or not totals["transactions"]:
+        raise UsageError(f"{trace} holds no complete transactions: capture it again")
+    return int(totals["transactions"])
+
+
+def measured(count: int) -> tuple[int, int]:
+    """Divide a trace's transactions into warm-up and measurement.
+
+    A fifth warms the caches up. A tenth is left at the end, for when the trace runs out its tasks end
+    one by one and processors idle for want of work, which no real server would.
+    """
+    warmup = count // 5
+    return warmup, max(1, count - warmup - count // 10)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do.
+
+    Attributes
+    ----------
+    output : Path
+        The report; result and trace are put beside it under the same name.
+    transactions, users : int
+        How many transactions to capture, from how many concurrent users.
+    replications, seed : int
+        How many replications to simulate, and the first one's seed.
+    machine : str
+        Name or file of the machine.
+    capture : bool
+        Whether to try a capture at all.
+    """
+
+    output: Path
+    transactions: int = TRANSACTIONS
+    users: int = USERS
+    replications: int = REPLICATIONS
+    seed: int = 1
+    machine: str = MACHINE
+    capture: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it: the trace used, why it was not captured here (or None), result, report."""
+
+    trace: Path
+    obstacle: str | None
+    result: dict[str, Any]
+    report: Path
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the outcome as the document ``servsim.quickstart/1``."""
+        return {
+            "schema": "servsim.quickstart/1",
+            "captured": self.obstacle is None,
+            "obstacle": self.obstacle,
+            "trace": str(self.trace),
+            "report": str(self.report),
+            "result": self.result,
+        }
+
+
+def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) -> Outcome:
+    """Do the main job.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    job : Steps
+        How to do it; `steps` returns the real ones.
+    say : callable
+        Receives one sentence at each step.
+    progress : callable
+        Receives what is being done and, when known, the fraction done.
+
+    Returns
+    -------
+    Outcome
+        Trace, result and report.
+
+    Raises
+    ------
+    EnvironmentProblem
+        If nothing can be captured and the shipped trace is missing.
+    """
+    from servsim import report
+
+    trace, obstacle = _trace(plan, job, say, progress)
+    warmup, transactions = measured(job.count(trace))
+    say(f"Simulating {transactions} transactions on {plan.machine}, {plan.replications} replications.")
+    result = job.simulate(
+        trace=trace,
+        machine=plan.machine,
+        transactions=transactions,
+        warmup=warmup,
+        replications=plan.replications,
+        seed=plan.seed,
+        progress=lambda references: progress(f"simulated {references / 1e6:,.0f} million references"),
+    )
+    document = plan.output.with_suffix(".json")
+    document.parent.mkdir(parents=True, exist_ok=True)
+    document.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return Outcome(trace, obstacle, result, report.write([report.load(document)], plan.output))
+
+
+def _trace(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) -> tuple[Path, str | None]:
+    """Capture a trace, or say in one sentence why the shipped one is used."""
+    obstacle = job.obstacle() if plan.capture else "none was wanted"
+    if obstacle is None:
+        captured = plan.output.with_suffix(".svt")
+        captured.parent.mkdir(parents=True, exist_ok=True)
+        say(f"Capturing {plan.transactions} transactions of {plan.users} users, with their kernel.")
+        try:
+            job.capture(transactions=plan.transactions, output=captured, users=plan.users, progress=progress)
+        except EnvironmentProblem as problem:
+            obstacle = str(problem)
+        else:
+            return captured, None
+    shipped = job.shipped()
+    if shipped is None:
+        raise EnvironmentProblem(
+            f"nothing can be captured here: {obstacle}; and the trace that ships with servsim is missing: reinstall it"
+        )
+    say(f"No capture was made: {obstacle}; using the really captured trace that ships with servsim.")
+    return shipped, obstacle
+
+
+def answer(outcome: Outcome) -> Sequence[str]:
+    """Return the answer in ten lines, the last one naming the report."""
+    from servsim.report import check
+    from servsim.report.summary import summary
+
+    where = "captured here" if outcome.obstacle is None else "shipped with servsim"
+    lines = summary(check(outcome.result, "this run"))
+    return [*lines[:1], f"Trace: {outcome.trace}, {where}", *lines[1:], f"Report: {outcome.report}"]

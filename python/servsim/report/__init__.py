@@ -1,0 +1,102 @@
+"""The report: results in, one self-contained HTML page out.
+
+The page asks for nothing over the network, states machine, workload, method and warnings before any
+chart, and prints no mean without its interval and the number of replications. It depends on the
+results alone, so the same results give the same bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from servsim.errors import EnvironmentProblem, UsageError
+from servsim.report import wording
+from servsim.report.result import Result, check, load
+from servsim.report.sections import sections
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["Result", "check", "load", "render", "write"]
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("servsim.report", "page")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True).get_template(
+        "page.html.j2"
+    )
+
+
+def render(results: Sequence[Result]) -> str:
+    """Render results as one self-contained HTML page.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        At least one; several are set side by side.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Raises
+    ------
+    UsageError
+        If there are no results.
+    """
+    if not results:
+        raise UsageError("a report needs at least one result")
+    style = files("servsim.report").joinpath("page", "style.css").read_text(encoding="utf-8")
+    title = " and ".join(wording.names(results).values())
+    return _template().render(
+        title=f"{title}: servsim report",
+        kicker=title if len(results) == 1 else f"{len(results)} results compared",
+        headline=wording.headline(results),
+        sections=sections(results),
+        style=style,
+    )
+
+
+def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
+    """Write the report of one or several results.
+
+    Parameters
+    ----------
+    results : sequence of Result or mapping
+        Loaded results, or ``servsim.simulate/1`` documents as `servsim.simulate.simulate` returns them.
+    output : Path
+        The HTML file; its folder is made if need be, and the file replaced only when complete.
+
+    Returns
+    -------
+    Path
+        ``output``.
+
+    Raises
+    ------
+    UsageError
+        If a document is not a simulation result.
+    EnvironmentProblem
+        If the file cannot be written.
+    """
+    loaded = [item if isinstance(item, Result) else check(item, "this run") for item in results]
+    page = render(loaded)
+    fresh = output.with_name(f".{output.name}.new")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(page, encoding="utf-8")
+        fresh.replace(output)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink()
+        raise EnvironmentProblem(
+            f"the report cannot be written to {output}: {error.strerror}; choose another place with -o"
+        ) from None
+    return output

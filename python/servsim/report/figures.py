@@ -1,0 +1,200 @@
+"""The figures of a report: each a mean over replications with its interval, or None if not recorded.
+
+Cycles per transaction are the cycles of the measured interval divided by the transactions finished in
+it, whatever the number of processors (Alameldeen et al. 2003); throughput is its inverse times the
+clock. Shares of processor time are taken per replication and then averaged, so that a long
+replication counts no more than a short one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from servsim.report.result import Result, number_at
+from servsim.statistics.intervals import Estimate, estimate
+
+#: Kinds of processor time, in the order they are drawn; key in the result, and wording.
+TIMES = {
+    "busy_user": "user",
+    "busy_kernel": "kernel",
+    "memory_stall": "memory stall",
+    "bus_wait": "bus wait",
+    "idle": "idle",
+}
+
+#: Kinds of miss, in the order they are drawn.
+MISSES = {
+    "cold": "cold",
+    "capacity": "capacity",
+    "conflict": "conflict",
+    "true_sharing": "true sharing",
+    "false_sharing": "false sharing",
+    "passive_sharing": "passive sharing",
+}
+
+#: Kinds of bus transaction, in the order they are drawn.
+BUS = {
+    "read": "read",
+    "read_exclusive": "read exclusive",
+    "invalidate": "invalidate",
+    "write": "one-word write",
+    "update": "write back",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A transaction kind: how many finished per replication, and how long one took."""
+
+    name: str
+    count: Estimate
+    share: float
+    response: Estimate | None
+
+
+def cycles_per_transaction(result: Result) -> list[float]:
+    """Return the cycles per transaction of each replication: as recorded, or else by division."""
+    return result.values("cycles_per_transaction") or _ratio(result, "cycles", "transactions")
+
+
+def _ratio(result: Result, above: str, below: str) -> list[float]:
+    numerators, denominators = result.values(above), result.values(below)
+    assert numerators and denominators  # guaranteed by `result.check`
+    return [a / b for a, b in zip(numerators, denominators, strict=True)]
+
+
+def throughput(result: Result) -> list[float] | None:
+    """Return the transactions per second of each replication, or None without a clock."""
+    clock = result.clock_hertz
+    return None if clock is None else [clock * rate for rate in _ratio(result, "transactions", "cycles")]
+
+
+def per_transaction(result: Result, *path: str) -> Estimate | None:
+    """Estimate a counter divided by the replication's transactions."""
+    counts, transactions = result.values(*path), result.values("transactions")
+    if counts is None or transactions is None:
+        return None
+    return estimate([count / done for count, done in zip(counts, transactions, strict=True)])
+
+
+def misses_per_transaction(result: Result, kind: str) -> Estimate | None:
+    """Estimate the misses of one kind, user and kernel together, per transaction."""
+    user, kernel = (result.values("misses", kind, mode) for mode in ("user", "kernel"))
+    done = result.values("transactions")
+    if user is None or kernel is None or done is None:
+        return None
+    return estimate([(a + b) / n for a, b, n in zip(user, kernel, done, strict=True)])
+
+
+def share(result: Result, *path: str) -> Estimate | None:
+    """Estimate a number between 0 and 1 as a percentage."""
+    values = result.values(*path)
+    return None if values is None else estimate([100 * value for value in values])
+
+
+def utilization(result: Result) -> Estimate | None:
+    """Estimate the mean utilisation of the processors, in percent."""
+    means = []
+    for replication in result.replications:
+        values = replication.get("processor_utilization")
+        if isinstance(values, Mapping | str) or not isinstance(values, Sequence) or not values:
+            return None
+        means.append(100 * sum(float(value) for value in values) / len(values))
+    return estimate(means)
+
+
+def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
+    """Estimate each processor's time by kind, in percent of its total.
+
+    Returns
+    -------
+    list of dict or None
+        One dictionary per processor with the keys of `TIMES`; None when any replication lacks it.
+    """
+    samples: list[list[dict[str, float]]] = []
+    for replication in result.replications:
+        processors = replication.get("processors")
+        if not isinstance(processors, Sequence) or not processors:
+            return None
+        samples.append([_percentages(processor) for processor in processors])
+    if any(not shares for sample in samples for shares in sample) or len({len(s) for s in samples}) != 1:
+        return None
+    return [
+        {kind: estimate([sample[index][kind] for sample in samples]) for kind in TIMES}
+        for index in range(len(samples[0]))
+    ]
+
+
+def mean_time_shares(result: Result) -> dict[str, Estimate] | None:
+    """Estimate the time by kind over all processors together, in percent."""
+    totals: dict[str, list[float]] = {kind: [] for kind in TIMES}
+    for replication in result.replications:
+        processors = replication.get("processors")
+        if not isinstance(processors, Sequence) or not processors:
+            return None
+        spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in TIMES}
+        whole = sum(spent.values())
+        if whole <= 0:
+            return None
+        for kind in TIMES:
+            totals[kind].append(100 * spent[kind] / whole)
+    return {kind: estimate(values) for kind, values in totals.items()}
+
+
+def _percentages(processor: object) -> dict[str, float]:
+    spent = {kind: number_at(processor, kind) or 0.0 for kind in TIMES}
+    whole = sum(spent.values())
+    return {kind: 100 * value / whole for kind, value in spent.items()} if whole > 0 else {}
+
+
+def transaction_kinds(result: Result) -> list[Kind] | None:
+    """Estimate count and response time of each transaction kind, the most frequent first.
+
+    Response times are in milliseconds of simulated time, or in cycles without a clock. A replication
+    in which a kind never finished has no response time for it; the estimate's n says how many had.
+    """
+    tables = [_by_kind(replication) for replication in result.replications]
+    if not all(tables):
+        return None
+    names = sorted({name for table in tables for name in table})
+    scale = 1e3 / result.clock_hertz if result.clock_hertz else 1.0
+    whole = sum(number_at(table, name, "count") or 0.0 for table in tables for name in names)
+    kinds = []
+    for name in names:
+        counts = [number_at(table, name, "count") or 0.0 for table in tables]
+        means = [number_at(table, name, "mean_response_cycles") for table in tables]
+        responses = [value * scale for value in means if value is not None]
+        known = estimate(responses) if responses else None
+        kinds.append(Kind(name, estimate(counts), 100 * sum(counts) / whole if whole else 0.0, known))
+    return sorted(kinds, key=lambda kind: (-kind.count.mean, kind.name))
+
+
+def _by_kind(replication: Mapping[str, object]) -> dict[str, object]:
+    entries = replication.get("transactions_by_kind")
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        return {}
+    return {str(entry["kind"]): entry for entry in entries if isinstance(entry, Mapping) and "kind" in entry}
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Figures over the run, one list per replication, in windows of equal simulated time."""
+
+    window_cycles: float
+    transactions: list[list[float]]
+    bus_percent: list[list[float]]
+
+
+def timeline(result: Result) -> Timeline | None:
+    """Return the timeline of each replication, or None when it was not recorded."""
+    window: float | None = None
+    transactions, bus = [], []
+    for replication in result.replications:
+        windows = replication.get("timeline")
+        window = number_at(replication, "window_cycles")
+        if not window or isinstance(windows, str) or not isinstance(windows, Sequence):
+            return None
+        transactions.append([number_at(entry, "transactions") or 0.0 for entry in windows])
+        bus.append([100 * (number_at(entry, "bus_busy") or 0.0) / window for entry in windows])
+    if window is None or not all(transactions):
+        return None
+    return Timeline(window, transactions, bus)

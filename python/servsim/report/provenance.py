@@ -1,0 +1,46 @@
+"""Where a result comes from, so that anybody can repeat it: hashes, versions, seeds, the command."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+
+from markupsafe import Markup
+
+from servsim.report.charts.svg import tag
+from servsim.report.result import Result
+from servsim.report.tables import flat, pairs
+
+
+def provenance(result: Result) -> Markup:
+    """Return where a result comes from: hashes, versions, and the command that repeats it."""
+    from servsim import __version__
+
+    document = result.document
+    machine = json.dumps(document.get("machine"), sort_keys=True, separators=(",", ":")).encode()
+    entries = [
+        ("result", result.source),
+        ("SHA-256 of the result", result.digest),
+        ("SHA-256 of the resolved machine", hashlib.sha256(machine).hexdigest()),
+    ]
+    for key in ("trace", "versions", "version", "host"):
+        if document.get(key) is not None:
+            entries += [(name.replace("_", " "), value) for name, value in flat(document[key], key)]
+    entries.append(("report made by", f"servsim {__version__}"))
+    block = tag("pre", _command(result), class_="command")
+    return tag("div", pairs(entries), tag("p", "The command that repeats it, with the machine as above:"), block)
+
+
+def _command(result: Result) -> str:
+    """Return the command that the result records, or else the one its options describe."""
+    recorded = result.document.get("command")
+    if recorded:
+        return " ".join(map(str, recorded)) if isinstance(recorded, list) else str(recorded)
+    trace, options = result.document.get("trace"), result.document.get("options")
+    if not isinstance(trace, Mapping) or not isinstance(options, Mapping):
+        return "not recorded"
+    words = ["servsim", "simulate", str(trace.get("name") or "TRACE"), "--machine", result.machine]
+    for key in ("transactions", "warmup", "replications", "seed"):
+        if options.get(key) is not None:
+            words += [f"--{key}", str(options[key])]
+    return shlex.join(words)

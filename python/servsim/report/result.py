@@ -1,0 +1,152 @@
+"""Simulation results as the report reads them: validated where it matters, tolerant elsewhere.
+
+A result is one ``servsim.simulate/1`` document. Its replications must carry cycles and transactions;
+every other part is optional, so that older and partial results still make a page that says "not
+recorded" where something is missing.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from servsim.errors import UsageError
+
+SCHEMA = "servsim.simulate/1"
+REMEDY = "make one with `servsim simulate TRACE --machine MACHINE --json > FILE`"
+
+#: Units of a clock written as text, in hertz.
+HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One simulation result.
+
+    Attributes
+    ----------
+    source : str
+        Where it was read from, for messages and provenance.
+    document : mapping
+        The whole document.
+    digest : str
+        SHA-256 of the document, in canonical form, as hexadecimal text.
+    """
+
+    source: str
+    document: Mapping[str, Any]
+    digest: str
+
+    @property
+    def replications(self) -> Sequence[Mapping[str, Any]]:
+        """The raw replications, at least one."""
+        found: Sequence[Mapping[str, Any]] = self.document["replications"]
+        return found
+
+    @property
+    def machine(self) -> str:
+        """The machine's name, as its description or the command line gives it."""
+        machine = self.document.get("machine")
+        name = machine.get("name") if isinstance(machine, Mapping) else machine
+        return str(name) if name else "unnamed machine"
+
+    @property
+    def clock_hertz(self) -> float | None:
+        """The processor clock in hertz, or None when the result does not state it."""
+        machine = self.document.get("machine")
+        places = [self.document.get("clock_hertz"), self.document.get("clock")]
+        if isinstance(machine, Mapping):
+            places += [machine.get("clock_hertz"), machine.get("clock")]
+        return next((value for value in map(_hertz, places) if value), None)
+
+    def values(self, *path: str) -> list[float] | None:
+        """Return one number per replication at ``path``, or None when any of them lacks it."""
+        found = [number_at(replication, *path) for replication in self.replications]
+        complete = [value for value in found if value is not None]
+        return complete if len(complete) == len(found) else None
+
+
+def number_at(tree: object, *path: str) -> float | None:
+    """Return the finite number at ``path`` of nested mappings, or None."""
+    for key in path:
+        if not isinstance(tree, Mapping):
+            return None
+        tree = tree.get(key)
+    if isinstance(tree, bool) or not isinstance(tree, int | float) or not isfinite(tree):
+        return None
+    return float(tree)
+
+
+def _hertz(value: object) -> float | None:
+    if isinstance(value, Mapping):
+        value = value.get("hertz")
+    if isinstance(value, int | float) and value > 0:
+        return float(value)
+    if isinstance(value, str):
+        number, _, unit = value.partition(" ")
+        try:
+            return float(number) * HERTZ[unit.strip()]
+        except (ValueError, KeyError):
+            return None
+    return None
+
+
+def check(document: object, source: str) -> Result:
+    """Validate a document and wrap it.
+
+    Parameters
+    ----------
+    document : object
+        What was read from JSON.
+    source : str
+        Its name in messages.
+
+    Returns
+    -------
+    Result
+        The validated result.
+
+    Raises
+    ------
+    UsageError
+        If it is not a ``servsim.simulate/1`` document, or a replication lacks cycles or transactions;
+        all such faults are collected into one message.
+    """
+    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+        found = document.get("schema") if isinstance(document, Mapping) else None
+        what = f"its schema is `{found}`" if found else "it states no schema"
+        raise UsageError(f"{source} is not a simulation result (`{SCHEMA}`): {what}; {REMEDY}")
+    replications = document.get("replications")
+    if not isinstance(replications, Sequence) or isinstance(replications, str) or not replications:
+        raise UsageError(f"{source} holds no replications, so there is nothing to report; {REMEDY}")
+    if document.get("engine") == "functional":
+        raise UsageError(
+            f"{source} was made by the functional engine, which counts references and knows no time: "
+            "repeat it with `servsim simulate TRACE --machine MACHINE --engine timing`"
+        )
+    faults = [
+        f"replication {number} has no positive `{key}`"
+        for number, replication in enumerate(replications, start=1)
+        for key in ("cycles", "transactions")
+        if (number_at(replication, key) or 0) <= 0
+    ]
+    if faults:
+        raise UsageError(f"{source} is incomplete: {'; '.join(faults)}; {REMEDY}")
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    return Result(source, document, hashlib.sha256(canonical).hexdigest())
+
+
+def load(path: Path) -> Result:
+    """Read and validate a result file; see `check` for what it raises."""
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UsageError(f"{path} does not exist; {REMEDY}") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON ({error}); {REMEDY}") from None
+    return check(document, str(path))

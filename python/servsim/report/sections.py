@@ -1,0 +1,374 @@
+"""The sections of a report, in the order a careful reader asks for them.
+
+Machine, workload, method and warnings come before any chart; what a result did not record is said to
+be missing rather than left out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from servsim.report import figures, wording
+from servsim.report.charts.bars import Bar, bars
+from servsim.report.charts.dots import Row, dot_plot
+from servsim.report.charts.lines import line_chart
+from servsim.report.charts.stacked import stacked_bars
+from servsim.report.charts.svg import tag
+from servsim.report.format import SPACE, clock, grouped, mean, number
+from servsim.report.provenance import provenance
+from servsim.report.result import Result, number_at
+from servsim.report.tables import details, flat, pairs, side_by_side, table, with_code
+from servsim.statistics.intervals import Estimate, estimate
+
+Results = Sequence[Result]
+
+#: Settings of a machine that are shown when it has them; the rest is folded away.
+KEY_SETTINGS = {
+    "name": "name",
+    "processors": "processors",
+    "clock": "processor clock",
+    "cache.size": "cache of each processor",
+    "cache.associativity": "cache associativity",
+    "cache.line": "cache line",
+    "protocol.name": "coherence protocol",
+    "bus.memory_read": "latency of memory",
+    "bus.cache_read": "latency of another cache",
+    "bus.bytes_per_cycle": "bus width per cycle",
+    "scheduler.policy": "scheduling of tasks",
+    "scheduler.time_slice": "time slice",
+    "disk.read_time": "disk read",
+}
+
+#: How many settings are shown of a machine that has few of those above.
+SHOWN_SETTINGS = 10
+
+MISSING = tag("p", "Not recorded in this result.", class_="missing")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: anchor, heading, one sentence on how to read it, and its content."""
+
+    anchor: str
+    title: str
+    lead: str
+    body: Markup
+
+
+def sections(results: Results) -> list[Section]:
+    """Return every section of the page in order."""
+    made = [
+        Section("machine", "Machine", "", _machine(results)),
+        Section("workload", "Workload", "", _workload(results)),
+        Section("method", "Method", "", _method(results)),
+        Section("warnings", "Warnings", "", _warnings(results)),
+        Section("throughput", "Throughput", _DOTS, _throughput(results)),
+        Section("time", "Where processor time goes", _means_of(results), _time(results)),
+        Section(
+            "misses",
+            "Cache misses by cause",
+            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _each(results, _misses),
+        ),
+        Section(
+            "bus",
+            "Bus use",
+            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _each(results, _bus),
+        ),
+        Section(
+            "transactions",
+            "Transactions by kind",
+            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _each(results, _kinds),
+        ),
+        Section("timeline", "Over the run", _LINES, _each(results, _timeline)),
+    ]
+    if len(results) > 1:
+        made.append(Section("comparison", "Side by side", _RANKS, _comparison(results)))
+    made.append(Section("provenance", "Provenance", "", _each(results, provenance)))
+    return made
+
+
+_DOTS = (
+    "Each dot is one replication; the bar is the 95 % interval of their mean, the line the mean itself. "
+    "The axis does not begin at zero."
+)
+_LINES = "Thin lines are single replications, the thick one their mean, the band its 95 % interval."
+_RANKS = "Two results are ranked only if their 95 % intervals of cycles per transaction do not overlap."
+
+
+def _means_of(results: Results, how: str = "") -> str:
+    """Say how many replications the figures of a section are means of."""
+    counts = sorted({len(result.replications) for result in results})
+    if counts == [1]:
+        return "One replication only, so no figure has an interval."
+    return f"Means of {' and '.join(map(str, counts))} replications{how}."
+
+
+def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
+    """Return one block per result, headed by its name when there are several."""
+    called = wording.names(results)
+    head = [tag("h3", called[id(result)]) if len(results) > 1 else Markup("") for result in results]
+    blocks = [tag("div", title, body(result), class_="block") for title, result in zip(head, results, strict=True)]
+    return tag("div", *blocks)
+
+
+def _machine(results: Results) -> Markup:
+    called = wording.names(results)
+    trees = [result.document.get("machine") for result in results]
+    if len(results) > 1:
+        return side_by_side(trees, [called[id(result)] for result in results])
+    settings = flat(trees[0]) if isinstance(trees[0], Mapping) else [("name", results[0].machine)]
+    key = [(name, value) for name, value in settings if name in KEY_SETTINGS]
+    shown = key if len(key) >= SHOWN_SETTINGS // 2 else settings[:SHOWN_SETTINGS]
+    head = pairs([(KEY_SETTINGS.get(name, name.replace("_", " ")), value) for name, value in shown])
+    if len(shown) == len(settings):
+        return head
+    rest = details(f"all {len(settings)} settings", table(["setting", "value"], settings, "settings"))
+    return tag("div", head, rest)
+
+
+def _workload(results: Results) -> Markup:
+    trees = [_workload_of(result) for result in results]
+    if all(tree == trees[0] for tree in trees):
+        return pairs(trees[0])
+    called = wording.names(results)
+    return side_by_side([dict(tree) for tree in trees], [called[id(result)] for result in results])
+
+
+def _workload_of(result: Result) -> list[tuple[str, str]]:
+    entries: list[tuple[str, str]] = []
+    for name in ("workload", "trace"):
+        part = result.document.get(name)
+        for key, value in flat(part, "" if isinstance(part, Mapping) else name) if part is not None else []:
+            text = value[:16] + "…" if len(value) > 40 and " " not in value else value
+            entries.append((key.replace("_", " ").replace(".", ", "), text))
+    kinds = figures.transaction_kinds(result)
+    if kinds:
+        mix = ", ".join(f"{kind.name.replace('_', ' ')} {kind.share:.0f}{SPACE}%" for kind in kinds)
+        entries.append(("mix of transactions", mix))
+    return entries or [("trace", "not recorded")]
+
+
+def _method(results: Results) -> Markup:
+    called = wording.names(results)
+    trees = [_method_of(result) for result in results]
+    if all(tree == trees[0] for tree in trees):
+        return pairs(trees[0])
+    return side_by_side([dict(tree) for tree in trees], [called[id(result)] for result in results])
+
+
+def _method_of(result: Result) -> list[tuple[str, str]]:
+    seeds = [number_at(replication, "seed") for replication in result.replications]
+    known = [f"{seed:.0f}" for seed in seeds if seed is not None]
+    span = known[0] if len(known) == 1 else f"{known[0]} … {known[-1]}" if known else "not recorded"
+    done = result.values("transactions") or []
+    counted = f"{done[0]:.0f}" if len(set(done)) == 1 else f"{min(done):.0f} to {max(done):.0f}"
+    return [
+        ("transactions measured", f"{counted} per replication"),
+        ("warm-up", _said(result, ("warmup", "warmup_transactions"), "transactions")),
+        ("replications", str(len(result.replications))),
+        ("seeds", span),
+        ("random delay of memory", _perturbation(result)),
+        ("engine", _said(result, ("engine",), "")),
+        ("processor clock", clock(result.clock_hertz)),
+    ]
+
+
+def _perturbation(result: Result) -> str:
+    machine = result.document.get("machine")
+    settings = machine.get("perturbation") if isinstance(machine, Mapping) else None
+    delay = settings.get("memory_delay") if isinstance(settings, Mapping) else None
+    if delay is not None:
+        return f"uniform over {delay}, mean unchanged"
+    return _said(result, ("perturbation", "perturbation_cycles", "delay"), "")
+
+
+def _said(result: Result, keys: Sequence[str], unit: str) -> str:
+    """Return the first of the options that the result states, as text."""
+    document = result.document
+    for place in (document, document.get("options"), document.get("method")):
+        for key in keys:
+            if isinstance(place, Mapping) and place.get(key) is not None:
+                value = place[key]
+                text = ", ".join(f"{k} {v}" for k, v in flat(value)) if isinstance(value, Mapping) else str(value)
+                named = f" {unit}" if unit and isinstance(value, int) else " cycles" if key.endswith("_cycles") else ""
+                return text + named
+    return "not recorded"
+
+
+def _warnings(results: Results) -> Markup:
+    found = wording.warnings(results)
+    if not found:
+        return tag("p", "None.")
+    return tag("ul", *(tag("li", *with_code(text)) for text in found), class_="warnings")
+
+
+def _throughput(results: Results) -> Markup:
+    called = wording.names(results)
+
+    def rows(values: Callable[[Result], list[float] | None]) -> list[Row]:
+        found = [(result, values(result)) for result in results]
+        return [Row(called[id(result)], data, estimate(data)) for result, data in found if data]
+
+    rates = rows(figures.throughput)
+    first = (
+        dot_plot(rates, "transactions per second")
+        if len(rates) == len(results)
+        else tag("p", "Without a clock in the result, throughput in seconds is not known.", class_="missing")
+    )
+    cycles = dot_plot(rows(figures.cycles_per_transaction), "cycles per transaction")
+    named = len(results) > 1
+    raw = [
+        details("every replication" + (f" of {called[id(result)]}" if named else ""), _raw(result))
+        for result in results
+    ]
+    return tag("div", tag("h3", "Transactions per second"), first, tag("h3", "Cycles per transaction"), cycles, *raw)
+
+
+def _raw(result: Result) -> Markup:
+    cycles = figures.cycles_per_transaction(result)
+    rows = []
+    for index, replication in enumerate(result.replications):
+        misses = [number_at(replication, "misses", "total", mode) for mode in ("user", "kernel")]
+        cells = (number_at(replication, "transactions"), number_at(replication, "cycles"), cycles[index])
+        known = [grouped(value) if value is not None else "\N{EN DASH}" for value in (*cells, *misses)]
+        seed = number_at(replication, "seed")
+        rows.append([f"{seed:.0f}" if seed is not None else str(index + 1), *known])
+    head = ["seed", "transactions", "cycles", "cycles per transaction", "user misses", "kernel misses"]
+    return table(head, rows)
+
+
+def _time(results: Results) -> Markup:
+    called = wording.names(results)
+    together = [(called[id(result)], figures.mean_time_shares(result)) for result in results]
+    rows = [(name, _means(shares)) for name, shares in together if shares]
+    if not rows:
+        return MISSING
+    if len(results) == 1:
+        processors = figures.time_shares(results[0]) or []
+        rows = [("all", rows[0][1])] + [(f"CPU {i}", _means(shares)) for i, shares in enumerate(processors)]
+    single = ["share of time"] if len(results) == 1 else None
+    head = ["processor time", *(single or [name for name, shares in together if shares])]
+    body = [
+        [wording_, *(mean(shares[kind], "%") for _, shares in together if shares)]
+        for kind, wording_ in figures.TIMES.items()
+    ]
+    busy = figures.utilization(results[0]) if len(results) == 1 else None
+    text = f"While not idle, processors execute {mean(busy, '%')} of the time."
+    note = tag("p", text) if busy else Markup("")
+    return tag("div", stacked_bars(rows, figures.TIMES), note, table(head, body))
+
+
+def _means(shares: Mapping[str, Estimate]) -> dict[str, float]:
+    return {kind: known.mean for kind, known in shares.items()}
+
+
+_MODES = {"user": "user", "kernel": "kernel"}
+
+
+def _misses(result: Result) -> Markup:
+    rows = []
+    for kind, name in figures.MISSES.items():
+        known = {mode: figures.per_transaction(result, "misses", kind, mode) for mode in _MODES}
+        total = figures.misses_per_transaction(result, kind)
+        if total is not None and total.mean > 0:
+            rows.append(Bar(name, total, {mode: part.mean for mode, part in known.items() if part}))
+    if not rows:
+        return MISSING
+    every = figures.misses_per_transaction(result, "total")
+    note = tag("p", f"All causes together: {mean(every, 'misses per transaction')}.") if every else Markup("")
+    return tag("div", bars(rows, _MODES, "misses per transaction"), note)
+
+
+def _bus(result: Result) -> Markup:
+    used = figures.share(result, "bus_utilization")
+    rows = []
+    for kind, name in figures.BUS.items():
+        known = figures.per_transaction(result, "bus", kind)
+        if known is not None and known.mean > 0:
+            rows.append(Bar(name, known, {"plain": known.mean}))
+    supplied = figures.per_transaction(result, "bus", "cache_to_cache")
+    sentences = [f"The bus is busy {mean(used, '%')} of the time."] if used else []
+    if supplied is not None:
+        sentences.append(f"Another cache supplies the line {mean(supplied, 'times per transaction')}.")
+    note = tag("p", " ".join(sentences)) if sentences else Markup("")
+    if not rows:
+        return tag("div", note, MISSING) if sentences else MISSING
+    return tag("div", note, bars(rows, {"plain": ""}, "bus transactions per transaction"))
+
+
+def _kinds(result: Result) -> Markup:
+    kinds = figures.transaction_kinds(result)
+    if not kinds:
+        return MISSING
+    unit = "ms" if result.clock_hertz else "cycles"
+    rows = [
+        [
+            kind.name.replace("_", " "),
+            mean(kind.count),
+            f"{kind.share:.1f}{SPACE}%",
+            mean(kind.response) if kind.response else "none finished",
+        ]
+        for kind in kinds
+    ]
+    return table(["kind", "finished per replication", "share", f"response time, {unit}"], rows)
+
+
+def _timeline(result: Result) -> Markup:
+    record = figures.timeline(result)
+    if record is None:
+        return MISSING
+    hertz = result.clock_hertz
+    step, unit = (
+        (1e3 * record.window_cycles / hertz, "ms of simulated time")
+        if hertz
+        else (
+            record.window_cycles / 1e6,
+            "million cycles",
+        )
+    )
+    per = 1e3 / step if hertz else 1.0
+    title = "transactions per second" if hertz else "transactions per window"
+    rates = [[count * per for count in line] for line in record.transactions]
+    charts = [line_chart(rates, step, title, unit)]
+    if any(record.bus_percent):
+        charts.append(line_chart([line for line in record.bus_percent if line], step, "bus busy, %", unit))
+    window = tag("p", f"Windows of {number(step)}{SPACE}{unit}.")
+    return tag("div", *charts, window)
+
+
+def _comparison(results: Results) -> Markup:
+    called = wording.names(results)
+    rows = []
+    for place in wording.standings(results):
+        result = place.result
+        misses = figures.misses_per_transaction(result, "total")
+        rows.append(
+            [
+                called[id(result)],
+                place.rank,
+                mean(place.cycles),
+                wording.speed(result) if result.clock_hertz is None else _rate(result),
+                mean(misses),
+                mean(figures.share(result, "bus_utilization"), "%"),
+                str(place.cycles.n),
+            ]
+        )
+    head = [
+        "machine",
+        "rank",
+        "cycles per transaction",
+        "transactions per second",
+        "misses per transaction",
+        "bus",
+        "n",
+    ]
+    return table(head, rows)
+
+
+def _rate(result: Result) -> str:
+    rates = figures.throughput(result)
+    return mean(estimate(rates)) if rates else "not recorded"

@@ -1,0 +1,1 @@
+"""Statistics of replications: intervals and comparisons, on NumPy and SciPy only."""

@@ -1,0 +1,92 @@
+"""Means with their Student-t interval.
+
+Alameldeen et al. 2003 run every configuration several times, each with other small random memory
+delays, and take the standard deviation of the runs for a confidence interval. Replications are few
+(ten, say), so the interval is Student's with n - 1 degrees of freedom rather than the normal one.
+Assumes independent replications and a roughly normal mean; a bootstrap interval is for skewed ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from scipy import stats
+
+from servsim.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, with how well it is known.
+
+    Attributes
+    ----------
+    n : int
+        Number of replications, at least 1.
+    mean : float
+        Arithmetic mean, in the unit of the values.
+    sd : float or None
+        Sample standard deviation (divisor n - 1); None when n is 1.
+    low, high : float or None
+        Ends of the interval; None when n is 1, for one value says nothing about its spread.
+    confidence : float
+        Coverage of the interval, for example 0.95.
+    """
+
+    n: int
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    confidence: float = 0.95
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the interval's width, or None when there is no interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def overlaps(self, other: "Estimate") -> bool:
+        """Return whether the intervals share a point; one without interval overlaps everything."""
+        if self.low is None or self.high is None or other.low is None or other.high is None:
+            return True
+        return self.low <= other.high and other.low <= self.high
+
+
+def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Estimate the mean of replications with a Student-t interval.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One figure per replication; all finite, at least one.
+    confidence : float, default 0.95
+        Coverage of the interval, between 0 and 1, both exclusive.
+
+    Returns
+    -------
+    Estimate
+        Mean, standard deviation and interval in the unit of ``values``.
+
+    Raises
+    ------
+    UsageError
+        If ``values`` is empty or holds a value that is not finite, or ``confidence`` is senseless.
+
+    Examples
+    --------
+    >>> known = estimate([9.0, 10.0, 11.0])
+    >>> known.n, known.mean, round(known.half_width, 3)
+    (3, 10.0, 2.484)
+    """
+    data = np.asarray(values, dtype=float)
+    if data.size == 0 or not np.isfinite(data).all():
+        raise UsageError("a mean needs at least one value, and every value finite")
+    if not 0 < confidence < 1:
+        raise UsageError(f"a confidence of {confidence} is senseless: give one between 0 and 1")
+    mean = float(data.mean())
+    if data.size == 1:
+        return Estimate(1, mean, None, None, None, confidence)
+    sd = float(data.std(ddof=1))
+    half = float(stats.t.ppf((1 + confidence) / 2, data.size - 1)) * sd / sqrt(data.size)
+    return Estimate(int(data.size), mean, sd, mean - half, mean + half, confidence)

@@ -1,0 +1,1 @@
+"""Traces: how they are shown. The format itself is read and written by the Rust core."""

@@ -1,0 +1,60 @@
+"""Finds and runs the compiled drivers; turns their exit codes into servsim's exceptions."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from servsim import cache
+from servsim.errors import CheckFailed, EnvironmentProblem, InternalBug, ServsimError, UsageError
+
+__all__ = ["path", "run"]
+
+#: What each exit code of a driver means.
+MEANING: dict[int, type[ServsimError]] = {1: CheckFailed, 2: UsageError, 3: EnvironmentProblem}
+
+
+def path(name: str) -> Path:
+    """Return the program ``name``: beside the package, from a build of the working copy, or on the PATH."""
+    repository = cache.repository()
+    candidates = [Path(__file__).resolve().parents[1] / "bin" / name]
+    if repository is not None:
+        target = Path(os.environ.get("CARGO_TARGET_DIR", repository / "target"))
+        candidates.append(target / "release" / name)
+    found = next((str(candidate) for candidate in candidates if candidate.is_file()), None) or shutil.which(name)
+    if found is None:
+        raise EnvironmentProblem(
+            f"the driver {name} is not built: run 'make build' (or 'cargo build --release -p servsim-workload')"
+        )
+    return Path(found)
+
+
+def run(program: Path, arguments: Sequence[str | Path]) -> None:
+    """Run a driver to its end: its data go to our standard output, its progress to standard error.
+
+    Raises
+    ------
+    CheckFailed, UsageError, EnvironmentProblem
+        With the driver's own last sentence, by its exit code.
+    """
+    sys.stdout.flush()
+    process = subprocess.Popen([program, *arguments], stderr=subprocess.PIPE, text=True)
+    prefix = f"{program.name}: "
+    messages: list[str] = []
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(prefix):
+                messages.append(line.removeprefix(prefix).strip())
+            else:
+                print(line, end="", file=sys.stderr, flush=True)
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+    if code != 0:
+        message = "; ".join(messages) or f"{program.name} ended with exit code {code}"
+        raise MEANING.get(code, InternalBug)(message)

@@ -1,0 +1,104 @@
+"""The report in a real browser: nothing fetched, no complaint, no sideways scrolling, readable charts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, Browser
+from layout_result import layout_result
+from servsim.report import write
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+#: Width of a common phone, and of a desk, in CSS pixels.
+PHONE, DESK = 390, 1200
+
+#: Elements that stick out of the page sideways, except inside a frame that scrolls by itself.
+OVERFLOWING = """[...document.body.querySelectorAll('*')]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll'))
+  .map(e => e.outerHTML.slice(0, 120))"""
+
+#: Font size, in pixels, of the smallest visible text, SVG text included.
+SMALLEST = """Math.min(...[...document.body.querySelectorAll('*')]
+  .filter(e => e.textContent.trim() && e.getClientRects().length)
+  .map(e => parseFloat(getComputedStyle(e).fontSize)))"""
+
+#: Pairs of axis labels that overlap.
+COLLISIONS = """[...document.querySelectorAll('svg.axis')].flatMap(svg => {
+  const boxes = [...svg.querySelectorAll('text:not(.unit)')].map(t => t.getBoundingClientRect());
+  return boxes.slice(1).filter((box, i) => box.left < boxes[i].right + 2).map(() => svg.textContent);
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    one, other = (
+        layout_result(),
+        layout_result("layout only, with a rather long name of a machine", 8, seed=3),
+    )
+    contents = {
+        "one": [one],
+        "several": [one, other, layout_result("third", 2)],
+        "single run": [layout_result(replications=1)],
+    }
+    return {name: write(results, folder / f"{name}.html") for name, results in contents.items()}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("name", ["one", "several", "single run"])
+def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
+    browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    browser.open(pages[name], width, scheme=scheme)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate(OVERFLOWING) == []
+    assert browser.requests() == [pages[name].resolve().as_uri()]
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("name", ["one", "several", "single run"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_text_is_readable_and_axis_labels_do_not_collide(
+    browser: Browser, pages: dict[str, Path], name: str, width: int
+) -> None:
+    browser.open(pages[name], width)
+    assert browser.evaluate(SMALLEST) >= 12
+    assert browser.evaluate(COLLISIONS) == []
+
+
+def test_every_replication_is_drawn_as_a_dot_inside_the_page(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["one"], PHONE)
+    assert browser.evaluate("document.querySelectorAll('circle.dot').length") == 20
+    edge = "Math.max(...[...document.querySelectorAll('circle')].map(c => c.getBoundingClientRect().right))"
+    assert browser.evaluate(edge) <= PHONE
+
+
+def test_dark_and_light_schemes_differ(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = []
+    for scheme in ("light", "dark"):
+        browser.open(pages["one"], DESK, scheme=scheme)
+        seen.append(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert seen[0] == "rgb(255, 255, 255)" and seen[1] != seen[0]
+
+
+def test_print_is_black_on_white_and_opens_what_is_folded(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["one"], DESK, scheme="dark", media="print")
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.evaluate("document.querySelector('details table').getBoundingClientRect().height") > 50
+
+
+def test_the_browser_test_would_notice_a_wide_page_a_request_and_a_complaint(browser: Browser, tmp_path: Path) -> None:
+    bad = "<p style='width:2000px'>wide</p><img src='missing.png'><script>console.error('no')</script>"
+    (tmp_path / "bad.html").write_text(bad)
+    browser.open(tmp_path / "bad.html", PHONE)
+    assert browser.evaluate(OVERFLOWING) != []
+    assert len(browser.requests()) == 2
+    assert browser.complaints() != []

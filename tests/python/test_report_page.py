@@ -1,0 +1,229 @@
+"""The report's content: order, honesty about missing parts and intervals, refusal to rank, bad input."""
+
+import json
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from layout_result import layout_result
+from servsim.errors import EnvironmentProblem, UsageError
+from servsim.report import check, load, render, write
+from servsim.report.format import grouped, mean
+from servsim.report.sections import sections
+from servsim.report.summary import summary
+from servsim.report.wording import headline, standings, warnings
+from servsim.statistics.intervals import estimate
+
+
+def _render(*documents: dict[str, Any]) -> str:
+    return render([check(document, f"result {index}") for index, document in enumerate(documents)])
+
+
+def _text(page: str) -> str:
+    """Return a page's visible text with ordinary spaces."""
+    body = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.S)
+    return re.sub(r"[\s\u00a0\u202f]+", " ", body)
+
+
+def _bare(replications: int = 3) -> dict[str, Any]:
+    runs = [{"cycles": 1_000_000 + 1000 * i, "transactions": 10} for i in range(replications)]
+    return {"schema": "servsim.simulate/1", "replications": runs}
+
+
+def test_sections_come_in_the_order_of_a_careful_reader() -> None:
+    anchors = [section.anchor for section in sections([check(layout_result(), "r"), check(layout_result(seed=9), "s")])]
+    assert anchors == [
+        *("machine", "workload", "method", "warnings", "throughput", "time", "misses", "bus", "transactions"),
+        *("timeline", "comparison", "provenance"),
+    ]
+
+
+def test_the_same_results_give_the_same_bytes() -> None:
+    assert _render(layout_result()) == _render(json.loads(json.dumps(layout_result())))
+
+
+def test_nothing_in_the_page_can_be_fetched() -> None:
+    page = _render(layout_result(), layout_result("other", 8))
+    assert not re.findall(r"\b(?:src|href)=\"(?!#)", page)
+    assert "url(" not in page and "@import" not in page and "<script" not in page
+    assert "default-src 'none'" in page
+
+
+def test_throughput_is_transactions_times_clock_over_cycles() -> None:
+    document = _bare()
+    document["clock"] = "2 GHz"
+    for replication in document["replications"]:
+        replication["cycles"] = 1_000_000
+    assert "20 000 transactions per second" in _text(_render(document))
+
+
+def test_every_mean_stands_with_its_interval_and_n() -> None:
+    text = _text(_render(layout_result()))
+    assert re.search(r"transactions per second \(95 % interval [\d ]+ to [\d ]+, n = 10\)", text)
+    assert re.search(r"cycles per transaction \(95 % interval [\d ]+ to [\d ]+, n = 10\)", text)
+    assert text.count("Means of 10 replications") == 4
+
+
+def test_one_replication_is_told_wherever_an_interval_would_stand() -> None:
+    text = _text(_render(layout_result(replications=1)))
+    assert "One replication only, so no figure has an interval" in text
+    assert "±" not in text
+    assert text.count("n = 1") > 10 and text.count("One replication only") == 5
+
+
+def test_few_replications_and_wide_intervals_are_warned_of() -> None:
+    found = warnings([check(layout_result(replications=3), "r")])
+    assert any("Only 3 replications" in text for text in found)
+    document = _bare(10)
+    for index, replication in enumerate(document["replications"]):
+        replication["cycles"] *= 1 + index % 3
+    assert any("of the mean" in text for text in warnings([check(document, "r")]))
+
+
+def test_a_drift_over_the_run_is_warned_of() -> None:
+    document = layout_result()
+    for replication in document["replications"]:
+        replication["timeline"] = [{"transactions": n} for n in [2] * 10 + [4] * 10 + [6] * 10]
+    assert any("+200" in text and "--warmup" in text for text in warnings([check(document, "r")]))
+    for replication in document["replications"]:
+        replication["timeline"] = [{"transactions": 4}] * 30
+    assert warnings([check(document, "r")]) == []
+
+
+def test_recorded_warnings_are_shown() -> None:
+    document = layout_result()
+    document["warnings"] = ["processors outnumber ready tasks"]
+    assert "processors outnumber ready tasks" in _text(_render(document))
+
+
+def test_missing_parts_are_said_to_be_missing() -> None:
+    text = _text(_render(_bare()))
+    assert text.count("Not recorded in this result.") == 5
+    assert "throughput in seconds is not known" in text
+
+
+@pytest.mark.parametrize(
+    "part", ["misses", "bus", "bus_utilization", "processors", "transactions_by_kind", "timeline", "seed"]
+)
+def test_a_part_missing_from_one_replication_makes_no_mean_of_the_others(part: str) -> None:
+    document = layout_result()
+    del document["replications"][4][part]
+    assert _render(document)
+
+
+def test_a_faster_machine_is_ranked_only_when_intervals_part() -> None:
+    slow, fast = check(layout_result("slow", 4), "a"), check(layout_result("fast", 8), "b")
+    assert headline([slow, fast]).startswith("fast needs the fewest cycles")
+    assert [place.rank for place in standings([slow, fast])] == ["1", "2"]
+
+
+def test_overlapping_intervals_are_not_ranked() -> None:
+    one, two = check(layout_result("one", seed=1), "a"), check(layout_result("two", seed=2), "b")
+    assert "cannot be ranked" in headline([one, two])
+    assert [place.rank for place in standings([one, two])] == ["1 to 2", "1 to 2"]
+    assert "1 to 2" in _text(render([one, two]))
+
+
+def test_results_of_different_traces_are_warned_of() -> None:
+    other = layout_result("other")
+    other["trace"]["hash"] = "0" * 64
+    found = warnings([check(layout_result(), "a"), check(other, "b")])
+    assert any("differ in their trace" in text for text in found)
+
+
+def test_text_from_a_result_is_escaped() -> None:
+    page = _render(layout_result("<script>alert(1)</script>"))
+    assert "<script" not in page and "&lt;script&gt;" in page
+
+
+def test_misses_add_user_and_kernel_and_divide_by_transactions() -> None:
+    document = _bare(2)
+    for replication in document["replications"]:
+        replication["misses"] = {"cold": {"user": 30, "kernel": 20}, "total": {"user": 30, "kernel": 20}}
+    assert "All causes together: 5 ± 0 misses per transaction" in _text(_render(document))
+
+
+def test_the_command_that_repeats_a_result_follows_from_its_options() -> None:
+    document = layout_result("smp4", seed=7)
+    command = "servsim simulate oltp.svt --machine smp4 --transactions 200 --warmup 50"
+    assert f"{command} --replications 10 --seed 7" in _text(_render(document))
+
+
+def test_the_summary_has_eight_lines_whatever_is_missing() -> None:
+    assert len(summary(check(layout_result(), "r"))) == 8
+    lines = summary(check(_bare(), "r"))
+    assert len(lines) == 8 and sum("not recorded" in line for line in lines) >= 4
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([1_474_000.0, 1_516_292.0, 1_558_000.0], "1 520 000 ± 100 000"),
+        ([0.91, 0.92, 0.93], "0.920 ± 0.025"),
+        ([8.0, 8.0], "8 ± 0"),
+        ([8.0], "8.000 (n = 1)"),
+    ],
+)
+def test_a_mean_has_no_digit_that_its_interval_does_not_justify(values: list[float], text: str) -> None:
+    assert re.sub(r"[\u00a0\u202f]", " ", mean(estimate(values))) == text
+
+
+def test_negative_numbers_have_a_minus_sign() -> None:
+    assert grouped(-1234.5, 1) == "\u22121\u202f234.5"
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ([], "states no schema"),
+        ({"schema": "servsim.simulate/1", "engine": "functional", "replications": [{}]}, "--engine timing"),
+        ({"schema": "servsim.disk.fit/1"}, "servsim.disk.fit/1"),
+        ({"schema": "servsim.simulate/1"}, "holds no replications"),
+        ({"schema": "servsim.simulate/1", "replications": []}, "holds no replications"),
+        (
+            {"schema": "servsim.simulate/1", "replications": [{"cycles": 5}, 3]},
+            "replication 1 has no positive `transa",
+        ),
+        ({"schema": "servsim.simulate/1", "replications": [{"cycles": True, "transactions": 1}]}, "`cycles`"),
+    ],
+)
+def test_what_is_not_a_result_is_refused_with_the_remedy(document: object, complaint: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(complaint)) as error:
+        check(document, "x.json")
+    assert "servsim simulate" in str(error.value) and str(error.value).startswith("x.json")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(UsageError, match="is not JSON"):
+        load(tmp_path / "x.json")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        load(tmp_path / "none.json")
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where a folder is wanted")
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
+        write([layout_result()], tmp_path / "taken" / "report.html")
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(EnvironmentProblem):
+        write([layout_result()], tmp_path / "report.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "taken"]
+
+
+def test_hostile_numbers_do_not_break_the_page() -> None:
+    document = deepcopy(layout_result(replications=2))
+    document["clock"] = "fast"
+    document["machine"]["clock"] = -1
+    document["replications"][0]["bus_utilization"] = "high"
+    document["replications"][0]["window_cycles"] = 0
+    document["replications"][0]["processors"] = [{}]
+    document["replications"][0]["processor_utilization"] = {}
+    document["replications"][0]["transactions_by_kind"] = [{"kind": "new_order", "count": None}, 7]
+    assert "Not recorded" in _render(document)

@@ -1,0 +1,168 @@
+"""The workload commands: a real server is started, used, and never left behind."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from servsim import cache
+from servsim.errors import EnvironmentProblem, UsageError
+from servsim.workloads import driver, oltp
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+SCALE = "3x3x30x100"
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """A cache folder that the server's account can reach, unlike pytest's own."""
+    path = Path(tempfile.mkdtemp(prefix="servsim-test-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def loaded(home: Path) -> Path:
+    done = servsim(home, "load", "oltp", "--scale", SCALE, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"] == "servsim.workload.load/1"
+    return home
+
+
+def command(*words: str) -> list[str]:
+    return [str(SERVSIM), "workload", *words]
+
+
+def servsim(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "SERVSIM_CACHE": str(home), **more}
+    return subprocess.run(command(*words), env=environment, capture_output=True, text=True, check=False)
+
+
+def servers(home: Path) -> list[int]:
+    """Server processes whose command line names a folder of this test."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"postgres") and any(str(home).encode() in word for word in words):
+            found.append(int(entry.parent.name))
+    return found
+
+
+def wait_for(condition: object, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_a_loaded_workload_runs_checks_and_leaves_no_server(loaded: Path) -> None:
+    done = servsim(loaded, "run", "oltp", "--scale", SCALE, "--users", "3", "--transactions", "300", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["valid"], report["transactions"]) == (0, True, 300), done.stderr
+    assert report["notice"] == "TPC-C-derived, not TPC-C; not comparable"
+    assert 0 < report["client_cpu"]["share"] < 1
+    done = servsim(loaded, "check", "oltp", "--scale", SCALE)
+    assert done.returncode == 0 and done.stdout.count(" ok: ") == 11, done.stdout + done.stderr
+    assert servers(loaded) == []
+
+
+def test_a_violated_condition_is_a_failed_check(loaded: Path) -> None:
+    run = servsim(loaded, "run", "oltp", "--scale", SCALE, "--users", "1", "--transactions", "60")
+    assert run.returncode == 0
+    # After deliveries condition 11 no longer holds, which only `--after load` asks for.
+    done = servsim(loaded, "check", "oltp", "--scale", SCALE, "--after", "load")
+    assert done.returncode == 1
+    assert "servsim: consistency condition 3.3.2.11" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_no_server_and_no_damage(loaded: Path, ending: signal.Signals) -> None:
+    words = command("run", "oltp", "--scale", SCALE, "--seconds", "60")
+    environment = {**os.environ, "SERVSIM_CACHE": str(loaded)}
+    process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for(lambda: servers(loaded))
+    time.sleep(1.0)
+    if ending == signal.SIGINT:
+        os.killpg(process.pid, ending)  # as a terminal does
+    else:
+        process.kill()
+    code = process.wait(30)
+    assert code == (130 if ending == signal.SIGINT else -signal.SIGKILL)
+    wait_for(lambda: not servers(loaded))
+    assert servsim(loaded, "check", "oltp", "--scale", SCALE).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["run", "oltp", "--scale", "7x3x30x100"], 2, "servsim workload load oltp --scale 7x3x30x100"),
+        (["run", "olpt"], 2, "known: oltp"),
+        (["run", "oltp", "--scale", "huge"], 2, "small"),
+        (["run", "oltp", "--set", "work_mem"], 2, "KEY=VALUE"),
+        (["load", "oltp", "--scale", "3x3x31x100"], 2, "multiple of 3"),
+        (["run", "oltp", "--scale", SCALE, "--mix", "wat"], 2, "possible values: deck, weighted"),
+        (["run", "oltp", "--scale", SCALE, "--set", "work_men=1MB"], 3, "work_men"),
+    ],
+)
+def test_wrong_input_gets_one_sentence_and_its_code(loaded: Path, words: list[str], code: int, message: str) -> None:
+    done = servsim(loaded, *words)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert servers(loaded) == []
+
+
+def test_a_missing_postgresql_names_the_package(home: Path) -> None:
+    done = servsim(home, "load", "oltp", "--scale", "1x1x3x15", SERVSIM_POSTGRES_BIN="/nonexistent")
+    assert done.returncode == 3
+    assert "apt-get install postgresql-15" in done.stderr
+
+
+def test_a_missing_driver_names_the_build_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
+    with pytest.raises(EnvironmentProblem, match="make build"):
+        driver.path("servsim-nothing")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands the server to another account")
+def test_a_cache_the_server_may_not_enter_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    done = servsim(closed, "load", "oltp", "--scale", "1x1x3x15")
+    assert done.returncode == 3
+    assert "set SERVSIM_CACHE" in done.stderr
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path / "elsewhere"))
+    assert cache.folder("a", "b") == tmp_path / "elsewhere" / "a" / "b"
+    monkeypatch.delenv("SERVSIM_CACHE")
+    repository = cache.repository()
+    assert repository is not None
+    assert cache.folder() == repository / ".cache" / "servsim"
+
+
+def test_scales_are_names_or_four_numbers() -> None:
+    assert oltp.canonical("paper") == (4000, 3, 30, 100)
+    assert oltp.canonical("10x10x3000x100000") == (10, 10, 3000, 100_000)
+    with pytest.raises(UsageError, match="no scale"):
+        oltp.canonical("10x10")
+
+
+def test_list_names_every_workload(home: Path) -> None:
+    done = servsim(home, "list", "--json")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "servsim.workload.list/1"
+    assert set(document["workloads"]) == {"oltp"}
