@@ -10,18 +10,21 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
-/// Seconds per call: the best of several batches, since other work only ever adds time.
+/// Seconds per call: the best of many short batches, since other work only ever adds time and a
+/// short batch has the best chance to run undisturbed.
 fn time(mut work: impl FnMut()) -> f64 {
     work();
     let start = Instant::now();
     work();
     let once = start.elapsed().as_secs_f64().max(1e-9);
-    let batch = (0.02 / once).clamp(1.0, 100_000.0) as usize;
-    let batches = if once > 0.5 { 2 } else { 7 };
+    let batch = (0.5e-3 / once).clamp(1.0, 10_000.0) as usize;
+    let batches = (1.0 / (once * batch as f64)).clamp(5.0, 400.0) as usize;
     let mut best = f64::INFINITY;
     for _ in 0..batches {
         let start = Instant::now();
-        (0..batch).for_each(|_| work());
+        for _ in 0..batch {
+            work();
+        }
         best = best.min(start.elapsed().as_secs_f64() / batch as f64);
     }
     best

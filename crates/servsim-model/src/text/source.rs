@@ -68,7 +68,7 @@ fn from_value(value: &toml_edit::Value, text: &str, line: usize) -> Node {
         toml_edit::Value::Integer(n) => Value::Number(*n.value() as f64),
         toml_edit::Value::Float(x) => Value::Number(*x.value()),
         toml_edit::Value::Boolean(b) => Value::Flag(*b.value()),
-        toml_edit::Value::Datetime(d) => Value::Text(d.to_string()),
+        toml_edit::Value::Datetime(d) => Value::Text(d.value().to_string()),
         toml_edit::Value::Array(items) => {
             Value::List(items.iter().map(|v| from_value(v, text, line)).collect())
         }
