@@ -116,9 +116,7 @@ def test_a_missed_hard_row_fails_the_report(report: Report) -> None:
 
 
 def test_the_command_prints_tables_and_json() -> None:
-    done = subprocess.run(
-        [SERVSIM, "reproduce", "du-2001", "--json"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([SERVSIM, "reproduce", "du-2001", "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["schema"] == "servsim.reproduce/1"

@@ -28,9 +28,7 @@ def _table(header: list[str], rows: list[list[str]]) -> None:
     """Print aligned columns; the first is text, the rest are numbers."""
     widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
     for row in [header, *rows]:
-        cells = [
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         typer.echo("  ".join(cells).rstrip())
 
 
@@ -54,19 +52,13 @@ def solve(
     solver: str = typer.Option("auto", help="Solver; `servsim model solvers` lists them."),
     percentile: list[float] = Percentiles,
     tolerance: float | None = typer.Option(None, help="Residual at which iterations stop."),
-    max_iterations: int | None = typer.Option(
-        None, help="Iterations after which non-convergence is an error."
-    ),
+    max_iterations: int | None = typer.Option(None, help="Iterations after which non-convergence is an error."),
     replications: int | None = typer.Option(None, help="Simulation: independent replications."),
     requests: float | None = typer.Option(None, help="Simulation: requests per replication."),
     seed: int | None = typer.Option(None, help="Simulation: seed."),
-    half_width: float | None = typer.Option(
-        None, help="Simulation: wanted relative half-width of intervals."
-    ),
+    half_width: float | None = typer.Option(None, help="Simulation: wanted relative half-width of intervals."),
     plot: Path | None = Plot,
-    up_to: int | None = typer.Option(
-        None, help="Largest population of the plot; default: the model's, doubled."
-    ),
+    up_to: int | None = typer.Option(None, help="Largest population of the plot; default: the model's, doubled."),
     as_json: bool = Json,
 ) -> None:
     """Solve a model: throughput, response times with percentiles, utilisations."""

@@ -56,9 +56,7 @@ class _Panel:
     def y(self, value: float) -> float:
         return HEIGHT - MARGIN + 6 - (HEIGHT - MARGIN - 26) * value / self.y_ticks[-1]
 
-    def curve(
-        self, xs: Sequence[float], ys: Sequence[float | None], colour: str, dashed: bool = False
-    ) -> None:
+    def curve(self, xs: Sequence[float], ys: Sequence[float | None], colour: str, dashed: bool = False) -> None:
         """Draw the points that have a value, joined."""
         points = " ".join(
             f"{self.x(x):.1f},{self.y(min(y, self.y_ticks[-1])):.1f}"
@@ -66,9 +64,7 @@ class _Panel:
             if y is not None
         )
         dash = ' stroke-dasharray="4 3"' if dashed else ""
-        self.marks.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
-        )
+        self.marks.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>')
 
     def x_axis(self) -> None:
         """Label the horizontal axis with round numbers."""
@@ -133,6 +129,4 @@ def save(path: Path, network: Network, solution: Solution, population: int, solv
     try:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}; give a path in a folder that exists"
-        ) from None
+        raise UsageError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from None

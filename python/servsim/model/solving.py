@@ -174,9 +174,7 @@ def fit(
     return Fit(json.loads(_core.model_fit(text, is_json, method, drift, measurement)))
 
 
-def sweep(
-    demands: Sequence[Sequence[float]], think: Sequence[float], population: Sequence[int]
-) -> list[float]:
+def sweep(demands: Sequence[Sequence[float]], think: Sequence[float], population: Sequence[int]) -> list[float]:
     """Throughputs of many one-class networks of single servers, exactly (a microsecond or so each).
 
     Parameters

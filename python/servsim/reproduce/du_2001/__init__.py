@@ -127,9 +127,7 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
         if cell.table == "12" and cell.row == "C2":
             off = cell.ours["blocked"] - cell.paper
             detail = f"{cell.ours['blocked']:.1f} % for {cell.paper} %"
-            checks.append(
-                Check(f"Table 12 C2 {cell.column} within 6 points", abs(off) <= POINTS_TOLERANCE, detail)
-            )
+            checks.append(Check(f"Table 12 C2 {cell.column} within 6 points", abs(off) <= POINTS_TOLERANCE, detail))
     base = configuration("C2")
     tpmc = {
         name: to.solve(base.with_service(**{name: 0.6 * data.SERVICE[name]}))["blocked"].tpmc
@@ -137,9 +135,7 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
     }
     ordered = tpmc["rotation"] > tpmc["seek"] > tpmc["transfer"]
     detail = ", ".join(f"{name} {value:.3f}" for name, value in tpmc.items())
-    checks.append(
-        Check("40 % less rotation gains more than seek, seek more than transfer (C2)", ordered, detail)
-    )
+    checks.append(Check("40 % less rotation gains more than seek, seek more than transfer (C2)", ordered, detail))
     steps = [to.solve(Machine(k, (data.F1,)))["blocked"].tpmc for k in (1, 2, 3, 4)]
     gains = [b - a for a, b in pairwise(steps)]
     diminishing = gains[0] > gains[1] > gains[2] > 0.0
@@ -150,9 +146,7 @@ def _checks(to: _Collector, findings: list[Finding]) -> list[Check]:
     detail = "flagged " + ", ".join(sorted(flagged, key=int))
     checks.append(Check("the audit flags Tables 11, 12, 15, 17 and 18", not missing, detail))
     total = sum(blocked.elasticities(base).values())
-    checks.append(
-        Check("elasticities of C2, think time included, sum to -1", abs(total + 1.0) < 1e-9, f"{total:.12f}")
-    )
+    checks.append(Check("elasticities of C2, think time included, sum to -1", abs(total + 1.0) < 1e-9, f"{total:.12f}"))
     return checks
 
 
@@ -171,12 +165,9 @@ def _notes(to: _Collector) -> list[str]:
         "tpmC and erases the paper's headline that the number of I/O buses matters most. That "
         "headline follows from "
         "neither reading: Equation 3.9 adds the buses up, so `literal` gives C3 and C4 the same throughput.",
-        f"Processor rates calibrated on Table 10: {rates} transactions per second; Figure 5 is not "
-        "in the paper.",
-        "Fitted to Table 12, C2: 20 sectors per positioning (disk) and misses holding memory and "
-        "bus (memory bus).",
-        "Think time 17.504 s puts r = 0.5 into Equation 3.1, as the authors seem to have done; its "
-        "mean is 20.99 s.",
+        f"Processor rates calibrated on Table 10: {rates} transactions per second; Figure 5 is not in the paper.",
+        "Fitted to Table 12, C2: 20 sectors per positioning (disk) and misses holding memory and bus (memory bus).",
+        "Think time 17.504 s puts r = 0.5 into Equation 3.1, as the authors seem to have done; its mean is 20.99 s.",
         "Section 5.2 says that the bus is released during a seek; Equation 3.7 says that writes hold it.",
     ]
 

@@ -111,9 +111,7 @@ def shares_18() -> list[Finding]:
                 )
     if not cells:
         return []
-    return [
-        Finding("access-share", ("18",), f"Table 18 does not follow Table 5; worst {worst[1]}.", tuple(cells))
-    ]
+    return [Finding("access-share", ("18",), f"Table 18 does not follow Table 5; worst {worst[1]}.", tuple(cells))]
 
 
 def shares_12() -> list[Finding]:
@@ -312,9 +310,7 @@ def percentages() -> list[Finding]:
     if not wrong:
         return []
     text = "; ".join(f"Table {p[0]} {p[1]}: {v[1]} % printed, {c:.1f} % computed" for p, v, c in wrong)
-    message = (
-        f"{len(wrong)} of {len(printed)} printed improvements do not follow from their throughputs: {text}."
-    )
+    message = f"{len(wrong)} of {len(printed)} printed improvements do not follow from their throughputs: {text}."
     return [Finding("percentage", tuple({p[0] for p, _, _ in wrong}), message)]
 
 
