@@ -73,7 +73,7 @@ pub fn solve(network: &Network, tolerance: &Tolerance) -> Result<LayeredMeans, M
         solver.curves[pool] = curve;
     }
     let root = solver.inside(None, population)?;
-    Ok(solver.unfold(&root, population))
+    Ok(solver.unfold(&root))
 }
 
 impl Solver<'_> {
@@ -292,7 +292,7 @@ impl Solver<'_> {
     }
 
     /// Weighs the insides of all pools by how often each number of holders occurs.
-    fn unfold(&self, root: &Inside, population: usize) -> LayeredMeans {
+    fn unfold(&self, root: &Inside) -> LayeredMeans {
         let pools = self.network.pools.len();
         let mut means = LayeredMeans {
             throughput: root.throughput,
@@ -302,7 +302,6 @@ impl Solver<'_> {
             rounds: root.rounds,
             residual: root.residual,
         };
-        let _ = population;
         self.add(root, 1.0, &[], &mut means);
         means
     }
