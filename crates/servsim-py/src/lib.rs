@@ -9,12 +9,14 @@ use pyo3::prelude::*;
 
 mod errors;
 mod interrupt;
+mod model;
 mod simulate;
 mod trace;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    model::register(module)?;
     simulate::register(module)?;
     trace::register(module)
 }

@@ -1,0 +1,199 @@
+//! Service demands from measurements: the utilisation law `U_k = sum over classes of X_c D_kc`
+//! (Lazowska et al. 1984, chapter 3) applied to many observations at once.
+//!
+//! `nnls` regresses utilisations on throughputs with demands kept non-negative; `kalman` follows
+//! demands that drift. Both give 95 % intervals, and demands that the observations cannot tell
+//! apart are flagged instead of guessed. Demands known directly (visits and time per visit, as a
+//! simulation reports them) need no estimation: [`from_visits`].
+
+pub mod kalman;
+pub mod linear;
+pub mod nnls;
+
+use crate::error::ModelError;
+use serde::{Deserialize, Serialize};
+
+/// One interval of observation.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Requests per second, per class.
+    pub throughput: Vec<f64>,
+    /// Fraction of capacity in use, per station.
+    pub utilization: Vec<f64>,
+    /// Mean response time of all classes, seconds, where it was measured.
+    #[serde(default)]
+    pub response: Option<f64>,
+}
+
+/// Observations of one system.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measurements {
+    /// Class names.
+    pub classes: Vec<String>,
+    /// Station names.
+    pub stations: Vec<String>,
+    /// Servers per station; one each when empty.
+    #[serde(default)]
+    pub servers: Vec<usize>,
+    /// Closed customers of all classes, for the check by Little's law.
+    #[serde(default)]
+    pub population: Option<f64>,
+    /// Mean think time, seconds.
+    #[serde(default)]
+    pub think: f64,
+    /// Observations in order of time.
+    pub samples: Vec<Sample>,
+}
+
+/// An estimated demand.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Demand {
+    /// Station.
+    pub station: String,
+    /// Class.
+    pub class: String,
+    /// Estimate, seconds; `None` when the observations do not determine it.
+    pub demand: Option<f64>,
+    /// 95 % interval, seconds.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// False when it cannot be told apart from others.
+    pub identifiable: bool,
+    /// Why not, or a warning about precision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The result of an estimation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fit {
+    /// Method used.
+    pub method: String,
+    /// One entry per station and class.
+    pub demands: Vec<Demand>,
+    /// Root-mean-square relative residual of the utilisations, per station.
+    pub residual: Vec<f64>,
+    /// Condition number of the throughputs, columns scaled; large means classes move together.
+    pub condition: f64,
+    /// Estimates over time (Kalman only): `[sample][station][class]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Vec<Vec<f64>>>,
+}
+
+impl Measurements {
+    /// Servers of station `k`.
+    pub fn servers_of(&self, k: usize) -> f64 {
+        self.servers.get(k).map_or(1.0, |&m| m as f64)
+    }
+
+    /// Refuses observations that no system can produce.
+    ///
+    /// # Errors
+    /// [`ModelError::Contradiction`] naming the station and the sample (counted from 1).
+    pub fn check(&self) -> Result<(), ModelError> {
+        if self.samples.is_empty() || self.classes.is_empty() || self.stations.is_empty() {
+            return Err(ModelError::invalid(
+                "there are no measurements to fit",
+                "give at least one sample, class and station",
+            ));
+        }
+        if !self.servers.is_empty()
+            && (self.servers.len() != self.stations.len() || self.servers.contains(&0))
+        {
+            return Err(ModelError::invalid(
+                "servers must be given for every station, at least 1",
+                "list one count per station, or none",
+            ));
+        }
+        for (index, sample) in self.samples.iter().enumerate() {
+            self.check_sample(index + 1, sample)?;
+        }
+        Ok(())
+    }
+
+    fn check_sample(&self, number: usize, sample: &Sample) -> Result<(), ModelError> {
+        let contradiction = |station: &str, what: String, remedy: &str| {
+            Err(ModelError::Contradiction { station: station.into(), what, remedy: remedy.into() })
+        };
+        if sample.throughput.len() != self.classes.len() || sample.utilization.len() != self.stations.len() {
+            return Err(ModelError::invalid(
+                format!(
+                    "sample {number} has {} throughputs for {} classes and {} utilisations for {} stations",
+                    sample.throughput.len(),
+                    self.classes.len(),
+                    sample.utilization.len(),
+                    self.stations.len()
+                ),
+                "give one value per class and per station",
+            ));
+        }
+        if let Some(c) = sample.throughput.iter().position(|x| !x.is_finite() || *x < 0.0) {
+            let what = format!(
+                "sample {number}: class `{}` has throughput {}",
+                self.classes[c], sample.throughput[c]
+            );
+            return contradiction("system", what, "throughputs are requests per second, zero or more");
+        }
+        let idle = sample.throughput.iter().all(|x| *x == 0.0);
+        for (name, &u) in self.stations.iter().zip(&sample.utilization) {
+            if !(0.0..=1.0).contains(&u) {
+                let what = format!("sample {number}: utilisation {u} is not between 0 and 1");
+                return contradiction(name, what, "give fractions of capacity (0.63, not 63), per server");
+            }
+            if idle && u > 0.05 {
+                let what = format!("sample {number}: utilisation {u} with no throughput of any class");
+                return contradiction(name, what, "add the class that does this work, or drop the sample");
+            }
+        }
+        self.check_little(number, sample)
+    }
+
+    /// `N = X (R + Z)` within 20 %: beyond that something was counted differently.
+    fn check_little(&self, number: usize, sample: &Sample) -> Result<(), ModelError> {
+        let (Some(population), Some(response)) = (self.population, sample.response) else { return Ok(()) };
+        let x: f64 = sample.throughput.iter().sum();
+        let implied = x * (response + self.think);
+        if (implied / population - 1.0).abs() <= 0.2 {
+            return Ok(());
+        }
+        Err(ModelError::Contradiction {
+            station: "system".into(),
+            what: format!(
+                "sample {number}: X (R + Z) = {implied:.3} customers, but the population is {population}"
+            ),
+            remedy: "check the units of response and think time, and what the throughput counts".into(),
+        })
+    }
+}
+
+/// Demand = visits x time per visit; the way from a simulation, which reports both.
+///
+/// # Errors
+/// [`ModelError::BadDemand`].
+pub fn from_visits(station: &str, class: &str, visits: f64, service: f64) -> Result<f64, ModelError> {
+    let demand = visits * service;
+    if demand.is_finite() && visits >= 0.0 && service >= 0.0 {
+        return Ok(demand);
+    }
+    let problem = "not visits x time with both zero or more";
+    Err(ModelError::BadDemand { station: station.into(), class: class.into(), demand, problem })
+}
+
+/// Estimates demands; `method` is `nnls` or `kalman`.
+///
+/// # Errors
+/// [`ModelError::Contradiction`], [`ModelError::Invalid`].
+pub fn fit(measurements: &Measurements, method: &str, kalman: &kalman::Noise) -> Result<Fit, ModelError> {
+    measurements.check()?;
+    match method {
+        "nnls" => nnls::fit(measurements),
+        "kalman" => kalman::fit(measurements, kalman),
+        _ => Err(ModelError::invalid(
+            format!("unknown estimation method `{method}`"),
+            "use `nnls` (constant demands) or `kalman` (drifting demands)",
+        )),
+    }
+}

@@ -1,0 +1,372 @@
+//! One replication: an event queue, the requests in flight and the stations and pools they use.
+//! Deterministic for a given seed. The random numbers are PCG XSL RR 128/64 (O'Neill 2014).
+
+use super::histogram::Histogram;
+use super::program::Step;
+use super::server::{JobId, Moment, Server};
+use crate::error::ModelError;
+use crate::network::{Load, Network};
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Events between two looks at the interrupt flag.
+const CHECK_EVERY: u64 = 1 << 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A request of an open class enters.
+    Arrival(usize),
+    /// A customer has finished thinking.
+    Begin(JobId),
+    /// A station's alarm, valid for one version.
+    Alarm(usize, u64),
+}
+
+#[derive(Debug, Clone)]
+struct Job {
+    class: usize,
+    step: usize,
+    began: f64,
+    /// The request this task belongs to, when it is one branch of a fork.
+    parent: Option<JobId>,
+    /// Branch tasks still running.
+    outstanding: usize,
+}
+
+struct Pool {
+    free: usize,
+    waiting: VecDeque<JobId>,
+    size: usize,
+}
+
+/// What one replication measured, per class, station and pool.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Measured time, seconds.
+    pub span: f64,
+    /// Requests completed per class.
+    pub completed: Vec<u64>,
+    /// Sum of response times per class.
+    pub response: Vec<f64>,
+    /// Distribution of response times per class.
+    pub histogram: Vec<Histogram>,
+    /// Integral of the number present `[station][class]`.
+    pub present: Vec<Vec<f64>>,
+    /// Integral of the speed in use per station.
+    pub work: Vec<f64>,
+    /// Integral of units held per pool.
+    pub held: Vec<f64>,
+    /// Integral of requests waiting per pool.
+    pub waiting: Vec<f64>,
+}
+
+/// A replication in progress.
+pub struct Engine<'a> {
+    network: &'a Network,
+    programs: &'a [Vec<Step>],
+    random: Pcg64Mcg,
+    now: f64,
+    sequence: u64,
+    events: BinaryHeap<Reverse<(Moment, u64, Event)>>,
+    jobs: Vec<Job>,
+    free_jobs: Vec<JobId>,
+    servers: Vec<Server>,
+    pools: Vec<Pool>,
+    counts: Vec<Vec<u32>>,
+    touched: Vec<f64>,
+    measured: Measured,
+    measuring: bool,
+    measure_from: f64,
+}
+
+impl<'a> Engine<'a> {
+    /// All closed customers thinking, open classes about to arrive.
+    pub fn new(network: &'a Network, programs: &'a [Vec<Step>], seed: u64) -> Self {
+        let classes = network.classes.len();
+        let stations = network.stations.len();
+        let pool = |p: &crate::network::Pool| Pool { free: p.size, waiting: VecDeque::new(), size: p.size };
+        let mut engine = Self {
+            network,
+            programs,
+            random: Pcg64Mcg::seed_from_u64(seed),
+            now: 0.0,
+            sequence: 0,
+            events: BinaryHeap::new(),
+            jobs: Vec::new(),
+            free_jobs: Vec::new(),
+            servers: network.stations.iter().map(Server::new).collect(),
+            pools: network.pools.iter().map(pool).collect(),
+            counts: vec![vec![0; classes]; stations],
+            touched: vec![0.0; stations + network.pools.len()],
+            measured: Measured {
+                span: 0.0,
+                completed: vec![0; classes],
+                response: vec![0.0; classes],
+                histogram: vec![Histogram::default(); classes],
+                present: vec![vec![0.0; classes]; stations],
+                work: vec![0.0; stations],
+                held: vec![0.0; network.pools.len()],
+                waiting: vec![0.0; network.pools.len()],
+            },
+            measuring: false,
+            measure_from: 0.0,
+        };
+        engine.populate();
+        engine
+    }
+
+    fn populate(&mut self) {
+        for c in 0..self.network.classes.len() {
+            match self.network.classes[c].load {
+                Load::Closed { population, .. } => {
+                    for _ in 0..population {
+                        let job = self.new_job(c, None);
+                        self.think(job);
+                    }
+                }
+                Load::Open { rate } => {
+                    let at = self.exponential(1.0 / rate);
+                    self.schedule(at, Event::Arrival(c));
+                }
+            }
+        }
+    }
+
+    /// Runs for `warmup` seconds unmeasured, then measures for `span` seconds.
+    ///
+    /// # Errors
+    /// [`ModelError::Interrupted`].
+    pub fn run(
+        mut self,
+        warmup: f64,
+        span: f64,
+        interrupted: Option<fn() -> bool>,
+    ) -> Result<Measured, ModelError> {
+        self.run_until(warmup, interrupted)?;
+        self.begin_measuring();
+        self.run_until(warmup + span, interrupted)?;
+        self.settle_all();
+        self.measured.span = span;
+        for (k, server) in self.servers.iter().enumerate() {
+            self.measured.work[k] = server.work_done;
+        }
+        Ok(self.measured)
+    }
+
+    fn run_until(&mut self, end: f64, interrupted: Option<fn() -> bool>) -> Result<(), ModelError> {
+        let mut count = 0u64;
+        while let Some(Reverse((at, _, _))) = self.events.peek() {
+            if at.0 > end {
+                break;
+            }
+            count += 1;
+            if count & (CHECK_EVERY - 1) == 0 && interrupted.is_some_and(|check| check()) {
+                return Err(ModelError::Interrupted);
+            }
+            let Some(Reverse((at, _, event))) = self.events.pop() else { break };
+            self.now = at.0;
+            self.handle(event);
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival(class) => {
+                let job = self.new_job(class, None);
+                self.begin(job);
+                if let Load::Open { rate } = self.network.classes[class].load {
+                    let next = self.now + self.exponential(1.0 / rate);
+                    self.schedule(next, Event::Arrival(class));
+                }
+            }
+            Event::Begin(job) => self.begin(job),
+            Event::Alarm(station, version) => {
+                if self.servers[station].version == version {
+                    self.settle_station(station);
+                    if let Some(job) = self.servers[station].complete(self.now) {
+                        self.counts[station][self.jobs[job as usize].class] -= 1;
+                        self.set_alarm(station);
+                        self.served(job);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, job: JobId) {
+        let now = self.now;
+        let state = &mut self.jobs[job as usize];
+        state.began = now;
+        state.step = 0;
+        self.proceed(job);
+    }
+
+    /// A visit ended: a branch task reports to its request, a request goes on.
+    fn served(&mut self, job: JobId) {
+        if let Some(parent) = self.jobs[job as usize].parent {
+            self.free_jobs.push(job);
+            let request = &mut self.jobs[parent as usize];
+            request.outstanding -= 1;
+            if request.outstanding == 0 {
+                request.step += 1;
+                self.proceed(parent);
+            }
+            return;
+        }
+        self.jobs[job as usize].step += 1;
+        self.proceed(job);
+    }
+
+    /// Follows the itinerary until the request has to wait.
+    fn proceed(&mut self, job: JobId) {
+        let programs = self.programs;
+        loop {
+            let (class, step) = (self.jobs[job as usize].class, self.jobs[job as usize].step);
+            match programs[class].get(step) {
+                None => return self.finish(job),
+                Some(Step::Serve { station, mean, probability }) => {
+                    if *probability >= 1.0 || self.uniform() < *probability {
+                        return self.enter(job, *station, *mean);
+                    }
+                }
+                Some(Step::Acquire(pool)) => {
+                    self.settle_pool(*pool);
+                    let state = &mut self.pools[*pool];
+                    if state.free == 0 {
+                        state.waiting.push_back(job);
+                        return;
+                    }
+                    state.free -= 1;
+                }
+                Some(Step::Release(pool)) => self.release(*pool),
+                Some(Step::Fork(branches)) => {
+                    if !branches.is_empty() {
+                        return self.fork(job, branches);
+                    }
+                }
+            }
+            self.jobs[job as usize].step += 1;
+        }
+    }
+
+    fn release(&mut self, pool: usize) {
+        self.settle_pool(pool);
+        match self.pools[pool].waiting.pop_front() {
+            Some(next) => {
+                // The unit passes on at once; the next request resumes after its Acquire.
+                self.jobs[next as usize].step += 1;
+                self.proceed(next);
+            }
+            None => self.pools[pool].free += 1,
+        }
+    }
+
+    fn fork(&mut self, job: JobId, branches: &[(usize, f64)]) {
+        let class = self.jobs[job as usize].class;
+        self.jobs[job as usize].outstanding = branches.len();
+        for &(station, mean) in branches {
+            let task = self.new_job(class, Some(job));
+            self.enter(task, station, mean);
+        }
+    }
+
+    fn enter(&mut self, job: JobId, station: usize, mean: f64) {
+        let work = self.exponential(mean);
+        let class = self.jobs[job as usize].class;
+        self.settle_station(station);
+        self.counts[station][class] += 1;
+        self.servers[station].arrive(self.now, job, work, self.network.classes[class].priority);
+        self.set_alarm(station);
+    }
+
+    fn set_alarm(&mut self, station: usize) {
+        if let Some(at) = self.servers[station].alarm() {
+            let version = self.servers[station].version;
+            self.schedule(at, Event::Alarm(station, version));
+        }
+    }
+
+    fn finish(&mut self, job: JobId) {
+        let Job { class, began, .. } = self.jobs[job as usize];
+        if self.measuring {
+            let response = self.now - began;
+            self.measured.completed[class] += 1;
+            self.measured.response[class] += response;
+            self.measured.histogram[class].add(response);
+        }
+        if self.network.classes[class].is_closed() {
+            self.think(job);
+        } else {
+            self.free_jobs.push(job);
+        }
+    }
+
+    fn think(&mut self, job: JobId) {
+        let think = self.network.classes[self.jobs[job as usize].class].think();
+        let until = self.now + if think > 0.0 { self.exponential(think) } else { 0.0 };
+        self.schedule(until, Event::Begin(job));
+    }
+
+    fn new_job(&mut self, class: usize, parent: Option<JobId>) -> JobId {
+        let job = Job { class, step: 0, began: self.now, parent, outstanding: 0 };
+        if let Some(id) = self.free_jobs.pop() {
+            self.jobs[id as usize] = job;
+            return id;
+        }
+        self.jobs.push(job);
+        (self.jobs.len() - 1) as JobId
+    }
+
+    fn schedule(&mut self, at: f64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((Moment(at), self.sequence, event)));
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.uniform()).ln()
+    }
+
+    fn settle_station(&mut self, station: usize) {
+        let elapsed = self.now - self.touched[station];
+        self.touched[station] = self.now;
+        if self.measuring {
+            for (area, count) in self.measured.present[station].iter_mut().zip(&self.counts[station]) {
+                *area += f64::from(*count) * elapsed;
+            }
+        }
+    }
+
+    fn settle_pool(&mut self, pool: usize) {
+        let index = self.servers.len() + pool;
+        let elapsed = self.now - self.touched[index];
+        self.touched[index] = self.now;
+        if self.measuring {
+            let state = &self.pools[pool];
+            self.measured.held[pool] += (state.size - state.free) as f64 * elapsed;
+            self.measured.waiting[pool] += state.waiting.len() as f64 * elapsed;
+        }
+    }
+
+    fn settle_all(&mut self) {
+        for k in 0..self.servers.len() {
+            self.settle_station(k);
+            self.servers[k].advance(self.now);
+        }
+        (0..self.pools.len()).for_each(|p| self.settle_pool(p));
+    }
+
+    fn begin_measuring(&mut self) {
+        self.settle_all();
+        self.measuring = true;
+        self.measure_from = self.now;
+        self.servers.iter_mut().for_each(|s| s.work_done = 0.0);
+    }
+}

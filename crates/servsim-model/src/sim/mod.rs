@@ -1,0 +1,230 @@
+//! Discrete-event simulation of the same networks the solvers treat, used as their check and
+//! offered in its own right: independent replications with a discarded warm-up, means with 95 %
+//! Student intervals over replications, and percentiles from all of them.
+//!
+//! All service times are exponential. The measured span is a fixed time, so that throughput is
+//! unbiased once the warm-up has passed.
+
+pub mod engine;
+pub mod histogram;
+pub mod program;
+pub mod server;
+
+use crate::error::ModelError;
+use crate::network::{Load, Network};
+use crate::solution::{ClassResult, Interval, PoolResult, Solution, StationResult};
+use crate::solvers::Options;
+use crate::special::student_quantile;
+use engine::{Engine, Measured};
+use histogram::Histogram;
+
+/// How much to simulate.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Independent replications (at least 2).
+    pub replications: usize,
+    /// Requests per replication, about, after the warm-up.
+    pub requests: f64,
+    /// Warm-up as a share of the measured span.
+    pub warmup: f64,
+    /// Seed; replication `i` uses a stream derived from it.
+    pub seed: u64,
+    /// Wanted relative half-width of every class's throughput and response interval; the length is
+    /// doubled until it is met. `None` runs once.
+    pub half_width: Option<f64>,
+    /// Looked at now and then; true stops the run.
+    pub interrupted: Option<fn() -> bool>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            replications: 10,
+            requests: 20_000.0,
+            warmup: 0.2,
+            seed: 1,
+            half_width: None,
+            interrupted: None,
+        }
+    }
+}
+
+/// Doublings of the length before a wanted precision is given up.
+const MOST_DOUBLINGS: usize = 12;
+
+/// Simulates a network.
+///
+/// # Errors
+/// [`ModelError::Unstable`]; [`ModelError::Invalid`] for a run too short to see every class;
+/// [`ModelError::NotConverged`] when the wanted half-width is out of reach.
+pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
+    let plan = &options.simulation;
+    if plan.replications < 2 || plan.requests.is_nan() || plan.requests < 1.0 {
+        return Err(ModelError::invalid(
+            format!("{} replications of {} requests give no interval", plan.replications, plan.requests),
+            "use at least 2 replications of at least 1 request",
+        ));
+    }
+    crate::solvers::mixed::check_stability(network)?;
+    let mut requests = plan.requests;
+    for _ in 0..MOST_DOUBLINGS {
+        let runs = replicate(network, plan, requests)?;
+        let solution = summarise(network, &runs, &options.percentiles)?;
+        let widest = widest_interval(&solution);
+        if plan.half_width.is_none_or(|wanted| widest <= wanted) {
+            return Ok(solution);
+        }
+        requests *= 2.0;
+    }
+    Err(ModelError::NotConverged {
+        solver: "simulation".into(),
+        residual: plan.half_width.unwrap_or(0.0),
+        iterations: MOST_DOUBLINGS,
+        station: network.name.clone(),
+    })
+}
+
+/// Runs all replications.
+///
+/// # Errors
+/// As [`solve`].
+pub fn replicate(network: &Network, plan: &Plan, requests: f64) -> Result<Vec<Measured>, ModelError> {
+    let programs: Vec<_> =
+        (0..network.classes.len()).map(|c| program::compile(network, c)).collect::<Result<_, _>>()?;
+    let span = requests / rough_throughput(network);
+    let warmup = (plan.warmup * span).max(longest_cycle(network));
+    (0..plan.replications)
+        .map(|i| {
+            let seed = plan
+                .seed
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .wrapping_add((i as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
+            Engine::new(network, &programs, seed).run(warmup, span, plan.interrupted)
+        })
+        .collect()
+}
+
+/// Asymptotic estimate of requests per second of all classes; only sets the length of the run.
+fn rough_throughput(network: &Network) -> f64 {
+    let of = |c: usize| match network.classes[c].load {
+        Load::Open { rate } => rate,
+        Load::Closed { population, think } => {
+            let free = population as f64 / (think + network.total_demand(c)).max(f64::MIN_POSITIVE);
+            let limit = |s: &crate::network::Station| s.speed.limit() / s.demands[c].max(f64::MIN_POSITIVE);
+            network.stations.iter().map(limit).fold(free, f64::min)
+        }
+    };
+    (0..network.classes.len()).map(of).sum()
+}
+
+/// A few think-and-serve cycles of the slowest class.
+fn longest_cycle(network: &Network) -> f64 {
+    let of = |c: usize| network.classes[c].think() + network.total_demand(c);
+    3.0 * (0..network.classes.len()).map(of).fold(0.0, f64::max)
+}
+
+fn widest_interval(solution: &Solution) -> f64 {
+    let relative = |mean: f64, interval: Option<Interval>| {
+        interval.map_or(0.0, |i| 0.5 * (i.high - i.low) / mean.max(f64::MIN_POSITIVE))
+    };
+    let of = |c: &ClassResult| {
+        relative(c.throughput, c.throughput_interval).max(relative(c.response, c.response_interval))
+    };
+    solution.classes.iter().map(of).fold(0.0, f64::max)
+}
+
+/// Mean and 95 % Student interval.
+pub fn interval(values: &[f64]) -> (f64, Interval) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = student_quantile(n - 1.0, 0.975) * (variance / n).sqrt();
+    (mean, Interval { low: mean - half, high: mean + half })
+}
+
+fn summarise(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<Solution, ModelError> {
+    let classes = (0..network.classes.len())
+        .map(|c| class_result(network, runs, c, percents))
+        .collect::<Result<Vec<_>, _>>()?;
+    let stations = (0..network.stations.len()).map(|k| station_result(network, runs, k, &classes)).collect();
+    let throughput: f64 = classes.iter().map(|c| c.throughput).sum();
+    let pools = network
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(p, pool)| {
+            let waiting = average(runs, |r| r.waiting[p]);
+            PoolResult {
+                name: pool.name.clone(),
+                utilization: average(runs, |r| r.held[p]) / pool.size as f64,
+                waiting,
+                wait: waiting / throughput,
+            }
+        })
+        .collect();
+    Ok(Solution {
+        solver: "simulation".into(),
+        nature: "simulated",
+        classes,
+        stations,
+        pools,
+        iterations: runs.len(),
+        residual: 0.0,
+        notes: vec![format!("{} replications; intervals are 95 %", runs.len())],
+    })
+}
+
+/// Mean over replications of a time integral divided by the span.
+fn average(runs: &[Measured], of: impl Fn(&Measured) -> f64) -> f64 {
+    runs.iter().map(|r| of(r) / r.span).sum::<f64>() / runs.len() as f64
+}
+
+fn class_result(
+    network: &Network,
+    runs: &[Measured],
+    class: usize,
+    percents: &[f64],
+) -> Result<ClassResult, ModelError> {
+    let name = network.classes[class].name.clone();
+    if runs.iter().any(|r| r.completed[class] == 0) {
+        return Err(ModelError::invalid(
+            format!("no request of class `{name}` completed in one of the replications"),
+            "ask for more requests per replication",
+        ));
+    }
+    let rates: Vec<f64> = runs.iter().map(|r| r.completed[class] as f64 / r.span).collect();
+    let times: Vec<f64> = runs.iter().map(|r| r.response[class] / r.completed[class] as f64).collect();
+    let (throughput, throughput_interval) = interval(&rates);
+    let (response, response_interval) = interval(&times);
+    let mut all = Histogram::default();
+    for run in runs {
+        all.merge(&run.histogram[class]);
+    }
+    let quantile = |p: &f64| all.quantile(p / 100.0).map(|value| (*p, value));
+    Ok(ClassResult {
+        name,
+        throughput,
+        response,
+        in_system: throughput * response,
+        percentiles: percents.iter().filter_map(quantile).collect(),
+        throughput_interval: Some(throughput_interval),
+        response_interval: Some(response_interval),
+    })
+}
+
+fn station_result(network: &Network, runs: &[Measured], k: usize, classes: &[ClassResult]) -> StationResult {
+    let station = &network.stations[k];
+    let capacity = station.speed.capacity(network.population().max(1 << 20));
+    let queue: Vec<f64> = (0..classes.len()).map(|c| average(runs, |r| r.present[k][c])).collect();
+    let offered: Vec<f64> = classes.iter().zip(&station.demands).map(|(c, d)| c.throughput * d).collect();
+    let total: f64 = offered.iter().sum();
+    let utilization = if capacity.is_finite() { average(runs, |r| r.work[k]) / capacity } else { 0.0 };
+    let share = |o: &f64| if total > 0.0 { utilization * o / total } else { 0.0 };
+    StationResult {
+        name: station.name.clone(),
+        utilization,
+        residence: queue.iter().zip(classes).map(|(q, c)| q / c.throughput).collect(),
+        queue,
+        utilization_by_class: offered.iter().map(share).collect(),
+    }
+}

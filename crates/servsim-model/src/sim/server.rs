@@ -1,0 +1,148 @@
+//! How one simulated station orders its work: infinite servers, processor sharing by virtual time,
+//! first come first served on `m` servers, and preemptive-resume priority on one.
+//!
+//! A station is told when a job arrives or when its alarm rings, and answers with the jobs that
+//! are done and the time of its next alarm. An alarm carries the version it was set under; an
+//! older one is ignored.
+
+use crate::network::{Discipline, Speed, Station};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// A time or amount of work with a total order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment(pub f64);
+
+impl Eq for Moment {}
+
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Moment {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Job number.
+pub type JobId = u32;
+
+#[derive(Debug)]
+enum Order {
+    /// Virtual finishing times; every job present is served at speed(n)/n.
+    Sharing { virtual_time: f64, finish: BinaryHeap<Reverse<(Moment, u64, JobId)>> },
+    /// Jobs in service with their end, and those waiting.
+    Fcfs { servers: usize, ends: BinaryHeap<Reverse<(Moment, u64, JobId)>>, waiting: VecDeque<(JobId, f64)> },
+    /// Jobs by (priority, arrival) with the work left; the first is in service.
+    Priority { jobs: BTreeMap<(Reverse<i32>, u64), (JobId, f64)> },
+}
+
+/// A station during one replication.
+#[derive(Debug)]
+pub struct Server {
+    speed: Speed,
+    order: Order,
+    updated: f64,
+    arrivals: u64,
+    present: usize,
+    /// Version of the alarm that counts.
+    pub version: u64,
+    /// Integral over time of the speed in use.
+    pub work_done: f64,
+}
+
+impl Server {
+    /// An empty station.
+    pub fn new(station: &Station) -> Self {
+        let order = match (&station.discipline, &station.speed) {
+            (Discipline::Priority, _) => Order::Priority { jobs: BTreeMap::new() },
+            (Discipline::Fcfs, Speed::Servers(m)) => {
+                Order::Fcfs { servers: *m, ends: BinaryHeap::new(), waiting: VecDeque::new() }
+            }
+            _ => Order::Sharing { virtual_time: 0.0, finish: BinaryHeap::new() },
+        };
+        let speed = station.speed.clone();
+        Self { speed, order, updated: 0.0, arrivals: 0, present: 0, version: 0, work_done: 0.0 }
+    }
+
+    /// Accounts for the time since the last change.
+    pub fn advance(&mut self, now: f64) {
+        let elapsed = now - self.updated;
+        self.updated = now;
+        if self.present == 0 || elapsed <= 0.0 {
+            return;
+        }
+        let speed =
+            if self.speed == Speed::Delay { self.present as f64 } else { self.speed.at(self.present) };
+        self.work_done += elapsed * speed;
+        match &mut self.order {
+            Order::Sharing { virtual_time, .. } => *virtual_time += elapsed * speed / self.present as f64,
+            Order::Priority { jobs } => {
+                if let Some(mut first) = jobs.first_entry() {
+                    first.get_mut().1 -= elapsed;
+                }
+            }
+            Order::Fcfs { .. } => {}
+        }
+    }
+
+    /// Takes in a job that needs `work` seconds of one server.
+    pub fn arrive(&mut self, now: f64, job: JobId, work: f64, priority: i32) {
+        self.advance(now);
+        self.present += 1;
+        self.arrivals += 1;
+        match &mut self.order {
+            Order::Sharing { virtual_time, finish } => {
+                finish.push(Reverse((Moment(*virtual_time + work), self.arrivals, job)));
+            }
+            Order::Fcfs { servers, ends, waiting } => {
+                if ends.len() < *servers {
+                    ends.push(Reverse((Moment(now + work), self.arrivals, job)));
+                } else {
+                    waiting.push_back((job, work));
+                }
+            }
+            Order::Priority { jobs } => {
+                jobs.insert((Reverse(priority), self.arrivals), (job, work));
+            }
+        }
+        self.version += 1;
+    }
+
+    /// Time of the next completion if nothing else happens.
+    pub fn alarm(&self) -> Option<f64> {
+        match &self.order {
+            Order::Sharing { virtual_time, finish } => finish.peek().map(|Reverse((end, ..))| {
+                let rate = self.speed.at(self.present) / self.present as f64;
+                self.updated + ((end.0 - virtual_time) / rate).max(0.0)
+            }),
+            Order::Fcfs { ends, .. } => ends.peek().map(|Reverse((end, ..))| end.0),
+            Order::Priority { jobs } => {
+                jobs.first_key_value().map(|(_, (_, left))| self.updated + left.max(0.0))
+            }
+        }
+    }
+
+    /// The job whose completion the alarm announced.
+    pub fn complete(&mut self, now: f64) -> Option<JobId> {
+        self.advance(now);
+        let job = match &mut self.order {
+            Order::Sharing { finish, .. } => finish.pop().map(|Reverse((_, _, job))| job),
+            Order::Fcfs { ends, waiting, .. } => {
+                let done = ends.pop().map(|Reverse((_, _, job))| job);
+                if let Some((next, work)) = waiting.pop_front() {
+                    self.arrivals += 1;
+                    ends.push(Reverse((Moment(now + work), self.arrivals, next)));
+                }
+                done
+            }
+            Order::Priority { jobs } => jobs.pop_first().map(|(_, (job, _))| job),
+        }?;
+        self.present -= 1;
+        self.version += 1;
+        Some(job)
+    }
+}

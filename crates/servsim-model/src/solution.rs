@@ -1,0 +1,97 @@
+//! What a solver answers: means per class and station, percentiles, intervals when simulated, and
+//! the notes that say which approximation was made. Serialised as `servsim.model.solve/1`.
+
+use serde::Serialize;
+
+/// A figure with its 95 % interval (simulation only).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// Results of one class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassResult {
+    /// Class name.
+    pub name: String,
+    /// Requests per second.
+    pub throughput: f64,
+    /// Mean response time without thinking, seconds.
+    pub response: f64,
+    /// Mean number of requests in the system (not thinking).
+    pub in_system: f64,
+    /// Response-time percentiles `(percent, seconds)`; empty when not computed.
+    pub percentiles: Vec<(f64, f64)>,
+    /// 95 % interval of the throughput.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput_interval: Option<Interval>,
+    /// 95 % interval of the response time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_interval: Option<Interval>,
+}
+
+/// Results of one station (or pool), with one entry per class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StationResult {
+    /// Station name.
+    pub name: String,
+    /// Fraction of capacity in use, all classes; for a delay station 0.
+    pub utilization: f64,
+    /// Mean number present per class.
+    pub queue: Vec<f64>,
+    /// Mean time per request per class, all visits, seconds.
+    pub residence: Vec<f64>,
+    /// Share of `utilization` per class.
+    pub utilization_by_class: Vec<f64>,
+}
+
+/// The answer of one solver to one network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Solution {
+    /// Solver that ran.
+    pub solver: String,
+    /// `exact`, `approximate` or `simulated`.
+    pub nature: &'static str,
+    /// One entry per class.
+    pub classes: Vec<ClassResult>,
+    /// One entry per station.
+    pub stations: Vec<StationResult>,
+    /// Pools: utilisation, mean number waiting or holding, and waiting time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolResult>,
+    /// Iterations made; 0 for a direct method.
+    pub iterations: usize,
+    /// Residual of the last iteration; 0 for a direct method.
+    pub residual: f64,
+    /// Approximations made and other remarks.
+    pub notes: Vec<String>,
+}
+
+/// Results of one pool.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PoolResult {
+    /// Pool name.
+    pub name: String,
+    /// Fraction of units held.
+    pub utilization: f64,
+    /// Mean number waiting for a unit.
+    pub waiting: f64,
+    /// Mean wait per request, seconds.
+    pub wait: f64,
+}
+
+impl Solution {
+    /// Throughput of all classes together, per second.
+    pub fn throughput(&self) -> f64 {
+        self.classes.iter().map(|c| c.throughput).sum()
+    }
+
+    /// Throughput-weighted mean response time, seconds.
+    pub fn response(&self) -> f64 {
+        let weighted: f64 = self.classes.iter().map(|c| c.throughput * c.response).sum();
+        weighted / self.throughput()
+    }
+}

@@ -1,0 +1,184 @@
+//! Bounds that hold without solving: asymptotic (Muntz and Wong 1974) for every class, balanced-job
+//! (Zahorjan, Sevcik, Eager and Galler, CACM 25(2), 1982) for one closed class with think time.
+//!
+//! Stations with other speeds enter each side by the monotonicity of product-form networks: on the
+//! optimistic side as a delay with the station's best speed per customer, on the pessimistic side
+//! as a single server at its slowest speed.
+
+use crate::error::ModelError;
+use crate::network::{Load, Network, Speed, Station};
+use serde::Serialize;
+
+/// Lower and upper bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Range {
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+}
+
+/// Bounds of one class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassBounds {
+    /// Class name.
+    pub name: String,
+    /// Asymptotic bounds on throughput, per second.
+    pub throughput: Range,
+    /// Balanced-job bounds on throughput (one closed class only).
+    pub balanced: Option<Range>,
+    /// Bounds on the mean response time, seconds, from the tightest throughput bounds.
+    pub response: Range,
+    /// The station that limits the class, and the population at which the two asymptotes meet.
+    pub bottleneck: String,
+    /// Population at which the asymptotes cross; `None` for an open class.
+    pub knee: Option<f64>,
+}
+
+/// Best speed per customer present: what an optimist may assume without queueing.
+fn best_per_customer(speed: &Speed, population: usize) -> f64 {
+    match speed {
+        Speed::Delay | Speed::Servers(_) => 1.0,
+        Speed::Rates(_) => (1..=population.max(1)).map(|n| speed.at(n) / n as f64).fold(0.0, f64::max),
+    }
+}
+
+fn slowest(speed: &Speed, population: usize) -> f64 {
+    match speed {
+        Speed::Rates(_) => (1..=population.max(1)).map(|n| speed.at(n)).fold(f64::INFINITY, f64::min),
+        _ => 1.0,
+    }
+}
+
+/// Sums over stations that every bound needs, for one class.
+struct Sums {
+    optimistic: f64,
+    pessimistic: f64,
+    pessimistic_max: f64,
+    delays: f64,
+    single: f64,
+    single_count: f64,
+    limit: f64,
+    bottleneck: String,
+}
+
+fn sums(network: &Network, class: usize) -> Sums {
+    let population = network.population();
+    let mut sums = Sums {
+        optimistic: 0.0,
+        pessimistic: 0.0,
+        pessimistic_max: 0.0,
+        delays: 0.0,
+        single: 0.0,
+        single_count: 0.0,
+        limit: f64::INFINITY,
+        bottleneck: String::new(),
+    };
+    for station in network.stations.iter().filter(|s| s.demands[class] > 0.0) {
+        let demand = station.demands[class];
+        let best = demand / best_per_customer(&station.speed, population);
+        sums.optimistic += best;
+        let limit = remaining(network, station) / demand;
+        if limit < sums.limit {
+            sums.limit = limit;
+            sums.bottleneck.clone_from(&station.name);
+        }
+        match station.speed {
+            Speed::Delay => sums.delays += demand,
+            Speed::Servers(1) => {
+                sums.single += demand;
+                sums.single_count += 1.0;
+            }
+            _ => {}
+        }
+        if station.speed != Speed::Delay {
+            let slow = demand / slowest(&station.speed, population);
+            sums.pessimistic += slow;
+            sums.pessimistic_max = sums.pessimistic_max.max(slow);
+        }
+    }
+    sums
+}
+
+/// Capacity that open classes leave.
+fn remaining(network: &Network, station: &Station) -> f64 {
+    let open: f64 = network
+        .classes
+        .iter()
+        .zip(&station.demands)
+        .map(|(class, d)| if let Load::Open { rate } = class.load { rate * d } else { 0.0 })
+        .sum();
+    station.speed.capacity(network.population().max(1 << 20)) - open
+}
+
+/// Bounds of every class.
+///
+/// # Errors
+/// [`ModelError::Unstable`] when open load alone exceeds a capacity; [`ModelError::Unsupported`]
+/// for pools and forks, whose waiting these bounds do not cover.
+pub fn bounds(network: &Network) -> Result<Vec<ClassBounds>, ModelError> {
+    network.check()?;
+    super::mixed::check_stability(network)?;
+    if let Some(pool) = network.pools.first() {
+        let remedy = "solve it with `layered` or `simulation`, or remove the pools";
+        return Err(ModelError::unsupported("bounds", "pools", &pool.name, remedy));
+    }
+    if let Some(fork) = network.forks.first() {
+        return Err(ModelError::unsupported("bounds", "forks", &fork.name, "solve it with `forkjoin`"));
+    }
+    Ok((0..network.classes.len()).map(|c| class_bounds(network, c)).collect())
+}
+
+fn class_bounds(network: &Network, class: usize) -> ClassBounds {
+    let sums = sums(network, class);
+    let name = network.classes[class].name.clone();
+    let Load::Closed { population, think } = network.classes[class].load else {
+        let Load::Open { rate } = network.classes[class].load else { unreachable!("two kinds of load") };
+        return ClassBounds {
+            name,
+            throughput: Range { low: rate, high: rate },
+            balanced: None,
+            response: Range { low: sums.optimistic, high: f64::INFINITY },
+            bottleneck: sums.bottleneck,
+            knee: None,
+        };
+    };
+    let n = population as f64;
+    let everyone = network.population() as f64;
+    let has_open = !network.open().is_empty();
+    let high = (n / (think + sums.optimistic)).min(sums.limit);
+    // With open classes present no finite pessimistic bound follows from demands alone.
+    let low = if has_open { 0.0 } else { n / (think + sums.delays + everyone * sums.pessimistic) };
+    let balanced = (network.classes.len() == 1 && population > 0).then(|| balanced(&sums, n, think));
+    let tight =
+        balanced.map_or(Range { low, high }, |b| Range { low: b.low.max(low), high: b.high.min(high) });
+    let response = |x: f64| if x > 0.0 { (n / x - think).max(0.0) } else { f64::INFINITY };
+    ClassBounds {
+        name,
+        throughput: Range { low, high },
+        balanced,
+        response: Range { low: response(tight.high), high: response(tight.low) },
+        bottleneck: sums.bottleneck,
+        knee: Some((think + sums.optimistic) * sums.limit),
+    }
+}
+
+/// Balanced-job bounds with think time (Lazowska et al. 1984, table 5.2).
+fn balanced(sums: &Sums, n: f64, think: f64) -> Range {
+    let delay = think + sums.delays;
+    let pessimistic = sums.pessimistic;
+    let low = if pessimistic > 0.0 {
+        n / (delay + pessimistic + (n - 1.0) * sums.pessimistic_max / (1.0 + delay / (n * pessimistic)))
+    } else {
+        n / delay
+    };
+    // Optimist: everything but single servers is delay.
+    let others = think + sums.optimistic - sums.single;
+    let high = if sums.single > 0.0 {
+        let average = sums.single / sums.single_count;
+        n / (others + sums.single + (n - 1.0) * average / (1.0 + others / sums.single))
+    } else {
+        n / others
+    };
+    Range { low, high: high.min(sums.limit) }
+}

@@ -1,0 +1,302 @@
+//! Exact convolution for one closed class and stations of any speed (Buzen, CACM 16(9), 1973),
+//! stable at thousands of customers and servers.
+//!
+//! The normalising constant spans tens of thousands of orders of magnitude, so it is never formed.
+//! Instead the rate `theta` is found at which an *open* network with the same stations would hold
+//! `N` customers on average; each station's factors `F(n) theta^n` are normalised to a probability
+//! distribution, and the distributions are convolved. The value at `N` is then near the centre of
+//! a distribution, far from underflow, and since every term is positive each of the `N` additions
+//! loses at most one rounding. Terms that do underflow are below 1e-300 of the result.
+//!
+//! Cost: `N` per single server, `N^2/2` multiplications per other station.
+
+use crate::closed::{Closed, ClosedMeans, Tolerance};
+use crate::error::ModelError;
+use crate::network::Speed;
+
+/// A station's distribution `p(n) ~ F(n) theta^n`, n = 0..=N, with `F(n) = D^n / prod alpha(j)`.
+fn distribution(demand: f64, speed: &Speed, theta: f64, population: usize) -> Vec<f64> {
+    // Walk outwards from the mode, where the factor is set to 1: nothing overflows.
+    let ratio = |n: usize| demand * theta / speed.at(n);
+    let mut log = 0.0;
+    let (mut mode, mut best) = (0, 0.0);
+    for n in 1..=population {
+        log += ratio(n).ln();
+        if log > best {
+            (mode, best) = (n, log);
+        }
+    }
+    let mut p = vec![0.0; population + 1];
+    p[mode] = 1.0;
+    for n in mode + 1..=population {
+        p[n] = p[n - 1] * ratio(n);
+    }
+    for n in (0..mode).rev() {
+        p[n] = p[n + 1] / ratio(n + 1);
+    }
+    let sum: f64 = p.iter().sum();
+    for x in &mut p {
+        *x /= sum;
+    }
+    p
+}
+
+/// Mean of a distribution over 0, 1, 2, ...
+fn mean(p: &[f64]) -> f64 {
+    p.iter().enumerate().map(|(n, x)| n as f64 * x).sum()
+}
+
+/// Mean of the truncated geometric distribution with ratio `rho` over 0..=n.
+fn geometric_mean_number(rho: f64, n: usize) -> f64 {
+    let big = n as f64;
+    if (rho - 1.0).abs() * big < 1e-3 {
+        return big / 2.0 + (rho - 1.0) * big * (big + 2.0) / 12.0;
+    }
+    let tail = ((big + 1.0) * rho.ln()).exp();
+    if tail.is_infinite() {
+        return big - 1.0 / (rho - 1.0);
+    }
+    rho / (1.0 - rho) - (big + 1.0) * tail / (1.0 - tail)
+}
+
+/// A network of one class with all delays merged into `think`.
+struct Single<'a> {
+    demands: Vec<f64>,
+    speeds: Vec<&'a Speed>,
+    think: f64,
+    population: usize,
+}
+
+impl Single<'_> {
+    /// Mean number present in the open network at rate `theta`.
+    fn open_population(&self, theta: f64) -> f64 {
+        let of = |k: usize| match self.speeds[k] {
+            Speed::Servers(1) => geometric_mean_number(theta * self.demands[k], self.population),
+            speed => mean(&distribution(self.demands[k], speed, theta, self.population)),
+        };
+        let delay = if self.think > 0.0 {
+            mean(&distribution(self.think, &Speed::Delay, theta, self.population))
+        } else {
+            0.0
+        };
+        delay + (0..self.demands.len()).map(of).sum::<f64>()
+    }
+
+    /// The rate at which the open network holds `N` on average (to 2 %: it only sets the scale).
+    fn rate(&self) -> f64 {
+        let target = self.population as f64;
+        let limit = |k: usize| self.speeds[k].capacity(self.population) / self.demands[k];
+        let cap = (0..self.demands.len()).map(limit).fold(f64::INFINITY, f64::min);
+        let total = self.think + self.demands.iter().sum::<f64>();
+        // No throughput exceeds `cap`, and beyond it a single server's terms would grow as rho^N.
+        let mut high = cap.min(target / total);
+        let mut low = high;
+        while high < cap && self.open_population(high) < target * 0.98 {
+            high = (2.0 * high).min(cap);
+        }
+        if self.open_population(high) < target * 0.98 {
+            return high;
+        }
+        while self.open_population(low) > target {
+            low *= 0.5;
+        }
+        for _ in 0..60 {
+            let middle = (low * high).sqrt();
+            let found = self.open_population(middle);
+            if (found / target - 1.0).abs() < 0.02 {
+                return middle;
+            }
+            if found < target {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        (low * high).sqrt()
+    }
+
+    /// Convolves the distributions of all stations but `skip`, up to a common factor.
+    fn constants(&self, factors: &[Option<Vec<f64>>], theta: f64, skip: Option<usize>) -> Vec<f64> {
+        let mut g = match &factors[self.demands.len()] {
+            Some(delay) => delay.clone(),
+            None => unit(self.population),
+        };
+        for k in (0..self.demands.len()).filter(|&k| Some(k) != skip) {
+            if let Some(factor) = &factors[k] {
+                g = convolve(&g, factor);
+            }
+        }
+        for k in 0..self.demands.len() {
+            if Some(k) != skip && factors[k].is_none() {
+                let rho = theta * self.demands[k];
+                add_single_server(&mut g, rho);
+            }
+        }
+        g
+    }
+}
+
+fn unit(population: usize) -> Vec<f64> {
+    let mut g = vec![0.0; population + 1];
+    g[0] = 1.0;
+    g
+}
+
+/// Buzen's step for a single server, rescaled so that the largest entry stays near 1.
+pub fn add_single_server(g: &mut [f64], rho: f64) {
+    let mut carry = 0.0;
+    for value in g.iter_mut() {
+        carry = *value + rho * carry;
+        *value = carry;
+    }
+    let peak = g.iter().copied().fold(0.0, f64::max);
+    if peak > 1e100 {
+        for x in g.iter_mut() {
+            *x /= peak;
+        }
+    }
+}
+
+/// The first `len` terms of the product of two generating functions.
+///
+/// The negligible head and tail of either distribution (exact zeros after underflow) are skipped.
+pub fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let size = a.len();
+    let mut out = vec![0.0; size];
+    let first = b.iter().position(|x| *x > 0.0).unwrap_or(size);
+    let last = b.iter().rposition(|x| *x > 0.0).map_or(0, |i| i + 1);
+    for (i, &x) in a.iter().enumerate().filter(|(_, x)| **x > 0.0) {
+        let end = last.min(size - i);
+        if first < end {
+            for (o, y) in out[i + first..i + end].iter_mut().zip(&b[first..end]) {
+                *o += x * y;
+            }
+        }
+    }
+    out
+}
+
+/// Exact means, with queue-length distributions at every station that is not a single server.
+///
+/// # Errors
+/// [`ModelError::Unsupported`] for several classes; [`ModelError::TooLarge`].
+pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, ModelError> {
+    if closed.classes() != 1 {
+        return super::multi_convolution::solve(closed, tolerance);
+    }
+    if closed.population[0] == 0 {
+        return Ok(closed.empty_means());
+    }
+    // Each station that is no single server costs N^2 / 2 multiplications: refuse hours of work.
+    let slow = closed.speeds.iter().filter(|s| !s.is_single() && **s != Speed::Delay).count();
+    let work = if slow > 0 { closed.population[0].saturating_mul(slow * slow) / 100 } else { 1 };
+    closed.lattice(closed.stations().max(work), tolerance.states)?;
+    let means = one_class(closed, closed.population[0]);
+    closed.guard("convolution", means)
+}
+
+/// Indices of the stations that queue, and the sum of all delays.
+fn split(closed: &Closed) -> (Vec<usize>, f64) {
+    let works = |k: &usize| closed.speeds[*k] != Speed::Delay && closed.demands[*k][0] > 0.0;
+    let delay = (0..closed.stations()).filter(|k| closed.speeds[*k] == Speed::Delay);
+    let think = closed.think[0] + delay.map(|k| closed.demands[k][0]).sum::<f64>();
+    ((0..closed.stations()).filter(works).collect(), think)
+}
+
+fn single<'a>(closed: &'a Closed, queues: &[usize], think: f64, population: usize) -> Single<'a> {
+    Single {
+        demands: queues.iter().map(|&k| closed.demands[k][0]).collect(),
+        speeds: queues.iter().map(|&k| &closed.speeds[k]).collect(),
+        think,
+        population,
+    }
+}
+
+/// Distribution per queueing station (none for single servers) and, last, of the delay.
+fn factors(network: &Single<'_>, theta: f64) -> Vec<Option<Vec<f64>>> {
+    let n = network.population;
+    let of = |k: usize| match network.speeds[k] {
+        Speed::Servers(1) => None,
+        speed => Some(distribution(network.demands[k], speed, theta, n)),
+    };
+    let mut factors: Vec<_> = (0..network.demands.len()).map(of).collect();
+    factors.push((network.think > 0.0).then(|| distribution(network.think, &Speed::Delay, theta, n)));
+    factors
+}
+
+fn one_class(closed: &Closed, population: usize) -> ClosedMeans {
+    let (queues, think) = split(closed);
+    let network = single(closed, &queues, think, population);
+    let theta = network.rate();
+    let factors = factors(&network, theta);
+    let g = network.constants(&factors, theta, None);
+    let mut means = closed.empty_means();
+    means.throughput[0] = theta * g[population - 1] / g[population];
+    for k in 0..closed.stations() {
+        means.queue[k][0] = means.throughput[0] * closed.demands[k][0];
+    }
+    for (index, &k) in queues.iter().enumerate() {
+        if let Some(factor) = &factors[index] {
+            let rest = network.constants(&factors, theta, Some(index));
+            let mut p: Vec<f64> = (0..=population).map(|n| factor[n] * rest[population - n]).collect();
+            let sum: f64 = p.iter().sum();
+            for x in &mut p {
+                *x /= sum;
+            }
+            means.queue[k][0] = mean(&p);
+            means.marginal[k] = Some(p);
+        } else {
+            let (queue, p) = single_server_queue(&g, theta * network.demands[index]);
+            means.queue[k][0] = queue;
+            means.marginal[k] = Some(p);
+        }
+    }
+    means
+}
+
+/// Mean `sum rho^j g(N-j) / g(N)` at a single server, and the distribution of its number.
+fn single_server_queue(g: &[f64], rho: f64) -> (f64, Vec<f64>) {
+    let population = g.len() - 1;
+    // Horner's scheme visits g(0) first, which carries the highest power.
+    let sum = g[..population].iter().fold(0.0, |sum, value| rho * (sum + value));
+    let mut power = 1.0;
+    let mut p = Vec::with_capacity(population + 1);
+    for n in 0..=population {
+        // P(n) = rho^n (g(N-n) - rho g(N-n-1)) / g(N)
+        let next = if n < population { rho * g[population - n - 1] } else { 0.0 };
+        p.push((power * (g[population - n] - next) / g[population]).max(0.0));
+        power *= rho;
+    }
+    (sum / g[population], p)
+}
+
+/// Constants `G(n) theta^n`, n = 0..=N, of a one-class network, up to a common factor: what further
+/// single servers can be added to with [`add_single_server`].
+pub fn scaled_constants(closed: &Closed, theta: f64) -> Vec<f64> {
+    let (queues, think) = split(closed);
+    let network = single(closed, &queues, think, closed.population[0]);
+    network.constants(&factors(&network, theta), theta, None)
+}
+
+/// Throughputs at populations 1..=N of a one-class network of any speeds.
+///
+/// One scale serves the populations whose constant stays above 1e-200 of the peak; lower ones get
+/// their own.
+pub fn throughput_curve(closed: &Closed) -> Vec<f64> {
+    let (queues, think) = split(closed);
+    let mut top = closed.population[0];
+    let mut curve = vec![0.0; top];
+    while top > 0 {
+        let network = single(closed, &queues, think, top);
+        let theta = network.rate();
+        let g = network.constants(&factors(&network, theta), theta, None);
+        let peak = g.iter().copied().fold(0.0, f64::max);
+        let mut n = top;
+        while n > 0 && (n == top || g[n - 1] > peak * 1e-200) {
+            curve[n - 1] = theta * g[n - 1] / g[n];
+            n -= 1;
+        }
+        top = n;
+    }
+    curve
+}

@@ -1,0 +1,108 @@
+//! The last step of Linearizer and AQL: queues approximated with one customer of each class removed
+//! enter the exact arrival theorem at the full population.
+//!
+//! At a saturated station an approximate queue can be short by a hair, so that the utilisation law
+//! would be broken by some 1e-4. Throughput is then not clamped: the waiting time at that station
+//! is stretched until every law holds again (Little, population, utilisation), and an answer that
+//! needs more than 1 % of stretching is withheld.
+
+use super::schweitzer::Reduced;
+use crate::closed::{Closed, ClosedMeans, Tolerance};
+use crate::error::ModelError;
+use crate::network::Speed;
+
+/// Largest stretch of a waiting time that still counts as rounding of the approximation.
+const MOST_STRETCH: f64 = 1.01;
+/// Utilisation to which an overshooting station is brought.
+const FULL: f64 = 1.0 - 1e-12;
+
+/// Converged queues of an approximation.
+pub(crate) struct FixedPoint {
+    /// Queueing part `[station][class]`.
+    pub queue: Vec<Vec<f64>>,
+    /// Iterations made.
+    pub iterations: usize,
+    /// Residual of the last.
+    pub residual: f64,
+}
+
+/// An approximation of the queues at the population of its argument.
+pub(crate) type Approximation = fn(&Reduced<'_>, &Tolerance) -> Result<FixedPoint, ModelError>;
+
+/// Approximates every population reduced by one, then takes the exact step.
+pub(crate) fn solve(
+    closed: &Closed,
+    solver: &str,
+    approximate: Approximation,
+    tolerance: &Tolerance,
+) -> Result<ClosedMeans, ModelError> {
+    let reduced = Reduced::new(closed, solver)?;
+    let (stations, classes) = (closed.stations(), closed.classes());
+    let mut residence = vec![vec![0.0; classes]; stations];
+    let (mut iterations, mut residual) = (0, 0.0f64);
+    for c in (0..classes).filter(|&c| closed.population[c] > 0) {
+        let fewer = closed.without_one(c);
+        let found = if fewer.total_population() == 0 {
+            FixedPoint { queue: vec![vec![0.0; classes]; stations], iterations: 0, residual: 0.0 }
+        } else {
+            approximate(&Reduced::new(&fewer, solver)?, tolerance)?
+        };
+        iterations += found.iterations;
+        residual = residual.max(found.residual);
+        for k in 0..stations {
+            residence[k][c] = reduced.queueing[k][c] * (1.0 + found.queue[k].iter().sum::<f64>());
+        }
+    }
+    stretch(&reduced, solver, &mut residence)?;
+    let throughput = throughputs(&reduced, &residence);
+    let queue =
+        residence.iter().map(|row| row.iter().zip(&throughput).map(|(r, x)| r * x).collect()).collect();
+    closed.guard(solver, reduced.means(throughput, queue, iterations, residual))
+}
+
+fn throughputs(reduced: &Reduced<'_>, residence: &[Vec<f64>]) -> Vec<f64> {
+    let response = |c: usize| {
+        let served: f64 = residence.iter().zip(&reduced.delay).map(|(r, d)| r[c] + d[c]).sum();
+        reduced.closed.think[c] + served
+    };
+    (0..reduced.population.len())
+        .map(|c| if reduced.population[c] > 0.0 { reduced.population[c] / response(c) } else { 0.0 })
+        .collect()
+}
+
+/// Load of station `k` as a share of its capacity.
+fn load(reduced: &Reduced<'_>, residence: &[Vec<f64>], k: usize) -> f64 {
+    throughputs(reduced, residence).iter().zip(&reduced.queueing[k]).map(|(x, d)| x * d).sum()
+}
+
+/// Stretches the waits of overshooting stations until none is loaded beyond its capacity.
+fn stretch(reduced: &Reduced<'_>, solver: &str, residence: &mut [Vec<f64>]) -> Result<(), ModelError> {
+    let queues: Vec<usize> =
+        (0..residence.len()).filter(|&k| reduced.closed.speeds[k] != Speed::Delay).collect();
+    for _ in 0..2 * queues.len() {
+        let worst =
+            queues.iter().map(|&k| (load(reduced, residence, k), k)).max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((overshoot, k)) = worst.filter(|w| w.0 > 1.0) else { return Ok(()) };
+        let original = residence[k].clone();
+        let (mut low, mut high) = (1.0, MOST_STRETCH);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            residence[k] = original.iter().map(|r| r * middle).collect();
+            if load(reduced, residence, k) > FULL {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        residence[k] = original.iter().map(|r| r * high).collect();
+        if load(reduced, residence, k) > 1.0 {
+            return Err(ModelError::Numerical {
+                solver: solver.into(),
+                law: "the utilisation bound X D <= capacity",
+                station: reduced.closed.names[k].clone(),
+                excess: overshoot - 1.0,
+            });
+        }
+    }
+    Ok(())
+}

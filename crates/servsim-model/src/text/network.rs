@@ -1,0 +1,313 @@
+//! Reads a queueing network. See `docs/parts/model.md` for the keys.
+
+use super::node::{Node, Problems, Reader};
+use crate::network::{Class, Discipline, Fork, Load, Network, Pool, Speed, Station};
+use crate::whatif::{Change, WhatIf};
+
+/// A network and the questions asked about it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Model {
+    /// The network.
+    pub network: Network,
+    /// Its `[[what_if]]` entries.
+    pub what_ifs: Vec<WhatIf>,
+}
+
+const ROOT: &[&str] = &["name", "class", "station", "pool", "fork", "what_if"];
+const CLASS: &[&str] = &["name", "population", "think", "rate", "priority"];
+const STATION: &[&str] =
+    &["name", "kind", "servers", "rates", "discipline", "demand", "demands", "visits", "service"];
+const POOL: &[&str] = &["name", "size", "inside", "stations", "holds"];
+const FORK: &[&str] = &["name", "branches"];
+const WHAT_IF: &[&str] = &["name", "cost", "scale", "servers", "split", "population"];
+
+/// Reads a model from TOML, or from JSON when `json`.
+///
+/// # Errors
+/// All problems found, with their lines.
+pub fn read_network(text: &str, json: bool) -> Result<Model, Problems> {
+    let mut reader = Reader::default();
+    let Some(root) = reader.parse(text, json) else { return reader.finish(None) };
+    reader.only(&root, "the model", ROOT);
+    let mut network = Network { name: reader.text(&root, "name").unwrap_or_default(), ..Network::default() };
+    classes(&mut reader, &root, &mut network);
+    stations(&mut reader, &root, &mut network);
+    pools(&mut reader, &root, &mut network);
+    forks(&mut reader, &root, &mut network);
+    let what_ifs = what_ifs(&mut reader, &root, &network);
+    if reader.problems.is_empty() {
+        if let Err(error) = network.check() {
+            reader.problem(0, error.to_string());
+        }
+    }
+    reader.finish(Some(Model { network, what_ifs }))
+}
+
+fn classes(reader: &mut Reader, root: &Node, network: &mut Network) {
+    let nodes = reader.tables(root, "class");
+    if nodes.is_empty() {
+        reader.problem(0, "the model has no class; add [[class]] with a population or a rate");
+    }
+    for node in &nodes {
+        let name = reader.name(node, "this class");
+        reader.only(node, &format!("class `{name}`"), CLASS);
+        let population = reader.count(node, "population", 0);
+        let think = reader.time(node, "think");
+        let rate = reader.rate(node, "rate");
+        let load = match (node.get("population").is_some(), node.get("rate").is_some()) {
+            (true, false) => {
+                Load::Closed { population: population.unwrap_or(1), think: think.unwrap_or(0.0) }
+            }
+            (false, true) => Load::Open { rate: rate.unwrap_or(1.0) },
+            _ => {
+                let message = format!("class `{name}` needs either a population (closed) or a rate (open)");
+                reader.problem(node.line, message);
+                Load::Open { rate: 1.0 }
+            }
+        };
+        if node.get("rate").is_some() && node.get("think").is_some() {
+            reader.problem(node.line, format!("class `{name}` is open and cannot think; remove `think`"));
+        }
+        let priority = reader.number(node, "priority").unwrap_or(0.0) as i32;
+        network.classes.push(Class { name, load, priority });
+    }
+    let names: Vec<String> = network.classes.iter().map(|c| c.name.clone()).collect();
+    reader.unique(&nodes, &names, "class");
+}
+
+fn stations(reader: &mut Reader, root: &Node, network: &mut Network) {
+    let nodes = reader.tables(root, "station");
+    if nodes.is_empty() {
+        reader.problem(0, "the model has no station; add [[station]] with a demand");
+    }
+    let classes: Vec<String> = network.classes.iter().map(|c| c.name.clone()).collect();
+    for node in &nodes {
+        let name = reader.name(node, "this station");
+        reader.only(node, &format!("station `{name}`"), STATION);
+        let speed = speed(reader, node, &name);
+        let discipline = discipline(reader, node);
+        let visits =
+            per_class(reader, node, "visits", &classes, &name, false).unwrap_or(vec![1.0; classes.len()]);
+        let demands = demands(reader, node, &classes, &name, &visits);
+        // A class that does not come still needs a positive count.
+        let visits = visits.iter().map(|v| if *v > 0.0 { *v } else { 1.0 }).collect();
+        network.stations.push(Station { name, speed, discipline, demands, visits });
+    }
+    let names: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
+    reader.unique(&nodes, &names, "station");
+}
+
+fn speed(reader: &mut Reader, node: &Node, name: &str) -> Speed {
+    let kind = reader.text(node, "kind");
+    let servers = reader.count(node, "servers", 1);
+    let rates = reader.numbers(node, "rates");
+    if let (Some(rates), Some(found)) = (&rates, node.get("rates")) {
+        if rates.is_empty() || rates.iter().any(|r| *r <= 0.0) {
+            reader.problem(found.line, format!("station `{name}`: rates must be positive, at least one"));
+            return Speed::Servers(1);
+        }
+    }
+    let excess = |reader: &mut Reader, key: &str| {
+        if let Some(found) = node.get(key) {
+            reader.problem(
+                found.line,
+                format!("station `{name}`: `{key}` does not go with this kind; remove it"),
+            );
+        }
+    };
+    match kind.as_deref() {
+        Some("delay") => {
+            excess(reader, "servers");
+            excess(reader, "rates");
+            Speed::Delay
+        }
+        Some("rates") if rates.is_none() => {
+            reader.problem(node.line, format!("station `{name}` of kind \"rates\" needs rates = [1.0, ...]"));
+            Speed::Servers(1)
+        }
+        None | Some("queue" | "rates") => match rates {
+            Some(rates) => {
+                excess(reader, "servers");
+                Speed::Rates(rates)
+            }
+            None => Speed::Servers(servers.unwrap_or(1)),
+        },
+        Some(other) => {
+            let line = node.get("kind").map_or(node.line, |n| n.line);
+            let hint = super::node::nearest(other, ["queue", "delay", "rates"].into_iter());
+            reader.problem(line, format!("unknown kind `{other}`{hint}; accepted: queue, delay, rates"));
+            Speed::Servers(1)
+        }
+    }
+}
+
+fn discipline(reader: &mut Reader, node: &Node) -> Discipline {
+    match reader.text(node, "discipline").as_deref() {
+        None | Some("ps") => Discipline::Ps,
+        Some("fcfs") => Discipline::Fcfs,
+        Some("priority") => Discipline::Priority,
+        Some(other) => {
+            let line = node.get("discipline").map_or(node.line, |n| n.line);
+            let hint = super::node::nearest(other, ["ps", "fcfs", "priority"].into_iter());
+            reader.problem(line, format!("unknown discipline `{other}`{hint}; accepted: ps, fcfs, priority"));
+            Discipline::Ps
+        }
+    }
+}
+
+/// Demand per class from `demand`, `demands`, or `visits` x `service`.
+fn demands(reader: &mut Reader, node: &Node, classes: &[String], name: &str, visits: &[f64]) -> Vec<f64> {
+    let given: Vec<&str> =
+        ["demand", "demands", "service"].into_iter().filter(|key| node.get(key).is_some()).collect();
+    if given.len() != 1 {
+        let found = if given.is_empty() { "none".into() } else { given.join(" and ") };
+        let message = format!(
+            "station `{name}` needs exactly one of demand = \"12 ms\", demands = {{ class = \"12 ms\" }} or service (with visits); found {found}"
+        );
+        reader.problem(node.line, message);
+        return vec![0.0; classes.len()];
+    }
+    let key = given[0];
+    let times = per_class(reader, node, key, classes, name, true).unwrap_or_default();
+    if key == "service" {
+        return times.iter().zip(visits).map(|(s, v)| s * v).collect();
+    }
+    times
+}
+
+/// One value for all classes, or a table by class (classes left out get 0).
+fn per_class(
+    reader: &mut Reader,
+    node: &Node,
+    key: &str,
+    classes: &[String],
+    station: &str,
+    is_time: bool,
+) -> Option<Vec<f64>> {
+    let found = node.get(key)?;
+    let one = |reader: &mut Reader, node: &Node| {
+        if is_time {
+            return reader.time_of(node, key).unwrap_or(0.0);
+        }
+        match node.value {
+            super::node::Value::Number(x) if x.is_finite() && x > 0.0 => x,
+            _ => {
+                reader.problem(node.line, format!("station `{station}`: `{key}` must be a positive number"));
+                1.0
+            }
+        }
+    };
+    if found.entries().is_empty() {
+        if let super::node::Value::List(items) = &found.value {
+            if items.len() == classes.len() {
+                return Some(items.iter().map(|n| one(reader, n)).collect());
+            }
+            let message = format!(
+                "station `{station}`: `{key}` lists {} values for {} classes",
+                items.len(),
+                classes.len()
+            );
+            reader.problem(found.line, message);
+            return Some(vec![0.0; classes.len()]);
+        }
+        return Some(vec![one(reader, found); classes.len()]);
+    }
+    let mut values = vec![0.0; classes.len()];
+    for (class, value) in found.entries() {
+        if let Some(index) = reader.index(value.line, class, "class", classes) {
+            values[index] = one(reader, value);
+        }
+    }
+    Some(values)
+}
+
+fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
+    let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
+    let nodes = reader.tables(root, "pool");
+    let mut names: Vec<String> = Vec::new();
+    for node in &nodes {
+        let name = reader.name(node, "this pool");
+        reader.only(node, &format!("pool `{name}`"), POOL);
+        if node.get("size").is_none() {
+            reader
+                .problem(node.line, format!("pool `{name}` needs size = the number of units (1 is a lock)"));
+        }
+        let size = reader.count(node, "size", 1).unwrap_or(1);
+        let inside = reader.text(node, "inside");
+        let line = node.get("inside").map_or(node.line, |n| n.line);
+        let parent =
+            inside.and_then(|outer| reader.index(line, &outer, "outer pool (list it first)", &names));
+        let mut holds = vec![0.0; stations.len()];
+        if let Some(table) = node.get("holds") {
+            for (station, value) in table.entries() {
+                if let Some(k) = reader.index(value.line, station, "station", &stations) {
+                    holds[k] = reader.time_of(value, "holds").unwrap_or(0.0);
+                }
+            }
+        }
+        for (line, station) in reader.texts(node, "stations").unwrap_or_default() {
+            if let Some(k) = reader.index(line, &station, "station", &stations) {
+                let taken: f64 = network.pools.iter().map(|p| p.holds[k]).sum();
+                holds[k] = (network.stations[k].demands.first().copied().unwrap_or(0.0) - taken).max(0.0);
+            }
+        }
+        names.push(name.clone());
+        network.pools.push(Pool { name, size, parent, holds });
+    }
+    reader.unique(&nodes, &names, "pool");
+}
+
+fn forks(reader: &mut Reader, root: &Node, network: &mut Network) {
+    let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
+    for node in reader.tables(root, "fork") {
+        let name = reader.name(node, "this fork");
+        reader.only(node, &format!("fork `{name}`"), FORK);
+        let listed = reader.texts(node, "branches").unwrap_or_default();
+        let branches =
+            listed.iter().filter_map(|(line, s)| reader.index(*line, s, "station", &stations)).collect();
+        network.forks.push(Fork { name, branches });
+    }
+}
+
+fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> {
+    let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
+    let mut all = Vec::new();
+    for node in reader.tables(root, "what_if") {
+        let name = reader.name(node, "this what-if");
+        reader.only(node, &format!("what-if `{name}`"), WHAT_IF);
+        let cost = reader.number(node, "cost");
+        let mut changes = Vec::new();
+        for key in ["scale", "servers", "split"] {
+            for (station, value) in node.get(key).map_or(&[][..], Node::entries) {
+                let index = reader.index(value.line, station, "station", &stations);
+                let super::node::Value::Number(x) = value.value else {
+                    reader.problem(value.line, format!("`{key}.{station}` must be a number"));
+                    continue;
+                };
+                let whole = x >= 1.0 && x.fract() == 0.0;
+                if !(x.is_finite() && x > 0.0) || (key != "scale" && !whole) {
+                    let wanted =
+                        if key == "scale" { "a positive factor" } else { "a whole number of at least 1" };
+                    reader.problem(value.line, format!("`{key}.{station}` must be {wanted}, not {x}"));
+                    continue;
+                }
+                let Some(k) = index else { continue };
+                changes.push(match key {
+                    "scale" => Change::Scale(k, x),
+                    "servers" => Change::Servers(k, x as usize),
+                    _ => Change::Split(k, x as usize),
+                });
+            }
+        }
+        if let Some(factor) = reader.number(node, "population") {
+            changes.push(Change::Population(factor));
+        }
+        if changes.is_empty() {
+            let message =
+                format!("what-if `{name}` changes nothing; add scale, servers, split or population");
+            reader.problem(node.line, message);
+        }
+        all.push(WhatIf { name, cost, changes });
+    }
+    all
+}

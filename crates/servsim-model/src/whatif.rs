@@ -1,0 +1,138 @@
+//! What-if questions: named changes to a network, each solved and ranked by the throughput it gains
+//! and by the gain per unit of cost.
+
+use crate::error::ModelError;
+use crate::network::{Load, Network, Speed};
+use crate::solve::solve;
+use crate::solvers::Options;
+use serde::Serialize;
+
+/// One change to a network.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Multiplies all demands of a station (0.8 is 25 % faster).
+    Scale(usize, f64),
+    /// Sets the number of servers.
+    Servers(usize, usize),
+    /// Replaces a station by copies that share its demand evenly.
+    Split(usize, usize),
+    /// Multiplies every closed population.
+    Population(f64),
+}
+
+/// A named set of changes with its cost in any unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WhatIf {
+    /// Name for the table.
+    pub name: String,
+    /// Cost, for the ranking by gain per cost.
+    pub cost: Option<f64>,
+    /// The changes, applied in order; splits last.
+    pub changes: Vec<Change>,
+}
+
+/// The effect of one what-if.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// Name.
+    pub name: String,
+    /// Throughput of all classes, per second.
+    pub throughput: f64,
+    /// Mean response time, seconds.
+    pub response: f64,
+    /// Relative gain in throughput over the model as it is.
+    pub gain: f64,
+    /// Cost as given.
+    pub cost: Option<f64>,
+    /// Gain per unit of cost.
+    pub gain_per_cost: Option<f64>,
+}
+
+/// Solves every what-if; the largest gain first.
+///
+/// # Errors
+/// Whatever the solver reports, for the model or a change.
+pub fn rank(
+    network: &Network,
+    what_ifs: &[WhatIf],
+    solver: &str,
+    options: &Options,
+) -> Result<Vec<Effect>, ModelError> {
+    let options = Options { percentiles: Vec::new(), ..options.clone() };
+    let base = solve(network, solver, &options)?.throughput();
+    let mut effects = Vec::with_capacity(what_ifs.len());
+    for what_if in what_ifs {
+        let solution = solve(&apply(network, what_if)?, solver, &options)?;
+        let gain = solution.throughput() / base - 1.0;
+        effects.push(Effect {
+            name: what_if.name.clone(),
+            throughput: solution.throughput(),
+            response: solution.response(),
+            gain,
+            cost: what_if.cost,
+            gain_per_cost: what_if.cost.map(|cost| gain / cost),
+        });
+    }
+    effects.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    Ok(effects)
+}
+
+/// The network after all changes of one what-if.
+///
+/// # Errors
+/// [`ModelError::Invalid`] for a cost that is not positive or a change that makes no sense.
+pub fn apply(network: &Network, what_if: &WhatIf) -> Result<Network, ModelError> {
+    let invalid = |what: String, remedy: &str| Err(ModelError::invalid(what, remedy));
+    if what_if.cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+        return invalid(
+            format!("what-if `{}` has a cost that is not positive", what_if.name),
+            "give a positive cost",
+        );
+    }
+    let mut changed = network.clone();
+    for change in &what_if.changes {
+        match *change {
+            Change::Scale(k, factor) => {
+                for d in &mut changed.stations[k].demands {
+                    *d *= factor;
+                }
+                changed.pools.iter_mut().for_each(|p| p.holds[k] *= factor);
+            }
+            Change::Servers(k, servers) => changed.stations[k].speed = Speed::Servers(servers),
+            Change::Population(factor) => {
+                for class in &mut changed.classes {
+                    if let Load::Closed { population, .. } = &mut class.load {
+                        *population = (*population as f64 * factor).round() as usize;
+                    }
+                }
+            }
+            Change::Split(k, copies) => split(&mut changed, k, copies)?,
+        }
+    }
+    changed.check()?;
+    Ok(changed)
+}
+
+fn split(network: &mut Network, k: usize, copies: usize) -> Result<(), ModelError> {
+    if copies == 0 || network.forks.iter().any(|f| f.branches.contains(&k)) {
+        return Err(ModelError::invalid(
+            format!("station `{}` cannot be split into {copies}", network.stations[k].name),
+            "split a station that is no branch of a fork into at least one copy",
+        ));
+    }
+    let share = 1.0 / copies as f64;
+    for d in &mut network.stations[k].demands {
+        *d *= share;
+    }
+    network.pools.iter_mut().for_each(|p| p.holds[k] *= share);
+    for copy in 1..copies {
+        let mut station = network.stations[k].clone();
+        station.name = format!("{} {}", station.name, copy + 1);
+        network.stations.push(station);
+        for pool in &mut network.pools {
+            let held = pool.holds[k];
+            pool.holds.push(held);
+        }
+    }
+    Ok(())
+}

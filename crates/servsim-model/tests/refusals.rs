@@ -1,0 +1,160 @@
+//! Bad input: every refusal names the offending place and the remedy, and all problems of a file
+//! come at once.
+
+use servsim_model::text::{read_allocation, read_measurements, read_network};
+use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Pool, Speed, Station};
+
+fn error(network: &Network, solver: &str) -> String {
+    solve(network, solver, &Options::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn an_unstable_open_network_names_the_station_and_the_factor() {
+    let stations = vec![Station::queue("cpu", &[0.1]), Station::queue("disk", &[0.4])];
+    let network = Network::new("open", vec![Class::open("web", 3.0)], stations);
+    for solver in ["auto", "mva", "convolution", "simulation"] {
+        let text = error(&network, solver);
+        assert!(text.contains("`disk` is unstable") && text.contains("0.792"), "{text}");
+    }
+}
+
+#[test]
+fn zero_negative_and_infinite_demands_are_refused() {
+    for bad in [-0.1, f64::NAN, f64::INFINITY] {
+        let text = error(&Network::single(3, 1.0, &[0.2, bad]), "auto");
+        assert!(text.contains("`s1`") && text.contains("customers"), "{text}");
+    }
+    let text = error(&Network::single(3, 0.0, &[0.0]), "auto");
+    assert!(text.contains("zero") && text.contains("no bound"), "{text}");
+}
+
+#[test]
+fn populations_that_overflow_are_refused_with_the_alternative() {
+    let classes = vec![Class::closed("a", 5_000, 1.0), Class::closed("b", 50_000, 1.0)];
+    let network = Network::new("big", classes, vec![Station::queue("cpu", &[0.1, 0.2])]);
+    let text = error(&network, "mva");
+    assert!(text.contains("`cpu`") && text.contains("linearizer"), "{text}");
+    assert!(solve(&network, "auto", &Options::default()).is_ok());
+    let mut long = Network::single(3_000_000, 1.0, &[0.1]);
+    long.stations[0].speed = Speed::Servers(4);
+    assert!(error(&long, "convolution").contains("3000000"));
+    long.stations[0].speed = Speed::Servers(1);
+    assert!(solve(&long, "mva", &Options::default()).is_ok());
+}
+
+#[test]
+fn a_missing_demand_for_a_class_is_refused() {
+    let classes = vec![Class::closed("a", 5, 1.0), Class::closed("b", 5, 1.0)];
+    let network = Network::new("short", classes, vec![Station::queue("cpu", &[0.1])]);
+    assert!(error(&network, "auto").contains("1 demands for 2 classes"));
+}
+
+#[test]
+fn product_form_solvers_refuse_what_breaks_product_form() {
+    let mut classes = vec![Class::closed("a", 2, 1.0), Class::closed("b", 2, 1.0)];
+    classes[0].priority = 1;
+    let station = |d| Station::queue("cpu", &[0.1, 0.3]).with_discipline(d);
+    let fcfs = Network::new("n", classes.clone(), vec![station(Discipline::Fcfs)]);
+    assert!(error(&fcfs, "mva").contains("first come, first served with unequal"));
+    let priority = Network::new("n", classes, vec![station(Discipline::Priority)]);
+    assert!(error(&priority, "linearizer").contains("use `priority`"));
+    let mut pool = Network::single(2, 1.0, &[0.1]);
+    pool.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.1] }];
+    assert!(error(&pool, "convolution").contains("`layered`"));
+    pool.pools[0].holds[0] = 0.2;
+    assert!(error(&pool, "layered").contains("more than its demand"));
+    let mut rates = Network::single(2, 1.0, &[0.1]);
+    rates.stations[0].speed = Speed::Rates(vec![1.0, 1.5]);
+    assert!(error(&rates, "schweitzer").contains("convolution"));
+    assert!(error(&rates, "mvaa").contains("choose one of"));
+}
+
+#[test]
+fn sensitivity_of_an_open_network_is_refused() {
+    let network = Network::new("open", vec![Class::open("web", 1.0)], vec![Station::queue("cpu", &[0.4])]);
+    let result = servsim_model::sensitivity::sensitivity(&network, &Options::default().tolerance);
+    assert!(matches!(result, Err(ModelError::Unsupported { .. })));
+}
+
+#[test]
+fn all_problems_of_a_model_file_come_at_once_with_lines_and_nearest_names() {
+    let text = r#"
+name = "bad"
+[[class]]
+name = "users"
+population = 4.5
+thnk = "3 s"
+[[station]]
+name = "cpu"
+demand = 12
+[[station]]
+name = "disk"
+kind = "quue"
+demands = { user = "3 furlongs" }
+[[station]]
+name = "disk"
+demand = "-3 ms"
+[[pool]]
+name = "lock"
+size = 0
+stations = ["dsk"]
+"#;
+    let problems = read_network(text, false).unwrap_err().0;
+    let lines: Vec<usize> = problems.iter().map(|p| p.line).collect();
+    let all = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    println!("{all}");
+    for expected in [
+        "line 5: `population` must be a whole number",
+        "line 6: unknown key `thnk` in class `users`, did you mean `think`?",
+        "line 9: `demand` = 12 has no unit",
+        "did you mean `queue`?",
+        "unknown class `user`, did you mean `users`?",
+        "described twice",
+        "line 16: `demand`: `-3 ms` is not a duration",
+        "`size` must be a whole number of at least 1",
+        "did you mean `disk`?",
+    ] {
+        assert!(all.contains(expected), "missing: {expected}\n{all}");
+    }
+    assert!(lines.windows(2).all(|w| w[0] <= w[1]));
+}
+
+#[test]
+fn a_good_model_file_reads_with_units() {
+    let text = r#"
+[[class]]
+name = "users"
+population = 10
+think = "2 s"
+[[station]]
+name = "cpu"
+servers = 2
+visits = 4
+service = "5 ms"
+[[station]]
+name = "disk"
+demand = "12 ms"
+[[pool]]
+name = "connections"
+size = 3
+stations = ["disk"]
+[[what_if]]
+name = "faster disk"
+cost = 10
+scale = { disk = 0.5 }
+"#;
+    let model = read_network(text, false).unwrap();
+    assert_eq!(model.network.stations[0].demands, [0.02]);
+    assert_eq!(model.network.pools[0].holds, [0.0, 0.012]);
+    assert_eq!(model.what_ifs.len(), 1);
+    assert!(solve(&model.network, "auto", &Options::default()).is_ok());
+}
+
+#[test]
+fn broken_files_are_refused_as_such() {
+    for (text, json) in [("[[class", false), ("{\"class\": ", true), ("", false), ("a = 1979-05-27", false)] {
+        assert!(read_network(text, json).is_err());
+        assert!(read_allocation(text, json).is_err());
+        assert!(read_measurements(text, json).is_err());
+    }
+}

@@ -1,0 +1,264 @@
+"""``servsim model``: solve, bound, fit, allocate and question queueing models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from servsim.errors import UsageError
+
+File = typer.Argument(help="TOML description.")
+Measurements = typer.Argument(help="TOML measurements: classes, stations, [[sample]].")
+Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
+Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentiles, per cent.")
+Plot = typer.Option(None, help="Write throughput, response and utilisation as SVG.")
+Json = typer.Option(False, "--json", help="Print JSON.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands."""
+    group = typer.Typer(no_args_is_help=True, help="Queueing models: solve, bound, fit, allocate, question.")
+    for command in (solve, bounds, fit, allocate, sensitivity, solvers):
+        group.command()(command)
+    app.add_typer(group, name="model")
+
+
+def _table(header: list[str], rows: list[list[str]]) -> None:
+    """Print aligned columns; the first is text, the rest are numbers."""
+    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        typer.echo("  ".join(cells).rstrip())
+
+
+def _time(seconds: float | None) -> str:
+    """Write seconds with a unit that suits their size."""
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(seconds) >= scale or unit == "us":
+            return f"{seconds / scale:.4g} {unit}"
+    raise AssertionError("the last unit takes everything")
+
+
+def _print_json(schema: str, data: dict[str, Any]) -> None:
+    typer.echo(json.dumps({"schema": schema, **data}))
+
+
+def solve(
+    file: Path = File,
+    *,
+    solver: str = typer.Option("auto", help="Solver; `servsim model solvers` lists them."),
+    percentile: list[float] = Percentiles,
+    tolerance: float | None = typer.Option(None, help="Residual at which iterations stop."),
+    max_iterations: int | None = typer.Option(None, help="Iterations after which non-convergence is an error."),
+    replications: int | None = typer.Option(None, help="Simulation: independent replications."),
+    requests: float | None = typer.Option(None, help="Simulation: requests per replication."),
+    seed: int | None = typer.Option(None, help="Simulation: seed."),
+    half_width: float | None = typer.Option(None, help="Simulation: wanted relative half-width of intervals."),
+    plot: Path | None = Plot,
+    up_to: int | None = typer.Option(None, help="Largest population of the plot; default: the model's, doubled."),
+    as_json: bool = Json,
+) -> None:
+    """Solve a model: throughput, response times with percentiles, utilisations."""
+    from servsim.model import Network
+    from servsim.model import solve as run
+
+    network = Network.from_file(file)
+    solution = run(
+        network,
+        solver,
+        percentiles=percentile,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        replications=replications,
+        requests=requests,
+        seed=seed,
+        half_width=half_width,
+    )
+    if plot is not None:
+        from servsim.model.plot import save
+
+        save(plot, network, solution, _plot_population(network, up_to), solver)
+        typer.echo(f"wrote {plot}", err=True)
+    if as_json:
+        _print_json("servsim.model.solve/1", solution.data)
+        return
+    data = solution.data
+    how = f"{data['iterations']} iterations, residual {data['residual']:.1e}"
+    typer.echo(f"{data['solver']} ({data['nature']})" + (f", {how}" if data["iterations"] else ""))
+    names = [f"p{p:g}" for p in percentile] if data["classes"][0]["percentiles"] else []
+    rows = []
+    for c in data["classes"]:
+        row = [c["name"], f"{c['throughput']:.6g}", _time(c["response"]), f"{c['in_system']:.4g}"]
+        rows.append(row + [_time(value) for _, value in c["percentiles"]])
+        if "throughput_interval" in c:
+            x, r = c["throughput_interval"], c["response_interval"]
+            interval = [f"{x['low']:.4g}-{x['high']:.4g}", f"{_time(r['low'])}-{_time(r['high'])}"]
+            rows.append(["  95 % interval", *interval, "", *([""] * len(names))])
+    typer.echo("")
+    _table(["class", "throughput /s", "response", "in system", *names], rows)
+    typer.echo("")
+    rows = [
+        [s["name"], f"{100 * s['utilization']:.2f} %", f"{sum(s['queue']):.4g}", *map(_time, s["residence"])]
+        for s in data["stations"]
+    ]
+    _table(["station", "utilisation", "present", *(f"residence {c['name']}" for c in data["classes"])], rows)
+    if data.get("pools"):
+        typer.echo("")
+        rows = [
+            [p["name"], f"{100 * p['utilization']:.2f} %", f"{p['waiting']:.4g}", _time(p["wait"])]
+            for p in data["pools"]
+        ]
+        _table(["pool", "utilisation", "waiting", "wait"], rows)
+    for note in data["notes"]:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _plot_population(network: Any, up_to: int | None) -> int:
+    """Twice the model's closed population, unless told otherwise; 0 for an open model."""
+    if up_to is not None:
+        if up_to < 1:
+            raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
+        return up_to
+    import tomllib
+
+    classes = tomllib.loads(network.source()[0]).get("class", [])
+    return 2 * sum(int(c.get("population", 0)) for c in classes)
+
+
+def bounds(file: Path = File, as_json: bool = Json) -> None:
+    """Bound throughput and response without solving; name the bottleneck."""
+    from servsim.model import Network
+    from servsim.model import bounds as run
+
+    found = run(Network.from_file(file))
+    if as_json:
+        _print_json("servsim.model.bounds/1", {"classes": found})
+        return
+    rows = []
+    for b in found:
+        balanced = b["balanced"]
+        rows.append(
+            [
+                b["name"],
+                f"{b['throughput']['low']:.5g}-{b['throughput']['high']:.5g}",
+                f"{balanced['low']:.5g}-{balanced['high']:.5g}" if balanced else "-",
+                f"{_time(b['response']['low'])}-{_time(b['response']['high'])}",
+                b["bottleneck"],
+                f"{b['knee']:.1f}" if b["knee"] is not None else "-",
+            ]
+        )
+    _table(["class", "throughput /s", "balanced jobs /s", "response", "bottleneck", "knee"], rows)
+
+
+def fit(
+    file: Path = Measurements,
+    method: str = typer.Option("nnls", help="nnls (constant demands) or kalman (drifting ones)."),
+    drift: float = typer.Option(0.02, help="Kalman: relative drift of a demand per sample."),
+    noise: float = typer.Option(0.05, help="Kalman: relative error of a measured utilisation."),
+    as_json: bool = Json,
+) -> None:
+    """Estimate service demands from measured throughputs and utilisations."""
+    from servsim.model import fit as run
+    from servsim.model.network import read_text
+
+    found = run(read_text(file), method, drift=drift, measurement=noise).data
+    if as_json:
+        _print_json("servsim.model.fit/1", found)
+        return
+    rows = [
+        [
+            f"{d['station']} / {d['class']}",
+            _time(d["demand"]),
+            _time(d["low"]),
+            _time(d["high"]),
+            d.get("note", ""),
+        ]
+        for d in found["demands"]
+    ]
+    _table(["station / class", "demand", "low", "high", ""], rows)
+    typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
+
+
+def allocate(
+    file: Path = Problem,
+    as_json: bool = Json,
+) -> None:
+    """Find the best allocation of tables to disks, and of disks to buses."""
+    from servsim.model import allocate as run
+    from servsim.model.network import read_text
+
+    found = run(read_text(file))
+    if as_json:
+        _print_json("servsim.model.allocate/1", found.data)
+        return
+    best = found.data["best"]
+    columns = found.columns()
+    disks: dict[tuple[int, int], list[str]] = {}
+    for table, bus, disk in zip(columns["table"], columns["bus"], columns["disk"], strict=True):
+        disks.setdefault((bus, disk), []).append(table)
+    _table(["bus", "disk", "tables"], [[str(b), str(d), " ".join(t)] for (b, d), t in sorted(disks.items())])
+    how = "exact" if best["exhaustive"] else f"at most {100 * best['gap']:.3g} % below the best"
+    typer.echo(f"throughput {best['throughput']:.6g} /s, {how}, {best['evaluated']} allocations evaluated")
+    for c in found.data["compared"]:
+        typer.echo(f"{c['name']}: {c['throughput']:.6g} /s, {100 * c['below_best']:.3g} % below")
+
+
+def sensitivity(
+    file: Path = File,
+    what_if: bool = typer.Option(False, "--what-if", help="Solve the model's [[what_if]] entries instead."),
+    solver: str = typer.Option("auto", help="Solver of the what-ifs."),
+    as_json: bool = Json,
+) -> None:
+    """Show what throughput depends on: exact elasticities, or what-ifs ranked by gain and cost."""
+    from servsim.model import Network
+    from servsim.model import sensitivity as run
+    from servsim.model import what_if as ask
+
+    network = Network.from_file(file)
+    if what_if:
+        effects = ask(network, solver)
+        if as_json:
+            _print_json("servsim.model.what_if/1", {"effects": effects})
+            return
+        rows = [
+            [
+                e["name"],
+                f"{100 * e['gain']:+.2f} %",
+                f"{e['throughput']:.6g}",
+                _time(e["response"]),
+                "-" if e["gain_per_cost"] is None else f"{100 * e['gain_per_cost']:.4g} %",
+            ]
+            for e in effects
+        ]
+        _table(["what if", "gain", "throughput /s", "response", "gain per cost"], rows)
+        return
+    found = run(network)
+    if as_json:
+        _print_json("servsim.model.sensitivity/1", found.data)
+        return
+    rows = [
+        [
+            f"{e['of']} to {e['station']} of {e['class']}",
+            _time(e["value"]),
+            f"{e['throughput']:+.5f}",
+            f"{e['response']:+.5f}",
+        ]
+        for e in found.data["elasticities"]
+    ]
+    _table(["elasticity", "value", "throughput", "response"], rows)
+    typer.echo(f"sums of throughput elasticities: {', '.join(f'{s:.12f}' for s in found.sums)}")
+
+
+def solvers(as_json: bool = Json) -> None:
+    """List the solvers."""
+    from servsim.model import solvers as run
+
+    found = run()
+    if as_json:
+        _print_json("servsim.model.solvers/1", {"solvers": found})
+        return
+    for s in found:
+        typer.echo(f"{s['name']:<12} {s['nature']:<12} {s['summary']}")

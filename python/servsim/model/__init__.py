@@ -1,0 +1,40 @@
+"""Queueing-network models: build, solve, bound, fit, allocate and question them.
+
+Times are seconds and rates are per second throughout; in TOML files times carry units.
+"""
+
+from servsim.model.network import Closed, Fork, Network, Open, Pool, Station
+from servsim.model.results import Allocation, Fit, Sensitivity, Solution
+from servsim.model.solving import (
+    allocate,
+    bounds,
+    curve,
+    fit,
+    sensitivity,
+    solve,
+    solvers,
+    sweep,
+    what_if,
+)
+
+__all__ = [
+    "Allocation",
+    "Closed",
+    "Fit",
+    "Fork",
+    "Network",
+    "Open",
+    "Pool",
+    "Sensitivity",
+    "Solution",
+    "Station",
+    "allocate",
+    "bounds",
+    "curve",
+    "fit",
+    "sensitivity",
+    "solve",
+    "solvers",
+    "sweep",
+    "what_if",
+]

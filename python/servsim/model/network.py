@@ -1,0 +1,220 @@
+"""The parts of a queueing network, as typed objects; validation happens in the core.
+
+Follows Lazowska, Zahorjan, Graham and Sevcik, "Quantitative System Performance" (1984): the service
+demand of a station is the total time one request spends in service there, all visits together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servsim.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A closed class: a fixed number of customers.
+
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    population : int
+        Number of customers, at least 0.
+    think : float
+        Mean think time in seconds, at least 0.
+    priority : int
+        Larger is served first at stations with ``discipline="priority"``.
+    """
+
+    name: str
+    population: int
+    think: float = 0.0
+    priority: int = 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the JSON description."""
+        return {
+            "name": self.name,
+            "population": self.population,
+            "think": self.think,
+            "priority": self.priority,
+        }
+
+
+@dataclass(frozen=True)
+class Open:
+    """An open class: Poisson arrivals at ``rate`` requests per second."""
+
+    name: str
+    rate: float
+    priority: int = 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the JSON description."""
+        return {"name": self.name, "rate": self.rate, "priority": self.priority}
+
+
+@dataclass(frozen=True)
+class Station:
+    """A place where requests receive service.
+
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    demand : float or mapping of str to float
+        Service demand in seconds: one for all classes, or by class name (absent classes do not come).
+    servers : int
+        Identical servers, at least 1; ignored for other kinds.
+    kind : {"queue", "delay", "rates"}
+        Queue, pure delay, or load-dependent ``rates``.
+    rates : sequence of float
+        Speed relative to one server with 1, 2, ... requests present; the last repeats.
+    discipline : {"ps", "fcfs", "priority"}
+        Order of service.
+    visits : float or mapping of str to float
+        Visits per request; matters to first come first served, percentiles and simulation.
+    """
+
+    name: str
+    demand: float | Mapping[str, float]
+    servers: int = 1
+    kind: str = "queue"
+    rates: Sequence[float] = ()
+    discipline: str = "ps"
+    visits: float | Mapping[str, float] = 1.0
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the JSON description."""
+        entry: dict[str, Any] = {"name": self.name, "discipline": self.discipline}
+        if isinstance(self.demand, Mapping):
+            entry["demands"] = dict(self.demand)
+        else:
+            entry["demand"] = self.demand
+        entry["visits"] = dict(self.visits) if isinstance(self.visits, Mapping) else self.visits
+        if self.rates:
+            entry |= {"kind": "rates", "rates": list(self.rates)}
+        elif self.kind == "queue":
+            entry |= {"kind": "queue", "servers": self.servers}
+        else:
+            entry["kind"] = self.kind
+        return entry
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A passive resource (threads, connections; size 1 is a lock), held while inside.
+
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    size : int
+        Units, at least 1.
+    holds : mapping of str to float
+        Seconds of service at each station while this is the innermost pool held; part of the
+        station's demand.
+    inside : str, optional
+        The pool that is already held; list it first.
+    """
+
+    name: str
+    size: int
+    holds: Mapping[str, float]
+    inside: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the JSON description."""
+        return {"name": self.name, "size": self.size, "holds": dict(self.holds), "inside": self.inside}
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A request splits into one task per branch station and goes on when all are done."""
+
+    name: str
+    branches: Sequence[str]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the JSON description."""
+        return {"name": self.name, "branches": list(self.branches)}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A queueing network.
+
+    Examples
+    --------
+    >>> from servsim.model import Closed, Network, Station, solve
+    >>> network = Network([Closed("users", 3, think=15.0)], [Station("cpu", 0.605), Station("disk", 3.45)])
+    >>> round(solve(network).throughput, 4)
+    0.1487
+    """
+
+    classes: Sequence[Closed | Open]
+    stations: Sequence[Station]
+    pools: Sequence[Pool] = ()
+    forks: Sequence[Fork] = ()
+    name: str = "network"
+    _toml: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Network:
+        """Wrap a TOML description; it is checked when it is solved.
+
+        Parameters
+        ----------
+        text : str
+            The description, with units.
+
+        Returns
+        -------
+        Network
+            A network whose parts stay in the text.
+        """
+        return cls((), (), _toml=text)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Network:
+        """Read a TOML description from a file.
+
+        Raises
+        ------
+        UsageError
+            When the file cannot be read.
+        """
+        return cls.from_toml(read_text(path))
+
+    def source(self) -> tuple[str, bool]:
+        """Return the description as text, and whether it is JSON."""
+        if self._toml is not None:
+            return self._toml, False
+        return json.dumps(
+            {
+                "name": self.name,
+                "class": [c.describe() for c in self.classes],
+                "station": [s.describe() for s in self.stations],
+                "pool": [p.describe() for p in self.pools],
+                "fork": [f.describe() for f in self.forks],
+            }
+        ), True
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a description file.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing, a directory, or not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}; give the path of a TOML description") from None

@@ -1,0 +1,159 @@
+"""Answers of the solvers: plain attributes, columns for any data frame, NumPy record arrays.
+
+No data-frame library is needed: ``pandas.DataFrame(solution.columns())`` and
+``polars.DataFrame(solution.columns())`` both work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Columns of any data frame: name to values of equal length.
+Columns = dict[str, list[Any]]
+
+
+def to_records(columns: Columns) -> np.recarray[Any, Any]:
+    """Turn columns into a NumPy record array with the same names."""
+    import numpy as np
+
+    return np.rec.fromarrays(  # type: ignore[no-any-return,call-overload]
+        [np.asarray(values) for values in columns.values()], names=list(columns)
+    )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer of one solver to one network.
+
+    Attributes
+    ----------
+    data : dict
+        The answer as decoded JSON (schema ``servsim.model.solve/1`` without the envelope).
+    """
+
+    data: dict[str, Any]
+
+    @property
+    def solver(self) -> str:
+        """Name of the solver that ran."""
+        return str(self.data["solver"])
+
+    @property
+    def throughput(self) -> float:
+        """Requests per second, all classes."""
+        return float(sum(c["throughput"] for c in self.data["classes"]))
+
+    @property
+    def response(self) -> float:
+        """Throughput-weighted mean response time in seconds."""
+        return float(sum(c["throughput"] * c["response"] for c in self.data["classes"])) / self.throughput
+
+    @property
+    def utilization(self) -> dict[str, float]:
+        """Fraction of capacity in use, by station."""
+        return {s["name"]: float(s["utilization"]) for s in self.data["stations"]}
+
+    @property
+    def notes(self) -> list[str]:
+        """Approximations made."""
+        return list(self.data["notes"])
+
+    def percentiles(self, name: str | None = None) -> dict[float, float]:
+        """Response-time percentiles in seconds of one class (the first by default)."""
+        entries = self.data["classes"]
+        entry = entries[0] if name is None else next(c for c in entries if c["name"] == name)
+        return {float(p): float(value) for p, value in entry["percentiles"]}
+
+    def classes(self) -> Columns:
+        """Columns ``class, throughput_per_s, response_s, in_system``, one row per class."""
+        rows = self.data["classes"]
+        return {
+            "class": [c["name"] for c in rows],
+            "throughput_per_s": [c["throughput"] for c in rows],
+            "response_s": [c["response"] for c in rows],
+            "in_system": [c["in_system"] for c in rows],
+        }
+
+    def columns(self) -> Columns:
+        """Columns ``station, class, utilization, queue, residence_s``: a row per station and class."""
+        names = [c["name"] for c in self.data["classes"]]
+        rows = [(s, i, n) for s in self.data["stations"] for i, n in enumerate(names)]
+        return {
+            "station": [s["name"] for s, _, _ in rows],
+            "class": [n for _, _, n in rows],
+            "utilization": [s["utilization_by_class"][i] for s, i, _ in rows],
+            "queue": [s["queue"][i] for s, i, _ in rows],
+            "residence_s": [s["residence"][i] for s, i, _ in rows],
+        }
+
+    def records(self) -> np.recarray[Any, Any]:
+        """Return the columns as a NumPy record array."""
+        return to_records(self.columns())
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Exact elasticities; ``sums`` are -1 but for rounding."""
+
+    data: dict[str, Any]
+
+    @property
+    def sums(self) -> list[float]:
+        """Sum of throughput elasticities per class, think time included."""
+        return [float(s) for s in self.data["sums"]]
+
+    def columns(self) -> Columns:
+        """Columns ``of, station, class, value_s, throughput, response, derivative``."""
+        rows = self.data["elasticities"]
+        keys = {"value": "value_s"}
+        names = ("of", "station", "class", "value", "throughput", "response", "derivative")
+        return {keys.get(n, n): [row[n] for row in rows] for n in names}
+
+    def elasticity(self, station: str) -> float:
+        """Throughput elasticity of the first class with respect to one station's demand (or ``think``)."""
+        return float(next(e["throughput"] for e in self.data["elasticities"] if e["station"] == station))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Estimated service demands."""
+
+    data: dict[str, Any]
+
+    def columns(self) -> Columns:
+        """Columns ``station, class, demand_s, low_s, high_s, identifiable, note``."""
+        rows = self.data["demands"]
+        names = {"demand": "demand_s", "low": "low_s", "high": "high_s"}
+        keys = ("station", "class", "demand", "low", "high", "identifiable", "note")
+        return {names.get(k, k): [row.get(k) for row in rows] for k in keys}
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The best allocation found, its bound and gap, and the allocations compared with it."""
+
+    data: dict[str, Any]
+
+    @property
+    def throughput(self) -> float:
+        """Requests per second of the best allocation."""
+        return float(self.data["best"]["throughput"])
+
+    @property
+    def gap(self) -> float:
+        """Share by which the bound exceeds it; 0 after an exhaustive search."""
+        return float(self.data["best"]["gap"])
+
+    def columns(self) -> Columns:
+        """Columns ``table, bus, disk`` (numbered from 1)."""
+        best = self.data["best"]
+        bus_of = [bus for bus, count in enumerate(best["disks_per_bus"]) for _ in range(count)]
+        return {
+            "table": list(self.data["tables"]),
+            "bus": [bus_of[d] + 1 for d in best["disk_of"]],
+            "disk": [d + 1 for d in best["disk_of"]],
+        }

@@ -1,0 +1,187 @@
+"""Functions that answer questions about a network; each is one call into the compiled core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from servsim import _core
+from servsim.model.network import Network
+from servsim.model.results import Allocation, Columns, Fit, Sensitivity, Solution
+
+
+def _options(**values: Any) -> str:
+    return json.dumps({key: value for key, value in values.items() if value is not None})
+
+
+def solvers() -> list[dict[str, str]]:
+    """Return the registry of solvers: ``name``, ``summary`` and ``nature`` of each."""
+    return list(json.loads(_core.model_solvers()))
+
+
+def solve(
+    network: Network,
+    solver: str = "auto",
+    *,
+    percentiles: Sequence[float] | None = None,
+    tolerance: float | None = None,
+    max_iterations: int | None = None,
+    replications: int | None = None,
+    requests: float | None = None,
+    warmup: float | None = None,
+    seed: int | None = None,
+    half_width: float | None = None,
+) -> Solution:
+    """Solve a network.
+
+    Parameters
+    ----------
+    network : Network
+        The model.
+    solver : str
+        A name from :func:`solvers`, or ``"auto"``: exact where possible.
+    percentiles : sequence of float, optional
+        Response-time percentiles in per cent, between 0 and 100; default 50, 90, 95, 99.
+    tolerance, max_iterations : optional
+        When iterations stop; stopping without convergence is an error with the residual.
+    replications, requests, warmup, seed, half_width : optional
+        Simulation: independent replications (default 10), requests in each (20,000), warm-up as a
+        share of the run (0.2), seed (1), and a relative half-width of the 95 % intervals to reach.
+
+    Returns
+    -------
+    Solution
+        Means per class and station, percentiles, notes; intervals when simulated.
+
+    Raises
+    ------
+    UsageError
+        For a model that has no answer: the station and the remedy are named.
+    CheckFailed
+        When an iteration does not converge or an answer breaks a law and is withheld.
+
+    Examples
+    --------
+    >>> from servsim.model import Closed, Network, Station, solve
+    >>> solution = solve(Network([Closed("users", 2)], [Station("cpu", 1.0)]))
+    >>> solution.throughput
+    1.0
+    """
+    text, is_json = network.source()
+    options = _options(
+        solver=solver,
+        percentiles=None if percentiles is None else list(percentiles),
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        replications=replications,
+        requests=requests,
+        warmup=warmup,
+        seed=seed,
+        half_width=half_width,
+    )
+    return Solution(json.loads(_core.model_solve(text, is_json, options)))
+
+
+def bounds(network: Network) -> list[dict[str, Any]]:
+    """Return asymptotic and balanced-job bounds per class, without solving.
+
+    Returns
+    -------
+    list of dict
+        ``name``, ``throughput`` and ``balanced`` (``low``, ``high`` per second; ``balanced`` is None
+        for several or open classes), ``response`` (seconds), ``bottleneck``, ``knee`` (customers).
+    """
+    return list(json.loads(_core.model_bounds(*network.source())))
+
+
+def curve(network: Network, populations: Sequence[int], solver: str = "auto") -> Columns:
+    """Solve at several populations (classes keep their proportions).
+
+    Returns
+    -------
+    dict of list
+        Columns ``population, throughput, response, low, high``; the last two bound the throughput
+        and are None for several classes.
+    """
+    text, is_json = network.source()
+    points = json.loads(_core.model_curve(text, is_json, _options(solver=solver), list(populations)))
+    keys = ("population", "throughput", "response", "low", "high")
+    return {key: [p[key] for p in points] for key in keys}
+
+
+def sensitivity(network: Network) -> Sensitivity:
+    """Return exact elasticities and derivatives of a closed product-form network.
+
+    Raises
+    ------
+    UsageError
+        For open classes, pools, forks or priorities, which have no product form.
+    """
+    text, is_json = network.source()
+    return Sensitivity(json.loads(_core.model_sensitivity(text, is_json, "{}")))
+
+
+def what_if(network: Network, solver: str = "auto") -> list[dict[str, Any]]:
+    """Solve every ``[[what_if]]`` of a TOML model; the largest gain in throughput first.
+
+    Returns
+    -------
+    list of dict
+        ``name, throughput, response, gain, cost, gain_per_cost``.
+    """
+    text, is_json = network.source()
+    return list(json.loads(_core.model_what_if(text, is_json, _options(solver=solver))))
+
+
+def allocate(text: str, *, is_json: bool = False) -> Allocation:
+    """Find the best allocation of tables to disks on buses.
+
+    Parameters
+    ----------
+    text : str
+        The problem (TOML, or JSON in seconds): ``population``, ``think``, ``disks_per_bus``,
+        ``disk_demand``, ``bus_demand``, ``[[table]]`` with ``share``, ``[[station]]``, ``[[compare]]``.
+
+    Returns
+    -------
+    Allocation
+        Exact for small problems (``gap`` 0), else with the gap to a bound.
+    """
+    return Allocation(json.loads(_core.model_allocate(text, is_json)))
+
+
+def fit(
+    text: str, method: str = "nnls", *, drift: float = 0.02, measurement: float = 0.05, is_json: bool = False
+) -> Fit:
+    """Estimate service demands from measured throughputs and utilisations.
+
+    Parameters
+    ----------
+    text : str
+        Measurements (TOML or JSON): ``classes``, ``stations``, ``[[sample]]`` with ``throughput``
+        (per second, per class) and ``utilization`` (fraction, per station).
+    method : {"nnls", "kalman"}
+        Constant demands by non-negative least squares, or drifting ones by a Kalman filter.
+    drift, measurement : float
+        Relative standard deviations that the Kalman filter assumes per sample.
+
+    Returns
+    -------
+    Fit
+        Demands with 95 % intervals; those that cannot be identified are None, with the reason.
+    """
+    return Fit(json.loads(_core.model_fit(text, is_json, method, drift, measurement)))
+
+
+def sweep(demands: Sequence[Sequence[float]], think: Sequence[float], population: Sequence[int]) -> list[float]:
+    """Throughputs of many one-class networks of single servers, exactly (a microsecond or so each).
+
+    Parameters
+    ----------
+    demands : sequence of sequence of float
+        Service demands in seconds, one row per model.
+    think, population : sequence
+        Think time in seconds and customers, one per model.
+    """
+    return _core.model_sweep([list(row) for row in demands], list(think), list(population))

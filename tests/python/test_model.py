@@ -1,0 +1,166 @@
+"""Queueing models through the Python API and the command line."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from servsim.errors import CheckFailed, UsageError
+from servsim.model import (
+    Closed,
+    Fork,
+    Network,
+    Open,
+    Pool,
+    Station,
+    allocate,
+    bounds,
+    curve,
+    fit,
+    sensitivity,
+    solve,
+    solvers,
+    sweep,
+    what_if,
+)
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SERVSIM, *arguments], capture_output=True, text=True, check=False)
+
+
+def lazowska() -> Network:
+    stations = [Station("cpu", 0.605), Station("disk a", 2.1), Station("disk b", 1.35)]
+    return Network([Closed("users", 3, think=15.0)], stations)
+
+
+def test_the_textbook_network_gives_its_printed_throughput() -> None:
+    assert solve(lazowska()).throughput == pytest.approx(0.151516, abs=1e-6)
+
+
+def test_columns_and_records_hold_the_same_figures() -> None:
+    solution = solve(lazowska())
+    columns, records = solution.columns(), solution.records()
+    assert list(columns) == ["station", "class", "utilization", "queue", "residence_s"]
+    assert isinstance(records, np.recarray)
+    assert records.queue.sum() + solution.throughput * 15.0 == pytest.approx(3.0)
+    assert list(records.station) == columns["station"]
+
+
+def test_percentiles_rise_and_bracket_the_mean() -> None:
+    solution = solve(lazowska(), percentiles=[1, 50, 99])
+    values = list(solution.percentiles().values())
+    assert values == sorted(values)
+    assert values[0] < solution.response < values[2]
+
+
+def test_bounds_bracket_the_curve() -> None:
+    points = curve(lazowska(), [1, 5, 50])
+    for low, x, high in zip(points["low"], points["throughput"], points["high"], strict=True):
+        assert low * (1 - 1e-9) <= x <= high * (1 + 1e-9)
+    assert bounds(lazowska())[0]["bottleneck"] == "disk a"
+
+
+def test_a_sweep_agrees_with_single_solutions() -> None:
+    rows = [[0.1, 0.2 + i * 0.01] for i in range(20)]
+    together = sweep(rows, [1.0] * 20, [10] * 20)
+    alone = solve(Network([Closed("c", 10, 1.0)], [Station("a", rows[7][0]), Station("b", rows[7][1])]))
+    assert together[7] == pytest.approx(alone.throughput, rel=1e-12)
+    with pytest.raises(UsageError, match="model 0"):
+        sweep([[-1.0]], [0.0], [1])
+
+
+def test_every_solver_of_the_registry_answers_a_model_it_treats() -> None:
+    plain = lazowska()
+    locked = Network(plain.classes, plain.stations, pools=[Pool("lock", 1, {"cpu": 0.3})])
+    forked = Network(plain.classes, plain.stations, forks=[Fork("both", ["disk a", "disk b"])])
+    first = Station("cpu", 0.1, discipline="priority")
+    ranked = Network([Open("urgent", 1.0, priority=1), Closed("batch", 2)], [first])
+    models = {"layered": locked, "forkjoin": forked, "priority": ranked}
+    for entry in solvers():
+        solution = solve(models.get(entry["name"], plain), entry["name"], requests=500)
+        assert solution.solver == entry["name"]
+        assert solution.throughput > 0.0
+
+
+def test_elasticities_sum_to_minus_one() -> None:
+    result = sensitivity(lazowska())
+    assert result.sums == [pytest.approx(-1.0, abs=1e-9)]
+    assert result.elasticity("think") < 0.0
+
+
+def test_refusals_become_the_exceptions_of_the_exit_codes() -> None:
+    with pytest.raises(UsageError, match="`cpu` is unstable"):
+        solve(Network([Open("web", 20.0)], [Station("cpu", 0.1)]))
+    with pytest.raises(UsageError, match="unknown solver"):
+        solve(lazowska(), "lineariser")
+    two = Network([Closed("a", 5), Closed("b", 7)], [Station("x", {"a": 0.3, "b": 0.1}), Station("y", 0.2)])
+    with pytest.raises(CheckFailed, match="residual"):
+        solve(two, "linearizer", max_iterations=2)
+    with pytest.raises(UsageError, match="unknown class"):
+        solve(Network([Closed("a", 1)], [Station("x", {"b": 0.3})]))
+
+
+def test_what_ifs_allocation_and_fit_work_on_the_examples() -> None:
+    effects = what_if(Network.from_file(EXAMPLES / "web-shop.toml"))
+    assert [e["gain"] for e in effects] == sorted((e["gain"] for e in effects), reverse=True)
+    best = allocate((EXAMPLES / "tpcc-tables.toml").read_text())
+    assert best.gap == 0.0
+    assert all(c["throughput"] <= best.throughput for c in best.data["compared"])
+    assert len(best.columns()["table"]) == 9
+    columns = fit((EXAMPLES / "measurements.toml").read_text()).columns()
+    assert columns["demand_s"][0] == pytest.approx(0.0215, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "web-shop.toml"),
+        ("bounds", "smp.toml"),
+        ("sensitivity", "smp.toml"),
+        ("sensitivity", "web-shop.toml", "--what-if"),
+        ("allocate", "tpcc-tables.toml"),
+        ("fit", "measurements.toml"),
+        ("solvers",),
+    ],
+)
+def test_every_command_prints_a_table_and_versioned_json(arguments: tuple[str, ...]) -> None:
+    command = [arguments[0], *(str(EXAMPLES / a) if a.endswith(".toml") else a for a in arguments[1:])]
+    plain, as_json = run("model", *command), run("model", *command, "--json")
+    assert plain.returncode == as_json.returncode == 0, plain.stderr + as_json.stderr
+    assert len(plain.stdout.splitlines()) >= 2
+    assert json.loads(as_json.stdout)["schema"].startswith("servsim.model.")
+
+
+def test_a_plot_is_well_formed_svg_with_three_panels(tmp_path: Path) -> None:
+    target = tmp_path / "plot.svg"
+    done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(target))
+    assert done.returncode == 0, done.stderr
+    root = ET.parse(target).getroot()
+    assert root.tag.endswith("svg")
+    assert len(root.findall("{*}polyline")) == 4
+    assert len(root.findall("{*}rect")) == 5
+
+
+def test_a_bad_file_lists_every_problem_and_ends_with_code_2(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[[class]]\nname = "u"\npopulaton = 3\n[[station]]\nname = "cpu"\ndemand = 5\n')
+    done = run("model", "solve", str(bad))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "line 3: unknown key `populaton`" in done.stderr
+    assert "did you mean `population`?" in done.stderr
+    assert "line 6: `demand` = 5 has no unit" in done.stderr
+
+
+def test_a_missing_file_and_an_unwritable_plot_name_the_path(tmp_path: Path) -> None:
+    assert run("model", "solve", str(tmp_path / "none.toml")).returncode == 2
+    done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "no" / "plot.svg"))
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
