@@ -1,0 +1,12 @@
+//! Disks: models built from block traces, and the means to judge them.
+//!
+//! Follows Thornock, Tu & Flanagan, "A stochastic disk I/O simulation technique" (1997), whose tables
+//! are the `paper` model here, and goes beyond it: the default model samples the *physical* service
+//! time of a request given what the device did before it, inside a server whose scheduler is inferred
+//! from the trace, so that its answers survive a change of load or of layout.
+//!
+//! Nothing here opens a file or reads a clock: importers take `BufRead`, models take requests.
+
+pub mod error;
+pub mod importers;
+pub mod request;
