@@ -8,5 +8,12 @@
 //! Nothing here opens a file or reads a clock: importers take `BufRead`, models take requests.
 
 pub mod error;
+pub mod evaluate;
+pub mod features;
 pub mod importers;
+pub mod metrics;
+pub mod models;
+pub mod order;
 pub mod request;
+pub mod server;
+pub mod simulate;
