@@ -7,7 +7,7 @@ fn main() {
         let (all, report) = importers::load(&mut input, None, &importers::ImportOptions::default()).unwrap();
         for (device, part) in request::by_device(&all) {
             let cut = part.len() * 24 / 100;
-            for kind in ["forest", "paper", "unconditional"] {
+            for kind in ["forest"] {
                 let begin = std::time::Instant::now();
                 let model = models::fit::fit(kind, &part[..cut], &report.devices, &models::fit::FitOptions::default()).unwrap().remove(0);
                 let e = evaluate::evaluate(&model, &part, evaluate::Split { cut }, &[], 1).unwrap();

@@ -8,7 +8,7 @@
 use crate::request::{distance, Op, Request};
 
 /// Number of features.
-pub const FEATURES: usize = 14;
+pub const FEATURES: usize = 15;
 
 /// Names of the features, with units, in order.
 pub const FEATURE_NAMES: [&str; FEATURES] = [
@@ -26,6 +26,7 @@ pub const FEATURE_NAMES: [&str; FEATURES] = [
     "others_in_service",
     "since_write_us",
     "recent_op",
+    "start_to_start_sectors",
 ];
 
 /// The features of one request.
@@ -34,9 +35,9 @@ pub type Features = [f32; FEATURES];
 /// Stands for "no recent request nearby" in `recent_gap_sectors` and `recent_age_requests`.
 pub const NONE_RECENT: f32 = 1e9;
 
-/// Sectors (log2) of a granule of the table of recent places: 64 sectors, 32 KiB, about a cache line
-/// group of a drive's segmented cache and the read-ahead of a file system.
-const GRANULE_SHIFT: u32 = 6;
+/// Sectors (log2) of a granule of the table of recent places: 128 sectors, 64 KiB, about a segment of
+/// a drive's cache, and the read-ahead of a file system.
+const GRANULE_SHIFT: u32 = 7;
 /// Places remembered; a drive's cache of a few MiB holds about as many granules.
 const PLACES: usize = 2048;
 
@@ -108,9 +109,12 @@ impl History {
     /// (0 when it waited) while `others` requests are being served.
     #[inline]
     pub fn features(&self, wanted: &Wanted, start_ns: u64, idle_ns: u64, others: u32) -> Features {
-        let (seek, previous_op, previous_sectors) = match &self.previous {
-            Some(previous) => (self.seek(wanted), f32::from(previous.op as u8), previous.sectors as f32),
-            None => (0.0, 0.0, 0.0),
+        let (seek, from_start, previous_op, previous_sectors) = match &self.previous {
+            Some(previous) => {
+                let from_start = distance(wanted.lba, previous.lba) as f32;
+                (self.seek(wanted), from_start, f32::from(previous.op as u8), previous.sectors as f32)
+            }
+            None => (0.0, 0.0, 0.0, 0.0),
         };
         let (gap, age, recent_op) = if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
         let since_write = self.last_write_ns.map_or(NONE_RECENT, |at| start_ns.saturating_sub(at) as f32 * 1e-3);
@@ -129,6 +133,7 @@ impl History {
             others as f32,
             since_write,
             recent_op,
+            from_start,
         ]
     }
 
@@ -141,13 +146,14 @@ impl History {
     #[inline]
     fn recent(&self, wanted: &Wanted) -> (f32, f32, f32) {
         let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
-        let here = &self.places[granule as usize % PLACES];
-        let before = &self.places[granule.wrapping_sub(1) as usize % PLACES];
-        let known = |place: &&Place, granule: u32| place.granule == granule;
-        let best = match (Some(here).filter(|p| known(p, granule)), Some(before).filter(|p| known(p, granule.wrapping_sub(1)))) {
-            (Some(a), Some(b)) => Some(if a.number >= b.number { a } else { b }),
-            (a, b) => a.or(b),
-        };
+        let mut best: Option<&Place> = None;
+        // A drive keeps what it read beyond a request and what passed under the head before it.
+        for neighbour in [granule.wrapping_sub(1), granule, granule.wrapping_add(1)] {
+            let place = &self.places[neighbour as usize % PLACES];
+            if place.granule == neighbour && best.is_none_or(|best| place.number >= best.number) {
+                best = Some(place);
+            }
+        }
         best.map_or((NONE_RECENT, NONE_RECENT, 0.0), |place| {
             let gap = (wanted.lba as u32).wrapping_sub(place.end) as i32;
             (gap as f32, self.served.wrapping_sub(place.number) as f32, place.op as f32)

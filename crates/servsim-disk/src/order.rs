@@ -39,7 +39,7 @@ impl Served {
 pub struct ServiceOrder {
     slots: usize,
     uses_recorded_start: bool,
-    /// In flight, by completion time.
+    /// In flight, by time of service (see [`ServiceOrder::rank`]).
     in_flight: VecDeque<(usize, Request)>,
     arrived: usize,
     /// The last completions, oldest first, as many as there are slots.
@@ -52,11 +52,19 @@ impl ServiceOrder {
         ServiceOrder { slots: slots.max(1), uses_recorded_start, in_flight: VecDeque::new(), arrived: 0, completions: VecDeque::new() }
     }
 
-    /// The next arrival; `each` gets every request that completed before it.
+    /// What decides the order of service: the recorded start, or the completion, which has the same
+    /// order on a device that serves one request at a time.
+    #[inline]
+    fn rank(&self, request: &Request) -> u64 {
+        request.recorded_start_ns().filter(|_| self.uses_recorded_start).unwrap_or(request.completion_ns)
+    }
+
+    /// The next arrival; `each` gets every request whose service is known to come before it.
     #[inline]
     pub fn push(&mut self, request: Request, each: &mut impl FnMut(&Served)) {
+        let rank = self.rank(&request);
         while let Some(first) = self.in_flight.front() {
-            if first.1.completion_ns > request.arrival_ns {
+            if self.rank(&first.1) > request.arrival_ns {
                 break;
             }
             let (number, first) = *first;
@@ -64,7 +72,7 @@ impl ServiceOrder {
             self.serve(number, first, each);
         }
         let mut at = self.in_flight.len();
-        while at > 0 && self.in_flight[at - 1].1.completion_ns > request.completion_ns {
+        while at > 0 && self.rank(&self.in_flight[at - 1].1) > rank {
             at -= 1;
         }
         self.in_flight.insert(at, (self.arrived, request));
@@ -95,7 +103,8 @@ impl ServiceOrder {
         if self.completions.len() == self.slots {
             self.completions.pop_front();
         }
-        self.completions.push_back(request.completion_ns);
+        let at = self.completions.partition_point(|&done| done <= request.completion_ns);
+        self.completions.insert(at, request.completion_ns);
     }
 }
 

@@ -1,7 +1,9 @@
 //! HP Labs SRT 1.3 traces (Ruemmler & Wilkes 1993): a 2204-byte text header, then 14 big-endian
 //! 32-bit words a request: size, id, seconds, microseconds (arrival), start and stop relative to
-//! it, bytes, block (256-byte sectors, relative to its section), device, driver, cylinder, flags
-//! (bit 0: read), info, queue length. Left out: driver, cylinder, info and the recorded queue length.
+//! it, bytes, block (256-byte sectors), device, driver, cylinder, flags (bit 0: read), info, queue
+//! length. Blocks count from the start of the disk, not of the section: in `hplajw` each section's
+//! lowest block lies just above the section's offset in the header, and block / (113 x 8) is the
+//! recorded cylinder. Left out: section, driver, cylinder, info and the recorded queue length.
 
 use super::{Collector, Importer, Pending};
 use crate::error::ImportError;
@@ -13,8 +15,6 @@ const RECORD_WORDS: usize = 14;
 const RECORD_ID: u32 = 0x0004_0001;
 /// SRT counts sectors of 256 bytes; a request record counts 512.
 const SRT_SECTORS_PER_SECTOR: u64 = 2;
-/// First sector of the sections of `hplajw`'s disks (256-byte sectors): 8 `/`, 14 and 15 swap.
-const SECTION_BASES: &[(u32, u64)] = &[(8, 171_760), (14, 74_128), (15, 8_136)];
 
 /// HP Labs SRT 1.3.
 pub struct Srt;
@@ -70,10 +70,7 @@ fn record(bytes: &[u8], collector: &mut Collector<'_>) -> Result<(), ImportError
     if word(0) != 56 || word(1) != RECORD_ID {
         return Err(malformed(number, "not a 56-byte I/O record (id 0x00040001)"));
     }
-    let (disk, section) = ((word(8) >> 8) & 255, word(8) & 255);
-    let Some((_, base)) = SECTION_BASES.iter().find(|(known, _)| *known == section) else {
-        return Err(malformed(number, &format!("section {section} has no known place on the disk")));
-    };
+    let disk = (word(8) >> 8) & 255;
     let arrival_ns = i64::from(word(2)) * 1_000_000_000 + i64::from(word(3)) * 1000;
     collector.at(arrival_ns);
     let device = collector.device(&format!("disk{disk}"));
@@ -81,7 +78,7 @@ fn record(bytes: &[u8], collector: &mut Collector<'_>) -> Result<(), ImportError
     let pending = Pending {
         arrival_ns,
         start_ns: Some(since(4)),
-        lba: (base + u64::from(word(7))) / SRT_SECTORS_PER_SECTOR,
+        lba: u64::from(word(7)) / SRT_SECTORS_PER_SECTOR,
         sectors: word(6).div_ceil(512),
         op: if word(11) & 1 == 1 { Op::Read } else { Op::Write },
         by_tracer: false,

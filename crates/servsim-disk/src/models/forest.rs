@@ -21,8 +21,8 @@ pub const MINIMUM: usize = 200;
 const LEAF_VALUES: usize = 64;
 /// Up to this many samples, leaf size and features are chosen on a held-out part.
 const VALIDATED_UP_TO: usize = 40_000;
-/// Features about idleness; whether they help depends on the drive.
-const IDLE: u32 = 1 << 4 | 1 << 12;
+/// Features about idleness and concurrency; whether they help depends on the drive.
+const IDLE: u32 = 1 << 4 | 1 << 11 | 1 << 12;
 /// The absolute place on the disk (zones).
 const PLACE: u32 = 1 << 8;
 const ALL: u32 = (1 << FEATURES) - 1;

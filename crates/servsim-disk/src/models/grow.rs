@@ -7,7 +7,6 @@
 
 use crate::features::{Features, FEATURES};
 use rand::seq::SliceRandom;
-use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
 /// Bins of a feature; thresholds lie between bins.
@@ -18,6 +17,11 @@ const VIEWS: usize = 3;
 const DEPTH_LIMIT: u32 = 20;
 /// Share of the samples a tree is grown on.
 const BAG: f64 = 0.7;
+
+/// The feature that tells reads from writes.
+const OP: usize = 0;
+/// Features tried at every node, distance and length: what every mechanism depends on.
+const ALWAYS_TRIED: [usize; 2] = [2, 3];
 
 /// How trees are grown.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -116,6 +120,9 @@ impl Binned {
     fn split(&self, members: &mut [u32], at: u32, depth: u32, growth: &Growth, rng: &mut Pcg64Mcg, grown: &mut Grown) {
         let found = if members.len() < 2 * growth.minimum_leaf || depth >= DEPTH_LIMIT {
             None
+        } else if depth == 0 {
+            // Reads and writes never share a leaf: a rare read miss would leak into every write there.
+            self.best_of_feature(members, OP, growth.minimum_leaf).or_else(|| self.best_split(members, growth, rng))
         } else {
             self.best_split(members, growth, rng)
         };
@@ -138,9 +145,15 @@ impl Binned {
         let mut features: Vec<usize> =
             (0..FEATURES).filter(|f| growth.allowed >> f & 1 == 1 && !self.edges[*f].is_empty()).collect();
         let tried = growth.tried_features.min(features.len());
-        let (features, _) = features.partial_shuffle(rng, tried);
+        features.partial_shuffle(rng, tried);
+        features.truncate(tried);
+        for feature in ALWAYS_TRIED {
+            if !features.contains(&feature) && !self.edges[feature].is_empty() {
+                features.push(feature);
+            }
+        }
         let mut best: Option<Split> = None;
-        for &mut feature in features {
+        for feature in features {
             if let Some(split) = self.best_of_feature(members, feature, growth.minimum_leaf) {
                 if best.as_ref().is_none_or(|best| split.gain > best.gain) {
                     best = Some(split);
