@@ -14,6 +14,7 @@ pub mod importers;
 pub mod metrics;
 pub mod models;
 pub mod order;
+pub mod reorganize;
 pub mod request;
 pub mod server;
 pub mod simulate;

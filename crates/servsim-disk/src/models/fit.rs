@@ -87,7 +87,7 @@ fn fit_device(
     let n = requests.len() as u64;
     let mean = sum / n as f64;
     let training =
-        Training { requests: n, sampled: n, mean_response_us: mean, mean_service_us: f64::NAN, seed: options.seed };
+        Training { requests: n, sampled: n, mean_response_us: mean, mean_service_us: None, seed: options.seed };
     Ok(DeviceModel { device: device.to_owned(), server: inference.server, inference: Some(inference), training: Some(training), model })
 }
 
@@ -222,7 +222,7 @@ impl Fitter {
             requests: sample.seen,
             sampled: sample.features.len() as u64,
             mean_response_us: mean_us(sample.response_ns),
-            mean_service_us: mean_us(sample.service_ns),
+            mean_service_us: Some(mean_us(sample.service_ns)),
             seed: self.options.seed,
         };
         Ok(DeviceModel {

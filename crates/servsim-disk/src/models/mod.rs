@@ -160,8 +160,8 @@ pub struct Training {
     pub sampled: u64,
     /// Mean response, us.
     pub mean_response_us: f64,
-    /// Mean physical service time, us.
-    pub mean_service_us: f64,
+    /// Mean physical service time, us; `None` for models of whole responses.
+    pub mean_service_us: Option<f64>,
     /// Seed of the fit.
     pub seed: u64,
 }
