@@ -75,6 +75,29 @@ pub struct ClosedLoop {
     pub d_percent: Option<f64>,
 }
 
+/// Response times at the same probabilities.
+#[derive(Debug, Clone, Serialize)]
+pub struct Quantiles {
+    /// Probabilities.
+    pub probability: Vec<f64>,
+    /// Real, ms.
+    pub real_ms: Vec<f64>,
+    /// Queue from the trace, ms.
+    pub one_step_ms: Vec<f64>,
+    /// Queue from the simulation, ms.
+    pub free_running_ms: Vec<f64>,
+}
+
+/// Quantiles of three samples in us at 0.005, 0.010, … 0.995 and 0.999.
+fn quantiles(real: &[f64], one_step: &[f64], free_running: &[f64]) -> Quantiles {
+    let probability: Vec<f64> = (1..200).map(|k| f64::from(k) * 0.005).chain([0.999]).collect();
+    let at = |sample: &[f64]| {
+        let sample = sorted(sample);
+        probability.iter().map(|&p| quantile(&sample, p) * 1e-3).collect::<Vec<_>>()
+    };
+    Quantiles { real_ms: at(real), one_step_ms: at(one_step), free_running_ms: at(free_running), probability }
+}
+
 /// All there is to say about a model on a trace of one device.
 #[derive(Debug, Clone, Serialize)]
 pub struct Evaluation {
@@ -96,6 +119,8 @@ pub struct Evaluation {
     pub crps_ms: f64,
     /// Share of requests after the cut that are unlike any in the training part.
     pub outside_support: f64,
+    /// Quantiles of the response times after the cut, for plots.
+    pub quantiles: Quantiles,
     /// Other loads.
     pub closed_loop: Vec<ClosedLoop>,
     /// What to believe and what not.
@@ -139,6 +164,7 @@ pub fn evaluate(
         crps_skill,
         crps_ms,
         outside_support,
+        quantiles: quantiles(&real[split.cut..], &open[split.cut..], &free[split.cut..]),
         closed_loop: at_loads,
         verdict: Vec::new(),
     };

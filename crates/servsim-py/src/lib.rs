@@ -7,10 +7,12 @@
 
 use pyo3::prelude::*;
 
+mod disk;
 mod errors;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    disk::register(module)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ import typer
 from servsim.errors import ServsimError
 
 #: Subcommands in the order of ``--help``; each module ``servsim.cli.NAME`` has ``register(app)``.
-COMMANDS: tuple[str, ...] = ()
+COMMANDS: tuple[str, ...] = ("disk",)
 
 app = typer.Typer(
     name="servsim",
