@@ -7,8 +7,8 @@
 
 use crate::request::{distance, Op, Request};
 
-/// Number of features.
-pub const FEATURES: usize = 15;
+/// Number of features; a power of two, so that a row fills a cache line. The last is unused.
+pub const FEATURES: usize = 16;
 
 /// Names of the features, with units, in order.
 pub const FEATURE_NAMES: [&str; FEATURES] = [
@@ -27,6 +27,7 @@ pub const FEATURE_NAMES: [&str; FEATURES] = [
     "since_write_us",
     "recent_op",
     "start_to_start_sectors",
+    "unused",
 ];
 
 /// The features of one request.
@@ -134,6 +135,7 @@ impl History {
             since_write,
             recent_op,
             from_start,
+            0.0,
         ]
     }
 

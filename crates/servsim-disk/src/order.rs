@@ -79,6 +79,20 @@ impl ServiceOrder {
         self.arrived += 1;
     }
 
+    /// A whole trace, from nothing to its end. One that is in order of service already, as on an FCFS
+    /// device, needs no reordering.
+    pub fn run(&mut self, requests: &[Request], each: &mut impl FnMut(&Served)) {
+        if self.in_flight.is_empty() && requests.windows(2).all(|pair| self.rank(&pair[0]) <= self.rank(&pair[1])) && self.slots == 1 {
+            for request in requests {
+                self.serve(self.arrived, *request, each);
+                self.arrived += 1;
+            }
+            return;
+        }
+        requests.iter().for_each(|request| self.push(*request, each));
+        self.finish(each);
+    }
+
     /// The end of the trace: all that is in flight completes.
     pub fn finish(&mut self, each: &mut impl FnMut(&Served)) {
         while let Some((number, first)) = self.in_flight.pop_front() {

@@ -32,8 +32,7 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     if let Model::Forest(forest) = &model.model {
         let mut batch = Batch::new(forest, rng);
         let each = &mut |served: &Served| batch.add(served, &mut responses);
-        requests.iter().for_each(|request| order.push(*request, each));
-        order.finish(each);
+        order.run(requests, each);
         batch.flush(&mut responses);
         return responses;
     }
@@ -43,8 +42,7 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
         let context = ServiceContext { wanted: &wanted, features: &Features::default(), start_ns: served.start_ns };
         responses[served.number] = served.wait_ns() + service.service_ns(&context, &mut rng);
     };
-    requests.iter().for_each(|request| order.push(*request, each));
-    order.finish(each);
+    order.run(requests, each);
     responses
 }
 
@@ -119,8 +117,7 @@ pub fn open_loop_draws(
         each(served.number, &mut values);
         history.advance(&wanted, served.request.completion_ns);
     };
-    requests.iter().for_each(|request| order.push(*request, handle));
-    order.finish(handle);
+    order.run(requests, handle);
 }
 
 /// Simulated services, one a request in arrival order, of `requests` (one device, in arrival order)

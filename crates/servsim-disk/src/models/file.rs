@@ -65,6 +65,7 @@ struct ForestParameters {
     minimum_leaf: usize,
     tried_features: usize,
     allowed: u32,
+    depth_limit: u32,
 }
 
 fn checksum(bytes: &[u8]) -> String {
@@ -128,6 +129,7 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
                 minimum_leaf: forest.growth.minimum_leaf,
                 tried_features: forest.growth.tried_features,
                 allowed: forest.growth.allowed,
+                depth_limit: forest.growth.depth_limit,
             })
         }
         Model::Paper(paper) => {
@@ -272,6 +274,7 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
             minimum_leaf: parameters.minimum_leaf,
             tried_features: parameters.tried_features,
             allowed: parameters.allowed,
+            depth_limit: parameters.depth_limit,
         },
     };
     let leaves = forest.leaf_starts.len().saturating_sub(1);

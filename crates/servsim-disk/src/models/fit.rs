@@ -16,7 +16,7 @@ use crate::server::infer::{infer, Inference, ENOUGH};
 use crate::server::{Discipline, Server};
 
 /// The sample for the trees holds between half of this and this many requests.
-const SAMPLE_LIMIT: usize = 1 << 17;
+const SAMPLE_LIMIT: usize = 1 << 16;
 
 /// How to fit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,6 +130,7 @@ struct Sample {
     history: History,
     features: Vec<Features>,
     service_us: Vec<f32>,
+    /// A power of two.
     stride: u64,
     seen: u64,
     response_ns: u64,
@@ -153,7 +154,7 @@ impl Sample {
     fn add(&mut self, served: &Served) {
         let wanted = Wanted::from(&served.request);
         let service_ns = served.service_ns();
-        if self.seen % self.stride == 0 {
+        if self.seen & (self.stride - 1) == 0 {
             self.features.push(self.history.features(&wanted, served.start_ns, served.idle_ns, served.others));
             self.service_us.push(service_ns as f32 * 1e-3);
             if self.features.len() >= SAMPLE_LIMIT {

@@ -25,7 +25,7 @@ const VALIDATED_UP_TO: usize = 40_000;
 const IDLE: u32 = 1 << 4 | 1 << 11 | 1 << 12;
 /// The absolute place on the disk (zones).
 const PLACE: u32 = 1 << 8;
-const ALL: u32 = (1 << FEATURES) - 1;
+const ALL: u32 = (1 << (FEATURES - 1)) - 1;
 /// The idle features stay only if they improve the held-out score by this factor: a model without
 /// them carries over to other loads better.
 const IDLE_MUST_GAIN: f64 = 0.985;
@@ -53,7 +53,6 @@ pub struct Forest {
 
 impl Forest {
     /// Fits the service times `targets_us` given `features`, both in service order and equally long.
-    /// `slots` above 1 keeps concurrency among the features whatever it gains.
     pub fn fit(features: &[Features], targets_us: &[f32], seed: u64) -> Forest {
         let growth = choose_growth(features, targets_us, seed);
         Forest::grow(features, targets_us, &growth, seed)
@@ -106,51 +105,61 @@ impl Forest {
     #[inline]
     pub fn draw_us(&self, features: &Features, rng: &mut Pcg64Mcg) -> f32 {
         let bits = rng.next_u64();
-        let tree = ((bits >> 32) * self.roots.len() as u64 >> 32) as usize;
-        let mut node = self.nodes[self.roots[tree] as usize];
+        let mut at = self.roots[self.tree(bits)];
+        let mut node = self.nodes[at as usize];
         while node.feature() != Node::LEAF {
-            let up = u32::from(features[node.feature() as usize] > node.threshold);
-            node = self.nodes[(node.child() + up) as usize];
+            at = node.child() + u32::from(features[node.feature() as usize % FEATURES] > node.threshold);
+            node = self.nodes[at as usize];
         }
-        self.from_leaf(node.child(), bits as u32, rng)
+        self.leaf_value(node.child(), bits as u32, rng)
+    }
+
+    /// A tree, chosen by the upper half of 64 random bits.
+    #[inline]
+    fn tree(&self, bits: u64) -> usize {
+        (((bits >> 32) * self.roots.len() as u64) >> 32) as usize
     }
 
     /// A value of leaf `leaf`, chosen by 32 random bits.
     #[inline]
-    fn from_leaf(&self, leaf: u32, bits: u32, rng: &mut Pcg64Mcg) -> f32 {
+    fn leaf_value(&self, leaf: u32, bits: u32, rng: &mut Pcg64Mcg) -> f32 {
         let start = self.leaf_starts[leaf as usize];
         let length = self.leaf_starts[leaf as usize + 1] - start;
-        let value = self.values_us[(start + (u64::from(bits) * u64::from(length) >> 32) as u32) as usize];
+        let value = self.values_us[(start + ((u64::from(bits) * u64::from(length)) >> 32) as u32) as usize];
         match &self.tail {
             Some(tail) if value > tail.threshold_us as f32 => tail.draw(rng) as f32,
             _ => value,
         }
     }
 
-    /// Draws of as many requests as `out` is long. The trees are walked in step, which hides the
-    /// latency of memory; the same draws come from any `features` and generator state.
+    /// Draws of as many requests as `out` is long, the same as one by one unless the tail is drawn
+    /// from. The trees are walked in step and without branches, which hides the latency of memory: a
+    /// lane that has reached its leaf stays there.
     pub fn draw_many_us(&self, features: &[Features], rng: &mut Pcg64Mcg, out: &mut [f32]) {
-        const STEP: usize = 16;
-        for (rows, out) in features.chunks(STEP).zip(out.chunks_mut(STEP)) {
-            let mut bits = [0_u64; STEP];
-            let mut at = [0_u32; STEP];
-            for lane in 0..rows.len() {
-                bits[lane] = rng.next_u64();
-                at[lane] = self.roots[((bits[lane] >> 32) * self.roots.len() as u64 >> 32) as usize];
+        const LANES: usize = 16;
+        for (rows, out) in features.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            let mut bits = [0_u64; LANES];
+            let mut at = [0_u32; LANES];
+            for (bits, at) in bits.iter_mut().zip(&mut at).take(rows.len()) {
+                *bits = rng.next_u64();
+                *at = self.roots[self.tree(*bits)];
             }
-            let mut walking = true;
-            while walking {
-                walking = false;
+            loop {
+                let mut inner = 0;
                 for (row, at) in rows.iter().zip(&mut at) {
                     let node = self.nodes[*at as usize];
-                    if node.feature() != Node::LEAF {
-                        *at = node.child() + u32::from(row[node.feature() as usize % FEATURES] > node.threshold);
-                        walking = true;
-                    }
+                    let is_inner = u32::from(node.feature() != Node::LEAF);
+                    let up = u32::from(row[node.feature() as usize % FEATURES] > node.threshold);
+                    let stay = is_inner.wrapping_sub(1);
+                    *at = (*at & stay) | ((node.child() + up) & !stay);
+                    inner |= is_inner;
+                }
+                if inner == 0 {
+                    break;
                 }
             }
-            for (lane, out) in out.iter_mut().enumerate() {
-                *out = self.from_leaf(self.nodes[at[lane] as usize].child(), bits[lane] as u32, rng);
+            for ((out, at), bits) in out.iter_mut().zip(at).zip(bits) {
+                *out = self.leaf_value(self.nodes[at as usize].child(), bits as u32, rng);
             }
         }
     }
@@ -169,13 +178,16 @@ fn thin(sorted: &[f32], values: &mut Vec<f32>) {
 fn choose_growth(features: &[Features], targets_us: &[f32], seed: u64) -> Growth {
     let n = features.len();
     let growth = |minimum_leaf, allowed| Growth {
-        trees: if n <= VALIDATED_UP_TO { 48 } else { 12 },
+        // Fewer trees where each has more to say; the model stays within a few megabytes.
+        trees: if n <= VALIDATED_UP_TO { (480_000 / n).clamp(16, 48) } else { 6 },
         minimum_leaf,
         tried_features: 8,
         allowed,
+        // Large traces are simulated in bulk, where each level costs; small ones are not.
+        depth_limit: if n <= VALIDATED_UP_TO { 20 } else { 11 },
     };
     if n > VALIDATED_UP_TO {
-        return growth((n / 1000).clamp(32, 96), ALL);
+        return growth((n / 600).clamp(64, 160), ALL);
     }
     let cut = n * 3 / 4;
     let score = |candidate: &Growth| {

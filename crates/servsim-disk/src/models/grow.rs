@@ -13,8 +13,6 @@ use rand_pcg::Pcg64Mcg;
 const BINS: usize = 128;
 /// Views of the target.
 const VIEWS: usize = 3;
-/// A tree deeper than this only memorises.
-const DEPTH_LIMIT: u32 = 20;
 /// Share of the samples a tree is grown on.
 const BAG: f64 = 0.7;
 
@@ -34,6 +32,8 @@ pub struct Growth {
     pub tried_features: usize,
     /// Features that may be used, one bit each.
     pub allowed: u32,
+    /// Deepest leaf.
+    pub depth_limit: u32,
 }
 
 /// An inner node or a leaf. An inner node sends `x[feature] > threshold` to `child + 1`, the rest
@@ -118,7 +118,7 @@ impl Binned {
 
     /// Makes node `at` of `members`, and everything below it.
     fn split(&self, members: &mut [u32], at: u32, depth: u32, growth: &Growth, rng: &mut Pcg64Mcg, grown: &mut Grown) {
-        let found = if members.len() < 2 * growth.minimum_leaf || depth >= DEPTH_LIMIT {
+        let found = if members.len() < 2 * growth.minimum_leaf || depth >= growth.depth_limit {
             None
         } else if depth == 0 {
             // Reads and writes never share a leaf: a rare read miss would leak into every write there.
