@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from servsim import disk
 from servsim.disk.plots import evaluation_svg
 from servsim.errors import EnvironmentProblem, UsageError
@@ -85,7 +84,15 @@ def test_capture_without_tracefs_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_versioned_json(trace: Path) -> None:
-    command = [sys.executable, "-c", "from servsim.cli import main; main()", "disk", "evaluate", str(trace), "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "from servsim.cli import main; main()",
+        "disk",
+        "evaluate",
+        str(trace),
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["schema"] == "servsim.disk.evaluate/1"
 

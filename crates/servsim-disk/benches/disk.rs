@@ -52,7 +52,16 @@ impl Source {
         let lba = self.lba;
         self.lba += u64::from(sectors);
         let (arrival_ns, completion_ns) = (self.now_ns, self.free_ns);
-        Request { arrival_ns, start_ns: NO_START, completion_ns, lba, sectors, device: 0, op, by_tracer: false }
+        Request {
+            arrival_ns,
+            start_ns: NO_START,
+            completion_ns,
+            lba,
+            sectors,
+            device: 0,
+            op,
+            by_tracer: false,
+        }
     }
 }
 
@@ -98,7 +107,8 @@ fn csv_of(requests: &[Request]) -> String {
     let mut text = "arrival_us,op,lba,sectors,completion_us\n".to_owned();
     for r in requests {
         let (arrival_us, completion_us) = (r.arrival_ns / 1000, r.completion_ns / 1000);
-        writeln!(text, "{arrival_us},{},{},{},{completion_us}", r.op as u8, r.lba, r.sectors).expect("memory");
+        writeln!(text, "{arrival_us},{},{},{},{completion_us}", r.op as u8, r.lba, r.sectors)
+            .expect("memory");
     }
     text
 }

@@ -9,7 +9,14 @@ fn main() {
             let cut = part.len() * 24 / 100;
             for kind in ["forest"] {
                 let begin = std::time::Instant::now();
-                let model = models::fit::fit(kind, &part[..cut], &report.devices, &models::fit::FitOptions::default()).unwrap().remove(0);
+                let model = models::fit::fit(
+                    kind,
+                    &part[..cut],
+                    &report.devices,
+                    &models::fit::FitOptions::default(),
+                )
+                .unwrap()
+                .remove(0);
                 let e = evaluate::evaluate(&model, &part, evaluate::Split { cut }, &[], 1).unwrap();
                 let (o, f) = (&e.one_step, &e.free_running);
                 println!(
@@ -21,7 +28,18 @@ fn main() {
                 if kind == "forest" {
                     let i = model.inference.as_ref().unwrap();
                     println!("     {:?} {:?} {:.2}", i.choices, i.agreement, i.concurrent_share);
-                    if let models::Model::Forest(fo) = &model.model { println!("     leaf {} idle/place {:b} {:?}", fo.growth.minimum_leaf, fo.growth.allowed, fo.ranking().iter().take(8).map(|(n, s)| format!("{n} {s:.2}")).collect::<Vec<_>>()); }
+                    if let models::Model::Forest(fo) = &model.model {
+                        println!(
+                            "     leaf {} idle/place {:b} {:?}",
+                            fo.growth.minimum_leaf,
+                            fo.growth.allowed,
+                            fo.ranking()
+                                .iter()
+                                .take(8)
+                                .map(|(n, s)| format!("{n} {s:.2}"))
+                                .collect::<Vec<_>>()
+                        );
+                    }
                 }
             }
         }

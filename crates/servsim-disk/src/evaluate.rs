@@ -140,7 +140,9 @@ pub fn evaluate(
     seed: u64,
 ) -> Result<Evaluation, ModelError> {
     if split.cut >= requests.len() {
-        return Err(ModelError::Invalid("no requests are left to test on; train on a smaller share".to_owned()));
+        return Err(ModelError::Invalid(
+            "no requests are left to test on; train on a smaller share".to_owned(),
+        ));
     }
     let real: Vec<f64> = requests.iter().map(|request| request.response_ns() as f64 * 1e-3).collect();
     let open: Vec<f64> = open_loop(model, requests, seed).iter().map(|ns| *ns as f64 * 1e-3).collect();
@@ -215,7 +217,9 @@ pub fn outside(model: &DeviceModel, requests: &[Request], cut: usize) -> f64 {
     let total = requests.len().saturating_sub(cut).max(1) as f64;
     if let Some(response) = model.model.as_response() {
         let contexts = response_contexts(requests);
-        return contexts[cut.min(contexts.len())..].iter().filter(|context| !response.knows(context)).count() as f64 / total;
+        return contexts[cut.min(contexts.len())..].iter().filter(|context| !response.knows(context)).count()
+            as f64
+            / total;
     }
     let Model::Forest(forest) = &model.model else { return 0.0 };
     let mut history = History::default();
@@ -289,7 +293,10 @@ fn verdict(evaluation: &Evaluation, model: &DeviceModel) -> Vec<String> {
         ));
     }
     if model.model.as_response().is_some() {
-        verdict.push("response times by queue length carry no server: do not use this model at another load or layout".to_owned());
+        verdict.push(
+            "response times by queue length carry no server: do not use this model at another load or layout"
+                .to_owned(),
+        );
     }
     verdict
 }

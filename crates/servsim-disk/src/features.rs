@@ -117,8 +117,10 @@ impl History {
             }
             None => (0.0, 0.0, 0.0, 0.0),
         };
-        let (gap, age, recent_op) = if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
-        let since_write = self.last_write_ns.map_or(NONE_RECENT, |at| start_ns.saturating_sub(at) as f32 * 1e-3);
+        let (gap, age, recent_op) =
+            if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
+        let since_write =
+            self.last_write_ns.map_or(NONE_RECENT, |at| start_ns.saturating_sub(at) as f32 * 1e-3);
         [
             f32::from(wanted.op as u8),
             seek,

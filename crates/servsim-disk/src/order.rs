@@ -49,7 +49,13 @@ pub struct ServiceOrder {
 impl ServiceOrder {
     /// A device that serves `slots` requests at a time.
     pub fn new(slots: usize, uses_recorded_start: bool) -> Self {
-        ServiceOrder { slots: slots.max(1), uses_recorded_start, in_flight: VecDeque::new(), arrived: 0, completions: VecDeque::new() }
+        ServiceOrder {
+            slots: slots.max(1),
+            uses_recorded_start,
+            in_flight: VecDeque::new(),
+            arrived: 0,
+            completions: VecDeque::new(),
+        }
     }
 
     /// What decides the order of service: the recorded start, or the completion, which has the same
@@ -82,7 +88,10 @@ impl ServiceOrder {
     /// A whole trace, from nothing to its end. One that is in order of service already, as on an FCFS
     /// device, needs no reordering.
     pub fn run(&mut self, requests: &[Request], each: &mut impl FnMut(&Served)) {
-        if self.in_flight.is_empty() && requests.windows(2).all(|pair| self.rank(&pair[0]) <= self.rank(&pair[1])) && self.slots == 1 {
+        if self.in_flight.is_empty()
+            && requests.windows(2).all(|pair| self.rank(&pair[0]) <= self.rank(&pair[1]))
+            && self.slots == 1
+        {
             for request in requests {
                 self.serve(self.arrived, *request, each);
                 self.arrived += 1;
@@ -105,7 +114,8 @@ impl ServiceOrder {
         let slot_free = if self.completions.len() == self.slots { self.completions[0] } else { 0 };
         let latest = self.completions.back().copied();
         let recorded = request.recorded_start_ns().filter(|_| self.uses_recorded_start);
-        let start_ns = recorded.unwrap_or_else(|| request.arrival_ns.max(slot_free).min(request.completion_ns));
+        let start_ns =
+            recorded.unwrap_or_else(|| request.arrival_ns.max(slot_free).min(request.completion_ns));
         let idle_ns = latest.map_or(0, |latest| start_ns.saturating_sub(latest));
         // Requests that complete later were in flight too, if they had arrived: they still queue here.
         let mut others = 0;

@@ -85,7 +85,9 @@ impl BlockMap {
 
     /// The map as text: a heading, then `from,to` a line.
     pub fn to_text(&self, device: &str) -> String {
-        let mut text = format!("# servsim block map 1, device {device}, {BLOCK_SECTORS} sectors of 512 bytes a block\nfrom,to\n");
+        let mut text = format!(
+            "# servsim block map 1, device {device}, {BLOCK_SECTORS} sectors of 512 bytes a block\nfrom,to\n"
+        );
         for (from, to) in self.moves() {
             let _ = writeln!(text, "{from},{to}");
         }
@@ -98,10 +100,17 @@ impl BlockMap {
     /// When a line is not `from,to` or the map is not one-to-one.
     pub fn from_text(text: &str) -> Result<BlockMap, ModelError> {
         let mut map = BlockMap::default();
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && *line != "from,to") {
-            let pair = line.split_once(',').and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
+        for (at, line) in
+            text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && *line != "from,to")
+        {
+            let pair = line
+                .split_once(',')
+                .and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
             let Some((from, to)) = pair else {
-                return Err(ModelError::Invalid(format!("block map, line {}: `{line}` is not `from,to`", at + 1)));
+                return Err(ModelError::Invalid(format!(
+                    "block map, line {}: `{line}` is not `from,to`",
+                    at + 1
+                )));
             };
             map.to.insert(from, to);
         }
@@ -153,7 +162,13 @@ fn median_block(heat: &[(u64, u64)]) -> u64 {
     by_place.sort_unstable();
     let half = heat.iter().map(|(_, count)| count).sum::<u64>() / 2;
     let mut below = 0;
-    by_place.into_iter().find(|(_, count)| { below += count; below > half }).map_or(0, |(block, _)| block)
+    by_place
+        .into_iter()
+        .find(|(_, count)| {
+            below += count;
+            below > half
+        })
+        .map_or(0, |(block, _)| block)
 }
 
 /// Where blocks lie while swaps are made.
@@ -229,9 +244,12 @@ pub fn predict(
     }
     let change = crate::metrics::mean(&changes);
     let variance = changes.iter().map(|x| (x - change).powi(2)).sum::<f64>() / (REPLICATIONS - 1) as f64;
-    let distance = |requests: &[Request]| arrival_seeks(requests).iter().map(|seek| seek.unsigned_abs() as f64).sum::<f64>();
+    let distance = |requests: &[Request]| {
+        arrival_seeks(requests).iter().map(|seek| seek.unsigned_abs() as f64).sum::<f64>()
+    };
     let zero = |requests: &[Request]| {
-        arrival_seeks(requests).iter().skip(1).filter(|seek| **seek == 0).count() as f64 / requests.len().max(1) as f64
+        arrival_seeks(requests).iter().skip(1).filter(|seek| **seek == 0).count() as f64
+            / requests.len().max(1) as f64
     };
     Ok(Prediction {
         moved_blocks: map.len(),

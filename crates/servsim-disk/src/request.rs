@@ -112,7 +112,16 @@ mod tests {
     use super::*;
 
     fn request(arrival_ns: u64, completion_ns: u64, lba: u64) -> Request {
-        Request { arrival_ns, start_ns: NO_START, completion_ns, lba, sectors: 8, device: 0, op: Op::Read, by_tracer: false }
+        Request {
+            arrival_ns,
+            start_ns: NO_START,
+            completion_ns,
+            lba,
+            sectors: 8,
+            device: 0,
+            op: Op::Read,
+            by_tracer: false,
+        }
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     if let Some(response) = model.model.as_response() {
         let contexts = crate::models::fit::response_contexts(requests);
-        return contexts.iter().map(|context| (f64::from(response.draw_us(context, &mut rng)) * 1e3) as u64).collect();
+        return contexts
+            .iter()
+            .map(|context| (f64::from(response.draw_us(context, &mut rng)) * 1e3) as u64)
+            .collect();
     }
     let mut responses = vec![0; requests.len()];
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
@@ -39,7 +42,8 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut service = model.model.as_service().expect("a model predicts responses or services");
     let each = &mut |served: &Served| {
         let wanted = Wanted::from(&served.request);
-        let context = ServiceContext { wanted: &wanted, features: &Features::default(), start_ns: served.start_ns };
+        let context =
+            ServiceContext { wanted: &wanted, features: &Features::default(), start_ns: served.start_ns };
         responses[served.number] = served.wait_ns() + service.service_ns(&context, &mut rng);
     };
     order.run(requests, each);
@@ -125,12 +129,20 @@ pub fn open_loop_draws(
 ///
 /// # Errors
 /// When `load` is not a positive number.
-pub fn closed_loop(model: &DeviceModel, requests: &[Request], load: f64, seed: u64) -> Result<Vec<Started>, ModelError> {
+pub fn closed_loop(
+    model: &DeviceModel,
+    requests: &[Request],
+    load: f64,
+    seed: u64,
+) -> Result<Vec<Started>, ModelError> {
     if !(load.is_finite() && load > 0.0) {
-        return Err(ModelError::Invalid(format!("load {load} is not a positive factor; 1.2 means 20 % more")));
+        return Err(ModelError::Invalid(format!(
+            "load {load} is not a positive factor; 1.2 means 20 % more"
+        )));
     }
     let rng = Pcg64Mcg::seed_from_u64(seed);
-    let arrivals = requests.iter().map(|request| ((request.arrival_ns as f64 / load) as u64, Wanted::from(request)));
+    let arrivals =
+        requests.iter().map(|request| ((request.arrival_ns as f64 / load) as u64, Wanted::from(request)));
     if let Some(response) = model.model.as_response() {
         return Ok(closed_responses(response, arrivals, rng));
     }

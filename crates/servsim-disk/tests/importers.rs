@@ -4,7 +4,11 @@ use servsim_disk::error::ImportError;
 use servsim_disk::importers::{load, write_native, ImportOptions, ImportReport};
 use servsim_disk::request::{Op, Request};
 
-fn read_as(format: Option<&str>, bytes: &[u8], options: &ImportOptions) -> Result<(Vec<Request>, ImportReport), ImportError> {
+fn read_as(
+    format: Option<&str>,
+    bytes: &[u8],
+    options: &ImportOptions,
+) -> Result<(Vec<Request>, ImportReport), ImportError> {
     // A tiny buffer makes records and lines cross its borders, as in a file of any size; recognition
     // needs more than that, so it is only used when the format is named.
     let capacity = if format.is_some() { 7 } else { 4096 };
@@ -41,9 +45,15 @@ CPU3 (sda):
 fn blktrace_binary_is_read_in_both_byte_orders_with_payloads_skipped() {
     for big in [false, true] {
         let mut bytes = Vec::new();
-        for (time, action, payload) in [(1000_u64, 1_u32 << 16 | 1, 0_u16), (3000, 1 << 16 | 7, 3), (9000, 1 << 16 | 8, 0)] {
+        for (time, action, payload) in
+            [(1000_u64, 1_u32 << 16 | 1, 0_u16), (3000, 1 << 16 | 7, 3), (9000, 1 << 16 | 8, 0)]
+        {
             let mut put = |value: u64, width: usize| {
-                let all = if big { value.to_be_bytes()[8 - width..].to_vec() } else { value.to_le_bytes()[..width].to_vec() };
+                let all = if big {
+                    value.to_be_bytes()[8 - width..].to_vec()
+                } else {
+                    value.to_le_bytes()[..width].to_vec()
+                };
                 bytes.extend(all);
             };
             put(0x6561_7407, 4);
@@ -91,7 +101,10 @@ a-1 [0] d. 1.3: block_rq_complete: 8,0 W () 90 + 8 [0]
 ";
     let mut options = ImportOptions { tracer: Some("spy".to_owned()), ..ImportOptions::default() };
     let (requests, report) = read_as(None, text.as_bytes(), &options).unwrap();
-    assert_eq!((requests.len(), report.by_tracer, requests[0].by_tracer, requests[1].by_tracer), (2, 1, true, false));
+    assert_eq!(
+        (requests.len(), report.by_tracer, requests[0].by_tracer, requests[1].by_tracer),
+        (2, 1, true, false)
+    );
     options.exclude_tracer = true;
     let (requests, report) = read_as(None, text.as_bytes(), &options).unwrap();
     assert_eq!((requests.len(), report.by_tracer, requests[0].lba), (1, 1, 90));
@@ -179,7 +192,8 @@ fn bad_times_flushes_duplicates_and_jumps_are_counted() {
     assert_eq!(read(text.as_bytes()).1.clock_jumps, 2);
 
     let line = |time: &str, action: &str| format!("8,0 1 1 {time} 9 {action} R 64 + 8 [x]\n");
-    let text = [line("0.1", "D"), line("0.2", "D"), line("0.3", "C"), line("0.4", "C"), line("0.5", "C")].concat();
+    let text =
+        [line("0.1", "D"), line("0.2", "D"), line("0.3", "C"), line("0.4", "C"), line("0.5", "C")].concat();
     let (requests, report) = read(text.as_bytes());
     assert_eq!((requests.len(), report.duplicate_ids, report.completion_without_issue), (2, 1, 1));
     assert_eq!(requests[0].completion_ns, 200_000_000);
@@ -187,11 +201,13 @@ fn bad_times_flushes_duplicates_and_jumps_are_counted() {
 
 #[test]
 fn errors_name_the_format_the_line_and_the_remedy() {
-    let message = |format, bytes: &[u8]| read_as(format, bytes, &ImportOptions::default()).unwrap_err().to_string();
+    let message =
+        |format, bytes: &[u8]| read_as(format, bytes, &ImportOptions::default()).unwrap_err().to_string();
     assert!(message(None, b"1,0,10,8,5\n1,0,10\n").contains("csv trace, line 2: 3 columns, expected 5"));
     assert!(message(None, b"W Hit 1 2 3 4\nW Hit 1 2 3\n").contains("disksim trace, line 2"));
     assert!(message(None, b"hello world\n").contains("name it with --format"));
     assert!(message(Some("fioo"), b"").contains("did you mean `fio`"));
-    assert!(message(Some("blkparse"), b"8,0 1 1 0.1 9 D R 64 + 8 [x]\n").contains("1 requests without completion"));
+    assert!(message(Some("blkparse"), b"8,0 1 1 0.1 9 D R 64 + 8 [x]\n")
+        .contains("1 requests without completion"));
     assert!(message(None, b"1,2,3,4,5,6,7\n").contains("--columns"));
 }

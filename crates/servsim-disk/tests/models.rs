@@ -35,7 +35,9 @@ fn forest(requests: &[Request]) -> DeviceModel {
 #[test]
 fn a_model_fitted_at_one_load_is_right_at_higher_loads_and_finds_the_scheduler() {
     let drive = Drive::nameless();
-    for (order, gap_us, expected) in [(Order::Fcfs, 14_000.0, Discipline::Fcfs), (Order::Sstf, 12_000.0, Discipline::Sstf)] {
+    for (order, gap_us, expected) in
+        [(Order::Fcfs, 14_000.0, Discipline::Fcfs), (Order::Sstf, 12_000.0, Discipline::Sstf)]
+    {
         let jobs = workload(&drive, 20_000, gap_us, 7);
         let base = truth(&drive, &jobs, order, 1.0);
         let model = forest(&base);
@@ -44,7 +46,10 @@ fn a_model_fitted_at_one_load_is_right_at_higher_loads_and_finds_the_scheduler()
             let real = truth(&drive, &jobs, order, load);
             let seen = at_load(&model, &base, load, Some(&real), 3).unwrap();
             let (mean, d) = (seen.mean_error_percent.unwrap(), seen.d_percent.unwrap());
-            assert!(mean.abs() <= mean_limit && d <= d_limit, "{order:?} x{load}: mean {mean:+.1} %, D {d:.1} %");
+            assert!(
+                mean.abs() <= mean_limit && d <= d_limit,
+                "{order:?} x{load}: mean {mean:+.1} %, D {d:.1} %"
+            );
         }
     }
 }
@@ -56,9 +61,12 @@ fn a_reorganisation_is_predicted_within_five_points_on_a_drive_never_seen() {
     let base = truth(&drive, &jobs, Order::Fcfs, 1.0);
     let map = plan(&base, 1000, Policy::HotBlock);
     let moved: Vec<Job> = jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
-    let mean = |requests: &[Request]| requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64;
+    let mean = |requests: &[Request]| {
+        requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
+    };
     let real = 100.0 * (mean(&truth(&drive, &moved, Order::Fcfs, 1.0)) / mean(&base) - 1.0);
-    let predicted = predict(&forest(&base), &base, &map, covered(&base, 1000), 1.0, 1).unwrap().change_percent;
+    let predicted =
+        predict(&forest(&base), &base, &map, covered(&base, 1000), 1.0, 1).unwrap().change_percent;
     assert!((predicted - real).abs() < 5.0, "predicted {predicted:+.1} %, truth {real:+.1} %");
 }
 
@@ -105,7 +113,16 @@ fn a_device_that_overlaps_requests_is_found_to_serve_them_side_by_side() {
     for k in 0..5000_u64 {
         now += words.below(60_000);
         let service = 80_000 + words.below(40_000);
-        requests.push(Request { arrival_ns: now, start_ns: NO_START, completion_ns: now + service, lba: k * 8, sectors: 8, device: 0, op: Op::Read, by_tracer: false });
+        requests.push(Request {
+            arrival_ns: now,
+            start_ns: NO_START,
+            completion_ns: now + service,
+            lba: k * 8,
+            sectors: 8,
+            device: 0,
+            op: Op::Read,
+            by_tracer: false,
+        });
     }
     let model = forest(&requests);
     assert!(model.server.slots > 3, "{:?}", model.server);

@@ -144,13 +144,17 @@ impl Drive {
         let bus_us = f64::from(job.sectors) * self.bus_us_per_sector;
         let end = job.lba + u64::from(job.sectors);
         if !job.is_write {
-            if let Some(at) = state.streams.iter().position(|s| s.end <= job.lba && end <= s.end + self.read_ahead) {
+            if let Some(at) =
+                state.streams.iter().position(|s| s.end <= job.lba && end <= s.end + self.read_ahead)
+            {
                 // The segment fills at the speed of the medium while nothing else moves the arm.
                 let stream = state.streams.remove(at);
                 let (_, _, _, per_track) = self.locate(job.lba);
                 let sector_us = self.revolution_us / per_track as f64;
                 let filled_us = stream.since_us + (end - stream.end) as f64 * sector_us;
-                if filled_us <= ready_us || (state.arm_free_us <= stream.since_us && at + 1 == state.streams.len() + 1) {
+                if filled_us <= ready_us
+                    || (state.arm_free_us <= stream.since_us && at + 1 == state.streams.len() + 1)
+                {
                     let end_us = filled_us.max(ready_us) + bus_us;
                     state.streams.push(Stream { end, since_us: filled_us.max(stream.since_us) });
                     return end_us;

@@ -50,7 +50,10 @@ impl From<ModelError> for Fault {
 type Outcome<T> = Result<T, Fault>;
 
 /// Runs `work` on a thread without the interpreter lock; a signal ends the wait.
-fn interruptible<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> Outcome<T> + Send + 'static) -> PyResult<T> {
+fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> PyResult<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
     let receiver = std::sync::Mutex::new(receiver);
@@ -62,7 +65,9 @@ fn interruptible<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> Outco
             Ok(Err(Fault::Usage(message))) => return Err(usage(message)),
             Ok(Err(Fault::Interrupted)) => return Err(PyKeyboardInterrupt::new_err("interrupted")),
             Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(internal("the disk worker thread ended early")),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(internal("the disk worker thread ended early"))
+            }
         }
     }
 }
@@ -90,7 +95,8 @@ impl Source {
     }
 
     fn open(&self) -> Outcome<BufReader<File>> {
-        let file = File::open(&self.path).map_err(|error| Fault::Usage(format!("cannot open {}: {error}", self.path)))?;
+        let file = File::open(&self.path)
+            .map_err(|error| Fault::Usage(format!("cannot open {}: {error}", self.path)))?;
         Ok(BufReader::with_capacity(1 << 18, file))
     }
 
@@ -112,7 +118,8 @@ fn options<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
 
 fn report_json(report: &ImportReport) -> Value {
     let mut value = json!(report);
-    value["warnings"] = report.warnings().into_iter().map(|(what, count)| json!({"what": what, "count": count})).collect();
+    value["warnings"] =
+        report.warnings().into_iter().map(|(what, count)| json!({"what": what, "count": count})).collect();
     value
 }
 
@@ -128,8 +135,10 @@ fn write_file(path: &str, bytes: &[u8]) -> Outcome<()> {
 /// Formats and kinds of models, as JSON.
 #[pyfunction]
 fn disk_catalogue() -> String {
-    let formats: Vec<Value> =
-        IMPORTERS.iter().map(|importer| json!({"name": importer.name(), "about": importer.about()})).collect();
+    let formats: Vec<Value> = IMPORTERS
+        .iter()
+        .map(|importer| json!({"name": importer.name(), "about": importer.about()}))
+        .collect();
     json!({"formats": formats, "models": KINDS, "drives": ["hp97560", "hp335h", "agrawal2008"]}).to_string()
 }
 
@@ -142,7 +151,9 @@ fn disk_import(py: Python<'_>, source: &str, output: Option<String>) -> PyResult
         if let Some(output) = output {
             let failed = |error: std::io::Error| Fault::Usage(format!("cannot write {output}: {error}"));
             let mut writer = BufWriter::new(File::create(&output).map_err(failed)?);
-            write_native(&mut writer, &report.devices, &requests).and_then(|()| writer.flush()).map_err(failed)?;
+            write_native(&mut writer, &report.devices, &requests)
+                .and_then(|()| writer.flush())
+                .map_err(failed)?;
         }
         Ok(report_json(&report).to_string())
     })
@@ -154,8 +165,10 @@ fn disk_columns<'py>(py: Python<'py>, source: &str) -> PyResult<(Bound<'py, PyDi
     let source: Source = options(source)?;
     let (requests, report) = interruptible(py, move || source.load())?;
     let columns = PyDict::new(py);
-    let words = |get: fn(&Request) -> u64| requests.iter().flat_map(|r| get(r).to_le_bytes()).collect::<Vec<u8>>();
-    let add = |name: &str, dtype: &str, bytes: Vec<u8>| columns.set_item(name, (dtype, PyBytes::new(py, &bytes)));
+    let words =
+        |get: fn(&Request) -> u64| requests.iter().flat_map(|r| get(r).to_le_bytes()).collect::<Vec<u8>>();
+    let add =
+        |name: &str, dtype: &str, bytes: Vec<u8>| columns.set_item(name, (dtype, PyBytes::new(py, &bytes)));
     add("arrival_ns", "<u8", words(|r| r.arrival_ns))?;
     add("start_ns", "<u8", words(|r| r.start_ns))?;
     add("completion_ns", "<u8", words(|r| r.completion_ns))?;
@@ -189,7 +202,10 @@ impl FitRequest {
         if self.train > 0.0 && self.train <= 1.0 {
             return Ok(());
         }
-        Err(Fault::Usage(format!("train share {} is not above 0 and at most 1; 0.24 is the paper's", self.train)))
+        Err(Fault::Usage(format!(
+            "train share {} is not above 0 and at most 1; 0.24 is the paper's",
+            self.train
+        )))
     }
 
     /// Requests of the training part among `count`.
@@ -289,7 +305,13 @@ impl Window {
 
     fn new(fit_options: FitOptions) -> Self {
         let waiting = std::collections::BTreeMap::new();
-        Window { fitter: Fitter::new("", fit_options), waiting, count: 0, newest_out: 0, disorder_seen: false }
+        Window {
+            fitter: Fitter::new("", fit_options),
+            waiting,
+            count: 0,
+            newest_out: 0,
+            disorder_seen: false,
+        }
     }
 
     /// False if the request comes later than the window can mend.
@@ -330,7 +352,8 @@ fn disk_info(py: Python<'_>, path: String) -> PyResult<String> {
     interruptible(py, move || {
         let bytes = std::fs::metadata(&path).map(|facts| facts.len()).unwrap_or(0);
         let devices: Vec<Value> = read_models(&path)?.iter().map(DeviceModel::describe).collect();
-        Ok(json!({"schema": "servsim.disk.info/1", "path": path, "bytes": bytes, "devices": devices}).to_string())
+        Ok(json!({"schema": "servsim.disk.info/1", "path": path, "bytes": bytes, "devices": devices})
+            .to_string())
     })
 }
 
@@ -346,7 +369,12 @@ struct EvaluateRequest {
 }
 
 /// The model of a file for the device called `name`: the one of that name, or the only one.
-fn model_for(models: &[DeviceModel], name: &str, requests: &[Request], allow_other: bool) -> Outcome<DeviceModel> {
+fn model_for(
+    models: &[DeviceModel],
+    name: &str,
+    requests: &[Request],
+    allow_other: bool,
+) -> Outcome<DeviceModel> {
     let same_name = models.iter().find(|model| model.device == name);
     let model = same_name.or(if models.len() == 1 { models.first() } else { None }).ok_or_else(|| {
         let names: Vec<&str> = models.iter().map(|model| model.device.as_str()).collect();
@@ -382,9 +410,11 @@ fn disk_evaluate(py: Python<'_>, source: &str, request: &str) -> PyResult<String
                 }
                 None => shipped(&request.fit.kind, request.fit.drive.as_deref(), fit_options.discipline)?,
             };
-            let mut loads: Vec<(f64, Option<&[Request]>)> = request.loads.iter().map(|&load| (load, None)).collect();
+            let mut loads: Vec<(f64, Option<&[Request]>)> =
+                request.loads.iter().map(|&load| (load, None)).collect();
             for (load, parts) in &truths {
-                let truth = parts.iter().find(|(other, _)| *other == device).map(|(_, truth)| truth.as_slice());
+                let truth =
+                    parts.iter().find(|(other, _)| *other == device).map(|(_, truth)| truth.as_slice());
                 loads.push((*load, truth));
             }
             let evaluation = evaluate(&model, &part, Split { cut }, &loads, request.fit.seed)?;
@@ -429,7 +459,8 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
     let models = read_models(&request.model)?;
     let map = match &request.map {
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| Fault::Usage(format!("cannot read {path}: {error}")))?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Fault::Usage(format!("cannot read {path}: {error}")))?;
             Some(BlockMap::from_text(&text)?)
         }
         None => None,
@@ -455,7 +486,9 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
                 responses.extend(simulated);
                 devices.push(json!({"device": name, "requests": part.len(), "figures": {"load": 1.0, "simulated_mean_ms": mean}}));
             }
-            other => return Err(Fault::Usage(format!("no mode is called `{other}`; accepted: open, closed"))),
+            other => {
+                return Err(Fault::Usage(format!("no mode is called `{other}`; accepted: open, closed")))
+            }
         }
     }
     let summary = json!({"schema": "servsim.disk.simulate/1", "mode": request.mode, "seed": request.seed, "remapped": request.map, "import": report_json(&report), "devices": devices});
@@ -476,7 +509,11 @@ struct ReorganizeRequest {
 
 /// Plans and predicts moves. Returns JSON and the maps as text, `(device, policy, text)`.
 #[pyfunction]
-fn disk_reorganize(py: Python<'_>, source: &str, request: &str) -> PyResult<(String, Vec<(String, String, String)>)> {
+fn disk_reorganize(
+    py: Python<'_>,
+    source: &str,
+    request: &str,
+) -> PyResult<(String, Vec<(String, String, String)>)> {
     let (source, request): (Source, ReorganizeRequest) = (options(source)?, options(request)?);
     interruptible(py, move || {
         request.fit.check()?;
@@ -488,7 +525,9 @@ fn disk_reorganize(py: Python<'_>, source: &str, request: &str) -> PyResult<(Str
             let cut = request.fit.cut(part.len());
             let model = match &models {
                 Some(models) => model_for(models, name, &part, request.allow_other_device)?,
-                None => fit(&request.fit.kind, &part[..cut], &report.devices, &request.fit.options()?)?.remove(0),
+                None => {
+                    fit(&request.fit.kind, &part[..cut], &report.devices, &request.fit.options()?)?.remove(0)
+                }
             };
             for policy in &request.policies {
                 let map = plan(&part, request.blocks, policy.parse::<Policy>()?);

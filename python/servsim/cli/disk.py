@@ -20,11 +20,17 @@ ExcludeTracer = Annotated[bool, typer.Option("--exclude-tracer", help="Leave the
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed.")]
 Kind = Annotated[str, typer.Option("--model", help="forest, paper, unconditional, mechanical, ssd.")]
-ModelFile = Annotated[str | None, typer.Option("--model-file", help="A fitted model, instead of fitting one.")]
+ModelFile = Annotated[
+    str | None, typer.Option("--model-file", help="A fitted model, instead of fitting one.")
+]
 Scheduler = Annotated[str | None, typer.Option(help="fcfs, sstf or c-scan instead of the inferred one.")]
-Slots = Annotated[int | None, typer.Option(min=1, help="Requests served at a time instead of the inferred number.")]
+Slots = Annotated[
+    int | None, typer.Option(min=1, help="Requests served at a time instead of the inferred number.")
+]
 Drive = Annotated[str | None, typer.Option(help="mechanical: hp97560 or hp335h; ssd: agrawal2008.")]
-OtherDevice = Annotated[bool, typer.Option("--allow-other-device", help="Take a model of another class of device.")]
+OtherDevice = Annotated[
+    bool, typer.Option("--allow-other-device", help="Take a model of another class of device.")
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -81,7 +87,9 @@ def formats(as_json: Json = False) -> None:
 @app.command("import")
 def import_(
     trace: Trace,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")
+    ] = None,
     form: Format = None,
     columns: Columns = None,
     device: Device = None,
@@ -97,7 +105,9 @@ def import_(
         _print_json({"schema": "servsim.disk.import/1", **report, "output": output})
         return
     _warn(report)
-    print(f"{report['requests']} requests of {len(report['devices'])} device(s) from a {report['format']} trace")
+    print(
+        f"{report['requests']} requests of {len(report['devices'])} device(s) from a {report['format']} trace"
+    )
     if output:
         print(f"wrote {output}")
 
@@ -141,11 +151,15 @@ def _print_models(result: dict[str, Any]) -> None:
     for device in result["devices"]:
         print(f"{device['device']}: {device['kind']}, {_server(device['server'])}")
         if training := device["training"]:
-            print(f"  trained on {training['requests']} requests, mean response {training['mean_response_us']:.1f} us")
+            print(
+                f"  trained on {training['requests']} requests, "
+                f"mean response {training['mean_response_us']:.1f} us"
+            )
         if (inference := device["inference"]) and inference["choices"]:
             names = ("fcfs", "sstf", "c-scan")
             shares = ", ".join(
-                f"{name} {100 * share:.1f} %" for name, share in zip(names, inference["agreement"], strict=True)
+                f"{name} {100 * share:.1f} %"
+                for name, share in zip(names, inference["agreement"], strict=True)
             )
             print(f"  of {inference['choices']} choices of the scheduler each explains: {shares}")
         for name, share in list((device["model"].get("importance") or {}).items())[:6]:
@@ -176,7 +190,9 @@ def _truths(pairs: list[str]) -> list[tuple[float, Any]]:
         try:
             truths.append((float(load), path))
         except ValueError:
-            raise UsageError(f"--truth {pair}: write a load factor and a trace, such as 1.2=at-1.2.csv") from None
+            raise UsageError(
+                f"--truth {pair}: write a load factor and a trace, such as 1.2=at-1.2.csv"
+            ) from None
         if not path:
             raise UsageError(f"--truth {pair}: the trace is missing; write 1.2=at-1.2.csv")
     return truths
@@ -190,7 +206,9 @@ def evaluate(
     train: Annotated[float, typer.Option(help="Share of each device's requests that trains.")] = 0.24,
     seed: Seed = 0,
     load: Annotated[list[float] | None, typer.Option(help="Also simulate at this load factor.")] = None,
-    truth: Annotated[list[str] | None, typer.Option(help="LOAD=TRACE: compare with what really happened.")] = None,
+    truth: Annotated[
+        list[str] | None, typer.Option(help="LOAD=TRACE: compare with what really happened.")
+    ] = None,
     scheduler: Scheduler = None,
     slots: Slots = None,
     drive: Drive = None,
@@ -241,7 +259,8 @@ def _write_plots(result: dict[str, Any], folder: Path) -> None:
 
 def _print_evaluation(entry: dict[str, Any]) -> None:
     print(
-        f"{entry['device']}: {entry['model']}, trained on {entry['trained_on']} of {entry['requests']} requests; "
+        f"{entry['device']}: {entry['model']}, trained on {entry['trained_on']} of "
+        f"{entry['requests']} requests; "
         f"{_server(entry['server'])}"
     )
     print(f"  {'':<22}{'queue from trace':>18}{'free running':>16}")
@@ -257,14 +276,24 @@ def _print_evaluation(entry: dict[str, Any]) -> None:
     for title, key in rows:
         print(f"  {title:<22}{one[key]:>18.3f}{free[key]:>16.3f}")
     print(f"  {'slices, %':<22}{one['slice']['percent']:>18.3f}{free['slice']['percent']:>16.3f}")
-    print(f"  {'floor of slices, %':<22}{one['slice']['floor_percent']:>18.3f}{free['slice']['floor_percent']:>16.3f}")
-    print(f"  {'acf 1 (real)':<22}{one['acf_simulated'][0]:>18.3f}{free['acf_simulated'][0]:>16.3f}"
-          f"  ({one['acf_real'][0]:.3f})")
-    print(f"  CRPS skill {entry['crps_skill']:.3f}; outside the training support {100 * entry['outside_support']:.1f} %")
+    print(
+        f"  {'floor of slices, %':<22}{one['slice']['floor_percent']:>18.3f}"
+        f"{free['slice']['floor_percent']:>16.3f}"
+    )
+    print(
+        f"  {'acf 1 (real)':<22}{one['acf_simulated'][0]:>18.3f}{free['acf_simulated'][0]:>16.3f}"
+        f"  ({one['acf_real'][0]:.3f})"
+    )
+    print(
+        f"  CRPS skill {entry['crps_skill']:.3f}; "
+        f"outside the training support {100 * entry['outside_support']:.1f} %"
+    )
     for row in entry["closed_loop"]:
-        text = f"  load x{row['load']:g}: mean {row['simulated_mean_ms']:.3f} ms, busy {100 * row['utilization']:.0f} %"
+        text = f"  load x{row['load']:g}: mean {row['simulated_mean_ms']:.3f} ms"
+        text += f", busy {100 * row['utilization']:.0f} %"
         if row["real_mean_ms"] is not None:
-            text += f"; truth {row['real_mean_ms']:.3f} ms ({row['mean_error_percent']:+.1f} %), D {row['d_percent']:.1f} %"
+            text += f"; truth {row['real_mean_ms']:.3f} ms ({row['mean_error_percent']:+.1f} %)"
+            text += f", D {row['d_percent']:.1f} %"
         print(text)
     for line in entry["verdict"]:
         print(f"  {line}")
@@ -274,11 +303,15 @@ def _print_evaluation(entry: dict[str, Any]) -> None:
 def simulate(
     trace: Trace,
     model: Annotated[str, typer.Option("--model-file", "-m", help="Model file.")],
-    mode: Annotated[str, typer.Option(help="closed (the server makes the queue) or open (queue of the trace).")] = "closed",
+    mode: Annotated[
+        str, typer.Option(help="closed (the server makes the queue) or open (queue of the trace).")
+    ] = "closed",
     load: Annotated[float, typer.Option(help="Factor on the density of arrivals.")] = 1.0,
     seed: Seed = 0,
     block_map: Annotated[str | None, typer.Option("--map", help="Block map to apply first.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write arrival_ns,response_ns here (CSV).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write arrival_ns,response_ns here (CSV).")
+    ] = None,
     form: Format = None,
     columns: Columns = None,
     device: Device = None,
@@ -308,7 +341,8 @@ def simulate(
     _warn(run.summary["import"])
     for entry in run.summary["devices"]:
         figures = entry["figures"]
-        text = f"{entry['device']}: {entry['requests']} requests, mean response {figures['simulated_mean_ms']:.3f} ms"
+        text = f"{entry['device']}: {entry['requests']} requests"
+        text += f", mean response {figures['simulated_mean_ms']:.3f} ms"
         if "utilization" in figures:
             text += f", p99 {figures['simulated_p99_ms']:.3f} ms, busy {100 * figures['utilization']:.1f} %"
         print(text)
@@ -317,8 +351,12 @@ def simulate(
 @app.command()
 def reorganize(
     trace: Trace,
-    policy: Annotated[list[str] | None, typer.Option(help="hot-block and/or organ-pipe (both if left out).")] = None,
-    blocks: Annotated[int, typer.Option(min=1, help="Hottest blocks (8 sectors) to move on each device.")] = 1000,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="hot-block and/or organ-pipe (both if left out).")
+    ] = None,
+    blocks: Annotated[
+        int, typer.Option(min=1, help="Hottest blocks (8 sectors) to move on each device.")
+    ] = 1000,
     kind: Kind = "forest",
     model_file: ModelFile = None,
     train: Annotated[float, typer.Option(help="Share of each device's requests to train on.")] = 1.0,
@@ -364,8 +402,10 @@ def reorganize(
         )
         print(
             f"  seek distance {what['seek_distance_change_percent']:+.1f} %, zero seeks "
-            f"{100 * what['zero_seek_before']:.1f} -> {100 * what['zero_seek_after']:.1f} %, hottest blocks hold "
-            f"{100 * what['covered']:.1f} % of requests, {100 * what['outside_support']:.1f} % of the moved requests "
+            f"{100 * what['zero_seek_before']:.1f} -> {100 * what['zero_seek_after']:.1f} %, "
+            "hottest blocks hold "
+            f"{100 * what['covered']:.1f} % of requests, "
+            f"{100 * what['outside_support']:.1f} % of the moved requests "
             "are unlike any in the training part"
         )
 
@@ -389,7 +429,11 @@ def capture(
     _warn(report)
     per_request = 1e6 * facts["reader_cpu_seconds"] / max(report["requests"], 1)
     print(
-        f"{report['requests']} requests in {facts['seconds']:.1f} s, {facts['lost_events']} events lost; the reader used "
+        f"{report['requests']} requests in {facts['seconds']:.1f} s, {facts['lost_events']} events lost; "
+        "the reader used "
         f"{facts['reader_cpu_seconds']:.3f} s of processor time, {per_request:.1f} us a request"
     )
-    print(f"wrote {output}; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer")
+    print(
+        f"wrote {output}; leave the tracer's own requests out with "
+        f"--tracer {facts['tracer']} --exclude-tracer"
+    )

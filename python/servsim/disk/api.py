@@ -66,7 +66,14 @@ def _source(source: Source | str) -> str:
 def _fit_request(
     kind: str, train: float, seed: int, scheduler: str | None, slots: int | None, drive: str | None
 ) -> dict[str, Any]:
-    return {"kind": kind, "train": train, "seed": seed, "scheduler": scheduler, "slots": slots, "drive": drive}
+    return {
+        "kind": kind,
+        "train": train,
+        "seed": seed,
+        "scheduler": scheduler,
+        "slots": slots,
+        "drive": drive,
+    }
 
 
 def _dict(text: str) -> dict[str, Any]:

@@ -96,7 +96,15 @@ fn parse<'a>(fields: &[&'a str]) -> Option<Event<'a>> {
         _ => (0, 0),
     };
     let process = rest.last().and_then(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or("");
-    Some(Event { device, time_ns: scaled(time.as_bytes(), 1_000_000_000)?, action, rwbs, sector, sectors, process })
+    Some(Event {
+        device,
+        time_ns: scaled(time.as_bytes(), 1_000_000_000)?,
+        action,
+        rwbs,
+        sector,
+        sectors,
+        process,
+    })
 }
 
 /// The operation of an `rwbs` word: `None` for discards and the like.

@@ -38,7 +38,10 @@ impl Importer for Blktrace {
                 0 => return Ok(()),
                 RECORD_BYTES => {}
                 _ => {
-                    collector.report.notes.push("the file ends within a record, which is left out".to_owned());
+                    collector
+                        .report
+                        .notes
+                        .push("the file ends within a record, which is left out".to_owned());
                     return Ok(());
                 }
             }
@@ -81,7 +84,11 @@ fn record(bytes: &[u8], big: bool, collector: &mut Collector<'_>) -> Result<u64,
     let number = |at: usize, width: usize| -> u64 {
         let field = &bytes[at..at + width];
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        if big { field.iter().fold(0, add) } else { field.iter().rev().fold(0, add) }
+        if big {
+            field.iter().fold(0, add)
+        } else {
+            field.iter().rev().fold(0, add)
+        }
     };
     let payload = number(46, 2);
     let word = number(28, 4) as u32;

@@ -57,7 +57,8 @@ impl Importer for Byu {
                 }
             };
             let sectors = u32::from(bytes[3]);
-            let pending = Pending { arrival_ns: now_ns, start_ns: None, lba: block, sectors, op, by_tracer: false };
+            let pending =
+                Pending { arrival_ns: now_ns, start_ns: None, lba: block, sectors, op, by_tracer: false };
             collector.issue(device, block, pending);
         }
         if !bytes.is_empty() {

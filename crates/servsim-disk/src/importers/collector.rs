@@ -74,7 +74,8 @@ impl ImportReport {
 
     /// The warnings in one line.
     pub fn losses(&self) -> String {
-        let parts: Vec<String> = self.warnings().iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let parts: Vec<String> =
+            self.warnings().iter().map(|(what, count)| format!("{count} {what}")).collect();
         if parts.is_empty() {
             format!("{} records read", self.records)
         } else {
@@ -246,7 +247,8 @@ impl<'a> Collector<'a> {
 
     /// Ends the import: what is still in flight never completed.
     pub fn finish(mut self) -> ImportReport {
-        self.report.without_completion += self.in_flight.values().map(|queue| queue.len() as u64).sum::<u64>();
+        self.report.without_completion +=
+            self.in_flight.values().map(|queue| queue.len() as u64).sum::<u64>();
         self.report
     }
 }

@@ -34,10 +34,29 @@ pub enum Column {
 }
 
 const TIMES: &[&str] = &[
-    "arrival", "issue", "interarrival", "start", "completion", "complete", "done", "service", "response", "latency",
+    "arrival",
+    "issue",
+    "interarrival",
+    "start",
+    "completion",
+    "complete",
+    "done",
+    "service",
+    "response",
+    "latency",
 ];
-const PLAIN: &[&str] =
-    &["op", "lba", "sector", "offset_bytes", "sectors", "length_sectors", "bytes", "length_bytes", "device", "skip"];
+const PLAIN: &[&str] = &[
+    "op",
+    "lba",
+    "sector",
+    "offset_bytes",
+    "sectors",
+    "length_sectors",
+    "bytes",
+    "length_bytes",
+    "device",
+    "skip",
+];
 
 /// Reads column names such as `arrival_us,op,lba,sectors,done_us`; all faults are told at once.
 ///

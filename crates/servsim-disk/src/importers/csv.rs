@@ -116,8 +116,9 @@ impl<'a> Row<'a> {
         let mut fields = line.split(|&byte| byte == b',');
         for (at, column) in columns.iter().enumerate() {
             let field = fields.next().ok_or_else(|| format!("{at} columns, expected {}", columns.len()))?;
-            row.set(*column, field)
-                .ok_or_else(|| format!("column {}: `{}` is not {column:?}", at + 1, String::from_utf8_lossy(field)))?;
+            row.set(*column, field).ok_or_else(|| {
+                format!("column {}: `{}` is not {column:?}", at + 1, String::from_utf8_lossy(field))
+            })?;
         }
         Ok(row)
     }
@@ -154,7 +155,9 @@ impl<'a> Row<'a> {
         let served = self.service.map(|service| self.start.unwrap_or(arrival_ns) + service);
         let completion = self.completion.or(self.response.map(|response| arrival_ns + response)).or(served);
         let completion_ns = completion.expect("the columns determine a completion");
-        let start_ns = self.start.or(self.service.filter(|&service| service >= 0).map(|service| completion_ns - service));
+        let start_ns = self
+            .start
+            .or(self.service.filter(|&service| service >= 0).map(|service| completion_ns - service));
         let device = if self.device == b"disk0" && collector.report.devices.len() == 1 {
             0
         } else {

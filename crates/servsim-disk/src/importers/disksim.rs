@@ -34,11 +34,12 @@ impl Importer for Disksim {
         let mut overlapping = 0_u64;
         for_each_line(input, &mut |number, line| {
             collector.report.records += 1;
-            let (pending, service_ns, interval_ns) = parse(line, arrival_ns).ok_or_else(|| ImportError::Malformed {
-                format: "disksim",
-                place: format!("line {number}"),
-                problem: "expected `R|W Hit|Miss lba sectors service_us interarrival_us`".to_owned(),
-            })?;
+            let (pending, service_ns, interval_ns) =
+                parse(line, arrival_ns).ok_or_else(|| ImportError::Malformed {
+                    format: "disksim",
+                    place: format!("line {number}"),
+                    problem: "expected `R|W Hit|Miss lba sectors service_us interarrival_us`".to_owned(),
+                })?;
             overlapping += u64::from(interval_ns < service_ns);
             if service_ns < 0 || interval_ns < 0 {
                 collector.report.negative_times += 1;

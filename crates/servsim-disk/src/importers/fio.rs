@@ -29,7 +29,10 @@ impl Importer for Fio {
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
         let device = collector.device("fio");
-        collector.report.notes.push("fio stamps requests in whole milliseconds: idle times are that coarse".to_owned());
+        collector
+            .report
+            .notes
+            .push("fio stamps requests in whole milliseconds: idle times are that coarse".to_owned());
         for_each_line(input, &mut |number, line| {
             collector.report.records += 1;
             let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();

@@ -80,7 +80,11 @@ fn known() -> String {
 pub fn by_name(name: &str) -> Result<&'static dyn Importer, ImportError> {
     IMPORTERS.iter().find(|importer| importer.name() == name).copied().ok_or_else(|| {
         let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name()).collect();
-        ImportError::UnknownFormat { name: name.to_owned(), nearest: suggestion(name, &names), known: known() }
+        ImportError::UnknownFormat {
+            name: name.to_owned(),
+            nearest: suggestion(name, &names),
+            known: known(),
+        }
     })
 }
 
@@ -140,6 +144,7 @@ pub fn rebase(requests: &mut [Request]) {
     for request in requests {
         request.arrival_ns -= base;
         request.completion_ns -= base;
-        request.start_ns = request.recorded_start_ns().map_or(crate::request::NO_START, |start| start.saturating_sub(base));
+        request.start_ns =
+            request.recorded_start_ns().map_or(crate::request::NO_START, |start| start.saturating_sub(base));
     }
 }

@@ -57,7 +57,10 @@ impl Importer for Native {
             input.consume(used);
         }
         if !carried.is_empty() {
-            let message = format!("the file ends within a record; {} were whole and are kept", collector.report.records);
+            let message = format!(
+                "the file ends within a record; {} were whole and are kept",
+                collector.report.records
+            );
             collector.report.notes.push(message);
         }
         Ok(())
@@ -93,11 +96,19 @@ fn record(bytes: &[u8], collector: &mut Collector<'_>) -> Result<(), ImportError
     let op = match bytes[38] {
         0 => Op::Read,
         1 => Op::Write,
-        _ => return Err(malformed(format!("record {}", collector.report.records), "operation is neither 0 nor 1")),
+        _ => {
+            return Err(malformed(
+                format!("record {}", collector.report.records),
+                "operation is neither 0 nor 1",
+            ))
+        }
     };
     let device = u16::from_le_bytes([bytes[36], bytes[37]]);
     if usize::from(device) >= collector.report.devices.len() {
-        return Err(malformed(format!("record {}", collector.report.records), "device number without a name"));
+        return Err(malformed(
+            format!("record {}", collector.report.records),
+            "device number without a name",
+        ));
     }
     let arrival_ns = number(0) as i64;
     collector.at(arrival_ns);
@@ -117,7 +128,8 @@ fn record(bytes: &[u8], collector: &mut Collector<'_>) -> Result<(), ImportError
 /// # Errors
 /// Those of `output`.
 pub fn write(output: &mut dyn Write, devices: &[String], requests: &[Request]) -> std::io::Result<()> {
-    let names: Vec<u8> = devices.iter().flat_map(|name| name.bytes().filter(|&b| b != 0).chain([0])).collect();
+    let names: Vec<u8> =
+        devices.iter().flat_map(|name| name.bytes().filter(|&b| b != 0).chain([0])).collect();
     output.write_all(MAGIC)?;
     output.write_all(&(devices.len() as u32).to_le_bytes())?;
     output.write_all(&(names.len() as u32).to_le_bytes())?;

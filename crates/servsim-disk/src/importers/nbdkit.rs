@@ -80,7 +80,8 @@ fn event(time_ns: i64, fields: &[&str], collector: &mut Collector<'_>) -> Result
     if answered {
         return collector.complete(device, key, time_ns);
     }
-    let (Some(offset), Some(count)) = (value(fields, "offset").and_then(whole), value(fields, "count").and_then(whole))
+    let (Some(offset), Some(count)) =
+        (value(fields, "offset").and_then(whole), value(fields, "count").and_then(whole))
     else {
         collector.report.unrecognised_lines += 1;
         return Ok(());
@@ -107,7 +108,8 @@ fn nanoseconds(date: &str, time: &str) -> Option<i64> {
     let second_ns = scaled(time.next()?.as_bytes(), 1_000_000_000)?;
     // Days from the civil calendar, with years that begin in March so that leap days come last.
     let (y, m) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = 365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + (153 * m + 2) / 5 + day - 719_469;
+    let days =
+        365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + (153 * m + 2) / 5 + day - 719_469;
     Some(((days * 24 + hour) * 60 + minute) * 60_000_000_000 + second_ns)
 }
 

@@ -48,7 +48,11 @@ fn malformed(record: u64, problem: &str) -> ImportError {
 }
 
 /// Reads one record; false at the end. A partial last record is noted.
-fn fill(input: &mut dyn BufRead, bytes: &mut [u8], collector: &mut Collector<'_>) -> Result<bool, ImportError> {
+fn fill(
+    input: &mut dyn BufRead,
+    bytes: &mut [u8],
+    collector: &mut Collector<'_>,
+) -> Result<bool, ImportError> {
     let wanted = bytes.len();
     let mut have = 0;
     while have < wanted {

@@ -52,7 +52,8 @@ pub fn slice_error(keys: &[Key], simulated: &[f64], real: &[f64], seed: u64) -> 
     let lengths = super::sorted(&keys.iter().map(|key| f64::from(key.sectors)).collect::<Vec<_>>());
     let mut slices: BTreeMap<(bool, u8, u8, bool), Vec<usize>> = BTreeMap::new();
     if !keys.is_empty() {
-        let (low, high, median) = (quantile(&seeks, 1.0 / 3.0), quantile(&seeks, 2.0 / 3.0), quantile(&lengths, 0.5));
+        let (low, high, median) =
+            (quantile(&seeks, 1.0 / 3.0), quantile(&seeks, 2.0 / 3.0), quantile(&lengths, 0.5));
         for (at, key) in keys.iter().enumerate() {
             let seek = key.seek.unsigned_abs() as f64;
             let tercile = u8::from(seek > low) + u8::from(seek > high);

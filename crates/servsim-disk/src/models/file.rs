@@ -102,7 +102,8 @@ impl Writer {
 pub fn to_bytes(models: &[DeviceModel]) -> Vec<u8> {
     let mut writer = Writer::default();
     let devices = models.iter().map(|model| entry(model, &mut writer)).collect();
-    let heading = Heading { schema: "servsim.disk.model/1".to_owned(), checksum: checksum(&writer.bytes), devices };
+    let heading =
+        Heading { schema: "servsim.disk.model/1".to_owned(), checksum: checksum(&writer.bytes), devices };
     let heading = serde_json::to_vec(&heading).expect("a heading is plain data");
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&(heading.len() as u32).to_le_bytes());
@@ -116,7 +117,11 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
     let words = |values: &[u32]| values.iter().map(|x| x.to_le_bytes()).collect::<Vec<_>>().into_iter();
     let parameters = match &model.model {
         Model::Forest(forest) => {
-            writer.push("node_thresholds", Width::F32, forest.nodes.iter().map(|node| node.threshold.to_le_bytes()));
+            writer.push(
+                "node_thresholds",
+                Width::F32,
+                forest.nodes.iter().map(|node| node.threshold.to_le_bytes()),
+            );
             writer.push("node_words", Width::U32, forest.nodes.iter().map(|node| node.packed.to_le_bytes()));
             writer.push("roots", Width::U32, words(&forest.roots));
             writer.push("leaf_starts", Width::U32, words(&forest.leaf_starts));
@@ -161,14 +166,17 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
 /// # Errors
 /// [`ModelError::BadFile`] for anything else, and for a damaged file.
 pub fn from_bytes(bytes: &[u8]) -> Result<Vec<DeviceModel>, ModelError> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("it does not begin like a servsim disk model of version 1"))?;
+    let rest = bytes
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| bad("it does not begin like a servsim disk model of version 1"))?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| bad("it ends within its heading"))?;
     let length = u32::from_le_bytes(*length) as usize;
     if rest.len() < length {
         return Err(bad("it ends within its heading"));
     }
     let (heading, arrays) = rest.split_at(length);
-    let heading: Heading = serde_json::from_slice(heading).map_err(|error| bad(format!("its heading: {error}")))?;
+    let heading: Heading =
+        serde_json::from_slice(heading).map_err(|error| bad(format!("its heading: {error}")))?;
     if heading.checksum != checksum(arrays) {
         return Err(bad("its checksum does not match: it is damaged; fit or copy it again"));
     }
@@ -182,11 +190,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn items<const N: usize, T>(&self, name: &str, width: Width, from: impl Fn([u8; N]) -> T) -> Result<Vec<T>, ModelError> {
+    fn items<const N: usize, T>(
+        &self,
+        name: &str,
+        width: Width,
+        from: impl Fn([u8; N]) -> T,
+    ) -> Result<Vec<T>, ModelError> {
         let array = self.arrays.iter().find(|array| array.name == name && array.width == width);
         let array = array.ok_or_else(|| bad(format!("array `{name}` is missing")))?;
         let size = array.length.checked_mul(N).and_then(|size| array.offset.checked_add(size));
-        let bytes = size.and_then(|end| self.bytes.get(array.offset..end)).ok_or_else(|| bad(format!("array `{name}` is cut off")))?;
+        let bytes = size
+            .and_then(|end| self.bytes.get(array.offset..end))
+            .ok_or_else(|| bad(format!("array `{name}` is cut off")))?;
         Ok(bytes.chunks_exact(N).map(|chunk| from(chunk.try_into().expect("N bytes"))).collect())
     }
 
@@ -262,7 +277,11 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
     let thresholds = reader.floats("node_thresholds")?;
     let words = reader.words("node_words")?;
     let forest = Forest {
-        nodes: thresholds.into_iter().zip(words).map(|(threshold, packed)| Node { threshold, packed }).collect(),
+        nodes: thresholds
+            .into_iter()
+            .zip(words)
+            .map(|(threshold, packed)| Node { threshold, packed })
+            .collect(),
         roots: reader.words("roots")?,
         leaf_starts: reader.words("leaf_starts")?,
         values_us: reader.floats("values_us")?,

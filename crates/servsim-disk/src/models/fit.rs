@@ -60,7 +60,10 @@ pub fn fit(
         )));
     }
     let name_of = |device: u16| devices.get(usize::from(device)).map_or("disk", String::as_str);
-    by_device(requests).iter().map(|(device, part)| fit_device(kind.name, part, name_of(*device), options)).collect()
+    by_device(requests)
+        .iter()
+        .map(|(device, part)| fit_device(kind.name, part, name_of(*device), options))
+        .collect()
 }
 
 fn fit_device(
@@ -78,7 +81,8 @@ fn fit_device(
     let inference = settled(infer(requests), options);
     let response = |request: &Request| request.response_ns() as f32 * 1e-3;
     let model = if kind == "paper" {
-        let rows: Vec<_> = response_contexts(requests).into_iter().zip(requests.iter().map(response)).collect();
+        let rows: Vec<_> =
+            response_contexts(requests).into_iter().zip(requests.iter().map(response)).collect();
         Model::Paper(Paper::fit(&rows))
     } else {
         Model::Unconditional(Unconditional::fit(requests.iter().map(response).collect()))
@@ -86,14 +90,30 @@ fn fit_device(
     let sum: f64 = requests.iter().map(|request| request.response_ns() as f64 * 1e-3).sum();
     let n = requests.len() as u64;
     let mean = sum / n as f64;
-    let training =
-        Training { requests: n, sampled: n, mean_response_us: mean, mean_service_us: None, seed: options.seed };
-    Ok(DeviceModel { device: device.to_owned(), server: inference.server, inference: Some(inference), training: Some(training), model })
+    let training = Training {
+        requests: n,
+        sampled: n,
+        mean_response_us: mean,
+        mean_service_us: None,
+        seed: options.seed,
+    };
+    Ok(DeviceModel {
+        device: device.to_owned(),
+        server: inference.server,
+        inference: Some(inference),
+        training: Some(training),
+        model,
+    })
 }
 
 fn require(model: &'static str, have: usize) -> Result<(), ModelError> {
     if have < forest::MINIMUM {
-        return Err(ModelError::TooShort { model, have, need: forest::MINIMUM, missing: forest::MINIMUM - have });
+        return Err(ModelError::TooShort {
+            model,
+            have,
+            need: forest::MINIMUM,
+            missing: forest::MINIMUM - have,
+        });
     }
     Ok(())
 }
@@ -155,7 +175,12 @@ impl Sample {
         let wanted = Wanted::from(&served.request);
         let service_ns = served.service_ns();
         if self.seen & (self.stride - 1) == 0 {
-            self.features.push(self.history.features(&wanted, served.start_ns, served.idle_ns, served.others));
+            self.features.push(self.history.features(
+                &wanted,
+                served.start_ns,
+                served.idle_ns,
+                served.others,
+            ));
             self.service_us.push(service_ns as f32 * 1e-3);
             if self.features.len() >= SAMPLE_LIMIT {
                 self.halve();
@@ -169,9 +194,15 @@ impl Sample {
 
     fn halve(&mut self) {
         let mut at = 0;
-        self.features.retain(|_| { at += 1; at % 2 == 1 });
+        self.features.retain(|_| {
+            at += 1;
+            at % 2 == 1
+        });
         at = 0;
-        self.service_us.retain(|_| { at += 1; at % 2 == 1 });
+        self.service_us.retain(|_| {
+            at += 1;
+            at % 2 == 1
+        });
         self.stride *= 2;
     }
 }

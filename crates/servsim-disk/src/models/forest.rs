@@ -7,7 +7,7 @@
 //! replaced by draws from a fitted tail. Left out: rotational position, and any feedback of earlier
 //! responses.
 
-use super::grow::{Binned, Growth, Grown, Node};
+use super::grow::{Binned, Grown, Growth, Node};
 use super::support::Support;
 use super::tail::Tail;
 use crate::features::{Features, FEATURES, FEATURE_NAMES};
@@ -68,7 +68,13 @@ impl Forest {
         Forest::from_grown(grown, targets_us, Tail::fit(&sorted), support, *growth)
     }
 
-    fn from_grown(grown: Grown, targets_us: &[f32], tail: Option<Tail>, support: Support, growth: Growth) -> Forest {
+    fn from_grown(
+        grown: Grown,
+        targets_us: &[f32],
+        tail: Option<Tail>,
+        support: Support,
+        growth: Growth,
+    ) -> Forest {
         let mut leaf_starts = vec![0];
         let mut values_us = Vec::new();
         for members in &grown.leaves {

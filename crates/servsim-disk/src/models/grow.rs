@@ -92,7 +92,8 @@ impl Binned {
     /// Bins `features` and standardises the views of `targets_us`; both are equally long.
     pub fn new(features: &[Features], targets_us: &[f32]) -> Self {
         let edges: [Vec<f32>; FEATURES] = std::array::from_fn(|feature| edges_of(features, feature));
-        let bin = |row: &Features| std::array::from_fn(|f| edges[f].partition_point(|edge| *edge < row[f]) as u8);
+        let bin =
+            |row: &Features| std::array::from_fn(|f| edges[f].partition_point(|edge| *edge < row[f]) as u8);
         Binned { bins: features.iter().map(bin).collect(), views: views(targets_us), edges }
     }
 
@@ -117,12 +118,21 @@ impl Binned {
     }
 
     /// Makes node `at` of `members`, and everything below it.
-    fn split(&self, members: &mut [u32], at: u32, depth: u32, growth: &Growth, rng: &mut Pcg64Mcg, grown: &mut Grown) {
+    fn split(
+        &self,
+        members: &mut [u32],
+        at: u32,
+        depth: u32,
+        growth: &Growth,
+        rng: &mut Pcg64Mcg,
+        grown: &mut Grown,
+    ) {
         let found = if members.len() < 2 * growth.minimum_leaf || depth >= growth.depth_limit {
             None
         } else if depth == 0 {
             // Reads and writes never share a leaf: a rare read miss would leak into every write there.
-            self.best_of_feature(members, OP, growth.minimum_leaf).or_else(|| self.best_split(members, growth, rng))
+            self.best_of_feature(members, OP, growth.minimum_leaf)
+                .or_else(|| self.best_split(members, growth, rng))
         } else {
             self.best_split(members, growth, rng)
         };
@@ -134,8 +144,10 @@ impl Binned {
         grown.importance[split.feature] += split.gain;
         let child = grown.nodes.len() as u32;
         grown.nodes.extend([Node::new(Node::LEAF, 0.0, 0); 2]);
-        grown.nodes[at as usize] = Node::new(split.feature as u32, self.edges[split.feature][split.bin], child);
-        let middle = partition(members, |member| usize::from(self.bins[member as usize][split.feature]) <= split.bin);
+        grown.nodes[at as usize] =
+            Node::new(split.feature as u32, self.edges[split.feature][split.bin], child);
+        let middle =
+            partition(members, |member| usize::from(self.bins[member as usize][split.feature]) <= split.bin);
         let (low, high) = members.split_at_mut(middle);
         self.split(low, child, depth + 1, growth, rng, grown);
         self.split(high, child + 1, depth + 1, growth, rng, grown);
@@ -174,7 +186,8 @@ impl Binned {
                 *sum += view;
             }
         }
-        let total: [f64; VIEWS] = std::array::from_fn(|v| sums[..bins].iter().map(|sum| f64::from(sum[v])).sum());
+        let total: [f64; VIEWS] =
+            std::array::from_fn(|v| sums[..bins].iter().map(|sum| f64::from(sum[v])).sum());
         let n = members.len();
         let score = |sum: &[f64; VIEWS], n: usize| sum.iter().map(|s| s * s).sum::<f64>() / n as f64;
         let whole = score(&total, n);
@@ -226,7 +239,8 @@ fn edges_of(features: &[Features], feature: usize) -> Vec<f32> {
     let candidates: Vec<f32> = if distinct.len() <= BINS {
         distinct
     } else {
-        let mut at_quantiles: Vec<f32> = (0..BINS).map(|k| values[k * (values.len() - 1) / (BINS - 1)]).collect();
+        let mut at_quantiles: Vec<f32> =
+            (0..BINS).map(|k| values[k * (values.len() - 1) / (BINS - 1)]).collect();
         at_quantiles.dedup();
         at_quantiles
     };

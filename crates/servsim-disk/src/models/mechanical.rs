@@ -118,7 +118,8 @@ impl Drive {
     fn locate(&self, sector: u64) -> Location {
         let track = (sector / self.sectors_per_track) % (self.cylinders * self.heads);
         let (cylinder, head) = (track / self.heads, track % self.heads);
-        let skew = head * self.track_skew + cylinder * ((self.heads - 1) * self.track_skew + self.cylinder_skew);
+        let skew =
+            head * self.track_skew + cylinder * ((self.heads - 1) * self.track_skew + self.cylinder_skew);
         let angle = (sector % self.sectors_per_track + skew) % self.sectors_per_track;
         Location { cylinder, head, angle }
     }

@@ -34,10 +34,18 @@ pub struct Kind {
 
 /// All kinds of models; the first is the default.
 pub const KINDS: &[Kind] = &[
-    Kind { name: "forest", about: "physical service time by regression trees, inside an inferred server", fitted: true },
+    Kind {
+        name: "forest",
+        about: "physical service time by regression trees, inside an inferred server",
+        fitted: true,
+    },
     Kind { name: "paper", about: "response-time tables of Thornock et al. 1997", fitted: true },
     Kind { name: "unconditional", about: "one histogram of response times", fitted: true },
-    Kind { name: "mechanical", about: "seek curve, rotation, skews and read-ahead of a known drive", fitted: false },
+    Kind {
+        name: "mechanical",
+        about: "seek curve, rotation, skews and read-ahead of a known drive",
+        fitted: false,
+    },
     Kind { name: "ssd", about: "channels, dies, programming, erasure and garbage collection", fitted: false },
 ];
 
@@ -48,7 +56,11 @@ pub const KINDS: &[Kind] = &[
 pub fn kind(name: &str) -> Result<&'static Kind, ModelError> {
     KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        ModelError::UnknownKind { name: name.to_owned(), nearest: suggestion(name, &names), known: names.join(", ") }
+        ModelError::UnknownKind {
+            name: name.to_owned(),
+            nearest: suggestion(name, &names),
+            known: names.join(", "),
+        }
     })
 }
 
@@ -136,7 +148,9 @@ impl ServiceModel for Service<'_> {
     #[inline]
     fn service_ns(&mut self, context: &ServiceContext<'_>, rng: &mut Pcg64Mcg) -> u64 {
         match self {
-            Service::Forest(forest, _) => (f64::from(forest.draw_us(context.features, rng)) * 1e3).max(1.0) as u64,
+            Service::Forest(forest, _) => {
+                (f64::from(forest.draw_us(context.features, rng)) * 1e3).max(1.0) as u64
+            }
             Service::Mechanical(arm) => arm.service_ns(context.wanted, context.start_ns, rng),
             Service::Ssd(dies) => dies.service_ns(context.wanted, context.start_ns),
         }

@@ -35,7 +35,8 @@ impl Tail {
             return None;
         }
         let threshold = f64::from(sorted_us[sorted_us.len() - count - 1]);
-        let excesses: Vec<f64> = sorted_us[sorted_us.len() - count..].iter().map(|&x| f64::from(x) - threshold).collect();
+        let excesses: Vec<f64> =
+            sorted_us[sorted_us.len() - count..].iter().map(|&x| f64::from(x) - threshold).collect();
         let n = count as f64;
         let mean = excesses.iter().sum::<f64>() / n;
         // a1 = E[X (1 - F(X))] with plotting positions (j - 0.35) / n.

@@ -50,7 +50,8 @@ pub fn infer(requests: &[Request]) -> Inference {
         let served = services(requests, 1, recorded_start);
         (inference.choices, inference.agreement) = agreement(&served);
         if inference.choices >= CHOICES {
-            let best = (0..3).rev().max_by(|&a, &b| inference.agreement[a].total_cmp(&inference.agreement[b]));
+            let best =
+                (0..3).rev().max_by(|&a, &b| inference.agreement[a].total_cmp(&inference.agreement[b]));
             inference.server.discipline = DISCIPLINES[best.expect("three disciplines")];
         }
     }
@@ -61,12 +62,17 @@ pub fn infer(requests: &[Request]) -> Inference {
 fn depth(requests: &[Request]) -> u32 {
     let mut lengths = queue_lengths(requests);
     lengths.sort_unstable();
-    lengths.get(lengths.len().saturating_sub(1 + lengths.len() / 1000)).copied().unwrap_or(1).clamp(2, SLOT_LIMIT)
+    lengths
+        .get(lengths.len().saturating_sub(1 + lengths.len() / 1000))
+        .copied()
+        .unwrap_or(1)
+        .clamp(2, SLOT_LIMIT)
 }
 
 fn overlap(requests: &[Request]) -> (u32, f64) {
     let served = services(requests, 1, true);
-    let overlapping = served.windows(2).filter(|pair| pair[1].start_ns < pair[0].request.completion_ns).count();
+    let overlapping =
+        served.windows(2).filter(|pair| pair[1].start_ns < pair[0].request.completion_ns).count();
     let share = overlapping as f64 / served.len().max(1) as f64;
     (if share > OVERLAP_SHARE { depth(requests) } else { 1 }, share)
 }

@@ -41,7 +41,10 @@ impl std::str::FromStr for Discipline {
         let names = DISCIPLINES.map(Discipline::name);
         DISCIPLINES.into_iter().find(|discipline| discipline.name() == name).ok_or_else(|| {
             let nearest = suggestion(name, &names);
-            ModelError::Invalid(format!("no scheduler is called `{name}`{nearest}; accepted: {}", names.join(", ")))
+            ModelError::Invalid(format!(
+                "no scheduler is called `{name}`{nearest}; accepted: {}",
+                names.join(", ")
+            ))
         })
     }
 }

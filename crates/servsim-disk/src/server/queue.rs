@@ -103,7 +103,11 @@ mod tests {
     fn order(discipline: Discipline, position: u64) -> Vec<u64> {
         let mut queue = Queue::new(discipline);
         for (id, lba) in [50, 10, 90, 60].into_iter().enumerate() {
-            queue.push(Waiting { id: id as u64, arrival_ns: id as u64, wanted: Wanted { lba, sectors: 1, op: Op::Read } });
+            queue.push(Waiting {
+                id: id as u64,
+                arrival_ns: id as u64,
+                wanted: Wanted { lba, sectors: 1, op: Op::Read },
+            });
         }
         let mut position = position;
         let mut seen = Vec::new();
