@@ -193,7 +193,7 @@ fn bad_times_flushes_duplicates_and_jumps_are_counted() {
 
     let line = |time: &str, action: &str| format!("8,0 1 1 {time} 9 {action} R 64 + 8 [x]\n");
     let text =
-        [line("0.1", "D"), line("0.2", "D"), line("0.3", "C"), line("0.4", "C"), line("0.5", "C")].concat();
+        [line("0.1", "Q"), line("0.2", "Q"), line("0.3", "C"), line("0.4", "C"), line("0.5", "C")].concat();
     let (requests, report) = read(text.as_bytes());
     assert_eq!((requests.len(), report.duplicate_ids, report.completion_without_issue), (2, 1, 1));
     assert_eq!(requests[0].completion_ns, 200_000_000);

@@ -146,7 +146,7 @@ mod tests {
     fn a_time_without_its_unit_and_a_misspelt_name_are_told_together() {
         let message = parse("arrival,op,lba,sectorz,done_us").unwrap_err().to_string();
         assert!(message.contains("`arrival` needs its unit"), "{message}");
-        assert!(message.contains("did you mean `sectors`"), "{message}");
+        assert!(message.contains("did you mean `sector`"), "{message}");
     }
 
     #[test]
