@@ -11,6 +11,7 @@
 //! unused entry, then the least recently used entry without a valid copy, then the least recently
 //! used one is taken.
 
+pub mod drive;
 mod protocols;
 
 pub use protocols::Protocol;

@@ -7,6 +7,7 @@
 
 use pyo3::prelude::*;
 
+mod disk;
 mod errors;
 mod interrupt;
 mod model;
@@ -16,6 +17,7 @@ mod trace;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    disk::register(module)?;
     model::register(module)?;
     simulate::register(module)?;
     trace::register(module)

@@ -1,0 +1,111 @@
+//! Errors of this crate: each says what happened, where, and what to do next.
+
+/// A trace that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The bytes could not be had.
+    #[error("cannot read the trace: {0}")]
+    Io(#[from] std::io::Error),
+    /// One line or record does not have the format's form.
+    #[error("{format} trace, {place}: {problem}")]
+    Malformed {
+        /// Name of the format.
+        format: &'static str,
+        /// `line 12` or `record 3`.
+        place: String,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// No importer recognises the beginning of the input.
+    #[error("the format was not recognised; name it with --format (one of {known})")]
+    Unrecognised {
+        /// Names of all formats.
+        known: String,
+    },
+    /// A format name that does not exist.
+    #[error("no trace format is called `{name}`{nearest}; accepted: {known}")]
+    UnknownFormat {
+        /// What was asked for.
+        name: String,
+        /// A suggestion, ready to print, or empty.
+        nearest: String,
+        /// Names of all formats.
+        known: String,
+    },
+    /// The columns of a CSV trace do not determine a request.
+    #[error("CSV columns: {0}")]
+    Columns(String),
+    /// The input holds no complete request.
+    #[error("the trace holds no completed request ({0}); capture both issue and completion events")]
+    Empty(String),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A model that could not be built, read or used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// Fewer requests than the model needs.
+    #[error("the trace is too short to fit a `{model}` model: {have} requests, {missing} more are needed (at least {need})")]
+    TooShort {
+        /// Model kind.
+        model: &'static str,
+        /// Requests given.
+        have: usize,
+        /// Requests needed.
+        need: usize,
+        /// The difference.
+        missing: usize,
+    },
+    /// A model kind that does not exist.
+    #[error("no disk model is called `{name}`{nearest}; accepted: {known}")]
+    UnknownKind {
+        /// What was asked for.
+        name: String,
+        /// A suggestion, ready to print, or empty.
+        nearest: String,
+        /// Names of all kinds.
+        known: String,
+    },
+    /// The bytes are not a model file of this program.
+    #[error("not a usable model file: {0}")]
+    BadFile(String),
+    /// The model was made for another class of device.
+    #[error("the model was fitted to a {model} but the trace is of a {trace}; fit a model to this device, or pass --allow-other-device to see how wrong it is")]
+    OtherDevice {
+        /// Class the model was fitted to.
+        model: String,
+        /// Class the trace shows.
+        trace: String,
+    },
+    /// A value out of range.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// `" (did you mean `x`?)"` for the known name nearest to `name`, or an empty text.
+pub fn suggestion(name: &str, known: &[&str]) -> String {
+    known
+        .iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .min()
+        .filter(|(distance, candidate)| *distance <= candidate.len() / 2)
+        .map_or_else(String::new, |(_, candidate)| format!(" (did you mean `{candidate}`?)"))
+}
+
+/// Levenshtein distance of two short names.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

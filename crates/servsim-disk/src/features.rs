@@ -1,0 +1,205 @@
+//! What a model may know when a device starts a request: the state the device itself was left in.
+//!
+//! Everything is in *service order*, since an arm moves in the order of service, not of arrival.
+//! [`History`] is the same in fitting and in simulation, so that a model never sees a feature in
+//! one that means something else in the other. Left out: the responses of earlier requests, whose
+//! feedback makes free-running models drift.
+
+use crate::request::{distance, Op, Request};
+
+/// Number of features; a power of two, so that a row fills a cache line. The last is unused.
+pub const FEATURES: usize = 16;
+
+/// Names of the features, with units, in order.
+pub const FEATURE_NAMES: [&str; FEATURES] = [
+    "op",
+    "seek_sectors",
+    "seek_abs_sectors",
+    "sectors",
+    "idle_us",
+    "previous_op",
+    "previous_seek_abs_sectors",
+    "previous_sectors",
+    "lba",
+    "recent_gap_sectors",
+    "recent_age_requests",
+    "others_in_service",
+    "since_write_us",
+    "recent_op",
+    "start_to_start_sectors",
+    "unused",
+];
+
+/// The features of one request.
+pub type Features = [f32; FEATURES];
+
+/// Stands for "no recent request nearby" in `recent_gap_sectors` and `recent_age_requests`.
+pub const NONE_RECENT: f32 = 1e9;
+
+/// Sectors (log2) of a granule of the table of recent places: 128 sectors, 64 KiB, about a segment of
+/// a drive's cache, and the read-ahead of a file system.
+const GRANULE_SHIFT: u32 = 7;
+/// Places remembered; a drive's cache of a few MiB holds about as many granules.
+const PLACES: usize = 2048;
+
+/// Where a recent request ended.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    granule: u32,
+    number: u32,
+    end: u32,
+    op: u32,
+}
+
+const NOWHERE: Place = Place { granule: u32::MAX, number: 0, end: 0, op: 0 };
+
+/// The part of a request that a device sees.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// First sector.
+    pub lba: u64,
+    /// Length in sectors.
+    pub sectors: u32,
+    /// Read or write.
+    pub op: Op,
+}
+
+impl From<&Request> for Wanted {
+    fn from(request: &Request) -> Self {
+        Wanted { lba: request.lba, sectors: request.sectors, op: request.op }
+    }
+}
+
+/// What a device has served so far.
+#[derive(Debug, Clone)]
+pub struct History {
+    previous: Option<Wanted>,
+    previous_seek: f32,
+    last_write_ns: Option<u64>,
+    places: Vec<Place>,
+    served: u32,
+    remembers_places: bool,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        History::new(true)
+    }
+}
+
+impl History {
+    /// An unused device; without `remembers_places` the two `recent` features are always absent,
+    /// which is quicker and right for a model that never asks for them.
+    pub fn new(remembers_places: bool) -> Self {
+        History {
+            previous: None,
+            previous_seek: 0.0,
+            last_write_ns: None,
+            places: vec![NOWHERE; if remembers_places { PLACES } else { 0 }],
+            served: 0,
+            remembers_places,
+        }
+    }
+
+    /// First sector after the last request served, where the arm was left.
+    pub fn position(&self) -> Option<u64> {
+        self.previous.map(|previous| previous.lba + u64::from(previous.sectors))
+    }
+
+    /// The features of `wanted`, whose service starts at `start_ns` after `idle_ns` without work
+    /// (0 when it waited) while `others` requests are being served.
+    #[inline]
+    pub fn features(&self, wanted: &Wanted, start_ns: u64, idle_ns: u64, others: u32) -> Features {
+        let (seek, from_start, previous_op, previous_sectors) = match &self.previous {
+            Some(previous) => {
+                let from_start = distance(wanted.lba, previous.lba) as f32;
+                (self.seek(wanted), from_start, f32::from(previous.op as u8), previous.sectors as f32)
+            }
+            None => (0.0, 0.0, 0.0, 0.0),
+        };
+        let (gap, age, recent_op) =
+            if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
+        let since_write =
+            self.last_write_ns.map_or(NONE_RECENT, |at| start_ns.saturating_sub(at) as f32 * 1e-3);
+        [
+            f32::from(wanted.op as u8),
+            seek,
+            seek.abs(),
+            wanted.sectors as f32,
+            idle_ns as f32 * 1e-3,
+            previous_op,
+            self.previous_seek,
+            previous_sectors,
+            wanted.lba as f32,
+            gap,
+            age,
+            others as f32,
+            since_write,
+            recent_op,
+            from_start,
+            0.0,
+        ]
+    }
+
+    #[inline]
+    fn seek(&self, wanted: &Wanted) -> f32 {
+        self.position().map_or(0.0, |at| distance(wanted.lba, at) as f32)
+    }
+
+    /// Distance from the end of the latest request near `wanted`, its age in requests, its operation.
+    #[inline]
+    fn recent(&self, wanted: &Wanted) -> (f32, f32, f32) {
+        let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
+        let mut best: Option<&Place> = None;
+        // A drive keeps what it read beyond a request and what passed under the head before it.
+        for neighbour in [granule.wrapping_sub(1), granule, granule.wrapping_add(1)] {
+            let place = &self.places[neighbour as usize % PLACES];
+            if place.granule == neighbour && best.is_none_or(|best| place.number >= best.number) {
+                best = Some(place);
+            }
+        }
+        best.map_or((NONE_RECENT, NONE_RECENT, 0.0), |place| {
+            let gap = (wanted.lba as u32).wrapping_sub(place.end) as i32;
+            (gap as f32, self.served.wrapping_sub(place.number) as f32, place.op as f32)
+        })
+    }
+
+    /// Notes that `wanted` was served and completed at `completion_ns`.
+    #[inline]
+    pub fn advance(&mut self, wanted: &Wanted, completion_ns: u64) {
+        self.previous_seek = self.seek(wanted).abs();
+        self.previous = Some(*wanted);
+        if wanted.op == Op::Write {
+            self.last_write_ns = Some(completion_ns);
+        }
+        self.served = self.served.wrapping_add(1);
+        if self.remembers_places {
+            let end = (wanted.lba + u64::from(wanted.sectors)) as u32;
+            let first = (wanted.lba >> GRANULE_SHIFT) as u32;
+            let last = ((wanted.lba + u64::from(wanted.sectors.max(1)) - 1) >> GRANULE_SHIFT) as u32;
+            // A request of many granules marks its first and its last: what follows it reads the
+            // last, what repeats it reads the first.
+            let place = Place { granule: last, number: self.served, end, op: u32::from(wanted.op as u8) };
+            self.places[last as usize % PLACES] = place;
+            if first != last {
+                self.places[first as usize % PLACES] = Place { granule: first, ..place };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_continues_an_earlier_one_has_gap_zero_and_its_age() {
+        let mut history = History::default();
+        let at = |lba| Wanted { lba, sectors: 8, op: Op::Read };
+        history.advance(&at(1000), 10);
+        history.advance(&at(900_000), 20);
+        let features = history.features(&at(1008), 30, 10, 0);
+        assert_eq!(features[9..11], [0.0, 1.0]);
+        assert_eq!(features[1], 1008.0 - 900_008.0);
+    }
+}

@@ -1,0 +1,180 @@
+//! CSV traces with named columns and units, from a heading line or from `--columns`.
+//!
+//! Without either, five whole numbers a line are read as `arrival_us,op,lba,sectors,completion_us`,
+//! and the report says so. A service time without a start is taken from arrival on.
+
+use super::columns::{parse as parse_columns, Column};
+use super::text::{first_line, for_each_line, scaled};
+use super::{Collector, Importer, Pending};
+use crate::error::ImportError;
+use crate::request::{Op, SECTOR_BYTES};
+use std::io::BufRead;
+
+const GUESS: &str = "arrival_us,op,lba,sectors,completion_us";
+
+/// CSV with named columns.
+pub struct Csv;
+
+impl Importer for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn about(&self) -> &'static str {
+        "CSV with named columns and units, from a heading line or --columns"
+    }
+
+    fn recognises(&self, head: &[u8]) -> bool {
+        first_line(head, |line| {
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let numbers = fields.iter().filter(|field| scaled(field.as_bytes(), 1).is_some()).count();
+            fields.len() >= 5 && (numbers >= 4 || fields.iter().any(|field| field.starts_with("arrival")))
+        })
+    }
+
+    fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
+        let named = collector.options().columns.as_deref().map(parse_columns).transpose()?;
+        let mut columns = named.clone().unwrap_or_default();
+        let mut previous_arrival = 0;
+        let mut first = true;
+        for_each_line(input, &mut |number, line| {
+            if line[0] == b'#' {
+                return Ok(());
+            }
+            if std::mem::take(&mut first) {
+                let heading = heading(line, named.is_some(), &mut columns, collector)?;
+                if heading {
+                    return Ok(());
+                }
+            }
+            collector.report.records += 1;
+            let row = Row::parse(line, &columns).map_err(|problem| ImportError::Malformed {
+                format: "csv",
+                place: format!("line {number}"),
+                problem,
+            })?;
+            row.emit(&mut previous_arrival, collector)
+        })
+    }
+}
+
+/// Settles the columns on the first line; true if that line was a heading.
+fn heading(
+    line: &[u8],
+    named: bool,
+    columns: &mut Vec<Column>,
+    collector: &mut Collector<'_>,
+) -> Result<bool, ImportError> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').collect();
+    let numeric = fields.iter().filter(|field| scaled(field, 1).is_some()).count();
+    let is_heading = numeric == 0;
+    if named {
+        return Ok(is_heading);
+    }
+    if is_heading {
+        *columns = parse_columns(&String::from_utf8_lossy(line))?;
+    } else if fields.len() == 5 {
+        *columns = parse_columns(GUESS)?;
+        collector.report.notes.push(format!("no heading: columns read as {GUESS}; name them with --columns"));
+    } else {
+        return Err(ImportError::Columns(format!(
+            "{} columns without a heading; name them with --columns, for example {GUESS}",
+            fields.len()
+        )));
+    }
+    Ok(is_heading)
+}
+
+/// One line, in base units.
+struct Row<'a> {
+    arrival: Option<i64>,
+    since_previous: i64,
+    start: Option<i64>,
+    completion: Option<i64>,
+    service: Option<i64>,
+    response: Option<i64>,
+    op: Option<Op>,
+    lba: u64,
+    sectors: u64,
+    device: &'a [u8],
+}
+
+impl<'a> Row<'a> {
+    fn parse(line: &'a [u8], columns: &[Column]) -> Result<Self, String> {
+        let mut row = Row {
+            arrival: None,
+            since_previous: 0,
+            start: None,
+            completion: None,
+            service: None,
+            response: None,
+            op: None,
+            lba: 0,
+            sectors: 0,
+            device: b"disk0",
+        };
+        let mut fields = line.split(|&byte| byte == b',');
+        for (at, column) in columns.iter().enumerate() {
+            let field = fields.next().ok_or_else(|| format!("{at} columns, expected {}", columns.len()))?;
+            row.set(*column, field).ok_or_else(|| {
+                format!("column {}: `{}` is not {column:?}", at + 1, String::from_utf8_lossy(field))
+            })?;
+        }
+        Ok(row)
+    }
+
+    #[inline]
+    fn set(&mut self, column: Column, field: &'a [u8]) -> Option<()> {
+        let natural = |scale: i64| scaled(field, scale).and_then(|value| u64::try_from(value).ok());
+        match column {
+            Column::Arrival(scale) => self.arrival = Some(scaled(field, scale)?),
+            Column::SincePrevious(scale) => self.since_previous = scaled(field, scale)?,
+            Column::Start(scale) => self.start = Some(scaled(field, scale)?),
+            Column::Completion(scale) => self.completion = Some(scaled(field, scale)?),
+            Column::Service(scale) => self.service = Some(scaled(field, scale)?),
+            Column::Response(scale) => self.response = Some(scaled(field, scale)?),
+            Column::Op => self.op = operation(field)?,
+            Column::Lba => self.lba = natural(1)?,
+            Column::Offset => self.lba = natural(1)? / SECTOR_BYTES,
+            Column::Sectors => self.sectors = natural(1)?,
+            Column::Bytes => self.sectors = natural(1)?.div_ceil(SECTOR_BYTES),
+            Column::Device => self.device = field.trim_ascii(),
+            Column::Skip => {}
+        }
+        Some(())
+    }
+
+    fn emit(self, previous_arrival: &mut i64, collector: &mut Collector<'_>) -> Result<(), ImportError> {
+        let arrival_ns = self.arrival.unwrap_or(*previous_arrival + self.since_previous);
+        *previous_arrival = arrival_ns;
+        collector.at(arrival_ns);
+        let Some(op) = self.op else {
+            collector.report.other_operations += 1;
+            return Ok(());
+        };
+        let served = self.service.map(|service| self.start.unwrap_or(arrival_ns) + service);
+        let completion = self.completion.or(self.response.map(|response| arrival_ns + response)).or(served);
+        let completion_ns = completion.expect("the columns determine a completion");
+        let start_ns = self
+            .start
+            .or(self.service.filter(|&service| service >= 0).map(|service| completion_ns - service));
+        let device = if self.device == b"disk0" && collector.report.devices.len() == 1 {
+            0
+        } else {
+            collector.device(&String::from_utf8_lossy(self.device))
+        };
+        let sectors = u32::try_from(self.sectors).unwrap_or(u32::MAX);
+        let pending = Pending { arrival_ns, start_ns, lba: self.lba, sectors, op, by_tracer: false };
+        collector.emit(device, &pending, completion_ns)
+    }
+}
+
+/// `Some(None)` for operations that neither read nor write, `None` for nonsense.
+fn operation(field: &[u8]) -> Option<Option<Op>> {
+    match field.trim_ascii() {
+        b"0" | b"R" | b"r" | b"RS" | b"read" | b"Read" | b"READ" => Some(Some(Op::Read)),
+        b"1" | b"W" | b"w" | b"WS" | b"write" | b"Write" | b"WRITE" => Some(Some(Op::Write)),
+        b"2" | b"D" | b"F" | b"trim" | b"discard" | b"flush" | b"Trim" | b"Flush" => Some(None),
+        _ => None,
+    }
+}

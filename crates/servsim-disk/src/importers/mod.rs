@@ -1,0 +1,150 @@
+//! Trace importers: one file per format, registered in [`IMPORTERS`].
+//!
+//! An importer turns bytes into [`Request`]s through a [`Collector`], which pairs issues with
+//! completions and counts everything that could not become a request. Importers read from
+//! `BufRead` only, keep no more than the requests in flight, and so take traces of any size.
+
+mod blkparse;
+mod blktrace;
+mod byu;
+mod collector;
+mod columns;
+mod csv;
+mod disksim;
+mod fio;
+mod msr;
+mod native;
+mod nbdkit;
+mod srt;
+mod text;
+mod tracefs;
+
+pub use collector::{Collector, ImportReport, Pending};
+pub use native::write as write_native;
+
+use crate::error::{suggestion, ImportError};
+use crate::request::Request;
+use std::io::BufRead;
+
+/// What a person can choose about an import.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// CSV only: column names with their units, comma separated, in order.
+    pub columns: Option<String>,
+    /// Process whose requests are the tracer's own; they are flagged, and counted.
+    pub tracer: Option<String>,
+    /// Leave the tracer's own requests out (they are still counted).
+    pub exclude_tracer: bool,
+    /// Keep one device only, by the name it has in the trace.
+    pub device: Option<String>,
+}
+
+/// One trace format.
+pub trait Importer: Sync {
+    /// Short lower-case name, used by `--format`.
+    fn name(&self) -> &'static str;
+    /// One line for people: what writes this format.
+    fn about(&self) -> &'static str;
+    /// Whether `head`, the first few KiB of the input, looks like this format.
+    fn recognises(&self, head: &[u8]) -> bool;
+    /// Reads `input` to its end.
+    ///
+    /// # Errors
+    /// When the input cannot be read, or a line or record has not the form of the format.
+    fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError>;
+}
+
+/// All formats, in the order in which they are tried.
+pub const IMPORTERS: &[&dyn Importer] = &[
+    &native::Native,
+    &srt::Srt,
+    &blktrace::Blktrace,
+    &disksim::Disksim,
+    &tracefs::Tracefs,
+    &blkparse::Blkparse,
+    &nbdkit::Nbdkit,
+    &msr::Msr,
+    &fio::Fio,
+    &csv::Csv,
+    &byu::Byu,
+];
+
+fn known() -> String {
+    IMPORTERS.iter().map(|importer| importer.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// The importer called `name`.
+///
+/// # Errors
+/// When no format has that name; the message suggests the nearest.
+pub fn by_name(name: &str) -> Result<&'static dyn Importer, ImportError> {
+    IMPORTERS.iter().find(|importer| importer.name() == name).copied().ok_or_else(|| {
+        let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name()).collect();
+        ImportError::UnknownFormat {
+            name: name.to_owned(),
+            nearest: suggestion(name, &names),
+            known: known(),
+        }
+    })
+}
+
+/// Reads a whole trace, giving each request to `sink` as soon as it completes.
+///
+/// Times are those of the trace; [`rebase`] makes them start at zero.
+///
+/// # Errors
+/// See [`ImportError`]; a trace without any complete request is an error.
+pub fn stream(
+    input: &mut dyn BufRead,
+    format: Option<&str>,
+    options: &ImportOptions,
+    sink: &mut dyn FnMut(Request) -> Result<(), ImportError>,
+) -> Result<ImportReport, ImportError> {
+    let importer = match format {
+        Some(name) => by_name(name)?,
+        None => {
+            let head = input.fill_buf()?;
+            *IMPORTERS
+                .iter()
+                .find(|importer| importer.recognises(head))
+                .ok_or_else(|| ImportError::Unrecognised { known: known() })?
+        }
+    };
+    let mut collector = Collector::new(importer.name(), options, sink);
+    importer.read(input, &mut collector)?;
+    let report = collector.finish();
+    if report.requests == 0 {
+        return Err(ImportError::Empty(report.losses()));
+    }
+    Ok(report)
+}
+
+/// Reads a whole trace into memory, in arrival order, with the first arrival at time zero.
+///
+/// # Errors
+/// See [`stream`].
+pub fn load(
+    input: &mut dyn BufRead,
+    format: Option<&str>,
+    options: &ImportOptions,
+) -> Result<(Vec<Request>, ImportReport), ImportError> {
+    let mut requests = Vec::new();
+    let report = stream(input, format, options, &mut |request| {
+        requests.push(request);
+        Ok(())
+    })?;
+    requests.sort_by_key(|request| request.arrival_ns);
+    rebase(&mut requests);
+    Ok((requests, report))
+}
+
+/// Shifts all times so that the first arrival is at zero; `requests` are in arrival order.
+pub fn rebase(requests: &mut [Request]) {
+    let Some(base) = requests.first().map(|request| request.arrival_ns) else { return };
+    for request in requests {
+        request.arrival_ns -= base;
+        request.completion_ns -= base;
+        request.start_ns =
+            request.recorded_start_ns().map_or(crate::request::NO_START, |start| start.saturating_sub(base));
+    }
+}

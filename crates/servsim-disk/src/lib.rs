@@ -1,0 +1,20 @@
+//! Disks: models built from block traces, and the means to judge them.
+//!
+//! Follows Thornock, Tu & Flanagan, "A stochastic disk I/O simulation technique" (1997), whose tables
+//! are the `paper` model here, and goes beyond it: the default model samples the *physical* service
+//! time of a request given what the device did before it, inside a server whose scheduler is inferred
+//! from the trace, so that its answers survive a change of load or of layout.
+//!
+//! Nothing here opens a file or reads a clock: importers take `BufRead`, models take requests.
+
+pub mod error;
+pub mod evaluate;
+pub mod features;
+pub mod importers;
+pub mod metrics;
+pub mod models;
+pub mod order;
+pub mod reorganize;
+pub mod request;
+pub mod server;
+pub mod simulate;

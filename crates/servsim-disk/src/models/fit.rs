@@ -1,0 +1,268 @@
+//! Fitting models to traces, as a stream: memory grows with the sample kept, not with the trace.
+//!
+//! The first requests of a device are held back until its server has been inferred; then every
+//! request passes once through the order of service, and each so-many-th is kept for the trees. The
+//! stride doubles whenever the sample is full, so it stays evenly spread over any length of trace.
+
+use super::forest::{self, Forest};
+use super::paper::Paper;
+use super::unconditional::Unconditional;
+use super::{kind, DeviceModel, Model, ResponseContext, Training};
+use crate::error::ModelError;
+use crate::features::{Features, History, Wanted};
+use crate::order::{Served, ServiceOrder};
+use crate::request::{arrival_seeks, by_device, queue_lengths, Request};
+use crate::server::infer::{infer, Inference, ENOUGH};
+use crate::server::{Discipline, Server};
+
+/// The sample for the trees holds between half of this and this many requests.
+const SAMPLE_LIMIT: usize = 1 << 16;
+
+/// How to fit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FitOptions {
+    /// Seed of the trees.
+    pub seed: u64,
+    /// Use this discipline instead of inferring one.
+    pub discipline: Option<Discipline>,
+    /// Use this number of slots instead of inferring it.
+    pub slots: Option<u32>,
+}
+
+/// Contexts of the response-time models for the requests of one device, in arrival order.
+pub fn response_contexts(requests: &[Request]) -> Vec<ResponseContext> {
+    let (queues, seeks) = (queue_lengths(requests), arrival_seeks(requests));
+    let rows = requests.iter().zip(queues).zip(seeks);
+    rows.map(|((request, queue), seek)| ResponseContext {
+        is_write: request.op == crate::request::Op::Write,
+        sectors: request.sectors,
+        queue,
+        seek,
+    })
+    .collect()
+}
+
+/// Fits the model called `kind_name` to each device of `requests` (names in `devices`).
+///
+/// # Errors
+/// When the kind does not exist or cannot be fitted, or a device has too few requests.
+pub fn fit(
+    kind_name: &str,
+    requests: &[Request],
+    devices: &[String],
+    options: &FitOptions,
+) -> Result<Vec<DeviceModel>, ModelError> {
+    let kind = kind(kind_name)?;
+    if !kind.fitted {
+        return Err(ModelError::Invalid(format!(
+            "`{}` is not fitted: it comes from a drive's parameters; name the drive instead",
+            kind.name
+        )));
+    }
+    let name_of = |device: u16| devices.get(usize::from(device)).map_or("disk", String::as_str);
+    by_device(requests)
+        .iter()
+        .map(|(device, part)| fit_device(kind.name, part, name_of(*device), options))
+        .collect()
+}
+
+fn fit_device(
+    kind: &'static str,
+    requests: &[Request],
+    device: &str,
+    options: &FitOptions,
+) -> Result<DeviceModel, ModelError> {
+    if kind == "forest" {
+        let mut fitter = Fitter::new(device, *options);
+        requests.iter().for_each(|request| fitter.push(*request));
+        return fitter.finish();
+    }
+    require(kind, requests.len())?;
+    let inference = settled(infer(requests), options);
+    let response = |request: &Request| request.response_ns() as f32 * 1e-3;
+    let model = if kind == "paper" {
+        let rows: Vec<_> =
+            response_contexts(requests).into_iter().zip(requests.iter().map(response)).collect();
+        Model::Paper(Paper::fit(&rows))
+    } else {
+        Model::Unconditional(Unconditional::fit(requests.iter().map(response).collect()))
+    };
+    let sum: f64 = requests.iter().map(|request| request.response_ns() as f64 * 1e-3).sum();
+    let n = requests.len() as u64;
+    let mean = sum / n as f64;
+    let training = Training {
+        requests: n,
+        sampled: n,
+        mean_response_us: mean,
+        mean_service_us: None,
+        seed: options.seed,
+    };
+    Ok(DeviceModel {
+        device: device.to_owned(),
+        server: inference.server,
+        inference: Some(inference),
+        training: Some(training),
+        model,
+    })
+}
+
+fn require(model: &'static str, have: usize) -> Result<(), ModelError> {
+    if have < forest::MINIMUM {
+        return Err(ModelError::TooShort {
+            model,
+            have,
+            need: forest::MINIMUM,
+            missing: forest::MINIMUM - have,
+        });
+    }
+    Ok(())
+}
+
+/// The inference with what the options impose.
+fn settled(mut inference: Inference, options: &FitOptions) -> Inference {
+    let server = &mut inference.server;
+    server.discipline = options.discipline.unwrap_or(server.discipline);
+    server.slots = options.slots.unwrap_or(server.slots);
+    inference
+}
+
+/// Fits the default model to one device, request by request in arrival order.
+#[derive(Debug)]
+pub struct Fitter {
+    device: String,
+    options: FitOptions,
+    /// Requests held back until the server is known; empty afterwards.
+    held: Vec<Request>,
+    pass: Option<Pass>,
+}
+
+/// What is gathered once the server is known.
+#[derive(Debug)]
+struct Pass {
+    inference: Inference,
+    order: ServiceOrder,
+    sample: Sample,
+}
+
+/// Every so-many-th service with its features.
+#[derive(Debug)]
+struct Sample {
+    history: History,
+    features: Vec<Features>,
+    service_us: Vec<f32>,
+    /// A power of two.
+    stride: u64,
+    seen: u64,
+    response_ns: u64,
+    service_ns: u64,
+}
+
+impl Sample {
+    fn new() -> Self {
+        Sample {
+            history: History::new(true),
+            features: Vec::new(),
+            service_us: Vec::new(),
+            stride: 1,
+            seen: 0,
+            response_ns: 0,
+            service_ns: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, served: &Served) {
+        let wanted = Wanted::from(&served.request);
+        let service_ns = served.service_ns();
+        if self.seen & (self.stride - 1) == 0 {
+            self.features.push(self.history.features(
+                &wanted,
+                served.start_ns,
+                served.idle_ns,
+                served.others,
+            ));
+            self.service_us.push(service_ns as f32 * 1e-3);
+            if self.features.len() >= SAMPLE_LIMIT {
+                self.halve();
+            }
+        }
+        self.seen += 1;
+        self.response_ns += served.request.response_ns();
+        self.service_ns += service_ns;
+        self.history.advance(&wanted, served.request.completion_ns);
+    }
+
+    fn halve(&mut self) {
+        let mut at = 0;
+        self.features.retain(|_| {
+            at += 1;
+            at % 2 == 1
+        });
+        at = 0;
+        self.service_us.retain(|_| {
+            at += 1;
+            at % 2 == 1
+        });
+        self.stride *= 2;
+    }
+}
+
+impl Fitter {
+    /// A fit of the device called `device`.
+    pub fn new(device: &str, options: FitOptions) -> Self {
+        Fitter { device: device.to_owned(), options, held: Vec::new(), pass: None }
+    }
+
+    /// The next request, in arrival order.
+    #[inline]
+    pub fn push(&mut self, request: Request) {
+        if let Some(pass) = &mut self.pass {
+            let sample = &mut pass.sample;
+            pass.order.push(request, &mut |served| sample.add(served));
+            return;
+        }
+        self.held.push(request);
+        if self.held.len() >= ENOUGH {
+            self.begin();
+        }
+    }
+
+    /// Infers the server from the requests held back and passes them on.
+    fn begin(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let inference = settled(infer(&held), &self.options);
+        let server: Server = inference.server;
+        let order = ServiceOrder::new(server.slots as usize, server.recorded_start);
+        self.pass = Some(Pass { inference, order, sample: Sample::new() });
+        held.into_iter().for_each(|request| self.push(request));
+    }
+
+    /// Grows the trees.
+    ///
+    /// # Errors
+    /// [`ModelError::TooShort`] when the device had too few requests.
+    pub fn finish(mut self) -> Result<DeviceModel, ModelError> {
+        if self.pass.is_none() {
+            require("forest", self.held.len())?;
+            self.begin();
+        }
+        let Pass { inference, mut order, mut sample } = self.pass.expect("the pass has begun");
+        order.finish(&mut |served| sample.add(served));
+        let forest = Forest::fit(&sample.features, &sample.service_us, self.options.seed);
+        let mean_us = |sum_ns: u64| sum_ns as f64 * 1e-3 / sample.seen as f64;
+        let training = Training {
+            requests: sample.seen,
+            sampled: sample.features.len() as u64,
+            mean_response_us: mean_us(sample.response_ns),
+            mean_service_us: Some(mean_us(sample.service_ns)),
+            seed: self.options.seed,
+        };
+        Ok(DeviceModel {
+            device: self.device,
+            server: inference.server,
+            inference: Some(inference),
+            training: Some(training),
+            model: Model::Forest(forest),
+        })
+    }
+}

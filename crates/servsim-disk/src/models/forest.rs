@@ -1,0 +1,249 @@
+//! The default model: the physical service time of a request, drawn from a leaf of a tree chosen
+//! at random, given what the device did before (see [`crate::features`]).
+//!
+//! A leaf holds the service times of the training requests that fell into it (at most 64 quantiles
+//! of them), so modes stay sharp: no value lies between a cache hit and a miss. A request unlike any
+//! seen falls into the leaf of its nearest kind, which is the back-off. The largest values are
+//! replaced by draws from a fitted tail. Left out: rotational position, and any feedback of earlier
+//! responses.
+
+use super::grow::{Binned, Grown, Growth, Node};
+use super::support::Support;
+use super::tail::Tail;
+use crate::features::{Features, FEATURES, FEATURE_NAMES};
+use crate::metrics::crps;
+use rand::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Fewest services a fit takes: below, leaves of a few samples would be all noise.
+pub const MINIMUM: usize = 200;
+/// Values kept of a leaf; more become quantiles.
+const LEAF_VALUES: usize = 64;
+/// Up to this many samples, leaf size and features are chosen on a held-out part.
+const VALIDATED_UP_TO: usize = 40_000;
+/// Features about idleness and concurrency; whether they help depends on the drive.
+const IDLE: u32 = 1 << 4 | 1 << 11 | 1 << 12;
+/// The absolute place on the disk (zones).
+const PLACE: u32 = 1 << 8;
+const ALL: u32 = (1 << (FEATURES - 1)) - 1;
+/// The idle features stay only if they improve the held-out score by this factor: a model without
+/// them carries over to other loads better.
+const IDLE_MUST_GAIN: f64 = 0.985;
+
+/// A fitted forest of one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forest {
+    /// All nodes.
+    pub nodes: Vec<Node>,
+    /// Root of each tree.
+    pub roots: Vec<u32>,
+    /// Where the values of each leaf begin in `values_us`; one more than leaves.
+    pub leaf_starts: Vec<u32>,
+    /// Service times of the leaves, us, ascending within a leaf.
+    pub values_us: Vec<f32>,
+    /// The fitted tail.
+    pub tail: Option<Tail>,
+    /// Kinds of requests seen.
+    pub support: Support,
+    /// Share of the explained variance by feature.
+    pub importance: [f64; FEATURES],
+    /// How it was grown.
+    pub growth: Growth,
+}
+
+impl Forest {
+    /// Fits the service times `targets_us` given `features`, both in service order and equally long.
+    pub fn fit(features: &[Features], targets_us: &[f32], seed: u64) -> Forest {
+        let growth = choose_growth(features, targets_us, seed);
+        Forest::grow(features, targets_us, &growth, seed)
+    }
+
+    fn grow(features: &[Features], targets_us: &[f32], growth: &Growth, seed: u64) -> Forest {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let grown = Binned::new(features, targets_us).grow(growth, &mut rng);
+        let mut sorted = targets_us.to_vec();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let mut support = Support::default();
+        features.iter().for_each(|row| support.add(row));
+        Forest::from_grown(grown, targets_us, Tail::fit(&sorted), support, *growth)
+    }
+
+    fn from_grown(
+        grown: Grown,
+        targets_us: &[f32],
+        tail: Option<Tail>,
+        support: Support,
+        growth: Growth,
+    ) -> Forest {
+        let mut leaf_starts = vec![0];
+        let mut values_us = Vec::new();
+        for members in &grown.leaves {
+            let mut values: Vec<f32> = members.iter().map(|&member| targets_us[member as usize]).collect();
+            values.sort_unstable_by(f32::total_cmp);
+            thin(&values, &mut values_us);
+            leaf_starts.push(values_us.len() as u32);
+        }
+        Forest {
+            nodes: grown.nodes,
+            roots: grown.roots,
+            leaf_starts,
+            values_us,
+            tail,
+            support,
+            importance: grown.importance,
+            growth,
+        }
+    }
+
+    /// Whether the model asks where recent requests ended.
+    pub fn uses_places(&self) -> bool {
+        self.nodes.iter().any(|node| matches!(node.feature(), 9 | 10 | 13))
+    }
+
+    /// Features by importance, largest first, with their share.
+    pub fn ranking(&self) -> Vec<(&'static str, f64)> {
+        let mut ranking: Vec<_> = FEATURE_NAMES.into_iter().zip(self.importance).collect();
+        ranking.sort_by(|a, b| b.1.total_cmp(&a.1));
+        ranking
+    }
+
+    /// A draw of the service time, us.
+    #[inline]
+    pub fn draw_us(&self, features: &Features, rng: &mut Pcg64Mcg) -> f32 {
+        let bits = rng.next_u64();
+        let mut at = self.roots[self.tree(bits)];
+        let mut node = self.nodes[at as usize];
+        while node.feature() != Node::LEAF {
+            at = node.child() + u32::from(features[node.feature() as usize % FEATURES] > node.threshold);
+            node = self.nodes[at as usize];
+        }
+        self.leaf_value(node.child(), bits as u32, rng)
+    }
+
+    /// A tree, chosen by the upper half of 64 random bits.
+    #[inline]
+    fn tree(&self, bits: u64) -> usize {
+        (((bits >> 32) * self.roots.len() as u64) >> 32) as usize
+    }
+
+    /// A value of leaf `leaf`, chosen by 32 random bits.
+    #[inline]
+    fn leaf_value(&self, leaf: u32, bits: u32, rng: &mut Pcg64Mcg) -> f32 {
+        let start = self.leaf_starts[leaf as usize];
+        let length = self.leaf_starts[leaf as usize + 1] - start;
+        let value = self.values_us[(start + ((u64::from(bits) * u64::from(length)) >> 32) as u32) as usize];
+        match &self.tail {
+            Some(tail) if value > tail.threshold_us as f32 => tail.draw(rng) as f32,
+            _ => value,
+        }
+    }
+
+    /// Draws of as many requests as `out` is long, the same as one by one unless the tail is drawn
+    /// from. The trees are walked in step and without branches, which hides the latency of memory: a
+    /// lane that has reached its leaf stays there.
+    pub fn draw_many_us(&self, features: &[Features], rng: &mut Pcg64Mcg, out: &mut [f32]) {
+        const LANES: usize = 16;
+        for (rows, out) in features.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            let mut bits = [0_u64; LANES];
+            let mut at = [0_u32; LANES];
+            for (bits, at) in bits.iter_mut().zip(&mut at).take(rows.len()) {
+                *bits = rng.next_u64();
+                *at = self.roots[self.tree(*bits)];
+            }
+            loop {
+                let mut inner = 0;
+                for (row, at) in rows.iter().zip(&mut at) {
+                    let node = self.nodes[*at as usize];
+                    let is_inner = u32::from(node.feature() != Node::LEAF);
+                    let up = u32::from(row[node.feature() as usize % FEATURES] > node.threshold);
+                    let stay = is_inner.wrapping_sub(1);
+                    *at = (*at & stay) | ((node.child() + up) & !stay);
+                    inner |= is_inner;
+                }
+                if inner == 0 {
+                    break;
+                }
+            }
+            for ((out, at), bits) in out.iter_mut().zip(at).zip(bits) {
+                *out = self.leaf_value(self.nodes[at as usize].child(), bits as u32, rng);
+            }
+        }
+    }
+}
+
+/// Appends `sorted`, or its quantiles at `(k - 0.5) / LEAF_VALUES` if it is longer.
+fn thin(sorted: &[f32], values: &mut Vec<f32>) {
+    if sorted.len() <= LEAF_VALUES {
+        values.extend_from_slice(sorted);
+    } else {
+        values.extend((0..LEAF_VALUES).map(|k| sorted[(2 * k + 1) * sorted.len() / (2 * LEAF_VALUES)]));
+    }
+}
+
+/// Settles leaf size and features on the last quarter of the training part, by CRPS.
+fn choose_growth(features: &[Features], targets_us: &[f32], seed: u64) -> Growth {
+    let n = features.len();
+    let growth = |minimum_leaf, allowed| Growth {
+        // Fewer trees where each has more to say; the model stays within a few megabytes.
+        trees: if n <= VALIDATED_UP_TO { (480_000 / n).clamp(16, 48) } else { 6 },
+        minimum_leaf,
+        tried_features: 8,
+        allowed,
+        // Large traces are simulated in bulk, where each level costs; small ones are not.
+        depth_limit: if n <= VALIDATED_UP_TO { 20 } else { 11 },
+    };
+    if n > VALIDATED_UP_TO {
+        return growth((n / 600).clamp(64, 160), ALL);
+    }
+    let cut = n * 3 / 4;
+    let score = |candidate: &Growth| {
+        let trial = Growth { trees: 12, ..*candidate };
+        let forest = Forest::grow(&features[..cut], &targets_us[..cut], &trial, seed);
+        held_out_score(&forest, &features[cut..], &targets_us[cut..], seed)
+    };
+    let best_of = |candidates: Vec<Growth>, score: &dyn Fn(&Growth) -> f64| {
+        let scored = candidates.into_iter().map(|candidate| (score(&candidate), candidate));
+        scored.min_by(|a, b| a.0.total_cmp(&b.0)).expect("candidates")
+    };
+    let (_, by_size) = best_of([5, 10, 20, 40].map(|size| growth(size, ALL)).to_vec(), &score);
+    let size = by_size.minimum_leaf;
+    let (with_idle, best_with) = best_of(vec![growth(size, ALL), growth(size, ALL & !PLACE)], &score);
+    let (without_idle, best_without) =
+        best_of(vec![growth(size, ALL & !IDLE), growth(size, ALL & !IDLE & !PLACE)], &score);
+    if with_idle < without_idle * IDLE_MUST_GAIN {
+        best_with
+    } else {
+        best_without
+    }
+}
+
+/// Mean CRPS of `forest` on requests it was not grown on.
+fn held_out_score(forest: &Forest, features: &[Features], targets_us: &[f32], seed: u64) -> f64 {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
+    let mut sum = 0.0;
+    for (row, target) in features.iter().zip(targets_us) {
+        let mut draws: [f64; 24] = std::array::from_fn(|_| f64::from(forest.draw_us(row, &mut rng)));
+        sum += crps::from_draws(&mut draws, f64::from(*target));
+    }
+    sum / targets_us.len().max(1) as f64
+}
+
+impl Forest {
+    /// Facts for `disk info`.
+    pub fn describe(&self) -> serde_json::Value {
+        let leaves = self.leaf_starts.len() - 1;
+        let importance: serde_json::Map<String, serde_json::Value> =
+            self.ranking().into_iter().map(|(name, share)| (name.to_owned(), share.into())).collect();
+        serde_json::json!({
+            "trees": self.roots.len(),
+            "nodes": self.nodes.len(),
+            "leaves": leaves,
+            "values": self.values_us.len(),
+            "minimum_leaf": self.growth.minimum_leaf,
+            "uses_idle_time": self.growth.allowed & IDLE != 0,
+            "uses_place": self.growth.allowed & PLACE != 0,
+            "importance": importance,
+            "tail": self.tail,
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! Disk models behind one interface: one file per model, registered in [`KINDS`].
+//!
+//! A model predicts either the whole *response* time given the queue (`paper`, `unconditional`) or
+//! the *physical* service time (`forest`, `mechanical`, `ssd`), to which a server adds the wait.
+
+pub mod file;
+pub mod fit;
+pub mod forest;
+pub mod grow;
+pub mod mechanical;
+pub mod paper;
+pub mod ssd;
+pub mod support;
+pub mod tail;
+pub mod unconditional;
+
+use crate::error::{suggestion, ModelError};
+use crate::server::infer::Inference;
+use crate::server::station::{ServiceContext, ServiceModel};
+use crate::server::Server;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// The name and purpose of a kind of model.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Kind {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Whether it is fitted to a trace (else it comes from a drive's parameters).
+    pub fitted: bool,
+}
+
+/// All kinds of models; the first is the default.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "forest",
+        about: "physical service time by regression trees, inside an inferred server",
+        fitted: true,
+    },
+    Kind { name: "paper", about: "response-time tables of Thornock et al. 1997", fitted: true },
+    Kind { name: "unconditional", about: "one histogram of response times", fitted: true },
+    Kind {
+        name: "mechanical",
+        about: "seek curve, rotation, skews and read-ahead of a known drive",
+        fitted: false,
+    },
+    Kind { name: "ssd", about: "channels, dies, programming, erasure and garbage collection", fitted: false },
+];
+
+/// The kind called `name`.
+///
+/// # Errors
+/// When there is none; the message suggests the nearest.
+pub fn kind(name: &str) -> Result<&'static Kind, ModelError> {
+    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        ModelError::UnknownKind {
+            name: name.to_owned(),
+            nearest: suggestion(name, &names),
+            known: names.join(", "),
+        }
+    })
+}
+
+/// What decides a response time in the models that predict it whole, as the paper does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResponseContext {
+    /// Whether it writes.
+    pub is_write: bool,
+    /// Length in sectors.
+    pub sectors: u32,
+    /// Requests on the device, itself included.
+    pub queue: u32,
+    /// Start-to-start seek from the previous arrival, sectors.
+    pub seek: i64,
+}
+
+/// A model that predicts whole response times.
+pub trait ResponseModel {
+    /// A draw of the response time, us.
+    fn draw_us(&self, context: &ResponseContext, rng: &mut Pcg64Mcg) -> f32;
+
+    /// Whether the training part holds requests like this one.
+    fn knows(&self, context: &ResponseContext) -> bool;
+}
+
+/// The model of one device.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Model {
+    /// Regression trees on the physical service time.
+    Forest(forest::Forest),
+    /// The paper's tables.
+    Paper(paper::Paper),
+    /// One histogram.
+    Unconditional(unconditional::Unconditional),
+    /// A drive from its parameters.
+    Mechanical(mechanical::Drive),
+    /// A solid-state drive from its parameters.
+    Ssd(ssd::Ssd),
+}
+
+impl Model {
+    /// Name of its kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Model::Forest(_) => "forest",
+            Model::Paper(_) => "paper",
+            Model::Unconditional(_) => "unconditional",
+            Model::Mechanical(_) => "mechanical",
+            Model::Ssd(_) => "ssd",
+        }
+    }
+
+    /// The model as one of whole response times, if it is one.
+    pub fn as_response(&self) -> Option<&dyn ResponseModel> {
+        match self {
+            Model::Paper(paper) => Some(paper),
+            Model::Unconditional(unconditional) => Some(unconditional),
+            _ => None,
+        }
+    }
+
+    /// The model as one of physical service times, in its initial state, if it is one.
+    pub fn as_service(&self) -> Option<Service<'_>> {
+        match self {
+            Model::Forest(forest) => Some(Service::Forest(forest, forest.uses_places())),
+            Model::Mechanical(drive) => Some(Service::Mechanical(mechanical::Arm::new(drive))),
+            Model::Ssd(ssd) => Some(Service::Ssd(Box::new(ssd::Dies::new(ssd)))),
+            _ => None,
+        }
+    }
+}
+
+/// A model of physical service times at work, with the state of its mechanism.
+#[derive(Debug)]
+pub enum Service<'a> {
+    /// Trees have no state; the flag says whether they ask for recent places.
+    Forest(&'a forest::Forest, bool),
+    /// The arm and the platters.
+    Mechanical(mechanical::Arm<'a>),
+    /// The dies and the mapping.
+    Ssd(Box<ssd::Dies<'a>>),
+}
+
+impl ServiceModel for Service<'_> {
+    #[inline]
+    fn service_ns(&mut self, context: &ServiceContext<'_>, rng: &mut Pcg64Mcg) -> u64 {
+        match self {
+            Service::Forest(forest, _) => {
+                (f64::from(forest.draw_us(context.features, rng)) * 1e3).max(1.0) as u64
+            }
+            Service::Mechanical(arm) => arm.service_ns(context.wanted, context.start_ns, rng),
+            Service::Ssd(dies) => dies.service_ns(context.wanted, context.start_ns),
+        }
+    }
+
+    fn uses_features(&self) -> bool {
+        matches!(self, Service::Forest(..))
+    }
+
+    fn uses_places(&self) -> bool {
+        matches!(self, Service::Forest(_, true))
+    }
+}
+
+/// What a fit was made from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    /// Requests of the device in the training part.
+    pub requests: u64,
+    /// Requests the trees were grown on.
+    pub sampled: u64,
+    /// Mean response, us.
+    pub mean_response_us: f64,
+    /// Mean physical service time, us; `None` for models of whole responses.
+    pub mean_service_us: Option<f64>,
+    /// Seed of the fit.
+    pub seed: u64,
+}
+
+/// A model of one device, with the server around it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceModel {
+    /// Name of the device in the training trace, or of the drive.
+    pub device: String,
+    /// The server.
+    pub server: Server,
+    /// How the server was inferred, for fitted models.
+    pub inference: Option<Inference>,
+    /// The training part, for fitted models.
+    pub training: Option<Training>,
+    /// The model.
+    pub model: Model,
+}
+
+impl DeviceModel {
+    /// Refuses a trace of another class of device than the model's.
+    ///
+    /// # Errors
+    /// [`ModelError::OtherDevice`].
+    pub fn check_class(&self, trace: &Inference) -> Result<(), ModelError> {
+        let (model, trace) = (self.server.class(), trace.server.class());
+        if model == trace {
+            return Ok(());
+        }
+        Err(ModelError::OtherDevice { model: model.to_owned(), trace: trace.to_owned() })
+    }
+
+    /// A description for people and programs; sizes in bytes, times in us.
+    pub fn describe(&self) -> serde_json::Value {
+        let details = match &self.model {
+            Model::Forest(forest) => forest.describe(),
+            Model::Paper(paper) => paper.describe(),
+            Model::Unconditional(unconditional) => unconditional.describe(),
+            Model::Mechanical(drive) => serde_json::json!(drive),
+            Model::Ssd(ssd) => serde_json::json!(ssd),
+        };
+        serde_json::json!({
+            "device": self.device,
+            "kind": self.model.kind(),
+            "server": self.server,
+            "inference": self.inference,
+            "training": self.training,
+            "model": details,
+        })
+    }
+}

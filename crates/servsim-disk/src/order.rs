@@ -1,0 +1,169 @@
+//! The order of service, and the physical service time, of a trace in arrival order.
+//!
+//! A request's service starts at its recorded start; without one, at its arrival or, if later, when
+//! the device last had fewer than its number of slots busy: the latest completion for a device that
+//! serves one request at a time.
+
+use crate::request::Request;
+use std::collections::VecDeque;
+
+/// A request as the device served it.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    /// The request.
+    pub request: Request,
+    /// Start of service, ns.
+    pub start_ns: u64,
+    /// Time without work before it, ns; 0 when it waited.
+    pub idle_ns: u64,
+    /// Requests in service when it started, itself left out.
+    pub others: u32,
+    /// Rank of its arrival, from 0.
+    pub number: usize,
+}
+
+impl Served {
+    /// Physical service time: completion minus start, ns.
+    pub fn service_ns(&self) -> u64 {
+        self.request.completion_ns - self.start_ns
+    }
+
+    /// Time in the queue, ns.
+    pub fn wait_ns(&self) -> u64 {
+        self.start_ns - self.request.arrival_ns
+    }
+}
+
+/// Turns arrivals into services, as a stream: O(1) a request while they complete nearly in order.
+#[derive(Debug)]
+pub struct ServiceOrder {
+    slots: usize,
+    uses_recorded_start: bool,
+    /// In flight, by time of service (see [`ServiceOrder::rank`]).
+    in_flight: VecDeque<(usize, Request)>,
+    arrived: usize,
+    /// The last completions, oldest first, as many as there are slots.
+    completions: VecDeque<u64>,
+}
+
+impl ServiceOrder {
+    /// A device that serves `slots` requests at a time.
+    pub fn new(slots: usize, uses_recorded_start: bool) -> Self {
+        ServiceOrder {
+            slots: slots.max(1),
+            uses_recorded_start,
+            in_flight: VecDeque::new(),
+            arrived: 0,
+            completions: VecDeque::new(),
+        }
+    }
+
+    /// What decides the order of service: the recorded start, or the completion, which has the same
+    /// order on a device that serves one request at a time.
+    #[inline]
+    fn rank(&self, request: &Request) -> u64 {
+        request.recorded_start_ns().filter(|_| self.uses_recorded_start).unwrap_or(request.completion_ns)
+    }
+
+    /// The next arrival; `each` gets every request whose service is known to come before it.
+    #[inline]
+    pub fn push(&mut self, request: Request, each: &mut impl FnMut(&Served)) {
+        let rank = self.rank(&request);
+        while let Some(first) = self.in_flight.front() {
+            if self.rank(&first.1) > request.arrival_ns {
+                break;
+            }
+            let (number, first) = *first;
+            self.in_flight.pop_front();
+            self.serve(number, first, each);
+        }
+        let mut at = self.in_flight.len();
+        while at > 0 && self.rank(&self.in_flight[at - 1].1) > rank {
+            at -= 1;
+        }
+        self.in_flight.insert(at, (self.arrived, request));
+        self.arrived += 1;
+    }
+
+    /// A whole trace, from nothing to its end. One that is in order of service already, as on an FCFS
+    /// device, needs no reordering.
+    pub fn run(&mut self, requests: &[Request], each: &mut impl FnMut(&Served)) {
+        if self.in_flight.is_empty()
+            && requests.windows(2).all(|pair| self.rank(&pair[0]) <= self.rank(&pair[1]))
+            && self.slots == 1
+        {
+            for request in requests {
+                self.serve(self.arrived, *request, each);
+                self.arrived += 1;
+            }
+            return;
+        }
+        requests.iter().for_each(|request| self.push(*request, each));
+        self.finish(each);
+    }
+
+    /// The end of the trace: all that is in flight completes.
+    pub fn finish(&mut self, each: &mut impl FnMut(&Served)) {
+        while let Some((number, first)) = self.in_flight.pop_front() {
+            self.serve(number, first, each);
+        }
+    }
+
+    #[inline]
+    fn serve(&mut self, number: usize, request: Request, each: &mut impl FnMut(&Served)) {
+        let slot_free = if self.completions.len() == self.slots { self.completions[0] } else { 0 };
+        let latest = self.completions.back().copied();
+        let recorded = request.recorded_start_ns().filter(|_| self.uses_recorded_start);
+        let start_ns =
+            recorded.unwrap_or_else(|| request.arrival_ns.max(slot_free).min(request.completion_ns));
+        let idle_ns = latest.map_or(0, |latest| start_ns.saturating_sub(latest));
+        // Requests that complete later were in flight too, if they had arrived: they still queue here.
+        let mut others = 0;
+        if self.slots > 1 {
+            others += self.in_flight.iter().filter(|(_, other)| other.arrival_ns <= start_ns).count() as u32;
+            others += self.completions.iter().filter(|&&done| done > start_ns).count() as u32;
+        }
+        each(&Served { request, start_ns, idle_ns, others, number });
+        if self.completions.len() == self.slots {
+            self.completions.pop_front();
+        }
+        let at = self.completions.partition_point(|&done| done <= request.completion_ns);
+        self.completions.insert(at, request.completion_ns);
+    }
+}
+
+/// All services of a trace held in memory, in service order.
+pub fn services(requests: &[Request], slots: usize, uses_recorded_start: bool) -> Vec<Served> {
+    let mut order = ServiceOrder::new(slots, uses_recorded_start);
+    let mut served = Vec::with_capacity(requests.len());
+    for request in requests {
+        order.push(*request, &mut |service| served.push(*service));
+    }
+    order.finish(&mut |service| served.push(*service));
+    served
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Op, NO_START};
+
+    #[test]
+    fn service_starts_when_the_earlier_request_completes() {
+        let request = |arrival_ns, completion_ns| Request {
+            arrival_ns,
+            completion_ns,
+            start_ns: NO_START,
+            lba: 0,
+            sectors: 8,
+            device: 0,
+            op: Op::Read,
+            by_tracer: false,
+        };
+        // The second to arrive is served last.
+        let trace = [request(0, 10), request(1, 30), request(2, 18), request(50, 60)];
+        let served = services(&trace, 1, true);
+        let seen: Vec<_> = served.iter().map(|s| (s.request.arrival_ns, s.service_ns(), s.idle_ns)).collect();
+        assert_eq!(seen, [(0, 10, 0), (2, 8, 0), (1, 12, 0), (50, 10, 20)]);
+    }
+}

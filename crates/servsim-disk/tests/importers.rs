@@ -1,0 +1,213 @@
+//! Every format, and every kind of bad input: a named error or a counted warning, never silence.
+
+use servsim_disk::error::ImportError;
+use servsim_disk::importers::{load, write_native, ImportOptions, ImportReport};
+use servsim_disk::request::{Op, Request};
+
+fn read_as(
+    format: Option<&str>,
+    bytes: &[u8],
+    options: &ImportOptions,
+) -> Result<(Vec<Request>, ImportReport), ImportError> {
+    // A tiny buffer makes records and lines cross its borders, as in a file of any size; recognition
+    // needs more than that, so it is only used when the format is named.
+    let capacity = if format.is_some() { 7 } else { 4096 };
+    load(&mut std::io::BufReader::with_capacity(capacity, bytes), format, options)
+}
+
+fn read(bytes: &[u8]) -> (Vec<Request>, ImportReport) {
+    read_as(None, bytes, &ImportOptions::default()).unwrap()
+}
+
+fn first(requests: &[Request]) -> (u64, u64, u64, u32, Op) {
+    let r = &requests[0];
+    (r.arrival_ns, r.completion_ns, r.lba, r.sectors, r.op)
+}
+
+#[test]
+fn blkparse_takes_queue_as_arrival_issue_as_start_and_skips_the_summary() {
+    let text = "\
+  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000010000   697  I   W 223490 + 8 [kjournald]
+  8,0    3        3     0.000020000   697  D   W 223490 + 8 [kjournald]
+  8,0    3        4     0.000520000     0  C   W 223490 + 8 [0]
+  8,0    3        5     0.001000000   697  Q FWS [kjournald]
+  8,0    3        6     0.001100000     0  C FWS 0 [0]
+CPU3 (sda):
+";
+    let (requests, report) = read(text.as_bytes());
+    assert_eq!(first(&requests), (0, 520_000, 223_490, 8, Op::Write));
+    assert_eq!(requests[0].start_ns, 20_000);
+    assert_eq!((report.format, report.zero_length, report.unrecognised_lines), ("blkparse", 1, 1));
+}
+
+#[test]
+fn blktrace_binary_is_read_in_both_byte_orders_with_payloads_skipped() {
+    for big in [false, true] {
+        let mut bytes = Vec::new();
+        for (time, action, payload) in
+            [(1000_u64, 1_u32 << 16 | 1, 0_u16), (3000, 1 << 16 | 7, 3), (9000, 1 << 16 | 8, 0)]
+        {
+            let mut put = |value: u64, width: usize| {
+                let all = if big {
+                    value.to_be_bytes()[8 - width..].to_vec()
+                } else {
+                    value.to_le_bytes()[..width].to_vec()
+                };
+                bytes.extend(all);
+            };
+            put(0x6561_7407, 4);
+            put(0, 4);
+            put(time, 8);
+            put(4096, 8);
+            put(4096, 4);
+            put(u64::from(action), 4);
+            put(1, 4);
+            put(8 << 20, 4);
+            put(0, 4);
+            put(0, 2);
+            put(u64::from(payload), 2);
+            bytes.extend(std::iter::repeat_n(7, usize::from(payload)));
+        }
+        let (requests, report) = read(&bytes);
+        assert_eq!(first(&requests), (0, 8000, 4096, 8, Op::Read), "big {big}");
+        assert_eq!((requests[0].start_ns, report.devices[0].as_str()), (2000, "8,0"));
+    }
+}
+
+#[test]
+fn tracefs_and_perf_lines_are_the_same_events_and_losses_are_counted() {
+    let text = "\
+# tracer: nop
+CPU:1 [LOST 12 EVENTS]
+             fio-1234    [001] d..1.   123.456789: block_rq_issue: 8,0 R 4096 () 1234 + 8 none,0,0 [fio]
+          <idle>-0       [001] d.h1.   123.456989: block_rq_complete: 8,0 R () 1234 + 8 none,0,0 [0]
+fio  1234 [001]   123.457000: block:block_rq_issue: 8,0 WS 4096 () 2000 + 8 [fio]
+swapper 0 [001]   123.457100: block:block_rq_complete: 8,0 WS () 2000 + 8 [0]
+";
+    let (requests, report) = read(text.as_bytes());
+    assert_eq!(first(&requests), (0, 200_000, 1234, 8, Op::Read));
+    assert_eq!((requests[1].op, requests[1].arrival_ns), (Op::Write, 211_000));
+    assert_eq!((report.lost_events, report.unrecognised_lines), (12, 1));
+}
+
+#[test]
+fn the_tracers_own_requests_are_flagged_and_can_be_left_out() {
+    let text = "\
+a-1 [0] d. 1.0: block_rq_issue: 8,0 W 4096 () 10 + 8 [spy]
+a-1 [0] d. 1.1: block_rq_complete: 8,0 W () 10 + 8 [0]
+a-1 [0] d. 1.2: block_rq_issue: 8,0 W 4096 () 90 + 8 [app]
+a-1 [0] d. 1.3: block_rq_complete: 8,0 W () 90 + 8 [0]
+";
+    let mut options = ImportOptions { tracer: Some("spy".to_owned()), ..ImportOptions::default() };
+    let (requests, report) = read_as(None, text.as_bytes(), &options).unwrap();
+    assert_eq!(
+        (requests.len(), report.by_tracer, requests[0].by_tracer, requests[1].by_tracer),
+        (2, 1, true, false)
+    );
+    options.exclude_tracer = true;
+    let (requests, report) = read_as(None, text.as_bytes(), &options).unwrap();
+    assert_eq!((requests.len(), report.by_tracer, requests[0].lba), (1, 1, 90));
+}
+
+#[test]
+fn fio_nbdkit_msr_and_disksim_lines_give_their_requests() {
+    let (requests, report) = read(b"10, 2000000, 0, 4096, 8192\n12, 1000000, 2, 4096, 0\n");
+    assert_eq!((first(&requests), report.format), ((0, 2_000_000, 16, 8, Op::Read), "fio"));
+    assert_eq!(report.other_operations, 1);
+
+    let text = "\
+2020-08-06 02:07:23.080415 connection=1 Connect export=\"\"
+2020-08-06 02:07:23.080500 connection=1 Write id=1 offset=0x400 count=0x1000 ...
+2020-08-06 02:07:23.080900 connection=1 ...Write id=1 return=0 (Success)
+2020-08-06 02:07:23.081000 connection=1 Flush id=2 ...
+";
+    let (requests, report) = read(text.as_bytes());
+    assert_eq!((first(&requests), report.format), ((0, 400_000, 2, 8, Op::Write), "nbdkit"));
+    assert_eq!(report.zero_length, 1);
+
+    let (requests, report) = read(b"128166372003061629,usr,0,Read,7014609920,24576,41286\n");
+    assert_eq!((first(&requests), report.format), ((0, 4_128_600, 13_700_410, 48, Op::Read), "msr"));
+
+    let (requests, report) = read(b"W Hit 4583176 4 663.0 45422.0\nR Hit 3962268 12 6657.0 64047.0\n");
+    assert_eq!((first(&requests), report.format), ((0, 663_000, 4_583_176, 4, Op::Write), "disksim"));
+    assert_eq!((requests[1].arrival_ns, requests[1].start_ns), (45_422_000, 45_422_000));
+}
+
+#[test]
+fn the_papers_records_pair_done_with_the_oldest_of_their_block() {
+    let record = |op: u8, block: u32, since: u32| {
+        let mut bytes = vec![op, 0, 2, 8];
+        bytes.extend(block.to_le_bytes());
+        bytes.extend(since.to_le_bytes());
+        bytes
+    };
+    let bytes = [record(0, 100, 5), record(1, 700, 10), record(2, 100, 90), record(2, 555, 1)].concat();
+    let (requests, report) = read_as(Some("byu"), &bytes, &ImportOptions::default()).unwrap();
+    assert_eq!(first(&requests), (0, 100_000, 100, 8, Op::Read));
+    assert_eq!((report.without_completion, report.completion_without_issue), (1, 1));
+    assert_eq!(report.devices, ["c0s2"]);
+}
+
+#[test]
+fn srt_records_are_big_endian_with_256_byte_sectors() {
+    let mut bytes = b"$$TR_IOREC-1.3 (test)".to_vec();
+    bytes.resize(2204, 0);
+    for word in [56, 0x0004_0001, 100, 500, 30, 25_030, 8192, 674_032, 8, 0, 745, 1, 0, 1_i32] {
+        bytes.extend(word.to_be_bytes());
+    }
+    let (requests, report) = read(&bytes);
+    assert_eq!(first(&requests), (0, 25_030_000, 337_016, 16, Op::Read));
+    assert_eq!((requests[0].start_ns, report.devices[0].as_str()), (30_000, "disk0"));
+}
+
+#[test]
+fn a_csv_may_name_its_columns_in_a_heading_and_have_fractions() {
+    let text = b"arrival_ms,op,offset_bytes,bytes,service_us,device\n1.5,R,8192,4096,250.25,sdb\n2.5,W,0,512,10,sda\n";
+    let (requests, report) = read(text);
+    assert_eq!(first(&requests), (0, 250_250, 16, 8, Op::Read));
+    assert_eq!(report.devices, ["sdb", "sda"]);
+    assert_eq!(requests[1].device, 1);
+}
+
+#[test]
+fn the_projects_own_form_returns_what_was_written() {
+    let (requests, report) = read(b"1,0,10,8,5\n2,1,20,16,9\n");
+    let mut bytes = Vec::new();
+    write_native(&mut bytes, &report.devices, &requests).unwrap();
+    let (again, report) = read_as(Some("servsim"), &bytes, &ImportOptions::default()).unwrap();
+    assert_eq!((&again, report.format), (&requests, "servsim"));
+    bytes.truncate(bytes.len() - 5);
+    let (cut, report) = read_as(Some("servsim"), &bytes, &ImportOptions::default()).unwrap();
+    assert_eq!((cut.len(), report.notes.len()), (1, 1));
+}
+
+#[test]
+fn bad_times_flushes_duplicates_and_jumps_are_counted() {
+    let (requests, report) = read(b"100,0,10,8,50\n200,0,10,8,300\n300,0,5,0,310\n-5,0,10,8,9\n");
+    assert_eq!((requests.len(), report.negative_times, report.zero_length), (1, 2, 1));
+
+    let two_days_us = 2_u64 * 86_400_000_000;
+    let text = format!("0,0,10,8,5\n{two_days_us},0,10,8,{}\n10,0,10,8,15\n", two_days_us + 5);
+    assert_eq!(read(text.as_bytes()).1.clock_jumps, 2);
+
+    let line = |time: &str, action: &str| format!("8,0 1 1 {time} 9 {action} R 64 + 8 [x]\n");
+    let text =
+        [line("0.1", "Q"), line("0.2", "Q"), line("0.3", "C"), line("0.4", "C"), line("0.5", "C")].concat();
+    let (requests, report) = read(text.as_bytes());
+    assert_eq!((requests.len(), report.duplicate_ids, report.completion_without_issue), (2, 1, 1));
+    assert_eq!(requests[0].completion_ns, 200_000_000);
+}
+
+#[test]
+fn errors_name_the_format_the_line_and_the_remedy() {
+    let message =
+        |format, bytes: &[u8]| read_as(format, bytes, &ImportOptions::default()).unwrap_err().to_string();
+    assert!(message(None, b"1,0,10,8,5\n1,0,10\n").contains("csv trace, line 2: 3 columns, expected 5"));
+    assert!(message(None, b"W Hit 1 2 3 4\nW Hit 1 2 3\n").contains("disksim trace, line 2"));
+    assert!(message(None, b"hello world\n").contains("name it with --format"));
+    assert!(message(Some("fioo"), b"").contains("did you mean `fio`"));
+    assert!(message(Some("blkparse"), b"8,0 1 1 0.1 9 D R 64 + 8 [x]\n")
+        .contains("1 requests without completion"));
+    assert!(message(None, b"1,2,3,4,5,6,7\n").contains("--columns"));
+}

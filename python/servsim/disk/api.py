@@ -1,0 +1,313 @@
+"""The functions of :mod:`servsim.disk`; the work is done in ``servsim._core``."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servsim import _core
+
+#: Share of a trace to train on: what the 1997 paper used of its longer trace (7 of 29 days).
+PAPER_SHARE = 0.24
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a trace is and how to read it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    format
+        Name of the format (see :func:`catalogue`); recognised by its beginning if ``None``.
+    columns
+        CSV only: names with units, such as ``"arrival_us,op,lba,sectors,completion_us"``.
+    tracer
+        Process whose requests are the tracer's own: they are flagged and counted.
+    exclude_tracer
+        Leave the tracer's requests out.
+    device
+        Keep one device, by the name it has in the trace.
+    """
+
+    path: str
+    format: str | None = None
+    columns: str | None = None
+    tracer: str | None = None
+    exclude_tracer: bool = False
+    device: str | None = None
+
+    def text(self) -> str:
+        """Return the source as the JSON text the native module reads."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Outcome of :func:`simulate`.
+
+    ``arrival_ns`` and ``response_ns`` (uint64) have one entry a request, device by device in order of
+    arrival; ``summary`` is what ``servsim disk simulate --json`` prints.
+    """
+
+    summary: dict[str, Any]
+    arrival_ns: npt.NDArray[np.uint64]
+    response_ns: npt.NDArray[np.uint64]
+
+
+def _source(source: Source | str) -> str:
+    return (source if isinstance(source, Source) else Source(str(source))).text()
+
+
+def _fit_request(
+    kind: str, train: float, seed: int, scheduler: str | None, slots: int | None, drive: str | None
+) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "train": train,
+        "seed": seed,
+        "scheduler": scheduler,
+        "slots": slots,
+        "drive": drive,
+    }
+
+
+def _dict(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def catalogue() -> dict[str, Any]:
+    """Return the trace formats, the kinds of models and the drives that ship.
+
+    Returns
+    -------
+    dict
+        ``formats`` and ``models`` (lists of ``name`` and ``about``) and ``drives`` (names).
+    """
+    return _dict(_core.disk_catalogue())
+
+
+def import_trace(source: Source | str, output: str | None = None) -> dict[str, Any]:
+    """Read a trace, count what could not be kept, and write it in the project's binary form.
+
+    Parameters
+    ----------
+    source
+        The trace.
+    output
+        File to write; nothing is written if ``None``.
+
+    Returns
+    -------
+    dict
+        The import report: ``requests``, ``devices``, every count of losses, ``warnings``, ``notes``.
+
+    Raises
+    ------
+    servsim.errors.UsageError
+        When the file cannot be read or a line has not the form of its format.
+    """
+    return _dict(_core.disk_import(_source(source), output))
+
+
+def load(source: Source | str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Read a trace into numpy arrays.
+
+    Returns
+    -------
+    columns : dict of numpy.ndarray
+        In arrival order: ``arrival_ns``, ``start_ns`` (2**64 - 1 if not recorded), ``completion_ns``
+        (uint64, from the first arrival), ``lba`` (uint64, 512-byte sectors), ``sectors`` (uint32),
+        ``device`` (uint16, index into the report's ``devices``), ``is_write`` (bool).
+    report : dict
+        As from :func:`import_trace`.
+    """
+    columns, report = _core.disk_columns(_source(source))
+    arrays = {name: np.frombuffer(data, dtype=np.dtype(dtype)) for name, (dtype, data) in columns.items()}
+    return arrays, _dict(report)
+
+
+def fit(
+    source: Source | str,
+    output: str | None = None,
+    *,
+    kind: str = "forest",
+    train: float = 1.0,
+    seed: int = 0,
+    scheduler: str | None = None,
+    slots: int | None = None,
+    drive: str | None = None,
+) -> dict[str, Any]:
+    """Fit a model to every device of a trace, or take a drive that ships.
+
+    Parameters
+    ----------
+    source
+        The trace (not read for the kinds ``mechanical`` and ``ssd``).
+    output
+        Model file to write.
+    kind
+        ``forest`` (default), ``paper``, ``unconditional``, ``mechanical`` or ``ssd``.
+    train
+        Share of each device's requests to train on, from the first; 0 < train <= 1.
+    seed
+        Seed of the fit; the same seed and trace give the same file, byte for byte.
+    scheduler, slots
+        Impose ``fcfs``, ``sstf`` or ``c-scan``, and the number of requests served at a time, instead
+        of inferring them.
+    drive
+        For ``mechanical`` and ``ssd``: the drive's name.
+
+    Returns
+    -------
+    dict
+        ``bytes`` (size of the model), ``import`` (report) and ``devices`` (descriptions).
+    """
+    request = json.dumps(_fit_request(kind, train, seed, scheduler, slots, drive))
+    return _dict(_core.disk_fit(_source(source), request, output))
+
+
+def info(path: str) -> dict[str, Any]:
+    """Describe a model file: server, training part, trees, features by importance, tail."""
+    return _dict(_core.disk_info(path))
+
+
+def evaluate(
+    source: Source | str,
+    *,
+    kind: str = "forest",
+    model: str | None = None,
+    train: float = PAPER_SHARE,
+    seed: int = 0,
+    loads: Sequence[float] = (),
+    truths: Sequence[tuple[float, Source | str]] = (),
+    scheduler: str | None = None,
+    slots: int | None = None,
+    drive: str | None = None,
+    allow_other_device: bool = False,
+) -> dict[str, Any]:
+    """Judge a model on the requests after the training part.
+
+    Parameters
+    ----------
+    source
+        The trace.
+    kind, train, seed, scheduler, slots, drive
+        As for :func:`fit`; unused but for ``train`` and ``seed`` when ``model`` is given.
+    model
+        A model file, instead of fitting one to the first ``train`` of the trace.
+    loads
+        Load factors to simulate without a truth.
+    truths
+        Load factors with traces of the same requests as they really went at that load.
+    allow_other_device
+        Take a model of another class of device.
+
+    Returns
+    -------
+    dict
+        ``devices``, each with ``one_step`` and ``free_running`` (D, D99, floors, slices in percent),
+        ``crps_skill``, ``outside_support``, ``closed_loop``, ``quantiles`` and ``verdict``.
+    """
+    request = {
+        "fit": _fit_request(kind, train, seed, scheduler, slots, drive),
+        "model": model,
+        "loads": list(loads),
+        "truths": [(load, json.loads(_source(truth))) for load, truth in truths],
+        "allow_other_device": allow_other_device,
+    }
+    return _dict(_core.disk_evaluate(_source(source), json.dumps(request)))
+
+
+def simulate(
+    source: Source | str,
+    model: str,
+    *,
+    mode: str = "closed",
+    load: float = 1.0,
+    seed: int = 0,
+    map_path: str | None = None,
+    allow_other_device: bool = False,
+) -> Simulation:
+    """Run a model file on the requests of a trace.
+
+    Parameters
+    ----------
+    source
+        The trace whose requests arrive.
+    model
+        Model file.
+    mode
+        ``closed``: arrivals only, the server makes the queue. ``open``: queue from the trace.
+    load
+        Factor on the density of arrivals (closed loop only).
+    seed
+        Seed of the draws.
+    map_path
+        Block map written by :func:`reorganize`, applied first.
+    allow_other_device
+        Take a model of another class of device.
+    """
+    request = {
+        "model": model,
+        "mode": mode,
+        "load": load,
+        "seed": seed,
+        "map": map_path,
+        "allow_other_device": allow_other_device,
+    }
+    summary, arrivals, responses = _core.disk_simulate(_source(source), json.dumps(request))
+    return Simulation(
+        _dict(summary), np.frombuffer(arrivals, dtype=np.uint64), np.frombuffer(responses, dtype=np.uint64)
+    )
+
+
+def reorganize(
+    source: Source | str,
+    *,
+    policies: Sequence[str] = ("hot-block", "organ-pipe"),
+    blocks: int = 1000,
+    kind: str = "forest",
+    model: str | None = None,
+    train: float = 1.0,
+    load: float = 1.0,
+    seed: int = 0,
+    allow_other_device: bool = False,
+) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
+    """Plan moves of the hottest blocks and predict what each would bring.
+
+    Parameters
+    ----------
+    source
+        The trace.
+    policies
+        ``hot-block`` (the paper's) and/or ``organ-pipe``.
+    blocks
+        Number of blocks (8 sectors each) to move on every device.
+    kind, model, train, seed, allow_other_device
+        The model to predict with, as for :func:`evaluate`.
+    load
+        Load factor of the prediction.
+
+    Returns
+    -------
+    result : dict
+        ``results``, one for each device and policy, with the predicted change and its interval.
+    maps : list of (device, policy, text)
+        The block maps.
+    """
+    request = {
+        "fit": _fit_request(kind, train, seed, None, None, None),
+        "model": model,
+        "policies": list(policies),
+        "blocks": blocks,
+        "load": load,
+        "allow_other_device": allow_other_device,
+    }
+    result, maps = _core.disk_reorganize(_source(source), json.dumps(request))
+    return _dict(result), maps
