@@ -17,7 +17,7 @@ fn files() -> Files {
     let mut text = String::new();
     for i in 0..2000_u64 {
         let task = i % 4;
-        let address = if i % 7 == 0 { 0x9000 + i % 64 * 4 } else { (task + 1) << 20 | i * 36 % 32768 };
+        let address = if i % 7 == 0 { 0x9000 + i % 64 * 4 } else { ((task + 1) << 20) | (i * 36 % 32768) };
         let op = ["I", "L", "S"][(i % 3) as usize];
         let mode = if i % 5 == 0 { "k" } else { "u" };
         writeln!(text, "{task} {op} {address:x} 4 {mode}").unwrap();

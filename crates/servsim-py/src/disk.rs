@@ -26,6 +26,9 @@ use std::io::{BufReader, BufWriter, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
+/// Name, title and SVG text of a plot.
+type Plot = (String, String, String);
+
 /// A fault to tell the user, or one of ours.
 enum Fault {
     Usage(String),
@@ -103,7 +106,7 @@ impl Source {
     fn named(&self, error: ImportError) -> Fault {
         match Fault::from(error) {
             Fault::Usage(message) => Fault::Usage(format!("{}: {message}", self.path)),
-            interrupted => interrupted,
+            Fault::Interrupted => Fault::Interrupted,
         }
     }
 
@@ -350,7 +353,7 @@ impl Window {
 #[pyfunction]
 fn disk_info(py: Python<'_>, path: String) -> PyResult<String> {
     interruptible(py, move || {
-        let bytes = std::fs::metadata(&path).map(|facts| facts.len()).unwrap_or(0);
+        let bytes = std::fs::metadata(&path).map_or(0, |facts| facts.len());
         let devices: Vec<Value> = read_models(&path)?.iter().map(DeviceModel::describe).collect();
         Ok(json!({"schema": "servsim.disk.info/1", "path": path, "bytes": bytes, "devices": devices})
             .to_string())
@@ -509,11 +512,7 @@ struct ReorganizeRequest {
 
 /// Plans and predicts moves. Returns JSON and the maps as text, `(device, policy, text)`.
 #[pyfunction]
-fn disk_reorganize(
-    py: Python<'_>,
-    source: &str,
-    request: &str,
-) -> PyResult<(String, Vec<(String, String, String)>)> {
+fn disk_reorganize(py: Python<'_>, source: &str, request: &str) -> PyResult<(String, Vec<Plot>)> {
     let (source, request): (Source, ReorganizeRequest) = (options(source)?, options(request)?);
     interruptible(py, move || {
         request.fit.check()?;

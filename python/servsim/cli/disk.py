@@ -20,17 +20,11 @@ ExcludeTracer = Annotated[bool, typer.Option("--exclude-tracer", help="Leave the
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed.")]
 Kind = Annotated[str, typer.Option("--model", help="forest, paper, unconditional, mechanical, ssd.")]
-ModelFile = Annotated[
-    str | None, typer.Option("--model-file", help="A fitted model, instead of fitting one.")
-]
+ModelFile = Annotated[str | None, typer.Option("--model-file", help="A fitted model, instead of fitting one.")]
 Scheduler = Annotated[str | None, typer.Option(help="fcfs, sstf or c-scan instead of the inferred one.")]
-Slots = Annotated[
-    int | None, typer.Option(min=1, help="Requests served at a time instead of the inferred number.")
-]
+Slots = Annotated[int | None, typer.Option(min=1, help="Requests served at a time instead of the inferred number.")]
 Drive = Annotated[str | None, typer.Option(help="mechanical: hp97560 or hp335h; ssd: agrawal2008.")]
-OtherDevice = Annotated[
-    bool, typer.Option("--allow-other-device", help="Take a model of another class of device.")
-]
+OtherDevice = Annotated[bool, typer.Option("--allow-other-device", help="Take a model of another class of device.")]
 
 
 def register(root: typer.Typer) -> None:
@@ -87,9 +81,7 @@ def formats(as_json: Json = False) -> None:
 @app.command("import")
 def import_(
     trace: Trace,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")
-    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")] = None,
     form: Format = None,
     columns: Columns = None,
     device: Device = None,
@@ -105,9 +97,7 @@ def import_(
         _print_json({"schema": "servsim.disk.import/1", **report, "output": output})
         return
     _warn(report)
-    print(
-        f"{report['requests']} requests of {len(report['devices'])} device(s) from a {report['format']} trace"
-    )
+    print(f"{report['requests']} requests of {len(report['devices'])} device(s) from a {report['format']} trace")
     if output:
         print(f"wrote {output}")
 
@@ -135,9 +125,7 @@ def fit(
     if trace is None and kind not in ("mechanical", "ssd"):
         raise UsageError(f"a {kind} model is fitted to a trace: name one")
     source = _source(trace or "", form, columns, device, tracer, exclude_tracer)
-    result = disk.fit(
-        source, output, kind=kind, train=train, seed=seed, scheduler=scheduler, slots=slots, drive=drive
-    )
+    result = disk.fit(source, output, kind=kind, train=train, seed=seed, scheduler=scheduler, slots=slots, drive=drive)
     if as_json:
         _print_json(result)
         return
@@ -151,15 +139,11 @@ def _print_models(result: dict[str, Any]) -> None:
     for device in result["devices"]:
         print(f"{device['device']}: {device['kind']}, {_server(device['server'])}")
         if training := device["training"]:
-            print(
-                f"  trained on {training['requests']} requests, "
-                f"mean response {training['mean_response_us']:.1f} us"
-            )
+            print(f"  trained on {training['requests']} requests, mean response {training['mean_response_us']:.1f} us")
         if (inference := device["inference"]) and inference["choices"]:
             names = ("fcfs", "sstf", "c-scan")
             shares = ", ".join(
-                f"{name} {100 * share:.1f} %"
-                for name, share in zip(names, inference["agreement"], strict=True)
+                f"{name} {100 * share:.1f} %" for name, share in zip(names, inference["agreement"], strict=True)
             )
             print(f"  of {inference['choices']} choices of the scheduler each explains: {shares}")
         for name, share in list((device["model"].get("importance") or {}).items())[:6]:
@@ -190,9 +174,7 @@ def _truths(pairs: list[str]) -> list[tuple[float, Any]]:
         try:
             truths.append((float(load), path))
         except ValueError:
-            raise UsageError(
-                f"--truth {pair}: write a load factor and a trace, such as 1.2=at-1.2.csv"
-            ) from None
+            raise UsageError(f"--truth {pair}: write a load factor and a trace, such as 1.2=at-1.2.csv") from None
         if not path:
             raise UsageError(f"--truth {pair}: the trace is missing; write 1.2=at-1.2.csv")
     return truths
@@ -206,9 +188,7 @@ def evaluate(
     train: Annotated[float, typer.Option(help="Share of each device's requests that trains.")] = 0.24,
     seed: Seed = 0,
     load: Annotated[list[float] | None, typer.Option(help="Also simulate at this load factor.")] = None,
-    truth: Annotated[
-        list[str] | None, typer.Option(help="LOAD=TRACE: compare with what really happened.")
-    ] = None,
+    truth: Annotated[list[str] | None, typer.Option(help="LOAD=TRACE: compare with what really happened.")] = None,
     scheduler: Scheduler = None,
     slots: Slots = None,
     drive: Drive = None,
@@ -276,17 +256,13 @@ def _print_evaluation(entry: dict[str, Any]) -> None:
     for title, key in rows:
         print(f"  {title:<22}{one[key]:>18.3f}{free[key]:>16.3f}")
     print(f"  {'slices, %':<22}{one['slice']['percent']:>18.3f}{free['slice']['percent']:>16.3f}")
-    print(
-        f"  {'floor of slices, %':<22}{one['slice']['floor_percent']:>18.3f}"
-        f"{free['slice']['floor_percent']:>16.3f}"
-    )
+    print(f"  {'floor of slices, %':<22}{one['slice']['floor_percent']:>18.3f}{free['slice']['floor_percent']:>16.3f}")
     print(
         f"  {'acf 1 (real)':<22}{one['acf_simulated'][0]:>18.3f}{free['acf_simulated'][0]:>16.3f}"
         f"  ({one['acf_real'][0]:.3f})"
     )
     print(
-        f"  CRPS skill {entry['crps_skill']:.3f}; "
-        f"outside the training support {100 * entry['outside_support']:.1f} %"
+        f"  CRPS skill {entry['crps_skill']:.3f}; outside the training support {100 * entry['outside_support']:.1f} %"
     )
     for row in entry["closed_loop"]:
         text = f"  load x{row['load']:g}: mean {row['simulated_mean_ms']:.3f} ms"
@@ -351,12 +327,8 @@ def simulate(
 @app.command()
 def reorganize(
     trace: Trace,
-    policy: Annotated[
-        list[str] | None, typer.Option(help="hot-block and/or organ-pipe (both if left out).")
-    ] = None,
-    blocks: Annotated[
-        int, typer.Option(min=1, help="Hottest blocks (8 sectors) to move on each device.")
-    ] = 1000,
+    policy: Annotated[list[str] | None, typer.Option(help="hot-block and/or organ-pipe (both if left out).")] = None,
+    blocks: Annotated[int, typer.Option(min=1, help="Hottest blocks (8 sectors) to move on each device.")] = 1000,
     kind: Kind = "forest",
     model_file: ModelFile = None,
     train: Annotated[float, typer.Option(help="Share of each device's requests to train on.")] = 1.0,
@@ -433,7 +405,4 @@ def capture(
         "the reader used "
         f"{facts['reader_cpu_seconds']:.3f} s of processor time, {per_request:.1f} us a request"
     )
-    print(
-        f"wrote {output}; leave the tracer's own requests out with "
-        f"--tracer {facts['tracer']} --exclude-tracer"
-    )
+    print(f"wrote {output}; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer")

@@ -19,9 +19,7 @@ def _path(points: Sequence[tuple[float, float]], colour: str) -> str:
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", extra: str = "") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11" {extra}>{escape(text)}</text>'
-    )
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11" {extra}>{escape(text)}</text>'
 
 
 class _LogAxis:

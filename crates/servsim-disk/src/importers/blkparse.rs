@@ -33,12 +33,11 @@ impl Importer for Blkparse {
         for_each_line(input, &mut |_, line| {
             collector.report.records += 1;
             let fields: Vec<&str> = words(line).collect();
-            match parse(&fields) {
-                Some(event) => apply(&event, collector),
-                None => {
-                    collector.report.unrecognised_lines += 1;
-                    Ok(())
-                }
+            if let Some(event) = parse(&fields) {
+                apply(&event, collector)
+            } else {
+                collector.report.unrecognised_lines += 1;
+                Ok(())
             }
         })
     }

@@ -1,4 +1,4 @@
-//! blktrace's binary records (linux/blktrace_api.h, version 7), as `blkparse -d` or the kernel's
+//! blktrace's binary records (`linux/blktrace_api.h`, version 7), as `blkparse -d` or the kernel's
 //! `blk` tracer in binary mode write them: 48 bytes, then `pdu_len` bytes of payload. Both byte
 //! orders. Per-CPU files must have been merged by time (`blkparse -d`).
 
@@ -9,7 +9,7 @@ use std::io::{BufRead, Read};
 
 const MAGIC: u32 = 0x6561_7400;
 const RECORD_BYTES: usize = 48;
-/// Category bits of the action word (upper half), from linux/blktrace_api.h.
+/// Category bits of the action word (upper half), from `linux/blktrace_api.h`.
 const READ: u32 = 1 << 16;
 const WRITE: u32 = 1 << 17;
 const NOTIFY: u32 = 1 << 26;

@@ -196,12 +196,11 @@ impl<'a> Collector<'a> {
     /// # Errors
     /// Those of the sink.
     pub fn complete(&mut self, device: u16, id: u64, completion_ns: i64) -> Result<(), ImportError> {
-        match self.take(device, id) {
-            Some(pending) => self.emit(device, &pending, completion_ns),
-            None => {
-                self.report.completion_without_issue += 1;
-                Ok(())
-            }
+        if let Some(pending) = self.take(device, id) {
+            self.emit(device, &pending, completion_ns)
+        } else {
+            self.report.completion_without_issue += 1;
+            Ok(())
         }
     }
 

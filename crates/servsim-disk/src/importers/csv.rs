@@ -170,6 +170,7 @@ impl<'a> Row<'a> {
 }
 
 /// `Some(None)` for operations that neither read nor write, `None` for nonsense.
+#[allow(clippy::option_option)] // Unreadable, readable but of no interest, or an operation.
 fn operation(field: &[u8]) -> Option<Option<Op>> {
     match field.trim_ascii() {
         b"0" | b"R" | b"r" | b"RS" | b"read" | b"Read" | b"READ" => Some(Some(Op::Read)),

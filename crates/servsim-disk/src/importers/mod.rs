@@ -100,15 +100,14 @@ pub fn stream(
     options: &ImportOptions,
     sink: &mut dyn FnMut(Request) -> Result<(), ImportError>,
 ) -> Result<ImportReport, ImportError> {
-    let importer = match format {
-        Some(name) => by_name(name)?,
-        None => {
-            let head = input.fill_buf()?;
-            *IMPORTERS
-                .iter()
-                .find(|importer| importer.recognises(head))
-                .ok_or_else(|| ImportError::Unrecognised { known: known() })?
-        }
+    let importer = if let Some(name) = format {
+        by_name(name)?
+    } else {
+        let head = input.fill_buf()?;
+        *IMPORTERS
+            .iter()
+            .find(|importer| importer.recognises(head))
+            .ok_or_else(|| ImportError::Unrecognised { known: known() })?
     };
     let mut collector = Collector::new(importer.name(), options, sink);
     importer.read(input, &mut collector)?;

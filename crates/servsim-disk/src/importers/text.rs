@@ -3,14 +3,14 @@
 use crate::error::ImportError;
 use std::io::BufRead;
 
+/// Called with the number and the text of each line.
+type EachLine<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ImportError>;
+
 /// Calls `each` with the number and the bytes of every line that is not blank, without its end.
 ///
 /// # Errors
 /// Those of the input and of `each`.
-pub fn for_each_line(
-    input: &mut dyn BufRead,
-    each: &mut dyn FnMut(u64, &[u8]) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
+pub fn for_each_line(input: &mut dyn BufRead, each: EachLine<'_>) -> Result<(), ImportError> {
     let mut carried: Vec<u8> = Vec::new();
     let mut number = 0;
     loop {
@@ -42,11 +42,7 @@ pub fn for_each_line(
 }
 
 /// Drops a trailing carriage return and passes over blank lines.
-fn line(
-    number: u64,
-    bytes: &[u8],
-    each: &mut dyn FnMut(u64, &[u8]) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
+fn line(number: u64, bytes: &[u8], each: EachLine<'_>) -> Result<(), ImportError> {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(());

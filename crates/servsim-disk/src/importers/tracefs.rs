@@ -37,12 +37,11 @@ impl Importer for Tracefs {
                 collector.report.lost_events += lost;
                 return Ok(());
             }
-            match parse(&fields) {
-                Some(event) => apply(&event, collector),
-                None => {
-                    collector.report.unrecognised_lines += 1;
-                    Ok(())
-                }
+            if let Some(event) = parse(&fields) {
+                apply(&event, collector)
+            } else {
+                collector.report.unrecognised_lines += 1;
+                Ok(())
             }
         })
     }

@@ -92,7 +92,7 @@ mod tests {
         let swapped: Vec<f64> = (0..400).map(|k| if k % 2 == 0 { 10.0 } else { 1.0 }).collect();
         assert!(demerit_percent(&swapped, &real, 1.0) < 1e-9);
         let error = slice_error(&keys, &swapped, &real, 1);
-        assert!((error.percent - (900.0 + 90.0) / 2.0).abs() < 1e-6, "{error:?}");
+        assert!((error.percent - 495.0).abs() < 1e-6, "{error:?}");
         assert_eq!((error.slices, error.floor_percent), (2, 0.0));
     }
 }

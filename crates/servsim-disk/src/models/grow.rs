@@ -255,6 +255,7 @@ fn views(targets_us: &[f32]) -> Vec<[f32; VIEWS]> {
     let mut ranks = vec![0.0; n];
     for (rank, &at) in by_value.iter().enumerate() {
         // Ties share the rank of the first.
+        #[allow(clippy::float_cmp)] // Ties of the very same measured value.
         let tied = rank > 0 && targets_us[by_value[rank - 1] as usize] == targets_us[at as usize];
         ranks[at as usize] = if tied { ranks[by_value[rank - 1] as usize] } else { rank as f32 };
     }

@@ -51,12 +51,11 @@ impl Queue {
     /// Adds a request; arrivals come in order of time.
     #[inline]
     pub fn push(&mut self, request: Waiting) {
-        match self.discipline {
-            Discipline::Fcfs => self.waiting.push_back(request),
-            _ => {
-                let at = self.waiting.partition_point(|other| other.wanted.lba <= request.wanted.lba);
-                self.waiting.insert(at, request);
-            }
+        if self.discipline == Discipline::Fcfs {
+            self.waiting.push_back(request);
+        } else {
+            let at = self.waiting.partition_point(|other| other.wanted.lba <= request.wanted.lba);
+            self.waiting.insert(at, request);
         }
     }
 
