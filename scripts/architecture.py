@@ -16,9 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("quantities", frozenset({"units"})),
     ("data", frozenset({"trace", "config", "stats"})),
-    ("importers", frozenset({"import"})),
     ("core", frozenset({"core"})),
-    ("parts", frozenset({"cpu", "mem", "os", "disk"})),
+    ("parts", frozenset({"cpu", "mem", "os", "disk", "import"})),
     ("whole systems", frozenset({"machine", "model", "rset", "workload", "oltp", "capture-plugin"})),
     ("bindings", frozenset({"py"})),
 )

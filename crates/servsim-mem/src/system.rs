@@ -1,5 +1,5 @@
 //! Caches kept coherent by a protocol table, with exact classification of misses and of coherence
-//! transactions. One cache per processor, instructions and data together (Foglia et al. 2004).
+//! transactions. Over 400 lines, because a transaction changes copies and records indivisibly. One cache per processor, instructions and data together (Foglia et al. 2004).
 //!
 //! An access first tries to hit ([`CoherentSystem::try_hit`]); otherwise it makes one bus
 //! transaction, atomically ([`CoherentSystem::transact`]). The functional engine calls the two in

@@ -2,6 +2,8 @@
 //!
 //! Work runs on a thread of its own while the calling thread watches for signals, so that Ctrl-C
 //! ends a command at once whatever is being computed.
+//!
+//! Over 400 lines: one function for each disk command, alike in form and without logic.
 
 use crate::errors::{internal, usage};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -26,8 +28,8 @@ use std::io::{BufReader, BufWriter, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Name, title and SVG text of a plot.
-type Plot = (String, String, String);
+/// Device, policy and text of a map.
+type DeviceMap = (String, String, String);
 
 /// A fault to tell the user, or one of ours.
 enum Fault {
@@ -512,7 +514,7 @@ struct ReorganizeRequest {
 
 /// Plans and predicts moves. Returns JSON and the maps as text, `(device, policy, text)`.
 #[pyfunction]
-fn disk_reorganize(py: Python<'_>, source: &str, request: &str) -> PyResult<(String, Vec<Plot>)> {
+fn disk_reorganize(py: Python<'_>, source: &str, request: &str) -> PyResult<(String, Vec<DeviceMap>)> {
     let (source, request): (Source, ReorganizeRequest) = (options(source)?, options(request)?);
     interruptible(py, move || {
         request.fit.check()?;
