@@ -72,5 +72,8 @@ pub enum Event {
     TransactionEnd {
         /// Index of the kind in the source's list.
         kind: u32,
+        /// Who of the client's users it was for: the number of their server process; 0 when the
+        /// task itself is the user.
+        user: u32,
     },
 }

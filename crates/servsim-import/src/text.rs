@@ -101,7 +101,7 @@ impl Reader {
             self.kinds.len() - 1
         });
         let task = self.task(task);
-        let event = Event::TransactionEnd { kind: kind as u32 };
+        let event = Event::TransactionEnd { kind: kind as u32, user: 0 };
         self.items.push((Record::new(task, Op::Event, 0, 1), Some(event)));
         Ok(())
     }

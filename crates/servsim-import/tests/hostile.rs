@@ -36,7 +36,7 @@ fn every_form_of_a_text_line_is_understood() {
     assert_eq!(flags, [0, PRIVATE, SHARED | KERNEL, 0, KERNEL]);
     assert_eq!((read.records[1].address, read.records[1].size), (0x10, 8));
     assert_eq!(read.records[0].size, 4, "without a size, a word");
-    assert_eq!(read.events, [Event::TransactionEnd { kind: 0 }]);
+    assert_eq!(read.events, [Event::TransactionEnd { kind: 0, user: 0 }]);
     assert_eq!((read.records[0].cpu, read.records[2].cpu), (0, 1), "pinned by rank");
 }
 

@@ -68,7 +68,7 @@ fn run_with<W: WordMask>(
     while source.next_batch(&mut batch)? {
         for record in &batch.records {
             if record.op == Op::Event {
-                if let Event::TransactionEnd { kind } = batch.events[record.address as usize] {
+                if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
                     let kind = kind as usize;
                     if counted.transactions.len() <= kind {
                         counted.transactions.resize(kind + 1, 0);

@@ -56,7 +56,8 @@ pub struct KindResult {
     pub name: String,
     /// Completed in the measured window.
     pub count: u64,
-    /// Sum of response times in cycles, from the client's previous mark to this one.
+    /// Sum of response times in cycles, from the same user's previous reply to this one: users
+    /// without think time send the next request at once.
     pub response_cycles: u64,
     /// Transactions with a response time (a client's first mark has none).
     pub timed: u64,
@@ -222,7 +223,9 @@ impl Replication {
         put("coherence", by_mode(&CoherenceClass::NAMES, &c.coherence, true));
         put("removed", by_mode(&["copies", "misses"], &c.removed, false));
         put("bus", bus_json(c));
-        put("transactions_by_kind", json!(self.kinds.iter().map(kind_json).collect::<Vec<_>>()));
+        // A kind without name and transactions is a number that the workload does not use.
+        let used = self.kinds.iter().filter(|kind| kind.count > 0 || kind.name != "none");
+        put("transactions_by_kind", used.map(kind_json).collect());
         put("tasks", json!(self.tasks.iter().map(task_json).collect::<Vec<_>>()));
         put("distinct_lines", json!(self.distinct_lines));
         if let Some(timing) = &self.timing {

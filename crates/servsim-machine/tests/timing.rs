@@ -201,7 +201,7 @@ fn busy_streams(tasks: u32, length: u64) -> Vec<Batch> {
                 record.flags = u8::from(random.below(3) == 0);
                 batch.records.push(record);
                 if i % 500 == 499 {
-                    batch.push_event(task, Event::TransactionEnd { kind: 0 });
+                    batch.push_event(task, Event::TransactionEnd { kind: 0, user: 0 });
                 }
             }
             batch
@@ -234,6 +234,21 @@ fn every_cycle_of_every_processor_is_accounted_for() {
             assert_eq!(result.transactions(), 40);
         }
     }
+}
+
+#[test]
+fn a_response_time_lasts_from_the_same_users_previous_reply() {
+    // One client task serves users 7 and 8 in turn, a reply after every ten hits of two cycles.
+    let mut batch = Batch::default();
+    batch.records.push(reference(0, Op::Load, 0));
+    for turn in 0..6 {
+        (0..10).for_each(|_| batch.records.push(reference(0, Op::Load, 0)));
+        batch.push_event(0, Event::TransactionEnd { kind: 0, user: 7 + turn % 2 });
+    }
+    let result = simulate(vec![batch], &[]);
+    let kind = &result.kinds[0];
+    // The first reply of each user has none; the other four come two turns of 20 cycles later.
+    assert_eq!((kind.count, kind.timed, kind.response_cycles), (6, 4, 4 * 40));
 }
 
 #[test]

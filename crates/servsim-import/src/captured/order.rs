@@ -62,9 +62,12 @@ impl GlobalSource for CapturedOrder {
                     }
                 }
                 Item::Event(event) => {
-                    if let EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, .. } = event.kind {
+                    if let EventKind::Mark {
+                        kind: MarkKind::TransactionEnd, transaction, server: user, ..
+                    } = event.kind
+                    {
                         let kind = u32::from(transaction & 0x7F);
-                        batch.push_event(step.task, Event::TransactionEnd { kind });
+                        batch.push_event(step.task, Event::TransactionEnd { kind, user });
                     }
                 }
             }

@@ -200,8 +200,8 @@ fn push(batch: &mut Batch, task: TaskId, kind: EventKind, plan: &Plan) {
         EventKind::IoSubmit { request, device, sector, bytes, write } => {
             Event::IoSubmit { request, device, sector, bytes, write }
         }
-        EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, .. } => {
-            Event::TransactionEnd { kind: u32::from(transaction & !ROLLED_BACK) }
+        EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, server: user, .. } => {
+            Event::TransactionEnd { kind: u32::from(transaction & !ROLLED_BACK), user }
         }
         _ => return,
     };

@@ -465,8 +465,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 self.schedule(over, Happening::SleepOver { task });
                 self.leave(cpu);
             }
-            (Event::TransactionEnd { kind }, Context::Task(task)) => {
-                let previous = self.streams[task as usize].last_mark.replace(now);
+            (Event::TransactionEnd { kind, user }, Context::Task(task)) => {
+                let previous = self.streams[task as usize].last_mark.insert(user, now);
                 self.measure.transaction(kind, now, previous);
                 self.maybe_start(now);
             }

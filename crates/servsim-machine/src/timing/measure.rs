@@ -64,7 +64,7 @@ impl Measure {
         self.last = (reading, 0);
     }
 
-    /// Counts a transaction that ended at `now`; `previous` is its client's mark before.
+    /// Counts a transaction that ended at `now`; `previous` is when the same user's last one did.
     pub fn transaction(&mut self, kind: u32, now: u64, previous: Option<u64>) {
         self.seen += 1;
         if self.start.is_none() {

@@ -1,5 +1,7 @@
 //! The position of every task in its stream.
 
+use std::collections::BTreeMap;
+
 use servsim_core::{Batch, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
 
 /// A task's stream being executed.
@@ -9,8 +11,8 @@ pub struct Stream<'a> {
     pub batch: Batch,
     /// Next record of the batch.
     pub position: usize,
-    /// When the task ended a transaction last.
-    pub last_mark: Option<u64>,
+    /// When the task last ended a transaction, for each of its users.
+    pub last_mark: BTreeMap<u32, u64>,
 }
 
 impl Stream<'_> {
@@ -34,7 +36,7 @@ pub fn open_all(source: &dyn TaskSource) -> Result<Vec<Stream<'_>>, SourceError>
     tasks
         .map(|(task, info)| {
             let cursor = if runs(info.kind) { Some(source.open(task as TaskId)?) } else { None };
-            Ok(Stream { cursor, batch: Batch::default(), position: 0, last_mark: None })
+            Ok(Stream { cursor, batch: Batch::default(), position: 0, last_mark: BTreeMap::new() })
         })
         .collect()
 }
