@@ -197,7 +197,7 @@ def _trace(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progres
         captured.parent.mkdir(parents=True, exist_ok=True)
         say(f"Capturing {plan.transactions} transactions of {plan.users} users, with their kernel.")
         try:
-            job.capture(transactions=plan.transactions, output=captured, users=plan.users, progress=progress)
+            job.capture(transactions=plan.transactions, output=captured, users=plan.users, progress=say)
         except EnvironmentProblem as problem:
             obstacle = str(problem)
         else:

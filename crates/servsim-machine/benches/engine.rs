@@ -19,6 +19,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Mutex;
 
 /// Processor time of this process, from the kernel's accounting: other load on the host does not
 /// count as ours.
@@ -106,9 +107,18 @@ fn setup(processors: usize, geometry: Geometry, shadow: bool) -> Setup {
     Setup { processors, geometry, protocol, shadow }
 }
 
+/// What was measured, for the last line: one JSON object, which `make bench` reads.
+static FIGURES: Mutex<Vec<serde_json::Value>> = Mutex::new(Vec::new());
+
 fn report(name: &str, references: u64, start: CpuTime) {
-    let seconds = start.elapsed_seconds();
-    println!("{name:58} {:8.1} M refs/s", references as f64 / seconds / 1e6);
+    let rate = references as f64 / start.elapsed_seconds() / 1e6;
+    println!("{name:58} {rate:8.1} M refs/s");
+    let figure = serde_json::json!({"name": name, "value": rate, "unit": "M references/s/core"});
+    FIGURES.lock().expect("one thread").push(figure);
+}
+
+fn print_figures() {
+    println!("{}", serde_json::json!({"figures": *FIGURES.lock().expect("one thread")}));
 }
 
 /// Dependent random accesses per second over 256 MiB: what one miss of the host costs.
@@ -172,7 +182,8 @@ fn captured(path: &Path) {
 fn main() {
     if std::env::var_os("SERVSIM_BENCH_ONLY_CAPTURED").is_some() {
         let trace = std::env::var_os("SERVSIM_BENCH_TRACE").expect("SERVSIM_BENCH_TRACE");
-        return captured(Path::new(&trace));
+        captured(Path::new(&trace));
+        return print_figures();
     }
     let length = std::env::var("SERVSIM_BENCH_REFERENCES").ok().and_then(|n| n.parse().ok());
     let length = length.unwrap_or(24_000_000);
@@ -198,4 +209,5 @@ fn main() {
         captured(Path::new(&trace));
     }
     let _ = std::fs::remove_dir_all(&folder);
+    print_figures();
 }
