@@ -46,7 +46,7 @@ def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None
     job = Job(tmp_path)
     outcome, plan = job.run(), job.plan
     capture, simulation = job.calls
-    assert capture == {"transactions": 200, "users": 8}
+    assert capture == {"transactions": 48, "users": 24}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
     assert (simulation["warmup"], simulation["transactions"]) == (40, 140)
     assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 10, 1)

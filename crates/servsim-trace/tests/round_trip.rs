@@ -126,6 +126,7 @@ proptest! {
         let statistics = statistics(&reader).unwrap();
         prop_assert_eq!(statistics.total, totals.counts);
         prop_assert_eq!(totals.file_bytes, std::fs::metadata(&path).unwrap().len());
+        prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "only the trace is left");
     }
 
     #[test]

@@ -63,7 +63,7 @@ def test_a_good_run_replaces_the_old_trace(tmp_path: Path, monkeypatch: pytest.M
         (summary(totals={"transactions": 2, "counts": COUNTS}), None, CheckFailed, "has 2 .* ran 3"),
         (summary(stale_translations=1), None, CheckFailed, "1 of 7 remembered address translations"),
         (summary(), CheckFailed("condition 3 is violated"), CheckFailed, "condition 3"),
-        (summary(), KeyboardInterrupt(), KeyboardInterrupt, ""),
+        (summary(), KeyboardInterrupt(), KeyboardInterrupt, "^$"),
     ],
 )
 def test_a_bad_run_leaves_the_old_trace_and_nothing_else(
