@@ -7,6 +7,7 @@ pub mod array;
 pub mod bus;
 pub mod counters;
 pub mod directory;
+pub mod observer;
 pub mod protocol;
 pub mod shadow;
 pub mod system;
@@ -15,6 +16,7 @@ pub mod words;
 pub use array::Geometry;
 pub use bus::{Bus, BusTimes, Class, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
+pub use observer::{By, Observer, StateEvent, Transition};
 pub use system::{Access, CoherentSystem, Outcome};
 pub use words::{Wide, WordMask};
 

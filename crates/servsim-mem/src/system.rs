@@ -24,6 +24,7 @@
 use crate::array::{join_writers, Array, Geometry, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, PENDING, REMOVED};
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
+use crate::observer::{By, Observer, StateEvent, Transition};
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
 use crate::words::WordMask;
@@ -50,6 +51,23 @@ pub struct Access<W> {
     pub slot: usize,
 }
 
+impl<W> Access<W> {
+    /// The access as observers see it.
+    #[inline]
+    fn by(&self) -> By {
+        let Self { cpu, line, task, kernel, write, slot, .. } = *self;
+        By { cpu, line, task, kernel, write, slot }
+    }
+
+    fn event(&self, op: Option<BusOp>) -> StateEvent {
+        if self.write {
+            StateEvent::Write(op)
+        } else {
+            StateEvent::Read(op)
+        }
+    }
+}
+
 /// What a bus transaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
@@ -65,7 +83,7 @@ pub struct Outcome {
 
 /// The caches of a machine.
 #[derive(Debug)]
-pub struct CoherentSystem<W> {
+pub struct CoherentSystem<W, O = ()> {
     table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
     hit: [[State; 16]; 2],
@@ -74,15 +92,27 @@ pub struct CoherentSystem<W> {
     directory: Directory,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
+    /// Who watches.
+    pub observer: O,
 }
 
 impl<W: WordMask> CoherentSystem<W> {
+    /// Caches that nobody watches; see [`CoherentSystem::watched`].
+    ///
+    /// # Panics
+    /// When the table writes silently in a state that is not exclusive: a fault of the table.
+    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+        Self::watched(processors, geometry, table, shadow, ())
+    }
+}
+
+impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Empty caches of `processors` processors; `shadow` keeps the fully associative shadow that
     /// separates conflict from capacity misses (without it both count as capacity).
     ///
     /// # Panics
     /// When the table writes silently in a state that is not exclusive: a fault of the table.
-    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+    pub fn watched(processors: usize, geometry: Geometry, table: Table, shadow: bool, observer: O) -> Self {
         let mut hit = [[NEEDS_BUS; 16]; 2];
         for (state, row) in table.rows.iter().enumerate().skip(1) {
             for (write, access) in [&row.read, &row.write].into_iter().enumerate() {
@@ -100,6 +130,15 @@ impl<W: WordMask> CoherentSystem<W> {
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
             directory: Directory::default(),
             counters: vec![Counters::default(); processors],
+            observer,
+        }
+    }
+
+    /// Tells the observer that the copy of `line` at `cpu` made a step because of `access`.
+    #[inline]
+    fn tell(&mut self, access: &Access<W>, cpu: usize, line: u64, from: State, event: StateEvent, to: State) {
+        if O::ACTIVE {
+            self.observer.transition(&access.by(), &Transition { cpu, line, from, event, to });
         }
     }
 
@@ -115,7 +154,8 @@ impl<W: WordMask> CoherentSystem<W> {
             }
             array.hints[access.slot] = index as u32;
         }
-        let next = self.hit[usize::from(access.write)][usize::from(array.frames[index].state)];
+        let state = array.frames[index].state;
+        let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
             return false;
         }
@@ -131,6 +171,9 @@ impl<W: WordMask> CoherentSystem<W> {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        if O::ACTIVE && next != state {
+            self.tell(access, access.cpu, access.line, state, access.event(None), next);
+        }
         true
     }
 
@@ -157,6 +200,9 @@ impl<W: WordMask> CoherentSystem<W> {
         frame.flags &= !(PENDING | MISS_KERNEL);
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
+        if O::ACTIVE {
+            self.observer.judged(access.cpu, access.line, MissClass::TrueSharing);
+        }
     }
 
     /// Performs one bus transaction for the access, or none if the state allows that by now.
@@ -177,7 +223,7 @@ impl<W: WordMask> CoherentSystem<W> {
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
-            self.classify_coherence(access, id, private);
+            self.classify_coherence(access, id, op, private);
         }
         let (lines, from_cache) = self.snoop(access, id, op, private);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
@@ -193,6 +239,7 @@ impl<W: WordMask> CoherentSystem<W> {
         } else {
             found.expect("an upgrade has a copy")
         };
+        self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, id, index, next, !again);
         Outcome { op: Some(op), from_cache, write_back, done: !again }
     }
@@ -270,14 +317,17 @@ impl<W: WordMask> CoherentSystem<W> {
     /// Ends the lifetime of a copy: a miss still pending was false sharing.
     fn lose(&mut self, cpu: usize, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
-        if frame.flags & PENDING != 0 {
-            let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let flags = std::mem::take(&mut frame.flags);
+        if flags & PENDING != 0 {
+            let mode = usize::from(flags & MISS_KERNEL != 0);
             self.counters[cpu].misses[mode][MissClass::FalseSharing as usize] += 1;
+            if O::ACTIVE {
+                self.observer.judged(cpu, self.arrays[cpu].tags[index], MissClass::FalseSharing);
+            }
         }
-        frame.flags = 0;
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, id: u32, private: bool) {
+    fn classify_coherence(&mut self, access: &Access<W>, id: u32, op: BusOp, private: bool) {
         let holders = self.directory.record(id).valid & !(1 << access.cpu);
         let class = if holders == 0 {
             CoherenceClass::Needless
@@ -290,6 +340,9 @@ impl<W: WordMask> CoherentSystem<W> {
         };
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].coherence[mode][class as usize] += 1;
+        if O::ACTIVE {
+            self.observer.coherence(&access.by(), op, class);
+        }
     }
 
     fn any_touched(&self, holders: u64, access: &Access<W>) -> bool {
@@ -319,6 +372,7 @@ impl<W: WordMask> CoherentSystem<W> {
             lines = lines.and(raise);
             from_cache |= supply;
             self.arrays[other].frames[index].state = next;
+            self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, id, other, index, op);
             }
@@ -343,6 +397,9 @@ impl<W: WordMask> CoherentSystem<W> {
         if op == BusOp::Read {
             self.arrays[cpu].frames[index].flags = REMOVED;
             self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
+            if O::ACTIVE {
+                self.observer.removal(&access.by(), cpu);
+            }
         }
         let record = self.directory.record(id);
         record.valid &= !(1 << cpu);
@@ -358,7 +415,10 @@ impl<W: WordMask> CoherentSystem<W> {
         private: bool,
     ) -> (usize, Option<u64>) {
         let bit = 1 << access.cpu;
-        self.classify_miss(access, id, found, private);
+        let class = self.classify_miss(access, id, found, private);
+        if O::ACTIVE {
+            self.observer.miss(&access.by(), class);
+        }
         let mut write_back = None;
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
@@ -384,7 +444,14 @@ impl<W: WordMask> CoherentSystem<W> {
         (index, write_back)
     }
 
-    fn classify_miss(&mut self, access: &Access<W>, id: u32, found: Option<usize>, private: bool) {
+    /// Counts the miss; its class, unless that is still to be judged.
+    fn classify_miss(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        found: Option<usize>,
+        private: bool,
+    ) -> Option<MissClass> {
         let mode = usize::from(access.kernel);
         let counters = &mut self.counters[access.cpu];
         counters.misses_at_once[mode][0] += 1;
@@ -396,12 +463,12 @@ impl<W: WordMask> CoherentSystem<W> {
             if !removed || self.table.removal_is_invalidation {
                 if !private {
                     frame.flags = PENDING | if access.kernel { MISS_KERNEL } else { 0 };
-                    return;
+                    return None;
                 }
                 counters.misses[mode][MissClass::PassiveSharing as usize] += 1;
                 frame.new_words = W::default();
                 frame.new_writer = NO_WRITER;
-                return;
+                return Some(MissClass::PassiveSharing);
             }
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
@@ -416,6 +483,7 @@ impl<W: WordMask> CoherentSystem<W> {
             MissClass::Capacity
         };
         counters.misses[mode][class as usize] += 1;
+        Some(class)
     }
 
     /// Makes room in a frame; returns the line if it is written back.
@@ -434,6 +502,7 @@ impl<W: WordMask> CoherentSystem<W> {
         }
         self.flush_written(id, cpu, line, index);
         self.lose(cpu, index);
+        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
         if self.table.rows[usize::from(state)].evict != OnEvict::WriteBack {
             return None;
         }
