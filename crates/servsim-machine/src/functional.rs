@@ -7,8 +7,9 @@
 use crate::place::address_on;
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Event, GlobalSource, Op, Record, SourceError, ANY_CPU};
-use servsim_mem::{Access, CoherentSystem, Counters, WordMask};
+use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, ANY_CPU};
+use servsim_mem::{Access, CoherentSystem, Counters, RunCounts, WordMask};
+use std::collections::HashMap;
 
 /// References of one task, by mode and operation.
 pub type TaskCounts = [[u64; 3]; 2];
@@ -24,6 +25,8 @@ pub struct Counted {
     pub transactions: Vec<u64>,
     /// Distinct lines touched.
     pub distinct_lines: u64,
+    /// Host memory that the simulated memory system took, in bytes.
+    pub host_bytes: u64,
 }
 
 impl Counted {
@@ -61,52 +64,124 @@ fn run_with<W: WordMask>(
         transactions: vec![0; source.transaction_kinds().len()],
         ..Counted::default()
     };
-    let mut references = vec![TaskCounts::default(); setup.processors];
+    let mut tally = Tally::new(setup.processors);
     let mut batch = Batch::default();
     let mut done = 0;
     let shift = setup.geometry.line.trailing_zeros();
     while source.next_batch(&mut batch)? {
-        for record in &batch.records {
-            if record.op == Op::Event {
-                if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
-                    let kind = kind as usize;
-                    if counted.transactions.len() <= kind {
-                        counted.transactions.resize(kind + 1, 0);
-                    }
-                    counted.transactions[kind] += 1;
-                }
-                continue;
-            }
-            let cpu = match record.cpu {
-                ANY_CPU => record.task as usize % setup.processors,
-                cpu => usize::from(cpu),
-            };
-            if record.flags & CONTINUATION == 0 {
-                let mode = usize::from(record.flags & KERNEL);
-                counted.tasks[record.task as usize][mode][record.op as usize] += 1;
-                references[cpu][mode][record.op as usize] += 1;
-            }
-            apply(&mut system, source, record, cpu, shift);
-        }
+        run_batch(&mut system, &mut tally, &mut counted.transactions, &batch, source.privacy(), shift);
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(SourceError("interrupted".into()));
         }
     }
     system.finish();
-    for (counters, references) in system.counters.iter_mut().zip(references) {
-        counters.references = references;
-    }
+    tally.settle(&mut system.counters, &mut counted.tasks);
     counted.distinct_lines = system.distinct_lines() as u64;
+    counted.host_bytes = system.host_bytes() as u64;
     counted.processors = system.counters;
     Ok(counted)
+}
+
+/// One batch. Apart from the rest, so that the compiler keeps its few variables in registers.
+#[inline(never)]
+fn run_batch<W: WordMask>(
+    system: &mut CoherentSystem<W>,
+    tally: &mut Tally,
+    transactions: &mut Vec<u64>,
+    batch: &Batch,
+    privacy: &Privacy,
+    shift: u32,
+) {
+    let mut rest = batch.records.as_slice();
+    while let Some(record) = rest.first() {
+        if record.op == Op::Event {
+            if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
+                let kind = kind as usize;
+                if transactions.len() <= kind {
+                    transactions.resize(kind + 1, 0);
+                }
+                transactions[kind] += 1;
+            }
+            rest = &rest[1..];
+            continue;
+        }
+        let cpu = match record.cpu {
+            ANY_CPU => record.task as usize % tally.current.len(),
+            cpu => usize::from(cpu),
+        };
+        let counts = tally.counts(cpu, record.task);
+        let hits = system.run_hits(cpu, 0, shift, rest, counts);
+        rest = &rest[hits..];
+        let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
+        if let Some(record) = rest.first().filter(same) {
+            if record.flags & CONTINUATION == 0 {
+                counts[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+            }
+            apply(system, privacy, record, cpu, shift);
+            rest = &rest[1..];
+        }
+    }
+}
+
+/// References by processor and task. Nearly always the task is the one that its
+/// processor ran last.
+struct Tally {
+    /// Per processor: the task that it ran last, and the place of the two in `pairs`.
+    current: Vec<(u32, u32)>,
+    places: HashMap<(usize, u32), u32>,
+    pairs: Vec<Pair>,
+}
+
+/// References of one task on one processor.
+struct Pair {
+    cpu: usize,
+    task: u32,
+    references: RunCounts,
+}
+
+impl Tally {
+    fn new(processors: usize) -> Self {
+        Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
+    }
+
+    /// The counts of `task` on `cpu`.
+    #[inline]
+    fn counts(&mut self, cpu: usize, task: u32) -> &mut RunCounts {
+        let (last, mut place) = self.current[cpu];
+        if last != task {
+            place = self.switch(cpu, task);
+        }
+        &mut self.pairs[place as usize].references
+    }
+
+    fn switch(&mut self, cpu: usize, task: u32) -> u32 {
+        let next = self.pairs.len() as u32;
+        let place = *self.places.entry((cpu, task)).or_insert(next);
+        if place == next {
+            self.pairs.push(Pair { cpu, task, references: RunCounts::default() });
+        }
+        self.current[cpu] = (task, place);
+        place
+    }
+
+    fn settle(self, counters: &mut [Counters], tasks: &mut [TaskCounts]) {
+        for pair in self.pairs {
+            for (mode, references) in pair.references.iter().enumerate() {
+                for (op, count) in references[..3].iter().enumerate() {
+                    counters[pair.cpu].references[mode][op] += count;
+                    tasks[pair.task as usize][mode][op] += count;
+                }
+            }
+        }
+    }
 }
 
 /// Applies one reference: each line that it overlaps, in ascending order.
 #[inline]
 fn apply<W: WordMask>(
     system: &mut CoherentSystem<W>,
-    source: &dyn GlobalSource,
+    privacy: &Privacy,
     record: &Record,
     cpu: usize,
     shift: u32,
@@ -129,7 +204,7 @@ fn apply<W: WordMask>(
         };
         if !system.try_hit(&access) {
             let piece = Record { address: (line << shift) + start, ..*record };
-            let private = source.privacy().is_private(&piece);
+            let private = privacy.is_private(&piece);
             while !system.transact(&access, private).done {}
         }
         if !crosses {

@@ -30,7 +30,7 @@ use crate::shadow::Shadow;
 use crate::words::WordMask;
 
 /// No silent transition.
-const NEEDS_BUS: State = State::MAX;
+pub(crate) const NEEDS_BUS: State = State::MAX;
 
 /// One line's share of a reference.
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +86,11 @@ pub struct Outcome {
 pub struct CoherentSystem<W, O = ()> {
     table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
-    hit: [[State; 16]; 2],
-    arrays: Vec<Array<W>>,
-    shadows: Vec<Shadow>,
+    pub(crate) hit: [[State; 16]; 2],
+    pub(crate) arrays: Vec<Array<W>>,
+    pub(crate) shadows: Vec<Shadow>,
     directory: Directory,
+    distinct_lines: usize,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
     /// Who watches.
@@ -128,7 +129,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             hit,
             arrays: (0..processors).map(|_| Array::new(geometry)).collect(),
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
-            directory: Directory::default(),
+            directory: Directory::new(processors, geometry.line),
+            distinct_lines: 0,
             counters: vec![Counters::default(); processors],
             observer,
         }
@@ -146,14 +148,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline]
     pub fn try_hit(&mut self, access: &Access<W>) -> bool {
         let array = &mut self.arrays[access.cpu];
-        let mut index = array.hints[access.slot] as usize;
-        if array.tags[index] != access.line {
-            match array.find(access.line) {
-                Some(found) => index = found,
-                None => return false,
-            }
-            array.hints[access.slot] = index as u32;
-        }
+        let Some(index) = array.find_and_guess(access.line) else { return false };
         let state = array.frames[index].state;
         let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
@@ -401,9 +396,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.observer.removal(&access.by(), cpu);
             }
         }
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale |= 1 << cpu;
+        self.directory.set_record(id, record);
     }
 
     /// Classifies the miss and gives the line a frame; returns it and a line written back.
@@ -423,15 +419,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
             write_back = self.evict(access, index);
-            self.arrays[access.cpu].tags[index] = access.line;
+            self.arrays[access.cpu].place(index, access.line);
             self.arrays[access.cpu].frames[index].line_id = id;
             index
         });
-        self.arrays[access.cpu].hints[access.slot] = index as u32;
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
+        self.distinct_lines += usize::from(record.seen == 0);
         record.valid |= bit;
         record.stale &= !bit;
         record.seen |= bit;
+        self.directory.set_record(id, record);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
         frame.written = W::default();
@@ -494,9 +491,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             return None;
         }
         let state = self.arrays[cpu].frames[index].state;
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale &= !(1 << cpu);
+        self.directory.set_record(id, record);
         if state == INVALID {
             return None;
         }
@@ -530,7 +528,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Distinct lines touched so far.
     pub fn distinct_lines(&self) -> usize {
-        self.directory.lines()
+        self.distinct_lines
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn host_bytes(&self) -> usize {
+        let arrays: usize = self.arrays.iter().map(Array::bytes).sum();
+        let shadows: usize = self.shadows.iter().map(Shadow::bytes).sum();
+        arrays + shadows + self.directory.bytes()
     }
 
     /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.
