@@ -1,4 +1,4 @@
-//! One set-associative cache array with exact LRU.
+//! One set-associative cache array.
 //!
 //! Frequencies on commercial traces: 97-99 % of references hit, three quarters of them fetches,
 //! most to the line used last. So tags lie apart (8 ways fill one host line), and a small table
@@ -8,11 +8,16 @@
 //! classification needs to know that the block is missing *because* it was invalidated, and the
 //! per-frame word masks then die with the tag, exactly when they stop mattering.
 //!
-//! Victim: the least recently used frame without a valid copy (never used frames first), otherwise
-//! the least recently used frame. A block whose invalidated tag is still there returns to it.
+//! Victim: see `replacement`. A block whose invalidated tag is still there returns to it.
+//!
+//! With private levels outside the first, the same structure is the *pool* of a processor: what is
+//! known of every line that any of its levels has a tag of. A pool finds lines by hash, grows, and
+//! never chooses a victim: the levels do (`hierarchy.rs`).
 
 use crate::protocol::{State, INVALID};
+use crate::replacement::Replacement;
 use crate::words::WordMask;
+use std::collections::HashMap;
 
 /// Size, associativity and line size of a cache; sizes are powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +127,15 @@ pub struct Array<W> {
     clock: u64,
     set_mask: u64,
     ways: usize,
+    replacement: Replacement,
+    pool: Option<Pool>,
+}
+
+/// Where a pool holds which line.
+#[derive(Debug, Default)]
+struct Pool {
+    places: HashMap<u64, u32>,
+    free: Vec<usize>,
 }
 
 impl<W: WordMask> Array<W> {
@@ -134,6 +148,24 @@ impl<W: WordMask> Array<W> {
             clock: 0,
             set_mask: geometry.sets() as u64 - 1,
             ways: geometry.ways as usize,
+            replacement: Replacement::Stamps,
+            pool: None,
+        }
+    }
+
+    /// The same with another replacement policy.
+    #[must_use]
+    pub fn with_replacement(self, replacement: Replacement) -> Self {
+        Self { replacement, ..self }
+    }
+
+    /// An empty pool.
+    pub fn pool() -> Self {
+        let array = Self::new(Geometry { size: 64, ways: 1, line: 64 });
+        Self {
+            guesses: vec![0; MOST_GUESSES],
+            pool: Some(Pool { free: vec![0], ..Pool::default() }),
+            ..array
         }
     }
 
@@ -165,6 +197,9 @@ impl<W: WordMask> Array<W> {
     }
 
     fn search(&self, line: u64) -> Option<usize> {
+        if let Some(pool) = &self.pool {
+            return pool.places.get(&line).map(|&index| index as usize);
+        }
         let first = self.first_way(line);
         let tags = &self.tags[first..first + self.ways];
         tags.iter().position(|&tag| tag == line).map(|way| first + way)
@@ -175,6 +210,20 @@ impl<W: WordMask> Array<W> {
         self.tags[index] = line;
         let slot = line as usize & (self.guesses.len() - 1);
         self.guesses[slot] = index as u32;
+        if let Some(pool) = &mut self.pool {
+            pool.places.insert(line, index as u32);
+        }
+    }
+
+    /// Forgets the line of frame `index`, as if the frame had never been used.
+    pub fn erase(&mut self, index: usize) {
+        if let Some(pool) = &mut self.pool {
+            pool.places.remove(&self.tags[index]);
+            pool.free.push(index);
+        }
+        self.tags[index] = EMPTY;
+        self.frames[index].stamp = 0;
+        self.frames[index].state = INVALID;
     }
 
     /// Bytes of host memory in use, for the bench.
@@ -182,15 +231,19 @@ impl<W: WordMask> Array<W> {
         self.tags.len() * 8 + self.frames.len() * size_of::<Frame<W>>() + self.guesses.len() * 4
     }
 
-    /// The frame that `line` will take: see the head of this file.
-    pub fn victim(&self, line: u64) -> usize {
+    /// The frame that `line` will take: see `replacement`. A pool has one that is free.
+    pub fn victim(&mut self, line: u64) -> usize {
+        if let Some(pool) = &mut self.pool {
+            return pool.free.pop().unwrap_or_else(|| {
+                self.tags.push(EMPTY);
+                self.frames.push(Frame::new());
+                self.tags.len() - 1
+            });
+        }
         let first = self.first_way(line);
-        let ways = first..first + self.ways;
-        let age = |&index: &usize| {
-            let frame = &self.frames[index];
-            (frame.state != INVALID, frame.stamp)
-        };
-        ways.min_by_key(age).unwrap_or(first)
+        let age = |frame: &Frame<W>| (frame.state != INVALID, frame.stamp);
+        let ways = self.frames[first..first + self.ways].iter().map(age);
+        first + self.replacement.victim(first / self.ways, ways)
     }
 
     /// Marks a frame as used now.
@@ -198,6 +251,16 @@ impl<W: WordMask> Array<W> {
     pub fn use_frame(&mut self, index: usize) {
         self.clock += 1;
         self.frames[index].stamp = self.clock;
+        if let Replacement::Policy(policy) = &mut self.replacement {
+            policy.hit(index / self.ways, index % self.ways);
+        }
+    }
+
+    /// Marks a frame as filled now.
+    pub fn fill_frame(&mut self, index: usize) {
+        self.clock += 1;
+        self.frames[index].stamp = self.clock;
+        self.replacement.fill(index / self.ways, index % self.ways);
     }
 
     /// Valid frames, for checks at the end of a run.

@@ -69,7 +69,7 @@ impl<W> Access<W> {
 }
 
 /// What a bus transaction did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The transaction, if the state found at the grant still needed one.
     pub op: Option<BusOp>,
@@ -77,6 +77,14 @@ pub struct Outcome {
     pub from_cache: bool,
     /// Line whose dirty copy had to be written back to make room.
     pub write_back: Option<u64>,
+    /// Line whose clean copy made room.
+    pub dropped_clean: Option<u64>,
+    /// Whether memory took the block from the cache that supplied it.
+    pub to_memory: bool,
+    /// Caches that lost their copy, one bit each.
+    pub lost: u64,
+    /// Caches whose copy was dirty and is clean now.
+    pub cleaned: u64,
     /// Whether the access is complete; if not, it is applied again.
     pub done: bool,
 }
@@ -91,6 +99,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) shadows: Vec<Shadow>,
     directory: Directory,
     distinct_lines: usize,
+    /// Valid copies that made room, per cache.
+    pub evictions: Vec<u64>,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
     /// Who watches.
@@ -114,6 +124,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// # Panics
     /// When the table writes silently in a state that is not exclusive: a fault of the table.
     pub fn watched(processors: usize, geometry: Geometry, table: Table, shadow: bool, observer: O) -> Self {
+        let arrays = (0..processors).map(|_| Array::new(geometry)).collect();
+        Self::of_arrays(arrays, geometry, table, shadow, observer)
+    }
+
+    /// The same with these arrays; `geometry` says their line, and the size of the shadow.
+    pub(crate) fn of_arrays(
+        arrays: Vec<Array<W>>,
+        geometry: Geometry,
+        table: Table,
+        shadow: bool,
+        observer: O,
+    ) -> Self {
+        let processors = arrays.len();
         let mut hit = [[NEEDS_BUS; 16]; 2];
         for (state, row) in table.rows.iter().enumerate().skip(1) {
             for (write, access) in [&row.read, &row.write].into_iter().enumerate() {
@@ -127,10 +150,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Self {
             table,
             hit,
-            arrays: (0..processors).map(|_| Array::new(geometry)).collect(),
+            arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
             directory: Directory::new(processors, geometry.line),
             distinct_lines: 0,
+            evictions: vec![0; processors],
             counters: vec![Counters::default(); processors],
             observer,
         }
@@ -206,7 +230,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// When the protocol table lacks the cell that is needed: an internal bug.
     pub fn transact(&mut self, access: &Access<W>, private: bool) -> Outcome {
         if self.try_hit(access) {
-            return Outcome { op: None, from_cache: false, write_back: None, done: true };
+            return Outcome { done: true, ..Outcome::default() };
         }
         let id = self.directory.id(access.line);
         let found = self.arrays[access.cpu].find(access.line);
@@ -220,23 +244,23 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if !op.is_fetch() {
             self.classify_coherence(access, id, op, private);
         }
-        let (lines, from_cache) = self.snoop(access, id, op, private);
+        let mut outcome = Outcome { op: Some(op), done: !again, ..Outcome::default() };
+        let lines = self.snoop(access, id, op, private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
             unreachable!("read above")
         };
         let next = Table::resolve(branches, lines, private && self.table.uses_private);
-        let mut write_back = None;
         let index = if op.is_fetch() {
-            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(from_cache);
-            let (index, evicted) = self.fill(access, id, found, private);
-            write_back = evicted;
-            index
+            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
+            self.fill(access, id, found, private, &mut outcome)
         } else {
-            found.expect("an upgrade has a copy")
+            let index = found.expect("an upgrade has a copy");
+            self.arrays[access.cpu].use_frame(index);
+            index
         };
         self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, id, index, next, !again);
-        Outcome { op: Some(op), from_cache, write_back, done: !again }
+        outcome
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
@@ -261,9 +285,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Sets the new state, touches the words and commits a completed write.
     fn complete(&mut self, access: &Access<W>, id: u32, index: usize, next: State, done: bool) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
-        let array = &mut self.arrays[access.cpu];
-        array.use_frame(index);
-        let frame = &mut array.frames[index];
+        let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
         frame.touched.add(access.words);
         if frame.flags & PENDING != 0 {
@@ -348,31 +370,42 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         })
     }
 
-    /// Lets every other holder react; returns the response lines and whether a cache supplied.
-    fn snoop(&mut self, access: &Access<W>, id: u32, op: BusOp, private: bool) -> (Lines, bool) {
+    /// Lets every other holder react; returns the response lines.
+    fn snoop(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        op: BusOp,
+        private: bool,
+        outcome: &mut Outcome,
+    ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
         let mut holders = self.directory.record(id).valid & !(1 << access.cpu);
-        let (mut lines, mut from_cache) = (Lines::NONE, false);
+        let mut lines = Lines::NONE;
         while holders != 0 {
             let other = holders.trailing_zeros() as usize;
             holders &= holders - 1;
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(id, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
-            let OnSnoop::Act { raise, supply, next, .. } =
+            let OnSnoop::Act { raise, supply, memory, next, .. } =
                 self.table.rows[usize::from(state)].snoop[column as usize]
             else {
                 self.missing_cell(state, column, access)
             };
             lines = lines.and(raise);
-            from_cache |= supply;
+            outcome.from_cache |= supply;
+            outcome.to_memory |= memory;
+            let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;
+            outcome.cleaned |= u64::from(dirty(state) && !dirty(next)) << other;
+            outcome.lost |= u64::from(next == INVALID) << other;
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, id, other, index, op);
             }
         }
-        (lines, from_cache)
+        lines
     }
 
     #[cold]
@@ -409,16 +442,20 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         id: u32,
         found: Option<usize>,
         private: bool,
-    ) -> (usize, Option<u64>) {
+        outcome: &mut Outcome,
+    ) -> usize {
         let bit = 1 << access.cpu;
         let class = self.classify_miss(access, id, found, private);
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
-        let mut write_back = None;
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
-            write_back = self.evict(access, index);
+            match self.evict(access, index) {
+                Some((line, true)) => outcome.write_back = Some(line),
+                Some((line, false)) => outcome.dropped_clean = Some(line),
+                None => {}
+            }
             self.arrays[access.cpu].place(index, access.line);
             self.arrays[access.cpu].frames[index].line_id = id;
             index
@@ -429,6 +466,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         record.stale &= !bit;
         record.seen |= bit;
         self.directory.set_record(id, record);
+        self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
         frame.written = W::default();
@@ -438,7 +476,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        (index, write_back)
+        index
     }
 
     /// Counts the miss; its class, unless that is still to be judged.
@@ -483,14 +521,22 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Some(class)
     }
 
-    /// Makes room in a frame; returns the line if it is written back.
-    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<u64> {
+    /// Makes room in a frame; returns its line and whether that is written back.
+    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
         let cpu = access.cpu;
-        let (line, id) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index].line_id);
+        let line = self.arrays[cpu].tags[index];
         if line == crate::array::EMPTY {
             return None;
         }
-        let state = self.arrays[cpu].frames[index].state;
+        let state = self.leave(cpu, line, index)?;
+        self.evictions[cpu] += 1;
+        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
+        Some((line, self.write_back(cpu, state, access.kernel)))
+    }
+
+    /// Ends what is known of the copy in a frame; its state, if it was valid.
+    fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
+        let (state, id) = (self.arrays[cpu].frames[index].state, self.arrays[cpu].frames[index].line_id);
         let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale &= !(1 << cpu);
@@ -500,12 +546,38 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
         self.flush_written(id, cpu, line, index);
         self.lose(cpu, index);
+        Some(state)
+    }
+
+    /// Counts the write-back of a copy that leaves in `state`, if it needs one.
+    fn write_back(&mut self, cpu: usize, state: State, kernel: bool) -> bool {
+        let dirty = self.table.rows[usize::from(state)].evict == OnEvict::WriteBack;
+        self.counters[cpu].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
+        dirty
+    }
+
+    /// Takes `line` away from cache `cpu`, tag and all, because `access` made other levels of the
+    /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
+    pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
+        let index = self.arrays[cpu].find(line)?;
+        let state = self.leave(cpu, line, index);
+        self.arrays[cpu].erase(index);
+        let state = state?;
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
-        if self.table.rows[usize::from(state)].evict != OnEvict::WriteBack {
-            return None;
-        }
-        self.counters[cpu].bus[usize::from(access.kernel)][BusOp::WriteBack as usize] += 1;
-        Some(line)
+        Some(self.write_back(cpu, state, access.kernel))
+    }
+
+    /// Caches with a valid copy of `line`, one bit each.
+    pub fn holders(&mut self, line: u64) -> u64 {
+        let id = self.directory.id(line);
+        self.directory.record(id).valid
+    }
+
+    /// Whether the copy of `line` at cache `cpu` is dirty.
+    pub fn is_dirty(&self, cpu: usize, line: u64) -> bool {
+        let array = &self.arrays[cpu];
+        let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
+        self.table.rows[usize::from(state)].info.dirty
     }
 
     /// Ends the run: misses still pending were false sharing.
