@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::{captured, format_of, InMemory};
-use servsim_mem::protocol::{by_name, Options};
+use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::Geometry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -93,6 +93,10 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
         sticky_migratory: p.sticky_migratory,
         start_migratory: p.start_migratory,
         private_handover_updates_memory: p.private_handover_updates_memory,
+        two_hand_overs: p.two_hand_overs,
+        write_updates_memory: p.write_updates_memory,
+        any_copy_supplies_private: p.any_copy_supplies_private,
+        rules: Rules { flush_private: p.flush_private, judge_at_miss: machine.judge_at_miss },
     };
     let protocol = by_name(&p.name, &options).ok_or_else(|| {
         SimulateError::Internal(format!("protocol `{}` is described but not built", p.name))

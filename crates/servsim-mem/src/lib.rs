@@ -10,6 +10,7 @@ pub mod directory;
 pub mod observer;
 pub mod protocol;
 pub mod shadow;
+pub mod switches;
 pub mod system;
 pub mod words;
 
@@ -17,7 +18,8 @@ pub use array::Geometry;
 pub use bus::{Bus, BusTimes, Class, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use observer::{By, Observer, StateEvent, Transition};
-pub use system::{Access, CoherentSystem, Outcome};
+pub use switches::SwitchCause;
+pub use system::{Access, CoherentSystem, Outcome, Page};
 pub use words::{Wide, WordMask};
 
 /// Most processors: one bit each in the masks of the directory.
