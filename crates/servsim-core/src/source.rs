@@ -24,11 +24,26 @@ pub trait GlobalSource {
     /// Which pages are private.
     fn privacy(&self) -> &Privacy;
 
+    /// What lies on the physical page with this number, where the trace tells.
+    fn place(&self, page: u64) -> Option<Place> {
+        let _ = page;
+        None
+    }
+
     /// Replaces `batch` by the next records; `false` at the end.
     ///
     /// # Errors
     /// When the trace is damaged or cannot be read further.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
+}
+
+/// What lies on a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the area, for people.
+    pub area: &'static str,
+    /// Virtual address of the page in the captured system.
+    pub address: u64,
 }
 
 /// A trace as one stream per task.
@@ -106,6 +121,8 @@ impl Privacy {
     #[inline]
     pub fn is_private(&self, record: &Record) -> bool {
         match record.flags & (PRIVATE | SHARED) {
+            // A processor's own data belong to no process.
+            0 if record.flags & PER_CPU != 0 => false,
             0 => !self.shared_pages.contains(&(record.address >> PAGE_SHIFT)),
             flags => flags & PRIVATE != 0,
         }

@@ -120,9 +120,16 @@ fn is_captured(request: &Request) -> bool {
     }
 }
 
-fn open_global(request: &Request, processors: usize) -> Result<Box<dyn GlobalSource>, SimulateError> {
+fn open_global(
+    request: &Request,
+    machine: &Machine,
+    processors: usize,
+) -> Result<Box<dyn GlobalSource>, SimulateError> {
     if is_captured(request) {
-        return Ok(Box::new(captured::CapturedOrder::open(&request.trace)?));
+        return Ok(Box::new(
+            captured::CapturedOrder::open(&request.trace)?
+                .with_private_kernel(machine.protocol.private_kernel),
+        ));
     }
     let format = format_of(&request.trace, request.format.as_deref())?;
     Ok((format.open)(&request.trace, processors)?)
@@ -134,7 +141,7 @@ fn run_functional(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let mut source = open_global(request, setup.processors)?;
+    let mut source = open_global(request, machine, setup.processors)?;
     let mut stopped = false;
     let counted = functional::run(source.as_mut(), setup, &mut |done| {
         stopped = !proceed(done);
@@ -172,9 +179,12 @@ fn run_timing(
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
     let source: Box<dyn TaskSource> = if is_captured(request) {
-        Box::new(captured::CapturedTasks::open(&request.trace, setup.geometry.line)?)
+        Box::new(
+            captured::CapturedTasks::open(&request.trace, setup.geometry.line)?
+                .with_private_kernel(machine.protocol.private_kernel),
+        )
     } else {
-        let mut global = open_global(request, servsim_mem::MAX_PROCESSORS)?;
+        let mut global = open_global(request, machine, servsim_mem::MAX_PROCESSORS)?;
         Box::new(InMemory::read(global.as_mut())?)
     };
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
