@@ -47,7 +47,7 @@ pub const MISS_KERNEL: u8 = 2;
 pub const REMOVED: u8 = 4;
 /// The pending miss was made on a page of the kernel.
 pub const OWNER_KERNEL: u8 = 8;
-/// The page was private when the copy was fetched.
+/// The page was private when the copy was fetched; marked only where copies are flushed.
 pub const PRIVATE_COPY: u8 = 16;
 
 /// No writer yet.

@@ -280,7 +280,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if frame.new_writer == access.task {
             counters.true_by_self[mode][0] += 1;
         }
-        frame.flags &= !PENDING;
+        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL);
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
         if O::ACTIVE {
@@ -532,7 +532,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        if page.private {
+        // Only where it is asked for: a frame without flags is hit with fewer questions.
+        if page.private && self.table.rules.flush_private {
             frame.flags |= PRIVATE_COPY;
         }
         (index, write_back)
