@@ -24,6 +24,11 @@ pub trait GlobalSource {
     /// Which pages are private.
     fn privacy(&self) -> &Privacy;
 
+    /// Whether the trace tells what lies on its pages.
+    fn knows_places(&self) -> bool {
+        false
+    }
+
     /// What lies on the physical page with this number, where the trace tells.
     fn place(&self, page: u64) -> Option<Place> {
         let _ = page;

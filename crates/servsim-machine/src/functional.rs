@@ -7,8 +7,8 @@
 use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Event, GlobalSource, Op, Record, SourceError, TaskKind, ANY_CPU};
-use servsim_mem::{Access, CoherentSystem, Counters, WordMask};
+use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
+use servsim_mem::{Access, CoherentSystem, Counters, Observer, WordMask};
 
 /// References of one task, by mode and operation.
 pub type TaskCounts = [[u64; 3]; 2];
@@ -91,7 +91,7 @@ fn run_with<W: WordMask>(
                 system.run_task(cpu, record.task);
                 system.flushed.clear();
             }
-            apply(&mut system, source, record, cpu, shift);
+            apply(&mut system, source.privacy(), record, cpu, shift);
         }
         done += batch.records.len() as u64;
         if !proceed(done) {
@@ -109,9 +109,9 @@ fn run_with<W: WordMask>(
 
 /// Applies one reference: each line that it overlaps, in ascending order.
 #[inline]
-fn apply<W: WordMask>(
-    system: &mut CoherentSystem<W>,
-    source: &dyn GlobalSource,
+pub(crate) fn apply<W: WordMask, O: Observer>(
+    system: &mut CoherentSystem<W, O>,
+    privacy: &Privacy,
     record: &Record,
     cpu: usize,
     shift: u32,
@@ -134,7 +134,7 @@ fn apply<W: WordMask>(
         };
         if !system.try_hit(&access) {
             let piece = Record { address: (line << shift) + start, ..*record };
-            let page = page_of(source.privacy(), &piece);
+            let page = page_of(privacy, &piece);
             while !system.transact(&access, page).done {}
         }
         if !crosses {

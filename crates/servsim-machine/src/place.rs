@@ -20,6 +20,11 @@ pub fn address_on(record: &Record, cpu: usize) -> u64 {
     }
 }
 
+/// The offset in the per-processor area that an address made by [`address_on`] stands for.
+pub fn per_cpu_offset(address: u64) -> Option<u64> {
+    (address >= PER_CPU_BASE).then_some(address & ((1 << PER_CPU_SHIFT) - 1))
+}
+
 /// What the memory system must know of the page of `record`, whose address may be that of a part.
 #[inline]
 pub fn page_of(privacy: &Privacy, record: &Record) -> Page {

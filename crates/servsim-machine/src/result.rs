@@ -248,7 +248,7 @@ pub fn gsp(timing: &Timing) -> f64 {
     timing.processors.iter().map(ProcessorTimes::utilization).sum()
 }
 
-fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
+pub(crate) fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
     let mut object = Map::new();
     for (index, name) in names.iter().enumerate() {
         let value = json!({"user": table[0][index], "kernel": table[1][index]});

@@ -86,6 +86,17 @@ pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, S
     }
 }
 
+/// The machine, its components and the opened trace of a functional run.
+pub(crate) fn open_machine(
+    request: &Request,
+) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
+    let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
+        .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+    let setup = setup_of(&machine)?;
+    let source = open_global(request, &machine, setup.processors)?;
+    Ok((machine, setup, source))
+}
+
 fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     let p = &machine.protocol;
     let options = Options {

@@ -60,6 +60,10 @@ impl GlobalSource for CapturedOrder {
         &self.privacy
     }
 
+    fn knows_places(&self) -> bool {
+        true
+    }
+
     fn place(&self, page: u64) -> Option<Place> {
         self.pages.place(page)
     }
