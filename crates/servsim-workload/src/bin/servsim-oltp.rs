@@ -168,7 +168,7 @@ struct GuestArgs {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // One thread for everything: a trace can leave the client out by its single task.
+    // This loop serves the control connection; every user has its own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
