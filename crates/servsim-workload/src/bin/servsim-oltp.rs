@@ -217,7 +217,7 @@ async fn load_command(args: Load) -> Result<u8> {
 async fn run_command(args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
     let mut run = Run::connect(&args.server, args.behaviour.options()?).await?;
-    run.warm_up().await?;
+    run.warm_up()?;
     let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);
     Ok(verdict(&report, "valid"))

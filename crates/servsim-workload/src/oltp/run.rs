@@ -94,7 +94,7 @@ impl Run {
     ///
     /// # Errors
     /// The first error of any user.
-    pub async fn warm_up(&mut self) -> Result<()> {
+    pub fn warm_up(&mut self) -> Result<()> {
         let stop = Stop::Transactions(self.options.warm_up);
         let (_, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp);
         errors.into_iter().next().map_or(Ok(()), Err)

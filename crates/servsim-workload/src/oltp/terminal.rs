@@ -14,8 +14,8 @@ use crate::{Error, Result};
 /// A user with the event loop that drives its connection.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Nothing moves on the connection unless this runs.
-    runtime: Runtime,
+    /// Nothing moves on the connection unless this runs. Present until the terminal is dropped.
+    runtime: Option<Runtime>,
     /// The user.
     pub user: User,
 }
@@ -31,7 +31,16 @@ impl Terminal {
             .build()
             .map_err(|error| Error::Environment(format!("no event loop: {error}")))?;
         let session = aside(|| runtime.block_on(Session::open(server)))?;
-        Ok(Terminal { runtime, user: make(session) })
+        Ok(Terminal { runtime: Some(runtime), user: make(session) })
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // The control connection's event loop may be running here, where none may be waited for.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -47,6 +56,9 @@ fn joined<R>(thread: std::thread::ScopedJoinHandle<'_, R>) -> R {
 /// Lets every user do `work` at once, each on its own thread; the results are in the users' order.
 ///
 /// The threads keep the program's name, by which a capture knows the client.
+///
+/// # Panics
+/// When the work of a user panics.
 pub fn each<R: Send>(
     terminals: &mut [Terminal],
     work: impl AsyncFn(&mut User) -> Result<R> + Sync,
@@ -55,7 +67,10 @@ pub fn each<R: Send>(
     std::thread::scope(|scope| {
         let threads: Vec<_> = terminals
             .iter_mut()
-            .map(|terminal| scope.spawn(|| terminal.runtime.block_on(work(&mut terminal.user))))
+            .map(|Terminal { runtime, user }| {
+                let runtime = runtime.as_ref().expect("present until dropped");
+                scope.spawn(move || runtime.block_on(work(user)))
+            })
             .collect();
         threads.into_iter().map(joined).collect()
     })
