@@ -112,7 +112,7 @@ def simulate(
         path,
         description.read_text(encoding="utf-8", errors="replace"),
         machine_file=str(machine),
-        trace_hash=_hash(path),
+        trace_hash=trace_hash(path),
         format=format,
         overrides=overrides or [],
         engine=engine,
@@ -139,7 +139,7 @@ def _truncated(path: Path) -> str | None:
     return damage
 
 
-def _hash(path: Path) -> str:
+def trace_hash(path: Path) -> str:
     """Return the SHA-256 of a file as ``sha256:HEX``."""
     with path.open("rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

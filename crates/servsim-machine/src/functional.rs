@@ -4,11 +4,11 @@
 //! Each reference runs on the processor that the trace names; a task without one is pinned to the
 //! processor of its rank (its index in the task table modulo the processors).
 
-use crate::place::address_on;
+use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, ANY_CPU};
-use servsim_mem::{Access, CoherentSystem, Counters, RunCounts, WordMask};
+use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
+use servsim_mem::{Access, CoherentSystem, Counters, Observer, RunCounts, WordMask};
 use std::collections::HashMap;
 
 /// References of one task, by mode and operation.
@@ -65,11 +65,19 @@ fn run_with<W: WordMask>(
         ..Counted::default()
     };
     let mut tally = Tally::new(setup.processors);
+    let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let mut batch = Batch::default();
     let mut done = 0;
     let shift = setup.geometry.line.trailing_zeros();
     while source.next_batch(&mut batch)? {
-        run_batch(&mut system, &mut tally, &mut counted.transactions, &batch, source.privacy(), shift);
+        run_batch(
+            &mut system,
+            &mut tally,
+            &mut counted.transactions,
+            &batch,
+            (source.privacy(), &handlers),
+            shift,
+        );
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(SourceError("interrupted".into()));
@@ -90,7 +98,7 @@ fn run_batch<W: WordMask>(
     tally: &mut Tally,
     transactions: &mut Vec<u64>,
     batch: &Batch,
-    privacy: &Privacy,
+    (privacy, handlers): (&Privacy, &[bool]),
     shift: u32,
 ) {
     let mut rest = batch.records.as_slice();
@@ -110,6 +118,10 @@ fn run_batch<W: WordMask>(
             ANY_CPU => record.task as usize % tally.current.len(),
             cpu => usize::from(cpu),
         };
+        if !handlers[record.task as usize] {
+            system.run_task(cpu, record.task);
+            system.flushed.clear();
+        }
         let counts = tally.counts(cpu, record.task);
         let hits = system.run_hits(cpu, 0, shift, rest, counts);
         rest = &rest[hits..];
@@ -179,8 +191,8 @@ impl Tally {
 
 /// Applies one reference: each line that it overlaps, in ascending order.
 #[inline]
-fn apply<W: WordMask>(
-    system: &mut CoherentSystem<W>,
+pub(crate) fn apply<W: WordMask, O: Observer>(
+    system: &mut CoherentSystem<W, O>,
     privacy: &Privacy,
     record: &Record,
     cpu: usize,
@@ -204,8 +216,8 @@ fn apply<W: WordMask>(
         };
         if !system.try_hit(&access) {
             let piece = Record { address: (line << shift) + start, ..*record };
-            let private = privacy.is_private(&piece);
-            while !system.transact(&access, private).done {}
+            let page = page_of(privacy, &piece);
+            while !system.transact(&access, page).done {}
         }
         if !crosses {
             return;

@@ -1,7 +1,8 @@
 //! Where a record's bytes are in the simulated machine's memory.
 
 use servsim_core::reference::PER_CPU;
-use servsim_core::Record;
+use servsim_core::{Privacy, Record};
+use servsim_mem::Page;
 
 /// Beyond any physical address: where the processors' own areas begin.
 const PER_CPU_BASE: u64 = 1 << 60;
@@ -17,6 +18,17 @@ pub fn address_on(record: &Record, cpu: usize) -> u64 {
     } else {
         PER_CPU_BASE | (cpu as u64) << PER_CPU_SHIFT | record.address
     }
+}
+
+/// The offset in the per-processor area that an address made by [`address_on`] stands for.
+pub fn per_cpu_offset(address: u64) -> Option<u64> {
+    (address >= PER_CPU_BASE).then_some(address & ((1 << PER_CPU_SHIFT) - 1))
+}
+
+/// What the memory system must know of the page of `record`, whose address may be that of a part.
+#[inline]
+pub fn page_of(privacy: &Privacy, record: &Record) -> Page {
+    Page { private: privacy.is_private(record), kernel: privacy.is_kernels(record) }
 }
 
 #[cfg(test)]

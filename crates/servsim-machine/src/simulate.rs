@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::{captured, format_of, InMemory};
-use servsim_mem::protocol::{by_name, Options};
+use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::Geometry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -86,6 +86,17 @@ pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, S
     }
 }
 
+/// The machine, its components and the opened trace of a functional run.
+pub(crate) fn open_machine(
+    request: &Request,
+) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
+    let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
+        .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+    let setup = setup_of(&machine)?;
+    let source = open_global(request, &machine, setup.processors)?;
+    Ok((machine, setup, source))
+}
+
 fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     let p = &machine.protocol;
     let options = Options {
@@ -93,6 +104,10 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
         sticky_migratory: p.sticky_migratory,
         start_migratory: p.start_migratory,
         private_handover_updates_memory: p.private_handover_updates_memory,
+        two_hand_overs: p.two_hand_overs,
+        write_updates_memory: p.write_updates_memory,
+        any_copy_supplies_private: p.any_copy_supplies_private,
+        rules: Rules { flush_private: p.flush_private, judge_at_miss: machine.judge_at_miss },
     };
     let protocol = by_name(&p.name, &options).ok_or_else(|| {
         SimulateError::Internal(format!("protocol `{}` is described but not built", p.name))
@@ -116,9 +131,16 @@ fn is_captured(request: &Request) -> bool {
     }
 }
 
-fn open_global(request: &Request, processors: usize) -> Result<Box<dyn GlobalSource>, SimulateError> {
+fn open_global(
+    request: &Request,
+    machine: &Machine,
+    processors: usize,
+) -> Result<Box<dyn GlobalSource>, SimulateError> {
     if is_captured(request) {
-        return Ok(Box::new(captured::CapturedOrder::open(&request.trace)?));
+        return Ok(Box::new(
+            captured::CapturedOrder::open(&request.trace)?
+                .with_private_kernel(machine.protocol.private_kernel),
+        ));
     }
     let format = format_of(&request.trace, request.format.as_deref())?;
     Ok((format.open)(&request.trace, processors)?)
@@ -130,7 +152,7 @@ fn run_functional(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let mut source = open_global(request, setup.processors)?;
+    let mut source = open_global(request, machine, setup.processors)?;
     let mut stopped = false;
     let counted = functional::run(source.as_mut(), setup, &mut |done| {
         stopped = !proceed(done);
@@ -168,9 +190,12 @@ fn run_timing(
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
     let source: Box<dyn TaskSource> = if is_captured(request) {
-        Box::new(captured::CapturedTasks::open(&request.trace, setup.geometry.line)?)
+        Box::new(
+            captured::CapturedTasks::open(&request.trace, setup.geometry.line)?
+                .with_private_kernel(machine.protocol.private_kernel),
+        )
     } else {
-        let mut global = open_global(request, servsim_mem::MAX_PROCESSORS)?;
+        let mut global = open_global(request, machine, servsim_mem::MAX_PROCESSORS)?;
         Box::new(InMemory::read(global.as_mut())?)
     };
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);

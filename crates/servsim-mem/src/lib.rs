@@ -15,6 +15,7 @@ pub mod protocol;
 pub mod replacement;
 pub mod shadow;
 mod shared;
+pub mod switches;
 pub mod system;
 pub mod words;
 
@@ -25,7 +26,8 @@ pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use hits::RunCounts;
 pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};
-pub use system::{Access, CoherentSystem, Outcome};
+pub use switches::SwitchCause;
+pub use system::{Access, CoherentSystem, Outcome, Page};
 pub use words::{Wide, WordMask};
 
 /// Most processors: one bit each in the masks of the directory.

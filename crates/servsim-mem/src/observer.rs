@@ -37,6 +37,8 @@ pub enum StateEvent {
     Write(Option<BusOp>),
     /// The frame is taken for another line.
     Evict,
+    /// The task that used the copy leaves the processor, and its private copies are flushed.
+    Flush,
     /// A transaction of another cache.
     Snoop(Snoop),
 }
@@ -48,6 +50,7 @@ impl StateEvent {
             Self::Read(_) => "PrRd",
             Self::Write(_) => "PrWr",
             Self::Evict => "Evict",
+            Self::Flush => "Flush",
             Self::Snoop(column) => column.heading(),
         }
     }

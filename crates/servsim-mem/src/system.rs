@@ -21,12 +21,16 @@
 //! Words written in an exclusive state collect in the writer's frame and reach the others' records
 //! when that copy is next snooped or evicted: nobody can look before that.
 
-use crate::array::{join_writers, Array, Geometry, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, PENDING, REMOVED};
+use crate::array::{
+    join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
+    PRIVATE_COPY, REMOVED,
+};
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
 use crate::observer::{By, Observer, StateEvent, Transition};
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
+use crate::switches::{Switches, Taker};
 use crate::words::WordMask;
 
 /// No silent transition.
@@ -49,6 +53,22 @@ pub struct Access<W> {
     pub task: u32,
     /// Which hint to use: the operation's number.
     pub slot: usize,
+}
+
+/// What is known of the page of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// It belongs to one process.
+    pub private: bool,
+    /// It is the kernel's; `None` where the trace does not tell: then the mode of the reference
+    /// stands for it.
+    pub kernel: Option<bool>,
+}
+
+impl From<bool> for Page {
+    fn from(private: bool) -> Self {
+        Self { private, kernel: None }
+    }
 }
 
 impl<W> Access<W> {
@@ -101,6 +121,12 @@ pub struct CoherentSystem<W, O = ()> {
     distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
+    switches: Switches,
+    /// Caches of one processor: two when the first level is split and coherent.
+    pub(crate) per_processor: usize,
+    /// Dirty lines written back by flushes at switches, with their processors, for the caller to
+    /// take: their bus time is its business.
+    pub flushed: Vec<(usize, u64)>,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
     /// Who watches.
@@ -155,8 +181,54 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             directory: Directory::new(processors, geometry.line),
             distinct_lines: 0,
             evictions: vec![0; processors],
+            switches: Switches::new(processors),
+            per_processor: 1,
+            flushed: Vec::new(),
             counters: vec![Counters::default(); processors],
             observer,
+        }
+    }
+
+    /// A task runs at `cpu` from now on; interrupt handlers are not announced. Under
+    /// `flush_private` the private copies that the previous task used last leave the cache.
+    #[inline]
+    pub fn run_task(&mut self, cpu: usize, task: u32) {
+        let previous = self.switches.running(cpu);
+        if previous == Some(task) {
+            return;
+        }
+        if let Some(previous) = previous.filter(|_| self.table.rules.flush_private) {
+            self.flush_private(cpu, previous);
+        }
+        self.switches.begin(cpu, task);
+    }
+
+    #[cold]
+    fn flush_private(&mut self, cpu: usize, task: u32) {
+        for index in 0..self.arrays[cpu].frames.len() {
+            let (line, frame) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index]);
+            let leaves = frame.flags & PRIVATE_COPY != 0 && u32::from(frame.user) == task + 1;
+            if frame.state == INVALID || !leaves {
+                continue;
+            }
+            let (id, state) = (frame.line_id, frame.state);
+            let mut record = self.directory.record(id);
+            record.valid &= !(1 << cpu);
+            self.directory.set_record(id, record);
+            self.flush_written(id, cpu, line, index);
+            self.lose(cpu, index);
+            self.switches.lost(cpu, id, Taker::Flush);
+            self.counters[cpu].flushed[1][0] += 1;
+            if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
+                self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
+                self.flushed.push((cpu, line));
+            }
+            self.arrays[cpu].erase(index);
+            if O::ACTIVE {
+                let by = By { cpu, line, task, kernel: true, write: false, slot: 1 };
+                let step = Transition { cpu, line, from: state, event: StateEvent::Flush, to: INVALID };
+                self.observer.transition(&by, &step);
+            }
         }
     }
 
@@ -190,10 +262,21 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
+            self.note_user(access, index);
+        }
         if O::ACTIVE && next != state {
             self.tell(access, access.cpu, access.line, state, access.event(None), next);
         }
         true
+    }
+
+    /// The task was not the last to use the copy.
+    fn note_user(&mut self, access: &Access<W>, index: usize) {
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
+        frame.user = u16::try_from(access.task + 1).unwrap_or(0);
+        self.switches.used(access.task, frame.line_id);
     }
 
     #[inline]
@@ -211,12 +294,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             return;
         }
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let owner = usize::from(frame.flags & OWNER_KERNEL != 0);
         let counters = &mut self.counters[access.cpu];
         counters.misses[mode][MissClass::TrueSharing as usize] += 1;
+        counters.misses_by_owner[owner][MissClass::TrueSharing as usize] += 1;
         if frame.new_writer == access.task {
             counters.true_by_self[mode][0] += 1;
         }
-        frame.flags &= !(PENDING | MISS_KERNEL);
+        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL);
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
         if O::ACTIVE {
@@ -228,7 +313,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ///
     /// # Panics
     /// When the protocol table lacks the cell that is needed: an internal bug.
-    pub fn transact(&mut self, access: &Access<W>, private: bool) -> Outcome {
+    pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
+        let page = page.into();
+        let private = page.private;
         if self.try_hit(access) {
             return Outcome { done: true, ..Outcome::default() };
         }
@@ -242,7 +329,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
-            self.classify_coherence(access, id, op, private);
+            self.classify_coherence(access, id, op, page);
         }
         let mut outcome = Outcome { op: Some(op), done: !again, ..Outcome::default() };
         let lines = self.snoop(access, id, op, private, &mut outcome);
@@ -252,7 +339,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let next = Table::resolve(branches, lines, private && self.table.uses_private);
         let index = if op.is_fetch() {
             self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
-            self.fill(access, id, found, private, &mut outcome)
+            self.fill(access, id, found, page, &mut outcome)
         } else {
             let index = found.expect("an upgrade has a copy");
             self.arrays[access.cpu].use_frame(index);
@@ -292,6 +379,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        self.note_user(access, index);
         if !(access.write && done) {
             return;
         }
@@ -337,18 +425,20 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let flags = std::mem::take(&mut frame.flags);
         if flags & PENDING != 0 {
             let mode = usize::from(flags & MISS_KERNEL != 0);
+            let owner = usize::from(flags & OWNER_KERNEL != 0);
             self.counters[cpu].misses[mode][MissClass::FalseSharing as usize] += 1;
+            self.counters[cpu].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
             if O::ACTIVE {
                 self.observer.judged(cpu, self.arrays[cpu].tags[index], MissClass::FalseSharing);
             }
         }
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, id: u32, op: BusOp, private: bool) {
+    fn classify_coherence(&mut self, access: &Access<W>, id: u32, op: BusOp, page: Page) {
         let holders = self.directory.record(id).valid & !(1 << access.cpu);
         let class = if holders == 0 {
             CoherenceClass::Needless
-        } else if private {
+        } else if page.private {
             CoherenceClass::PassiveSharing
         } else if self.any_touched(holders, access) {
             CoherenceClass::TrueSharing
@@ -356,7 +446,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             CoherenceClass::FalseSharing
         };
         let mode = usize::from(access.kernel);
+        let owner = usize::from(page.kernel.unwrap_or(access.kernel));
         self.counters[access.cpu].coherence[mode][class as usize] += 1;
+        self.counters[access.cpu].coherence_by_owner[owner][class as usize] += 1;
         if O::ACTIVE {
             self.observer.coherence(&access.by(), op, class);
         }
@@ -422,6 +514,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
         self.lose(cpu, index);
+        self.switches.lost(cpu, id, Taker::Snoop);
         if op == BusOp::Read {
             self.arrays[cpu].frames[index].flags = REMOVED;
             self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
@@ -441,11 +534,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         access: &Access<W>,
         id: u32,
         found: Option<usize>,
-        private: bool,
+        page: Page,
         outcome: &mut Outcome,
     ) -> usize {
         let bit = 1 << access.cpu;
-        let class = self.classify_miss(access, id, found, private);
+        let class = self.classify_miss(access, id, found, page);
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
@@ -476,6 +569,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
+        // Only where it is asked for: a frame without flags is hit with fewer questions.
+        if page.private && self.table.rules.flush_private {
+            frame.flags |= PRIVATE_COPY;
+        }
         index
     }
 
@@ -485,51 +582,76 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         access: &Access<W>,
         id: u32,
         found: Option<usize>,
-        private: bool,
+        page: Page,
     ) -> Option<MissClass> {
-        let mode = usize::from(access.kernel);
-        let counters = &mut self.counters[access.cpu];
-        counters.misses_at_once[mode][0] += 1;
-        if let Some(index) = found {
-            let frame = &mut self.arrays[access.cpu].frames[index];
-            let removed = frame.flags & REMOVED != 0;
-            frame.flags = 0;
-            counters.removed[mode][1] += u64::from(removed);
-            if !removed || self.table.removal_is_invalidation {
-                if !private {
-                    frame.flags = PENDING | if access.kernel { MISS_KERNEL } else { 0 };
-                    return None;
+        let (cpu, mode) = (access.cpu, usize::from(access.kernel));
+        let owner = usize::from(page.kernel.unwrap_or(access.kernel));
+        self.counters[cpu].misses_at_once[mode][0] += 1;
+        let invalidation = found.and_then(|index| {
+            let frame = &mut self.arrays[cpu].frames[index];
+            let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
+            self.counters[cpu].removed[mode][1] += u64::from(removed);
+            (!removed || self.table.removal_is_invalidation).then_some(index)
+        });
+        let class = match invalidation {
+            Some(_) if page.private => MissClass::PassiveSharing,
+            Some(index) if self.table.rules.judge_at_miss => {
+                let frame = &self.arrays[cpu].frames[index];
+                if frame.new_words.meets(access.words) {
+                    let by_self = frame.new_writer == access.task;
+                    self.counters[cpu].true_by_self[mode][0] += u64::from(by_self);
+                    MissClass::TrueSharing
+                } else {
+                    MissClass::FalseSharing
                 }
-                counters.misses[mode][MissClass::PassiveSharing as usize] += 1;
-                frame.new_words = W::default();
-                frame.new_writer = NO_WRITER;
-                return Some(MissClass::PassiveSharing);
             }
+            Some(index) => {
+                self.arrays[cpu].frames[index].flags = PENDING
+                    | if access.kernel { MISS_KERNEL } else { 0 }
+                    | if owner == 1 { OWNER_KERNEL } else { 0 };
+                return None;
+            }
+            None => self.classify_other(access, id),
+        };
+        if let Some(index) = found {
+            let frame = &mut self.arrays[cpu].frames[index];
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
+        self.counters[cpu].misses[mode][class as usize] += 1;
+        self.counters[cpu].misses_by_owner[owner][class as usize] += 1;
+        Some(class)
+    }
+
+    /// The class of a miss that no invalidation caused.
+    fn classify_other(&mut self, access: &Access<W>, id: u32) -> MissClass {
+        if let Some(cause) =
+            self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, id)
+        {
+            let mode = usize::from(access.kernel);
+            self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
+        }
         let seen = self.directory.record(id).seen >> access.cpu & 1 != 0;
         let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
-        let class = if !seen {
+        if !seen {
             MissClass::Cold
         } else if in_shadow() {
             MissClass::Conflict
         } else {
             MissClass::Capacity
-        };
-        counters.misses[mode][class as usize] += 1;
-        Some(class)
+        }
     }
 
     /// Makes room in a frame; returns its line and whether that is written back.
     fn evict(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
         let cpu = access.cpu;
         let line = self.arrays[cpu].tags[index];
-        if line == crate::array::EMPTY {
+        if line == EMPTY {
             return None;
         }
         let state = self.leave(cpu, line, index)?;
         self.evictions[cpu] += 1;
+        self.switches.lost(cpu, self.arrays[cpu].frames[index].line_id, Taker::Fill(access.task));
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
         Some((line, self.write_back(cpu, state, access.kernel)))
     }
@@ -560,9 +682,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
     pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
         let index = self.arrays[cpu].find(line)?;
+        let id = self.arrays[cpu].frames[index].line_id;
         let state = self.leave(cpu, line, index);
         self.arrays[cpu].erase(index);
         let state = state?;
+        self.switches.lost(cpu, id, Taker::Fill(access.task));
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
         Some(self.write_back(cpu, state, access.kernel))
     }
