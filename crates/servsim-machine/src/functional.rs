@@ -8,7 +8,9 @@ use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
-use servsim_mem::{Access, CoherentSystem, Counters, Observer, RunCounts, WordMask};
+use servsim_mem::{
+    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, RunCounts, WordMask,
+};
 use std::collections::HashMap;
 
 /// References of one task, by mode and operation.
@@ -25,6 +27,10 @@ pub struct Counted {
     pub transactions: Vec<u64>,
     /// Distinct lines touched.
     pub distinct_lines: u64,
+    /// What each level counted, with its name, from the inside out.
+    pub levels: Vec<(String, LevelCounters)>,
+    /// Fetches that reached memory behind shared levels, and lines written to it.
+    pub memory: (u64, u64),
     /// Host memory that the simulated memory system took, in bytes.
     pub host_bytes: u64,
 }
@@ -49,16 +55,30 @@ pub fn run(
     setup: &Setup,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    with_word_mask!(setup.geometry.line, run_with(source, setup, proceed))
+    run_on(source, setup, &HierarchySpec::default(), proceed)
+}
+
+/// The same on a machine with more levels than the one that `setup` names.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    spec: &HierarchySpec,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Counted, SourceError> {
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
+    spec: &HierarchySpec,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let mut system: CoherentSystem<W> =
-        CoherentSystem::new(setup.processors, setup.geometry, setup.protocol.clone(), setup.shadow);
+    let mut caches: Hierarchy<W> =
+        Hierarchy::new(setup.processors, setup.geometry, setup.protocol.clone(), setup.shadow, spec);
     let mut counted = Counted {
         tasks: vec![TaskCounts::default(); source.tasks().len()],
         transactions: vec![0; source.transaction_kinds().len()],
@@ -71,7 +91,7 @@ fn run_with<W: WordMask>(
     let shift = setup.geometry.line.trailing_zeros();
     while source.next_batch(&mut batch)? {
         run_batch(
-            &mut system,
+            &mut caches,
             &mut tally,
             &mut counted.transactions,
             &batch,
@@ -83,18 +103,20 @@ fn run_with<W: WordMask>(
             return Err(SourceError("interrupted".into()));
         }
     }
-    system.finish();
-    tally.settle(&mut system.counters, &mut counted.tasks);
-    counted.distinct_lines = system.distinct_lines() as u64;
-    counted.host_bytes = system.host_bytes() as u64;
-    counted.processors = system.counters;
+    caches.system.finish();
+    counted.processors = caches.processor_counters();
+    tally.settle(&mut caches, &mut counted);
+    counted.distinct_lines = caches.system.distinct_lines() as u64;
+    counted.levels = caches.counters();
+    counted.memory = caches.memory_traffic();
+    counted.host_bytes = caches.host_bytes() as u64;
     Ok(counted)
 }
 
 /// One batch. Apart from the rest, so that the compiler keeps its few variables in registers.
 #[inline(never)]
 fn run_batch<W: WordMask>(
-    system: &mut CoherentSystem<W>,
+    caches: &mut Hierarchy<W>,
     tally: &mut Tally,
     transactions: &mut Vec<u64>,
     batch: &Batch,
@@ -119,25 +141,29 @@ fn run_batch<W: WordMask>(
             cpu => usize::from(cpu),
         };
         if !handlers[record.task as usize] {
-            system.run_task(cpu, record.task);
-            system.flushed.clear();
+            caches.system.run_task(cpu, record.task);
+            caches.system.flushed.clear();
         }
-        let counts = tally.counts(cpu, record.task);
-        let hits = system.run_hits(cpu, 0, shift, rest, counts);
-        rest = &rest[hits..];
+        let pair = tally.pair(cpu, record.task);
+        if caches.first_level_is_coherent() {
+            let (cache, data) = caches.first_caches(cpu);
+            let hits = caches.system.run_hits(cache, data, shift, rest, &mut pair.hits);
+            rest = &rest[hits..];
+        }
         let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
         if let Some(record) = rest.first().filter(same) {
             if record.flags & CONTINUATION == 0 {
-                counts[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+                pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
             }
-            apply(system, privacy, record, cpu, shift);
+            for_each_line(record, cpu, shift, |access, piece| {
+                caches.access(access, record.op == Op::Fetch, || page_of(privacy, piece));
+            });
             rest = &rest[1..];
         }
     }
 }
 
-/// References by processor and task. Nearly always the task is the one that its
-/// processor ran last.
+/// References by processor and task. Nearly always the task is the one that its processor ran last.
 struct Tally {
     /// Per processor: the task that it ran last, and the place of the two in `pairs`.
     current: Vec<(u32, u32)>,
@@ -149,7 +175,10 @@ struct Tally {
 struct Pair {
     cpu: usize,
     task: u32,
-    references: RunCounts,
+    /// Taken in runs of hits.
+    hits: RunCounts,
+    /// The others.
+    others: RunCounts,
 }
 
 impl Tally {
@@ -157,39 +186,41 @@ impl Tally {
         Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
     }
 
-    /// The counts of `task` on `cpu`.
     #[inline]
-    fn counts(&mut self, cpu: usize, task: u32) -> &mut RunCounts {
+    fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
         let (last, mut place) = self.current[cpu];
         if last != task {
             place = self.switch(cpu, task);
         }
-        &mut self.pairs[place as usize].references
+        &mut self.pairs[place as usize]
     }
 
     fn switch(&mut self, cpu: usize, task: u32) -> u32 {
         let next = self.pairs.len() as u32;
         let place = *self.places.entry((cpu, task)).or_insert(next);
         if place == next {
-            self.pairs.push(Pair { cpu, task, references: RunCounts::default() });
+            self.pairs.push(Pair { cpu, task, hits: RunCounts::default(), others: RunCounts::default() });
         }
         self.current[cpu] = (task, place);
         place
     }
 
-    fn settle(self, counters: &mut [Counters], tasks: &mut [TaskCounts]) {
-        for pair in self.pairs {
-            for (mode, references) in pair.references.iter().enumerate() {
-                for (op, count) in references[..3].iter().enumerate() {
-                    counters[pair.cpu].references[mode][op] += count;
-                    tasks[pair.task as usize][mode][op] += count;
-                }
+    /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
+    fn settle<W: WordMask>(self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
+        for Pair { cpu, task, hits, others } in self.pairs {
+            let (cache, data) = caches.first_caches(cpu);
+            for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
+                let which = if op == Op::Fetch as usize { 0 } else { data };
+                caches.count_lookups(cache + which, hits[mode][op]);
+                let count = hits[mode][op] + others[mode][op];
+                counted.processors[cpu].references[mode][op] += count;
+                counted.tasks[task as usize][mode][op] += count;
             }
         }
     }
 }
 
-/// Applies one reference: each line that it overlaps, in ascending order.
+/// Applies one reference to coherent caches that are all there is.
 #[inline]
 pub(crate) fn apply<W: WordMask, O: Observer>(
     system: &mut CoherentSystem<W, O>,
@@ -197,6 +228,23 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
     record: &Record,
     cpu: usize,
     shift: u32,
+) {
+    for_each_line(record, cpu, shift, |access, piece| {
+        if !system.try_hit(access) {
+            let page = page_of(privacy, piece);
+            while !system.transact(access, page).done {}
+        }
+    });
+}
+
+/// Calls `touch` for each line that a reference overlaps, in ascending order, with the access and
+/// the part of the record that lies in the line.
+#[inline]
+fn for_each_line<W: WordMask>(
+    record: &Record,
+    cpu: usize,
+    shift: u32,
+    mut touch: impl FnMut(&Access<W>, &Record),
 ) {
     let address = address_on(record, cpu);
     let last = address + (u64::from(record.size) - 1);
@@ -214,11 +262,7 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
             task: record.task,
             slot: record.op as usize,
         };
-        if !system.try_hit(&access) {
-            let piece = Record { address: (line << shift) + start, ..*record };
-            let page = page_of(privacy, &piece);
-            while !system.transact(&access, page).done {}
-        }
+        touch(&access, &Record { address: (line << shift) + start, ..*record });
         if !crosses {
             return;
         }

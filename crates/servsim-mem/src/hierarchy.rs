@@ -11,12 +11,13 @@
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
 use crate::array::{Array, Geometry};
+use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
 use crate::observer::Observer;
 use crate::protocol::{BusOp, Table};
 use crate::replacement::{by_name, Replacement};
 use crate::shared::{Inside, Shared};
-use crate::system::{Access, CoherentSystem, Outcome};
+use crate::system::{Access, CoherentSystem, Outcome, Page};
 use crate::words::WordMask;
 use servsim_core::RandomStream;
 
@@ -118,7 +119,14 @@ pub struct Hierarchy<W, O = ()> {
     shared: Shared,
     /// Look-ups of first-level caches that are coherent themselves.
     lookups: Vec<u64>,
-    back_invalidations: Vec<u64>,
+    back_invalidations: Vec<Taken>,
+}
+
+/// Copies that an inclusive level took from a coherent cache.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    copies: u64,
+    dirty: u64,
 }
 
 impl<W: WordMask> Hierarchy<W> {
@@ -144,14 +152,16 @@ impl<W: WordMask> Hierarchy<W> {
         let domains = if pooled { processors } else { 0 };
         let mut inclusion = vec![Inclusion::Neither; 1 + usize::from(spec.split)];
         inclusion.extend(spec.private.iter().map(|level| level.inclusion));
+        let mut system = CoherentSystem::of_arrays(arrays, spec.shadow_geometry(first), table, shadow, ());
+        system.per_processor = per_processor;
         Self {
-            system: CoherentSystem::of_arrays(arrays, spec.shadow_geometry(first), table, shadow, ()),
+            system,
             domains: (0..domains).map(|cpu| Domain::new(cpu, first, spec)).collect(),
             inclusion,
             first: 1 + usize::from(spec.split),
             shared: Shared::new(spec),
             lookups: vec![0; caches],
-            back_invalidations: vec![0; caches],
+            back_invalidations: vec![Taken::default(); caches],
         }
     }
 }
@@ -197,6 +207,21 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.domains.is_empty()
     }
 
+    /// Cache and distance to the cache of data, for [`CoherentSystem::run_hits`].
+    pub fn first_caches(&self, cpu: usize) -> (usize, usize) {
+        (cpu * self.first, self.first - 1)
+    }
+
+    /// Counters of each processor: those of its coherent caches together.
+    pub fn processor_counters(&self) -> Vec<Counters> {
+        let together = |caches: &[Counters]| {
+            let mut sum = Counters::default();
+            caches.iter().for_each(|counters| sum.add(counters));
+            sum
+        };
+        self.system.counters.chunks(self.system.per_processor).map(together).collect()
+    }
+
     /// Counts look-ups of first-level cache `cache` that were performed by
     /// [`CoherentSystem::run_hits`].
     pub fn count_lookups(&mut self, cache: usize, lookups: u64) {
@@ -204,19 +229,20 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Performs one line's share of a reference; `access.cpu` is the processor, `fetch` whether it is
-    /// an instruction fetch.
-    pub fn access(&mut self, access: &Access<W>, fetch: bool, private: bool) {
+    /// an instruction fetch; `page` is asked only when the bus is needed.
+    #[inline]
+    pub fn access(&mut self, access: &Access<W>, fetch: bool, page: impl FnOnce() -> Page) {
         let which = usize::from(self.first == 2 && !fetch);
         if self.domains.is_empty() {
             let mut access = *access;
             access.cpu = access.cpu * self.first + which;
             self.lookups[access.cpu] += 1;
-            self.coherent(&access, private);
+            self.coherent(&access, page);
             return;
         }
         let (cpu, line) = (access.cpu, access.line);
         let found = self.look_up(cpu, which, line);
-        self.coherent(access, private);
+        self.coherent(access, page);
         if found != Some(which) {
             self.bring_in(access, which, found);
         }
@@ -226,12 +252,14 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Applies the access at the point of coherence until it is done.
-    fn coherent(&mut self, access: &Access<W>, private: bool) {
+    #[inline]
+    fn coherent(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
         if self.system.try_hit(access) {
             return;
         }
+        let page = page();
         loop {
-            let outcome = self.system.transact(access, private);
+            let outcome = self.system.transact(access, page);
             self.after(access, &outcome);
             if outcome.done {
                 return;
@@ -404,8 +432,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 hits: lookups - misses,
                 misses,
                 evictions: self.system.evictions[cache],
-                write_backs: counters.bus_total(BusOp::WriteBack),
-                back_invalidations: self.back_invalidations[cache],
+                write_backs: counters.bus_total(BusOp::WriteBack) - self.back_invalidations[cache].dirty,
+                back_invalidations: self.back_invalidations[cache].copies,
             });
         }
         for domain in &self.domains {
@@ -441,7 +469,7 @@ struct Private<'a, W, O> {
     access: &'a Access<W>,
     system: &'a mut CoherentSystem<W, O>,
     domains: &'a mut [Domain],
-    back_invalidations: &'a mut [u64],
+    back_invalidations: &'a mut [Taken],
 }
 
 impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
@@ -459,8 +487,11 @@ impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
                     level.counters.back_invalidations += u64::from(level.erase(line).is_some());
                 }
             }
-            self.back_invalidations[cache] += 1;
-            dirty |= self.system.release(self.access, cache, line) == Some(true);
+            let written = self.system.release(self.access, cache, line) == Some(true);
+            let taken = &mut self.back_invalidations[cache];
+            taken.copies += 1;
+            taken.dirty += u64::from(written);
+            dirty |= written;
         }
         dirty
     }

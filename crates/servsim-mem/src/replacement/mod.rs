@@ -61,7 +61,11 @@ impl Replacement {
         }
     }
 
-    /// The way that makes room in `set`, whose ways are described by `valid and stamp of last use`.
+    /// The way that makes room in `set`, whose ways are described by whether they are valid and by the
+    /// stamp of their last use.
+    ///
+    /// # Panics
+    /// For a set without ways.
     pub fn victim(&mut self, set: usize, ways: impl Iterator<Item = (bool, u64)>) -> usize {
         let oldest = ways.enumerate().min_by_key(|(_, age)| *age);
         let (way, (valid, _)) = oldest.expect("a set has ways");
