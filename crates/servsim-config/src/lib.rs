@@ -7,7 +7,7 @@ mod read;
 mod setting;
 mod settings;
 
-pub use machine::{Bus, Cache, Machine, Protocol};
+pub use machine::{Bus, Cache, Level, Machine, Protocol};
 pub use nearest::nearest;
 pub use read::Faults;
 pub use setting::{Kind, Setting, Value};

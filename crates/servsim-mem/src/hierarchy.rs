@@ -398,12 +398,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             return;
         }
         let (shared, mut inside) = self.sides(access);
-        if outcome.op.is_some_and(BusOp::is_fetch) {
-            if !outcome.from_cache {
-                shared.fetch(line, &mut inside);
-            } else if outcome.to_memory {
-                shared.write(0, line, &mut inside);
-            }
+        if outcome.to_memory {
+            shared.write(0, line, &mut inside);
+        } else if outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache {
+            shared.fetch(line, &mut inside);
         }
         if let Some(line) = outcome.write_back {
             shared.given_up(line, true, &mut inside);
