@@ -108,6 +108,9 @@ def simulate(
     if not path.is_file():
         raise UsageError(f"there is no trace {str(trace)!r}")
     description = machine_path(str(machine))
+    held = _transactions(path)
+    if engine == "timing" and held is not None and warmup and warmup >= held:
+        raise _too_long(warmup, path, f"which ends {held} transactions")
     text = _core.simulate(
         path,
         description.read_text(encoding="utf-8", errors="replace"),
@@ -124,19 +127,34 @@ def simulate(
         progress=progress,
     )
     result: dict[str, Any] = json.loads(text)
-    damage = _truncated(path)
-    if damage is not None:
-        result["warnings"].append(damage)
+    if any(replication["cycles"] == 0 for replication in result["replications"]):
+        raise _too_long(warmup, path, "which ended before the measurement began")
+    info = _info(path)
+    if info is not None and info["truncated"] is not None:
+        result["warnings"].append(info["truncated"])
     return result
 
 
-def _truncated(path: Path) -> str | None:
-    """Say that a captured trace is not whole; None for a whole one and for other formats."""
+def _too_long(warmup: int, path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"the warm-up of {warmup} transactions is longer than the trace {path.name}, {why}: nothing would be "
+        "measured; use a shorter --warmup, or a longer trace"
+    )
+
+
+def _info(path: Path) -> dict[str, Any] | None:
+    """Return what a captured trace says of itself; None for other formats."""
     with path.open("rb") as file:
         if file.read(len(_TRACE_MAGIC)) != _TRACE_MAGIC:
             return None
-    damage: str | None = json.loads(_core.trace_info(path))["truncated"]
-    return damage
+    found: dict[str, Any] = json.loads(_core.trace_info(path))
+    return found
+
+
+def _transactions(path: Path) -> int | None:
+    """Return how many transactions end in a captured trace; None when it does not say."""
+    totals = (_info(path) or {}).get("totals")
+    return int(totals["transactions"]) if totals else None
 
 
 def _hash(path: Path) -> str:
