@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,20 +105,13 @@ def simulate(
     --------
     >>> simulate("trace.txt", "foglia-2004-4p", engine="functional")  # doctest: +SKIP
     """
-    path = Path(trace)
-    if not path.is_file():
-        raise UsageError(f"there is no trace {str(trace)!r}")
-    description = machine_path(str(machine))
-    held = _transactions(path)
-    if engine == "timing" and held is not None and warmup and warmup >= held:
-        raise _too_long(warmup, path, f"which ends {held} transactions")
-    text = _core.simulate(
-        path,
-        description.read_text(encoding="utf-8", errors="replace"),
-        machine_file=str(machine),
-        trace_hash=_hash(path),
+    description = machine_path(str(machine)).read_text(encoding="utf-8", errors="replace")
+    return simulate_text(
+        trace,
+        description,
+        str(machine),
         format=format,
-        overrides=overrides or [],
+        overrides=overrides,
         engine=engine,
         transactions=transactions,
         warmup=warmup,
@@ -126,13 +120,48 @@ def simulate(
         threads=threads,
         progress=progress,
     )
+
+
+def simulate_text(
+    trace: str | Path, description: str, machine: str, *, engine: str = "timing", warmup: int = 0, **options: Any
+) -> dict[str, Any]:
+    """Run a trace on a machine whose description is given as text; ``machine`` is its name in messages.
+
+    The other options, and what is returned and raised, are those of `simulate`.
+    """
+    path = Path(trace)
+    if not path.is_file():
+        raise UsageError(f"there is no trace {str(trace)!r}")
+    info = _info(path)
+    held = int(info["totals"]["transactions"]) if info and info["totals"] else None
+    if engine == "timing" and held is not None and warmup and warmup >= held:
+        raise _too_long(warmup, path, f"which ends {held} transactions")
+    options["overrides"] = options.get("overrides") or []
+    text = _core.simulate(
+        path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, warmup=warmup, **options
+    )
     result: dict[str, Any] = json.loads(text)
     if any(replication["cycles"] == 0 for replication in result["replications"]):
         raise _too_long(warmup, path, "which ended before the measurement began")
-    info = _info(path)
     if info is not None and info["truncated"] is not None:
         result["warnings"].append(info["truncated"])
     return result
+
+
+def resolve(description: str, machine: str, overrides: list[str]) -> dict[str, Any]:
+    """Return a machine with every setting, without running anything on it.
+
+    Raises
+    ------
+    UsageError
+        For a wrong description or override: all faults at once.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "one.txt"
+        trace.write_text("0 L 1000\n")
+        made = simulate_text(trace, description, machine, format="text", overrides=overrides, engine="functional")
+    resolved: dict[str, Any] = made["machine"]
+    return resolved
 
 
 def _too_long(warmup: int, path: Path, why: str) -> UsageError:
@@ -151,13 +180,7 @@ def _info(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def _transactions(path: Path) -> int | None:
-    """Return how many transactions end in a captured trace; None when it does not say."""
-    totals = (_info(path) or {}).get("totals")
-    return int(totals["transactions"]) if totals else None
-
-
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file as ``sha256:HEX``."""
     with path.open("rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

@@ -30,6 +30,7 @@ COMMANDS: tuple[str, ...] = (
     "report",
     "reproduce",
     "simulate",
+    "sweep",
     "trace",
     "workload",
 )
