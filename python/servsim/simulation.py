@@ -72,7 +72,7 @@ def simulate(
     machine
         Path or shipped name of a machine description.
     format
-        Format of the trace when its extension does not say: ``servsim``, ``text``, ``raw16``.
+        Format of the trace when its extension does not say; see `servsim.trace.formats.READ`.
     overrides
         Settings that replace those of the description, each ``KEY=VALUE``.
     engine
@@ -105,7 +105,7 @@ def simulate(
     >>> simulate("trace.txt", "foglia-2004-4p", engine="functional")  # doctest: +SKIP
     """
     path = Path(trace)
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
     description = machine_path(str(machine))
     text = _core.simulate(
@@ -132,6 +132,8 @@ def simulate(
 
 def _truncated(path: Path) -> str | None:
     """Say that a captured trace is not whole; None for a whole one and for other formats."""
+    if path.is_dir():
+        return None
     with path.open("rb") as file:
         if file.read(len(_TRACE_MAGIC)) != _TRACE_MAGIC:
             return None
@@ -140,6 +142,10 @@ def _truncated(path: Path) -> str | None:
 
 
 def _hash(path: Path) -> str:
-    """Return the SHA-256 of a file as ``sha256:HEX``."""
+    """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        listing = "".join(f"{file.relative_to(path)} {_hash(file)}\n" for file in files)
+        return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
