@@ -2,7 +2,6 @@
 //! prints them. TOML for people; every error of a file at once.
 
 mod machine;
-mod nearest;
 mod read;
 mod setting;
 mod settings;
@@ -18,7 +17,7 @@ pub use settings::{setting_named, SETTINGS};
 /// When there is no such key, with the nearest one.
 pub fn explain(key: &str) -> Result<String, String> {
     let Some(setting) = setting_named(key) else {
-        let near = nearest::nearest(key, SETTINGS.iter().map(|s| s.key));
+        let near = servsim_units::nearest::nearest(key, SETTINGS.iter().map(|s| s.key));
         let hint = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
         return Err(format!("unknown key `{key}`{hint}"));
     };

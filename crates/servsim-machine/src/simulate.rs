@@ -6,8 +6,8 @@ use crate::setup::Setup;
 use crate::{functional, timing};
 use serde_json::{json, Value};
 use servsim_config::Machine;
-use servsim_core::{GlobalSource, SourceError, TaskSource};
-use servsim_import::{captured, format_of, InMemory};
+use servsim_core::{SourceError, TaskSource};
+use servsim_import::{open_by_task, open_in_order};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
 use std::path::PathBuf;
@@ -109,28 +109,14 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     })
 }
 
-fn is_captured(request: &Request) -> bool {
-    match request.format.as_deref() {
-        Some(format) => format == captured::NAME,
-        None => request.trace.extension().is_some_and(|e| e == captured::EXTENSION),
-    }
-}
-
-fn open_global(request: &Request, processors: usize) -> Result<Box<dyn GlobalSource>, SimulateError> {
-    if is_captured(request) {
-        return Ok(Box::new(captured::CapturedOrder::open(&request.trace)?));
-    }
-    let format = format_of(&request.trace, request.format.as_deref())?;
-    Ok((format.open)(&request.trace, processors)?)
-}
-
 fn run_functional(
     request: &Request,
     machine: &Machine,
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let mut source = open_global(request, setup.processors)?;
+    let format = request.format.as_deref();
+    let mut source = open_in_order(&request.trace, format, setup.processors)?;
     let mut stopped = false;
     let counted = functional::run(source.as_mut(), setup, &mut |done| {
         stopped = !proceed(done);
@@ -153,7 +139,7 @@ fn run_functional(
         distinct_lines: counted.distinct_lines,
         timing: None,
     };
-    let mut warnings = Vec::new();
+    let mut warnings = source.notes();
     if request.replications > 1 {
         warnings.push("the functional engine has no randomness: one replication was run".into());
     }
@@ -167,15 +153,12 @@ fn run_timing(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let source: Box<dyn TaskSource> = if is_captured(request) {
-        Box::new(captured::CapturedTasks::open(&request.trace, setup.geometry.line)?)
-    } else {
-        let mut global = open_global(request, servsim_mem::MAX_PROCESSORS)?;
-        Box::new(InMemory::read(global.as_mut())?)
-    };
+    let (format, line) = (request.format.as_deref(), setup.geometry.line);
+    let source = open_by_task(&request.trace, format, servsim_mem::MAX_PROCESSORS, line)?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
-    let warnings = warnings_of(request, machine, &replications);
+    let mut warnings = source.notes();
+    warnings.extend(warnings_of(request, machine, &replications));
     let header = header_of(request, machine, "timing", warnings);
     Ok(document(&header, &replications))
 }
