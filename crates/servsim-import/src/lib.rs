@@ -149,7 +149,8 @@ fn is_captured(path: &Path, name: Option<&str>) -> bool {
     }
 }
 
-/// Opens any readable trace, captured ones included, in its own order.
+/// Opens any readable trace, captured ones included, in its own order. With `private_kernel` the
+/// kernel's pages of one task are private in a captured trace; other formats do not tell them.
 ///
 /// # Errors
 /// When the format is unknown, or the trace cannot be read or is malformed.
@@ -157,9 +158,10 @@ pub fn open_in_order(
     path: &Path,
     name: Option<&str>,
     processors: usize,
+    private_kernel: bool,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
     if is_captured(path, name) {
-        return Ok(Box::new(captured::CapturedOrder::open(path)?));
+        return Ok(Box::new(captured::CapturedOrder::open(path)?.with_private_kernel(private_kernel)));
     }
     (format_of(path, name)?.open)(path, processors)
 }
@@ -174,9 +176,10 @@ pub fn open_by_task(
     name: Option<&str>,
     processors: usize,
     line: u64,
+    private_kernel: bool,
 ) -> Result<Box<dyn TaskSource>, SourceError> {
     if is_captured(path, name) {
-        return Ok(Box::new(captured::CapturedTasks::open(path, line)?));
+        return Ok(Box::new(captured::CapturedTasks::open(path, line)?.with_private_kernel(private_kernel)));
     }
     (format_of(path, name)?.split)(path, processors)
 }

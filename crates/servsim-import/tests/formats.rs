@@ -133,7 +133,7 @@ fn threads_of_a_drmemtrace_directory_are_merged_by_their_timestamps() {
 #[test]
 fn the_stream_of_a_task_is_its_part_of_the_whole() {
     let folder = Folder::new();
-    let split = open_by_task(directory(&folder), None, 4, 64).unwrap();
+    let split = open_by_task(directory(&folder), None, 4, 64, false).unwrap();
     for task in 0..2 {
         let (mut cursor, mut batch, mut seen) =
             (split.open(task).unwrap(), Batch::default(), Vec::<Plain>::new());

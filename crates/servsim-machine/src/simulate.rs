@@ -6,9 +6,9 @@ use crate::setup::Setup;
 use crate::{functional, timing};
 use serde_json::{json, Value};
 use servsim_config::Machine;
-use servsim_core::{SourceError, TaskSource};
+use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::{open_by_task, open_in_order};
-use servsim_mem::protocol::{by_name, Options};
+use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::Geometry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -86,6 +86,18 @@ pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, S
     }
 }
 
+/// The machine, its components and the opened trace of a functional run.
+pub(crate) fn open_machine(
+    request: &Request,
+) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
+    let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
+        .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+    let setup = setup_of(&machine)?;
+    let kernel = machine.protocol.private_kernel;
+    let source = open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel)?;
+    Ok((machine, setup, source))
+}
+
 fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     let p = &machine.protocol;
     let options = Options {
@@ -93,6 +105,10 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
         sticky_migratory: p.sticky_migratory,
         start_migratory: p.start_migratory,
         private_handover_updates_memory: p.private_handover_updates_memory,
+        two_hand_overs: p.two_hand_overs,
+        write_updates_memory: p.write_updates_memory,
+        any_copy_supplies_private: p.any_copy_supplies_private,
+        rules: Rules { flush_private: p.flush_private, judge_at_miss: machine.judge_at_miss },
     };
     let protocol = by_name(&p.name, &options).ok_or_else(|| {
         SimulateError::Internal(format!("protocol `{}` is described but not built", p.name))
@@ -115,8 +131,9 @@ fn run_functional(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
+    let kernel = machine.protocol.private_kernel;
     let format = request.format.as_deref();
-    let mut source = open_in_order(&request.trace, format, setup.processors)?;
+    let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
     let mut stopped = false;
     let counted = functional::run(source.as_mut(), setup, &mut |done| {
         stopped = !proceed(done);
@@ -154,7 +171,8 @@ fn run_timing(
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
     let (format, line) = (request.format.as_deref(), setup.geometry.line);
-    let source = open_by_task(&request.trace, format, servsim_mem::MAX_PROCESSORS, line)?;
+    let kernel = machine.protocol.private_kernel;
+    let source = open_by_task(&request.trace, format, servsim_mem::MAX_PROCESSORS, line, kernel)?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
     let mut warnings = source.notes();
