@@ -163,6 +163,8 @@ fn bus_cycles_per_iteration(
 }
 
 type Pattern = Vec<(usize, Vec<(Op, u64)>)>;
+/// Name, turns, page, turns in one iteration, cycles of each protocol with either supplier.
+type Litmus = (&'static str, Pattern, &'static str, u64, [u64; 3], [u64; 3]);
 
 #[test]
 fn the_hand_over_litmus_costs_what_the_tables_say_to_the_cycle() {
@@ -177,7 +179,7 @@ fn the_hand_over_litmus_costs_what_the_tables_say_to_the_cycle() {
     let private = vec![(0, private_turn.clone()), (1, private_turn)];
     let ping_pong = vec![(0, vec![(w, 0)]), (1, vec![(w, 0)])];
     // The last column: the same when any holder supplies a block (decision D1).
-    let rows: [(&str, Pattern, &str, u64, [u64; 3], [u64; 3]); 5] = [
+    let rows: [Litmus; 5] = [
         ("migratory", migratory, "shared", 2, [29, 24, 5], [29, 24, 5]),
         ("1 writer, 3 readers", one_writer_three_readers, "shared", 1, [189, 189, 5], [77, 77, 5]),
         ("8 writes, 1 reader", eight_writes, "shared", 1, [29, 29, 40], [29, 29, 40]),

@@ -4,7 +4,8 @@
 //! Every cache is a list of sets, every set a list of entries with the most recent last; all
 //! records are maps keyed by processor and block, as in the published pseudo-code; a word mask is a
 //! set of word numbers; a transaction asks every cache in turn. Protocols are written as plain
-//! `match`es from the printed tables.
+//! `match`es from the printed tables. Over 400 lines: an access and all that follows from it is to
+//! be read in one piece, beside the papers.
 //!
 //! Rules shared with the engine by specification: a line-crossing access touches each line in
 //! ascending order; a block whose invalidated tag is present returns to that entry, otherwise an
@@ -16,12 +17,14 @@
 
 pub mod drive;
 mod protocols;
+mod switches;
 
 pub use protocols::{Protocol, Variant};
 
 use protocols::{Action, Response};
 use servsim_core::{Op, Record};
 use std::collections::{BTreeMap, BTreeSet};
+use switches::{Journey, Lost};
 
 /// Counters by name, user and kernel: `misses.cold`, `coherence.true_sharing`, `bus.read`.
 pub type Counts = BTreeMap<String, [u64; 2]>;
@@ -51,23 +54,6 @@ struct Sharing {
     new_writers: BTreeSet<u32>,
     touched: BTreeSet<u64>,
     pending: Option<(usize, usize)>,
-}
-
-/// A task on its way through the processors.
-#[derive(Debug, Clone, Default)]
-struct Journey {
-    /// Every quantum so far: its number and its processor.
-    quanta: Vec<(usize, usize)>,
-    /// Blocks used, each with the number of the quantum at the time.
-    used: BTreeMap<u64, Vec<usize>>,
-}
-
-/// How a cache lost a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lost {
-    Fill(u32),
-    Snoop,
-    Flush,
 }
 
 /// Page facts of a reference.
@@ -181,57 +167,6 @@ impl Oracle {
             };
             while !self.access(&access) {}
         }
-    }
-
-    /// Another task than before at `cpu` begins a quantum; handlers do not.
-    fn switch(&mut self, cpu: usize, task: u32) {
-        if self.handlers.contains(&task) || self.current[cpu] == Some(task) {
-            return;
-        }
-        if let (true, Some(old)) = (self.flush, self.current[cpu]) {
-            self.flush_private(cpu, old);
-        }
-        self.quanta += 1;
-        self.current[cpu] = Some(task);
-        self.journeys.entry(task).or_default().quanta.push((self.quanta, cpu));
-    }
-
-    fn flush_private(&mut self, cpu: usize, task: u32) {
-        let entries: Vec<Entry> = self.caches[cpu].iter().flatten().cloned().collect();
-        for entry in entries {
-            let key = (cpu, entry.block);
-            if entry.state == "I" || !self.private_copies[&key] || self.last_user[&key] != task {
-                continue;
-            }
-            self.count("flushed", 1);
-            if self.protocol.writes_back(entry.state) {
-                self.count("bus.update", 1);
-            }
-            self.lose(cpu, entry.block, Lost::Flush);
-            self.set(cpu, entry.block).retain(|e| e.block != entry.block);
-        }
-    }
-
-    /// Why a miss is a context-switch miss, told from the whole history.
-    fn switch_cause(&self, a: &Touch) -> Option<&'static str> {
-        let journey = self.journeys.get(&a.task)?;
-        let &(now, place) = journey.quanta.last()?;
-        let earlier = journey.used.get(&a.block)?.iter().any(|&quantum| quantum < now);
-        if place != a.cpu || !earlier {
-            return None;
-        }
-        let last_loss = self.losses.get(&(a.cpu, a.block)).and_then(|losses| losses.last());
-        match last_loss {
-            Some((Lost::Fill(other), _)) if *other != a.task && self.journeys.contains_key(other) => {
-                return Some("evicted")
-            }
-            Some((Lost::Flush, _)) => return Some("flushed"),
-            _ => {}
-        }
-        // The stay here: back to the last quantum elsewhere, if there was one.
-        let elsewhere = journey.quanta.iter().rposition(|&(_, cpu)| cpu != a.cpu)?;
-        let arrived = journey.quanta[elsewhere + 1].0;
-        last_loss.is_none_or(|&(_, at)| at < arrived).then_some("migrated")
     }
 
     fn set(&mut self, cpu: usize, block: u64) -> &mut Vec<Entry> {
