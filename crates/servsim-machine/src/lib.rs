@@ -5,6 +5,7 @@
 pub mod classify;
 pub mod functional;
 mod place;
+mod replay;
 pub mod result;
 pub mod setup;
 pub mod simulate;

@@ -3,7 +3,7 @@
 
 use crate::result::{document, Header, KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::{functional, timing};
+use crate::{functional, replay, timing};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
@@ -154,10 +154,12 @@ fn run_functional(
 ) -> Result<Value, SimulateError> {
     let mut source = open_global(request, machine, setup.processors)?;
     let mut stopped = false;
-    let counted = functional::run(source.as_mut(), setup, &mut |done| {
-        stopped = !proceed(done);
-        !stopped
-    });
+    let counted = replay::guarded(setup, || {
+        functional::run(source.as_mut(), setup, &mut |done| {
+            stopped = !proceed(done);
+            !stopped
+        })
+    })?;
     if stopped {
         return Err(SimulateError::Interrupted);
     }
@@ -224,8 +226,7 @@ fn replicate(
         }
         let seed = request.seed + index as u64;
         let run = || timing::run(source, model, seed, &stop, &done);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(SimulateError::Internal(panic_text(&*panic))));
+        let result = replay::guarded(&model.setup, run).and_then(|result| result);
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -256,11 +257,6 @@ fn replicate(
         Some(fault) => Err(fault),
         None => results.into_iter().collect(),
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic").to_owned()
 }
 
 fn header_of(request: &Request, machine: &Machine, engine: &'static str, warnings: Vec<String>) -> Header {

@@ -2,13 +2,16 @@
 //! is shrunk and printed as a plain-text trace. `SERVSIM_DIFFERENTIAL_CASES` sets the number of
 //! traces per protocol; the default keeps the test short.
 
+mod support;
+
 use servsim_core::{Op, Privacy, RandomStream, Record, TaskInfo, TaskKind};
 use servsim_import::ListSource;
 use servsim_machine::{functional, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::{CoherenceClass, Counters, Geometry, MissClass, SwitchCause};
+use servsim_mem::Geometry;
 use servsim_oracle::{Counts, Facts, Oracle, Protocol, Shape, Variant};
 use std::collections::BTreeSet;
+use support::by_oracle_names;
 
 #[derive(Debug, Clone)]
 struct Case {
@@ -93,7 +96,7 @@ fn oracle_counts(case: &Case, protocol: Protocol) -> Counts {
     for record in &case.records {
         let private = record.flags & 2 != 0;
         let facts = |address: u64| Facts { private, kernel: address >> 12 & 1 == 0 };
-        oracle.reference(usize::from(record.cpu), record, &facts);
+        oracle.reference(usize::from(record.cpu), record, true, &facts);
     }
     oracle.finish()
 }
@@ -117,43 +120,6 @@ fn engine_counts(case: &Case, protocol: &str) -> Counts {
     };
     let counted = functional::run(&mut source, &setup, &mut |_| true).unwrap();
     by_oracle_names(&counted.total())
-}
-
-fn by_oracle_names(c: &Counters) -> Counts {
-    let mut counts = Counts::new();
-    let mut put = |name: String, values: [u64; 2]| {
-        if values != [0, 0] {
-            counts.insert(name, values);
-        }
-    };
-    let pick = |table: &dyn Fn(usize) -> u64| [table(0), table(1)];
-    for (i, name) in ["fetch", "load", "store"].iter().enumerate() {
-        put(format!("references.{name}"), pick(&|m| c.references[m][i]));
-    }
-    for (i, name) in MissClass::NAMES.iter().enumerate() {
-        put(format!("misses.{name}"), pick(&|m| c.misses[m][i]));
-    }
-    for (i, name) in CoherenceClass::NAMES.iter().enumerate() {
-        put(format!("coherence.{name}"), pick(&|m| c.coherence[m][i]));
-    }
-    for (i, name) in ["read", "read_exclusive", "invalidate", "write", "update"].iter().enumerate() {
-        put(format!("bus.{name}"), pick(&|m| c.bus[m][i]));
-    }
-    put("bus.cache_to_cache".into(), pick(&|m| c.cache_to_cache[m][0]));
-    put("misses.true_by_self".into(), pick(&|m| c.true_by_self[m][0]));
-    for (i, name) in MissClass::NAMES.iter().enumerate() {
-        put(format!("misses_by_owner.{name}"), pick(&|m| c.misses_by_owner[m][i]));
-    }
-    for (i, name) in CoherenceClass::NAMES.iter().enumerate() {
-        put(format!("coherence_by_owner.{name}"), pick(&|m| c.coherence_by_owner[m][i]));
-    }
-    for (i, name) in SwitchCause::NAMES.iter().enumerate() {
-        put(format!("context_switch.{name}"), pick(&|m| c.context_switch[m][i]));
-    }
-    put("flushed".into(), pick(&|m| c.flushed[m][0]));
-    put("removed.copies".into(), pick(&|m| c.removed[m][0]));
-    put("removed.misses".into(), pick(&|m| c.removed[m][1]));
-    counts
 }
 
 fn disagrees(case: &Case, name: &str, protocol: Protocol) -> bool {
