@@ -7,7 +7,7 @@ from typing import Any
 
 from servsim import _core
 from servsim.errors import UsageError
-from servsim.simulation import machine_path, trace_hash
+from servsim.simulation import machine_path, file_hash
 
 
 def classify(
@@ -76,7 +76,7 @@ def classify(
         path,
         machine_path(str(machine)).read_text(encoding="utf-8", errors="replace"),
         machine_file=str(machine),
-        trace_hash=trace_hash(path),
+        trace_hash=file_hash(path),
         format=format,
         overrides=overrides or [],
         by=by,

@@ -2,14 +2,13 @@
 //! prints them. TOML for people; every error of a file at once.
 
 mod machine;
-mod nearest;
 mod read;
 mod setting;
 mod settings;
 
 pub use machine::{Bus, Cache, Machine, Protocol};
-pub use nearest::nearest;
 pub use read::Faults;
+pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};
 pub use settings::{setting_named, SETTINGS};
 

@@ -24,6 +24,11 @@ pub trait GlobalSource {
     /// Which pages are private.
     fn privacy(&self) -> &Privacy;
 
+    /// What was left out or assumed when the trace was read, one sentence each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the trace tells what lies on its pages.
     fn knows_places(&self) -> bool {
         false
@@ -61,6 +66,11 @@ pub trait TaskSource: Sync {
 
     /// Which pages are private.
     fn privacy(&self) -> &Privacy;
+
+    /// What was left out or assumed when the trace was read, one sentence each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Opens the stream of `task` at its beginning.
     ///

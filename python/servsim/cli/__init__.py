@@ -21,6 +21,7 @@ from servsim.errors import InternalBug, ServsimError
 COMMANDS: tuple[str, ...] = (
     "capture",
     "classify",
+    "compare",
     "disk",
     "doctor",
     "explain",
@@ -30,6 +31,7 @@ COMMANDS: tuple[str, ...] = (
     "report",
     "reproduce",
     "simulate",
+    "sweep",
     "trace",
     "workload",
 )
