@@ -1,16 +1,17 @@
 //! The plain-text trace, which anyone can write by hand. One reference a line:
-//! `TASK OP HEXADDR [SIZE] [p|s] [u|k]` with OP one of `I` fetch, `L` load, `S` store; `u`/`k` user or
+//! `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]` with OP one of `I` fetch, `L` load, `S` store; `u`/`k` user or
 //! kernel mode (user without it); `p`/`s` private or shared (without it a page touched by one task
 //! only is private); SIZE in bytes, decimal, 4 without it. `TASK X KIND` ends a transaction. `#`
 //! starts a comment.
 //!
-//! Each task is pinned to the processor of its rank: its position among the tasks, sorted by number
+//! `@CPU` names the processor that makes the reference (modulo the processors of the machine), so
+//! that a task can be seen to migrate. Without it a task is pinned to the processor of its rank: its position among the tasks, sorted by number
 //! when all are numbers and by first appearance otherwise, modulo the processors.
 
 use crate::survey::Survey;
 use crate::{io_error, memory::ListSource};
 use servsim_core::reference::{KERNEL, PRIVATE, SHARED};
-use servsim_core::{Event, GlobalSource, Op, Record, SourceError, TaskInfo, TaskKind};
+use servsim_core::{Event, GlobalSource, Op, Record, SourceError, TaskInfo, TaskKind, ANY_CPU};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -22,7 +23,7 @@ const MAX_LINE: usize = 4096;
 
 /// What the format is, holds and lacks.
 pub const ABOUT: [&str; 3] = [
-    "servsim's plain text: TASK OP HEXADDR [SIZE] [p|s] [u|k]",
+    "servsim's plain text: TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]",
     "fetches, loads, stores, sizes, tasks, kernel mode, private pages, transactions",
     "processors, blocks and wake-ups, disk requests",
 ];
@@ -79,7 +80,7 @@ impl Reader {
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [task, op, rest @ ..] = fields.as_slice() else {
-            return Err(format!("`{text}` is not `TASK OP HEXADDR [SIZE] [p|s] [u|k]`"));
+            return Err(format!("`{text}` is not `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]`"));
         };
         let op = match *op {
             "I" => Op::Fetch,
@@ -139,7 +140,10 @@ impl Reader {
             cpu_of[task] = (rank % processors) as u8;
         }
         for (record, _) in &mut self.items {
-            record.cpu = cpu_of[record.task as usize];
+            record.cpu = match record.cpu {
+                ANY_CPU => cpu_of[record.task as usize],
+                stated => (usize::from(stated) % processors) as u8,
+            };
         }
         ListSource::new(self.tasks, self.kinds, self.survey.privacy(), self.items)
     }
@@ -169,8 +173,12 @@ fn reference(task: u32, op: Op, fields: &[&str]) -> Result<Record, String> {
     if let Some(word) = rest.next_if(|f| ["u", "k"].contains(f)) {
         record.flags |= if word == "k" { KERNEL } else { 0 };
     }
+    if let Some(word) = rest.next_if(|f| f.starts_with('@')) {
+        let cpu = word[1..].parse().ok().filter(|&cpu: &u8| cpu < ANY_CPU);
+        record.cpu = cpu.ok_or_else(|| format!("`{word}` is not @ and the number of a processor"))?;
+    }
     if let Some(extra) = rest.next() {
-        return Err(format!("`{extra}` is out of place in `TASK OP HEXADDR [SIZE] [p|s] [u|k]`"));
+        return Err(format!("`{extra}` is out of place in `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]`"));
     }
     if parsed.checked_add(u64::from(record.size) - 1).is_none() {
         return Err("the access runs past the end of the address space".into());
