@@ -3,7 +3,7 @@
 
 use crate::result::{document, Header, KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::{functional, timing};
+use crate::{functional, timing, warnings};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
@@ -176,7 +176,7 @@ fn run_timing(
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
     let mut warnings = source.notes();
-    warnings.extend(warnings_of(request, machine, &replications));
+    warnings.extend(warnings::of(request, machine, &replications));
     let header = header_of(request, machine, "timing", warnings);
     Ok(document(&header, &replications))
 }
@@ -253,39 +253,4 @@ fn header_of(request: &Request, machine: &Machine, engine: &'static str, warning
         }),
         warnings,
     }
-}
-
-/// Fewer transactions than this say little about a mix of five kinds.
-const FEW_TRANSACTIONS: u64 = 30;
-
-fn warnings_of(request: &Request, machine: &Machine, replications: &[Replication]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
-    let least = timings().map(|t| t.most_ready).min().unwrap_or(0);
-    let mean = timings().map(|t| t.mean_ready_thousandths).min().unwrap_or(0) as f64 / 1000.0;
-    if least < machine.processors as u64 || mean < machine.processors as f64 {
-        warnings.push(format!(
-            "the {} processors outnumber the ready tasks ({mean:.1} on average, {least} at most): \
-             some processors idle for lack of work, not because of the machine",
-            machine.processors
-        ));
-    }
-    let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
-    if fewest == 0 {
-        warnings.push("no transaction ended in the measured window: the trace has no marks there, and there is no cycles per transaction".into());
-    } else if fewest < FEW_TRANSACTIONS {
-        warnings.push(format!(
-            "only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"
-        ));
-    }
-    if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
-        warnings.push("the trace ended before the wished number of transactions".into());
-    }
-    if replications.len() < 3 {
-        warnings.push(format!(
-            "{} replications: too few for an interval; use --replications 3 or more",
-            replications.len()
-        ));
-    }
-    warnings
 }
