@@ -10,7 +10,7 @@ use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
-use servsim_core::{Event, RandomStream, TaskId, TaskSource};
+use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
 use servsim_mem::{Bus, CoherentSystem, Counters, WordMask};
 use servsim_os::{FixedDisk, Scheduler, Wakeups};
 use std::cmp::Reverse;
@@ -45,11 +45,17 @@ const ROUNDS_PER_LOOK: u64 = 4096;
 
 pub struct Engine<'a, W> {
     pub(super) source: &'a dyn TaskSource,
+    pub(super) privacy: &'a Privacy,
+    pub(super) interrupts: &'a [Interrupt],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
     pub(super) system: CoherentSystem<W>,
     pub(super) bus: Bus,
     pub(super) processors: Vec<Processor<W>>,
+    /// When each processor acts next, apart: the loop looks at all of them in every round.
+    next_times: Vec<u64>,
+    /// Processors whose entry of `next_times` is out of date, as bits.
+    pub(super) moved: u64,
     pub(super) streams: Vec<Stream<'a>>,
     pub(super) task_references: Vec<[[u64; 3]; 2]>,
     pub(super) scheduler: Scheduler,
@@ -84,11 +90,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         Ok(Self {
             source,
+            privacy: source.privacy(),
+            interrupts: source.interrupts(),
             model,
             seed,
             system: CoherentSystem::new(n, setup.geometry, setup.protocol.clone(), setup.shadow),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
             processors: (0..n).map(|_| Processor::new()).collect(),
+            next_times: vec![u64::MAX; n],
+            moved: 0,
             streams: open_all(source)?,
             task_references: vec![[[0; 3]; 2]; tasks],
             scheduler: Scheduler::new(model.policy, tasks, n, seed),
@@ -168,10 +178,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// The processor that acts first, its time, and the time of the next one.
-    pub(super) fn earliest(&self) -> (usize, u64, u64) {
+    #[inline]
+    pub(super) fn earliest(&mut self) -> (usize, u64, u64) {
+        while self.moved != 0 {
+            let cpu = self.moved.trailing_zeros() as usize;
+            self.moved &= self.moved - 1;
+            self.next_times[cpu] = self.processors[cpu].next_time();
+        }
         let (mut cpu, mut first, mut second) = (0, u64::MAX, u64::MAX);
-        for (index, processor) in self.processors.iter().enumerate() {
-            let time = processor.next_time();
+        for (index, &time) in self.next_times.iter().enumerate() {
             if time < first {
                 (cpu, second, first) = (index, first, time);
             } else {
@@ -221,6 +236,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
+        self.moved |= 1 << cpu;
         let processor = &mut self.processors[cpu];
         processor.times.idle += now - processor.since;
         processor.time = now;
@@ -272,6 +288,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
     /// must see in order: events, task switches.
     pub(super) fn run_processor(&mut self, cpu: usize, limit: u64, sync: u64) -> Result<(), SimulateError> {
+        self.moved |= 1 << cpu;
         self.enter_handler(cpu);
         let Some(context) = self.processors[cpu].context else {
             self.dispatch(cpu);
@@ -329,10 +346,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, system, source, task_references, .. } = self;
+        let Self { processors, streams, system, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
         let parameters = (limit, self.shift, self.model.cycles_per_reference);
-        let privacy = source.privacy();
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -347,7 +363,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
                 let mut work = Records {
-                    records: &source.interrupts()[index].batch.records,
+                    records: &interrupts[index].batch.records,
                     position: &mut position,
                     privacy,
                     tasks: task_references,
@@ -361,10 +377,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, source, task_references, .. } = self;
+        let Self { processors, streams, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
         let cycles = self.model.cycles_per_reference;
-        let privacy = source.privacy();
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -379,7 +394,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
                 let mut work = Records {
-                    records: &source.interrupts()[index].batch.records,
+                    records: &interrupts[index].batch.records,
                     position: &mut position,
                     privacy,
                     tasks: task_references,
@@ -438,7 +453,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 stream.batch.events[record.address as usize]
             }
             Context::Interrupt(index) => {
-                let batch = &self.source.interrupts()[index].batch;
+                let batch = &self.interrupts[index].batch;
                 let record = batch.records[self.processors[cpu].handler_position];
                 self.processors[cpu].handler_position += 1;
                 batch.events[record.address as usize]
