@@ -87,7 +87,7 @@ fn main() {
     }
     drop(source);
     if let Some(path) = std::env::var_os("SERVSIM_BENCH_TRACE") {
-        let source = CapturedTasks::open(Path::new(&path), 128).expect("a captured trace");
+        let source = CapturedTasks::open(Path::new(&path), 128, true).expect("a captured trace");
         for processors in [1, 4, 8, 16] {
             report("timing, captured", &source, processors);
         }

@@ -168,7 +168,11 @@ fn run_timing(
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
     let source: Box<dyn TaskSource> = if is_captured(request) {
-        Box::new(captured::CapturedTasks::open(&request.trace, setup.geometry.line)?)
+        Box::new(captured::CapturedTasks::open(
+            &request.trace,
+            setup.geometry.line,
+            machine.locks.arbitrated,
+        )?)
     } else {
         let mut global = open_global(request, servsim_mem::MAX_PROCESSORS)?;
         Box::new(InMemory::read(global.as_mut())?)
@@ -275,6 +279,14 @@ fn warnings_of(request: &Request, machine: &Machine, replications: &[Replication
     } else if fewest < FEW_TRANSACTIONS {
         warnings.push(format!(
             "only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"
+        ));
+    }
+    let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
+    let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
+    if forced > 0 {
+        warnings.push(format!(
+            "{forced} holds of a lock ended by force because the trace holds no release in time: \
+             see `locks` of the replications; `--set locks.arbitrated=off` keeps the recorded order"
         ));
     }
     if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {

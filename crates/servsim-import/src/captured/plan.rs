@@ -11,6 +11,7 @@
 //! * A block whose wake-up was not captured lasts until the task runs again.
 
 use super::error;
+use super::locks::LockWords;
 use crate::Survey;
 use servsim_core::{Privacy, SourceError, WakeId};
 use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
@@ -67,6 +68,8 @@ pub struct Plan {
     pub first_wait: Vec<Option<WakeId>>,
     /// Disk requests that the trace submits; others were under way when it began.
     pub submitted: HashSet<u64>,
+    /// The words of its locks.
+    pub locks: LockWords,
 }
 
 /// An episode being read.
@@ -96,7 +99,12 @@ impl Plan {
     pub fn of(reader: &Arc<TraceReader>) -> Result<Self, SourceError> {
         let tasks = reader.tasks().len();
         let mut planner = Planner {
-            plan: Self { inline: vec![Vec::new(); tasks], first_wait: vec![None; tasks], ..Self::default() },
+            plan: Self {
+                inline: vec![Vec::new(); tasks],
+                first_wait: vec![None; tasks],
+                locks: LockWords::new(reader.meta().per_cpu_area),
+                ..Self::default()
+            },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
             woken_by_stream: HashMap::new(),
@@ -116,6 +124,7 @@ impl Plan {
                     if let Some(next) = shape.next_page {
                         survey.touch(step.task, next, next);
                     }
+                    planner.plan.locks.look(step.task, block.refs);
                     for r in block.refs {
                         survey.touch(step.task, r.paddr, r.paddr);
                         if r.next_page != 0 {
@@ -158,6 +167,7 @@ impl Planner {
                 self.plan.submitted.insert(request);
             }
             EventKind::InterruptEnd => self.close(),
+            EventKind::LockAcquire { .. } => self.plan.locks.note(task, kind),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@ use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
 use servsim_mem::{Bus, CoherentSystem, Counters, WordMask};
-use servsim_os::{FixedDisk, Scheduler, Wakeups};
+use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +36,8 @@ pub(super) struct Base {
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
     pub(super) switches: (u64, u64),
+    pub(super) dispatches: u64,
+    pub(super) locks: LockCounts,
     pub(super) disk: [u64; 2],
     pub(super) active_integral: u128,
 }
@@ -60,6 +62,7 @@ pub struct Engine<'a, W> {
     pub(super) task_references: Vec<[[u64; 3]; 2]>,
     pub(super) scheduler: Scheduler,
     pub(super) wakeups: Wakeups,
+    pub(super) locks: Locks,
     pub(super) disk: FixedDisk,
     pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     pub(super) happened: u64,
@@ -103,6 +106,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             task_references: vec![[[0; 3]; 2]; tasks],
             scheduler: Scheduler::new(model.policy, tasks, n, seed),
             wakeups: Wakeups::default(),
+            locks: Locks::new(tasks + n),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write),
             happenings: BinaryHeap::new(),
             happened: 0,
@@ -294,6 +298,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.dispatch(cpu);
             return Ok(());
         };
+        if let Some(spin) = self.processors[cpu].spinning {
+            self.spin(cpu, context, spin);
+            return Ok(());
+        }
         let mut limit = limit;
         loop {
             let stop = self.step(cpu, context, limit);
@@ -330,9 +338,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
-        if processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_))) {
+        let busy = processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_)));
+        if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
             return;
         }
+        let processor = &mut self.processors[cpu];
         if let Some(index) = processor.handlers.pop_front() {
             processor.interrupted = match processor.context {
                 Some(Context::Task(task)) => Some(task),
@@ -407,6 +417,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn end_slice(&mut self, cpu: usize, context: Context) {
         let Context::Task(task) = context else { return };
+        if self.extends_slice(cpu) {
+            return;
+        }
         if self.scheduler.ready() > 0 {
             self.scheduler.make_ready(task);
             self.dispatch(cpu);
@@ -422,9 +435,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 if self.streams[task as usize].refill()? {
                     return Ok(true);
                 }
+                self.leave_locks(cpu, context, true);
                 self.leave(cpu);
             }
             Context::Interrupt(_) => {
+                self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;
                 processor.context = processor.interrupted.take().map(Context::Task);
@@ -439,6 +454,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// The running task cannot go on.
     pub(super) fn leave(&mut self, cpu: usize) {
         let now = self.processors[cpu].time;
+        if let Some(context) = self.processors[cpu].context {
+            self.leave_locks(cpu, context, false);
+        }
         self.count_active(now, -1);
         self.dispatch(cpu);
     }
@@ -469,6 +487,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let done = self.disk.submit(now, write);
                 self.schedule(done, Happening::Disk { request });
             }
+            (Event::LockAcquire { class, word }, _) if self.model.locks => {
+                self.acquire(cpu, context, class, word);
+            }
+            (Event::LockRelease { word }, _) if self.model.locks => self.release(cpu, context, word),
             (Event::Block { wake }, Context::Task(task)) => {
                 let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
                 if blocks {
@@ -494,6 +516,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub(super) fn unstick(&mut self) -> Result<bool, SimulateError> {
         if let Some(index) = self.waiting_for.iter().position(Option::is_some) {
             self.trigger(index, self.now);
+            return Ok(true);
+        }
+        if let Some(task) = self.locks.force_one(self.now) {
+            self.make_ready(task, self.now);
             return Ok(true);
         }
         let waiting = self.wakeups.waiting();

@@ -149,7 +149,9 @@ impl<W: WordMask> Engine<'_, W> {
         processor.time = complete;
         processor.wait = Wait::Nothing;
         processor.demand = None;
-        if let (true, Some(context)) = (done, processor.context) {
+        // A load of a spinning processor is not one of its stream.
+        let of_stream = done && processor.spinning.is_none();
+        if let (true, Some(context)) = (of_stream, processor.context) {
             self.advance(cpu, context);
         }
     }
