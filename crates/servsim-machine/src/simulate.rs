@@ -7,7 +7,7 @@ use crate::{functional, timing, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
-use servsim_import::{open_by_task, open_in_order};
+use servsim_import::{open_by_task, open_in_order, Reading};
 use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelCounters, LevelSpec};
 use std::path::PathBuf;
@@ -226,9 +226,13 @@ fn run_timing(
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
     one_level(machine, "the timing engine")?;
-    let (format, line) = (request.format.as_deref(), setup.geometry.line);
-    let kernel = machine.protocol.private_kernel;
-    let source = open_by_task(&request.trace, format, servsim_mem::MAX_PROCESSORS, line, kernel)?;
+    let reading = Reading {
+        processors: servsim_mem::MAX_PROCESSORS,
+        line: setup.geometry.line,
+        private_kernel: machine.protocol.private_kernel,
+        locks: machine.locks.arbitrated,
+    };
+    let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
     let mut warnings = source.notes();

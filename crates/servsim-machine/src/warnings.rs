@@ -32,6 +32,14 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
             "only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"
         ));
     }
+    let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
+    let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
+    if forced > 0 {
+        warnings.push(format!(
+            "{forced} holds of a lock ended by force because the trace holds no release in time: \
+             see `locks` of the replications; `--set locks.arbitrated=off` keeps the recorded order"
+        ));
+    }
     if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
         warnings.push("the trace ended before the wished number of transactions".into());
     }
