@@ -164,7 +164,7 @@ def why(made: Runs, configuration: Configuration) -> str:
     moved = mean([float(r["migrations"]) for r in found])
     return (
         f"Counters of {configuration}: {ready:.1f} ready tasks on average (the paper: 26), processors idle "
-        f"{idle:.0f} %; bus {mean([bus_percent(r) for r in found]):.1f} %, {missing:.2f} misses per 100 "
-        f"references, {cold:.0f} % of them cold and {kernel:.0f} % in the kernel, in {references:.0f} M references (the paper: 130 M); "
-        f"{moved:.0f} migrations."
+        f"{idle:.0f} %; bus {mean([bus_percent(r) for r in found]):.1f} %, {missing:.2f} misses per 100 references, "
+        f"{cold:.0f} % of them cold and {kernel:.0f} % in the kernel, in {references:.0f} M references "
+        f"(the paper: 130 M); {moved:.0f} migrations."
     )
