@@ -8,9 +8,13 @@ so that differences between them are not differences of luck.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from servsim.errors import UsageError
 from servsim.statistics.intervals import Estimate, estimate
+from servsim.sweep import Study, conduct
+from servsim.sweep.conduct import Progress
 
 #: Gain of GSP per processor below which adding one is no longer worth it (Foglia et al. 2004, 5.2.2).
 LEAST_GAIN = 0.5
@@ -128,3 +132,77 @@ def critical_point(curves: Mapping[int, Sequence[float]], least_gain: float = LE
     crossed = [value for value in by_seed if value is not None]
     over = estimate(crossed) if len(crossed) == len(by_seed) else None
     return CriticalPoint(point, by_seed, over, known, gains)
+
+
+#: Numbers of processors that are run together before looking whether the point is passed.
+CHUNK = 4
+
+#: Gains below the threshold that must follow, so that one low gain by chance does not end the search.
+BEYOND = 2
+
+
+def scale(
+    trace: Path,
+    machine: str,
+    counts: Sequence[int],
+    overrides: Sequence[str],
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    options: Mapping[str, Any],
+    on: str = "local",
+    progress: Progress | None = None,
+) -> tuple[CriticalPoint, list[str]]:
+    """Find a critical point by a sweep over the number of processors, which ends once it is passed.
+
+    Parameters
+    ----------
+    trace, machine
+        What runs on what.
+    counts : sequence of int
+        Numbers of processors to try, ascending.
+    overrides : sequence of str
+        Settings to replace, each ``KEY=VALUE``.
+    seeds : sequence of int
+        Seeds, the same at every number.
+    folder : Path
+        The sweep's directory, kept and continued.
+    options : mapping
+        ``transactions`` and ``warmup``, when given.
+    on : str, default "local"
+        Where runs are made.
+
+    Returns
+    -------
+    CriticalPoint, list of str
+        The point, and the warnings of the runs.
+
+    Raises
+    ------
+    UsageError
+        For wrong settings, or when ``processors`` is among them.
+    """
+    pairs = [text.partition("=") for text in overrides]
+    settings: dict[str, str | int | float] = {key.strip(): value.strip() for key, _, value in pairs}
+    if "processors" in settings:
+        raise UsageError("the number of processors is what is searched: leave processors out of --set")
+    if any(not equals for _, equals, _ in pairs):
+        raise UsageError("a setting is replaced by --set KEY=VALUE")
+    fixed = {"trace": str(trace.resolve()), "machine": machine, **options}
+    name = f"critical point of {machine}"
+    for end in [*range(CHUNK, len(counts), CHUNK), len(counts)]:
+        tried = list(counts[:end])
+        if len(tried) < 2:
+            continue
+        points: list[dict[str, str | int | float]] = [{"processors": count} for count in tried]
+        study = Study(name, Path(), fixed, settings, {"processors": list(tried)}, points, list(seeds))
+        outcome = conduct(study, folder, on=on, progress=progress)
+        curves = {
+            count: [float(run["gsp"]) for run in point.replications]
+            for count, point in zip(tried, outcome.points, strict=True)
+        }
+        found = critical_point(curves)
+        if found.point is not None and sum(count > found.point for count in found.gains) >= BEYOND:
+            break
+    warnings = dict.fromkeys(text for point in outcome.points for text in point.warnings)
+    return found, list(warnings)

@@ -21,6 +21,7 @@ from servsim.errors import InternalBug, ServsimError
 COMMANDS: tuple[str, ...] = (
     "capture",
     "compare",
+    "critical_point",
     "disk",
     "doctor",
     "explain",
@@ -39,7 +40,7 @@ COMMANDS: tuple[str, ...] = (
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "capture", "trace"),
-    "Simulate": ("simulate", "compare", "classify", "sweep", "reproduce"),
+    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "reproduce"),
     "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
     "Report": ("report", "serve"),
 }
