@@ -73,7 +73,7 @@ def simulate(
     machine
         Path or shipped name of a machine description.
     format
-        Format of the trace when its extension does not say: ``servsim``, ``text``, ``raw16``.
+        Format of the trace when its extension does not say; see `servsim.trace.formats.READ`.
     overrides
         Settings that replace those of the description, each ``KEY=VALUE``.
     engine
@@ -130,7 +130,7 @@ def simulate_text(
     The other options, and what is returned and raised, are those of `simulate`.
     """
     path = Path(trace)
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
     info = _info(path)
     held = int(info["totals"]["transactions"]) if info and info["totals"] else None
@@ -173,6 +173,8 @@ def _too_long(warmup: int, path: Path, why: str) -> UsageError:
 
 def _info(path: Path) -> dict[str, Any] | None:
     """Return what a captured trace says of itself; None for other formats."""
+    if path.is_dir():
+        return None
     with path.open("rb") as file:
         if file.read(len(_TRACE_MAGIC)) != _TRACE_MAGIC:
             return None
@@ -181,6 +183,10 @@ def _info(path: Path) -> dict[str, Any] | None:
 
 
 def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file as ``sha256:HEX``."""
+    """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        listing = "".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files)
+        return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,6 +20,7 @@ from servsim.errors import InternalBug, ServsimError
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
     "capture",
+    "classify",
     "compare",
     "critical_point",
     "disk",

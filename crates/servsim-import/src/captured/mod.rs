@@ -8,6 +8,7 @@
 //! idle task is left out.
 
 mod order;
+mod pages;
 mod plan;
 mod tasks;
 mod template;

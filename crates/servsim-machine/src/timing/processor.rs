@@ -2,7 +2,7 @@
 
 use crate::result::ProcessorTimes;
 use servsim_core::TaskId;
-use servsim_mem::Access;
+use servsim_mem::{Access, Page};
 use std::collections::VecDeque;
 
 /// What a processor executes.
@@ -27,13 +27,13 @@ pub enum Wait {
     Task,
 }
 
-/// An access with the P bit of its page.
+/// An access with its page.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<W> {
     /// The access.
     pub access: Access<W>,
-    /// Whether its page is private.
-    pub private: bool,
+    /// What is known of its page.
+    pub page: Page,
     /// In the store buffer: the block is on its way, so its other words cannot be read yet.
     pub fetching: bool,
 }
