@@ -11,6 +11,7 @@ pub mod setup;
 pub mod simulate;
 pub mod statistics;
 pub mod timing;
+mod warnings;
 
 pub use setup::Setup;
 pub use simulate::{simulate, Request, SimulateError};

@@ -114,19 +114,20 @@ impl Switches {
         }
     }
 
-    /// The cache of `cpu` lost its copy.
-    pub fn lost(&mut self, cpu: usize, line_id: u32, taker: Taker) {
-        self.losses.insert(key(cpu as u32, line_id), Loss { taker, quantum: self.quanta });
+    /// A cache lost its copy.
+    pub fn lost(&mut self, cache: usize, line_id: u32, taker: Taker) {
+        self.losses.insert(key(cache as u32, line_id), Loss { taker, quantum: self.quanta });
     }
 
     /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
-    pub fn cause(&self, cpu: usize, task: u32, line_id: u32) -> Option<SwitchCause> {
+    /// `cache` is the cache of `cpu` that misses.
+    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line_id: u32) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|t| t.cpu == cpu as u32)?;
         let first = *self.first_use.get(&key(task, line_id))?;
         if first >= state.quantum {
             return None;
         }
-        let loss = self.losses.get(&key(cpu as u32, line_id));
+        let loss = self.losses.get(&key(cache as u32, line_id));
         match loss.map(|loss| loss.taker) {
             Some(Taker::Fill(other)) if other != task && self.has_quanta(other) => {
                 return Some(SwitchCause::Evicted)
