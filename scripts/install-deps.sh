@@ -19,7 +19,7 @@ fail() {
 }
 
 command -v apt-get >/dev/null || fail "this machine has no apt-get; install by hand: qemu-system-x86_64 >= $oldest_emulator, \
-qemu-img, mmdebstrap, e2fsprogs, PostgreSQL 15, Chromium with its driver, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo"
+qemu-img, mmdebstrap, e2fsprogs, PostgreSQL 15, Chromium with its driver, Valgrind, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo"
 
 # Package and the reason for it, in the order in which they are shown.
 wanted=()
@@ -87,6 +87,8 @@ fi
 want "$(first_of postgresql-15 postgresql)" "the database server, for native runs and the tests of the driver"
 want "$(first_of chromium chromium-browser)" "shows the report in a real browser, for its test"
 want "$(first_of chromium-driver chromium-chromedriver)" "steers that browser"
+
+want valgrind "counts of an independent simulator (cachegrind) and its traces (lackey), for a test of the engine"
 
 have_cargo=$({ cargo --version 2>/dev/null || true; } | sed -n 's/^cargo \([0-9.]*\).*/\1/p')
 if [ -n "$have_cargo" ] && at_least "$have_cargo" "$oldest_cargo"; then

@@ -30,6 +30,22 @@ def simulate(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> str: ...
+def classify(
+    trace: Path,
+    machine: str,
+    *,
+    machine_file: str,
+    trace_hash: str,
+    format: str | None = None,
+    overrides: list[str] = ...,
+    by: str | None = None,
+    order: str = "total",
+    top: int = 20,
+    watch: int | None = None,
+    symbols: str | None = None,
+    symbols_file: str = "symbols",
+    progress: Callable[[int], None] | None = None,
+) -> str: ...
 def explain(key: str) -> str: ...
 def setting_keys() -> list[str]: ...
 def protocol_table(name: str) -> str: ...
@@ -44,6 +60,15 @@ def trace_cut(
 ) -> str: ...
 def trace_sample(path: Path, output: Path, keep: int, of: int) -> str: ...
 def trace_merge(paths: list[Path], output: Path) -> str: ...
+def trace_formats() -> str: ...
+def trace_export(
+    path: Path,
+    output: Path,
+    target: str,
+    source: str | None = None,
+    only: str = "all",
+    processors: int = 1,
+) -> str: ...
 
 # Disks (see servsim.disk): sources and options are JSON text, so are results.
 def disk_catalogue() -> str: ...

@@ -18,9 +18,9 @@ from servsim.errors import EnvironmentProblem, UsageError
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
 
-#: Transactions to capture and users that issue them: two for each of 24 users, six users per processor.
+#: Transactions to capture and users that issue them: four for each of 24 users, six users per processor.
 #: With ten replications the simulation of more would take longer than people wait.
-TRANSACTIONS = 48
+TRANSACTIONS = 96
 USERS = 24
 
 #: Replications, each with its own seed; ten give an interval of about 0.7 standard deviations.
@@ -87,14 +87,16 @@ def transactions_in(trace: Path) -> int:
     return int(totals["transactions"])
 
 
-def measured(count: int) -> tuple[int, int]:
+def measured(count: int, users: int = USERS) -> tuple[int, int]:
     """Divide a trace's transactions into warm-up and measurement.
 
-    A fifth warms the caches up. A tenth is left at the end, for when the trace runs out its tasks end
-    one by one and processors idle for want of work, which no real server would.
+    One transaction per user, or a quarter if that is less, warms the caches up; all users begin at
+    once, so the first to end are the short ones. Another per user, or a third if that is less, is left
+    at the end: when the trace runs out its users end one by one, and processors idle for want of work,
+    which they would not on a real server.
     """
-    warmup = count // 5
-    return warmup, max(1, count - warmup - count // 10)
+    warmup = min(users, count // 4)
+    return warmup, max(1, count - warmup - min(users, count // 3))
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
     from servsim import report
 
     trace, obstacle = _trace(plan, job, say, progress)
-    warmup, transactions = measured(job.count(trace))
+    warmup, transactions = measured(job.count(trace), plan.users)
     say(f"Simulating {transactions} transactions on {plan.machine}, {plan.replications} replications.")
     result = job.simulate(
         trace=trace,

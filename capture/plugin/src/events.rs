@@ -184,10 +184,7 @@ impl Capture {
             _ => {}
         }
         if let (Phase::Recording, Some(writer)) = (self.phase, &mut self.writer) {
-            let client = self.current.stream;
-            if !writer.tasks()[client as usize].client {
-                writer.update_task(client, |task| task.client = true);
-            }
+            self.tasks.marked(writer, self.current.stream);
         }
         self.event(EventKind::Mark { kind, transaction, sequence, server });
     }

@@ -31,6 +31,8 @@ struct Known {
 /// All tasks met so far, by the address of their `task_struct`.
 pub struct Tasks {
     members: Members,
+    /// The process of the load generator, once one of its threads has executed a mark.
+    client: Option<u32>,
     known: HashMap<u64, Known>,
 }
 
@@ -45,7 +47,7 @@ impl Tasks {
             comm: member("comm")?,
             mm: member("mm")?,
         };
-        Ok(Tasks { members, known: HashMap::new() })
+        Ok(Tasks { members, client: None, known: HashMap::new() })
     }
 
     /// Linux task state: 0 when runnable.
@@ -72,7 +74,22 @@ impl Tasks {
             _ => TaskKind::User,
         };
         let tgid = guest.read(task + self.members.tgid, 4) as u32;
-        TaskInfo { pid, tgid, name: self.name(guest, task), kind, client: false }
+        TaskInfo { pid, tgid, name: self.name(guest, task), kind, client: self.client == Some(tgid) }
+    }
+
+    /// Stream `task` executed a mark: it and every other thread of its process, known or yet to
+    /// appear, belong to the client.
+    pub fn marked(&mut self, writer: &mut TraceWriter, task: TaskId) {
+        if writer.tasks()[task as usize].client {
+            return;
+        }
+        let process = writer.tasks()[task as usize].tgid;
+        self.client = Some(process);
+        for other in 0..writer.tasks().len() as TaskId {
+            if writer.tasks()[other as usize].tgid == process {
+                writer.update_task(other, |task| task.client = true);
+            }
+        }
     }
 
     /// Linux `comm`.

@@ -34,6 +34,16 @@ pub struct Protocol {
     pub start_migratory: bool,
     /// D14: private hand-over updates memory.
     pub private_handover_updates_memory: bool,
+    /// D9: two hand-overs show that a block migrates.
+    pub two_hand_overs: bool,
+    /// D13: written words go to memory too.
+    pub write_updates_memory: bool,
+    /// D17: who supplies a private fetch, unless as for any other.
+    pub any_copy_supplies_private: Option<bool>,
+    /// Per-process kernel data count as private.
+    pub private_kernel: bool,
+    /// Private copies leave the cache when their task leaves the processor.
+    pub flush_private: bool,
 }
 
 /// Bus times, in processor cycles.
@@ -103,6 +113,8 @@ pub struct Machine {
     pub memory_delay: Cycles,
     /// Conflict told from capacity.
     pub exact_replacement: bool,
+    /// D29: sharing judged by the missing words alone.
+    pub judge_at_miss: bool,
     resolved: Vec<(&'static str, String)>,
 }
 
@@ -152,6 +164,14 @@ impl Machine {
                 sticky_migratory: is("protocol.migratory_write_miss", "keep"),
                 start_migratory: is("protocol.migratory_start", "migratory"),
                 private_handover_updates_memory: is("protocol.private_handover", "update-memory"),
+                two_hand_overs: is("protocol.migratory_evidence", "two"),
+                write_updates_memory: is("protocol.word_write", "update-memory"),
+                any_copy_supplies_private: match text("protocol.private_supplier").as_str() {
+                    "as-shared" => None,
+                    word => Some(word == "any-copy"),
+                },
+                private_kernel: is("protocol.private_kernel", "per-process"),
+                flush_private: is("protocol.private_on_switch", "flush"),
             },
             bus: Bus {
                 invalidate: Cycles(number("bus.invalidate")),
@@ -174,6 +194,7 @@ impl Machine {
             disk_parallel: number("disk.parallel") as usize,
             memory_delay: Cycles(number("perturbation.memory_delay")),
             exact_replacement: is("classification.replacement", "exact"),
+            judge_at_miss: is("classification.sharing", "at-miss"),
             resolved: SETTINGS.iter().map(|s| (s.key, written(given, s.key))).collect(),
         }
     }

@@ -1,9 +1,9 @@
 //! Reads a TOML description into values: every error of the file at once, each with its line, what
 //! is accepted and the nearest name.
 
-use crate::nearest::nearest;
 use crate::setting::{Kind, Value};
 use crate::settings::{setting_named, SETTINGS};
+use servsim_units::nearest::nearest;
 use std::collections::BTreeMap;
 use toml_edit::{ImDocument, Item, TableLike};
 

@@ -135,7 +135,7 @@ fn things(text: &str, unit: &str) -> Result<u64, String> {
 }
 
 fn choice_error(text: &str, words: &[&str]) -> String {
-    let nearest = crate::nearest::nearest(text, words.iter().copied());
+    let nearest = servsim_units::nearest::nearest(text, words.iter().copied());
     let hint = nearest.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
     format!("`{text}` is none of {}{hint}", words.join(", "))
 }

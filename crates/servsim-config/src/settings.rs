@@ -114,6 +114,14 @@ pub const SETTINGS: &[Setting] = &[
         "decision D10",
     ),
     setting(
+        "protocol.migratory_evidence",
+        Kind::Choice(&["one", "two"]),
+        "one",
+        "AMSD: how many hand-overs from writer to reader that writes show that a block migrates; \
+         `two` is the conservative form and takes two more states.",
+        "decision D9: Cox & Fowler 1993 and Stenstrom et al. 1993 begin with one",
+    ),
+    setting(
         "protocol.migratory_start",
         Kind::Choice(&["ordinary", "migratory"]),
         "ordinary",
@@ -126,6 +134,38 @@ pub const SETTINGS: &[Setting] = &[
         "move",
         "PSCR: whether a dirty private block that moves to another cache also updates memory.",
         "decision D14",
+    ),
+    setting(
+        "protocol.word_write",
+        Kind::Choice(&["owner", "update-memory"]),
+        "owner",
+        "PSCR: whether a word written to a shared block leaves memory to its owner, or goes to \
+         memory too (four states).",
+        "decision D13: five published states imply an owner",
+    ),
+    setting(
+        "protocol.private_supplier",
+        Kind::Choice(&["as-shared", "dirty-only", "any-copy"]),
+        "as-shared",
+        "PSCR: which cache supplies a block fetched for a private page; `as-shared` follows \
+         protocol.supplier.",
+        "decision D17",
+    ),
+    setting(
+        "protocol.private_kernel",
+        Kind::Choice(&["shared", "per-process"]),
+        "shared",
+        "Whether the kernel's data of one process (its kernel stack and what else lies on pages \
+         that only it uses) count as private: PSCR+K with protocol pscr.",
+        "Foglia et al. 2004 section 2: PSCR could be extended to this kernel data",
+    ),
+    setting(
+        "protocol.private_on_switch",
+        Kind::Choice(&["keep", "flush"]),
+        "keep",
+        "What happens to the private copies of a task that leaves its processor: they stay, or are \
+         written back if dirty and dropped.",
+        "Foglia et al. 2004 section 2: flushing gave the worst results for every protocol",
     ),
     setting(
         "bus.invalidate",
@@ -252,6 +292,14 @@ pub const SETTINGS: &[Setting] = &[
         "Whether conflict misses are told from capacity misses, which needs a fully associative \
          shadow of each cache; `merged` counts both as capacity and runs faster.",
         "Hill & Smith 1989: three classes of misses, by an LRU shadow",
+    ),
+    setting(
+        "classification.sharing",
+        Kind::Choice(&["lifetime", "at-miss"]),
+        "lifetime",
+        "How true sharing is told from false: by every word used until the copy is lost, or by the \
+         missing words alone.",
+        "decision D29: lifetime, Dubois et al. 1993; at-miss, Torrellas, Lam & Hennessy 1994",
     ),
 ];
 

@@ -73,6 +73,27 @@ impl Record {
     }
 }
 
+/// Beyond any physical address: where the processors' own areas begin.
+const PER_CPU_BASE: u64 = 1 << 60;
+/// log2 of the distance between two processors' areas.
+const PER_CPU_SHIFT: u32 = 40;
+
+/// The address of `record` when processor `cpu` makes it: references to the kernel's per-processor
+/// area go to that processor's own copy.
+#[inline]
+pub fn address_on(record: &Record, cpu: usize) -> u64 {
+    if record.flags & PER_CPU == 0 {
+        record.address
+    } else {
+        PER_CPU_BASE | (cpu as u64) << PER_CPU_SHIFT | record.address
+    }
+}
+
+/// The offset in the per-processor area that an address made by [`address_on`] stands for.
+pub fn per_cpu_offset(address: u64) -> Option<u64> {
+    (address >= PER_CPU_BASE).then_some(address & ((1 << PER_CPU_SHIFT) - 1))
+}
+
 /// A run of consecutive records with the events they name.
 #[derive(Debug, Default)]
 pub struct Batch {

@@ -86,26 +86,5 @@ pub enum ModelError {
 
 /// `" (did you mean `x`?)"` for the known name nearest to `name`, or an empty text.
 pub fn suggestion(name: &str, known: &[&str]) -> String {
-    known
-        .iter()
-        .map(|candidate| (edit_distance(name, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= candidate.len() / 2)
-        .map_or_else(String::new, |(_, candidate)| format!(" (did you mean `{candidate}`?)"))
-}
-
-/// Levenshtein distance of two short names.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    servsim_units::nearest::suggestion(name, known.iter().copied())
 }

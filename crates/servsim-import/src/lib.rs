@@ -1,39 +1,118 @@
-//! Importers of foreign traces: one file per format, one line each in [`FORMATS`].
+//! Importers of foreign traces, and exporters to them: one file per format, one entry each in
+//! [`FORMATS`]; those that can be written also have a file in [`export`].
 //!
 //! All are streaming and read the file twice: once to learn the tasks and which pages more than
 //! one task touches, once to deliver references. Malformed input ends in one sentence that names
 //! the place; nothing is guessed.
+//!
+//! # Rules of all formats
+//! * **Size**: a reference touches the bytes `address..address + size`. Where a format cannot say
+//!   the size of an access (`din` traditional, `champsim`) the reference touches the one byte at its
+//!   address, so it never crosses a line and never claims a word that may not have been touched; on
+//!   caches this is Dinero's rule (the word at the address). `text` states its own default. A size
+//!   of 0, or one past the end of the address space, is refused.
+//! * **Line crossing**: an access stays one reference; the engines touch every line it overlaps, in
+//!   ascending order. More than 255 bytes are held as one reference and continuations, which are
+//!   touched and not counted again.
+//! * **Order**: the fetch of an instruction, then its loads, then its stores, as far as the format
+//!   does not give another. A load and a store by one instruction are two references.
+//! * **No references**: prefetches, flushes and invalidations are left out and counted in a note.
+//! * **Addresses** are the sharing key, physical or virtual as the format has them.
 
 pub mod captured;
+pub mod champsim;
+pub mod din;
+pub mod drmemtrace;
+pub mod export;
+pub mod foreign;
+pub mod input;
+pub mod lackey;
 pub mod memory;
 pub mod raw16;
 pub mod survey;
 pub mod text;
 
+pub use foreign::Foreign;
 pub use memory::{InMemory, ListSource};
 pub use survey::Survey;
 
-use servsim_core::{GlobalSource, SourceError};
+use servsim_core::{GlobalSource, SourceError, TaskSource};
 use std::path::Path;
 
-/// Opens a file of one format for a machine of so many processors.
+/// Opens a file of one format in its own order, for a machine of so many processors.
 pub type Open = fn(&Path, usize) -> Result<Box<dyn GlobalSource>, SourceError>;
 
-/// A registered format: name, file extensions, opener.
+/// Opens a file of one format as one stream per task.
+pub type Split = fn(&Path, usize) -> Result<Box<dyn TaskSource>, SourceError>;
+
+/// A registered format: its names, what it is for, its openers.
 pub struct Format {
     /// Name for `--format`.
     pub name: &'static str,
     /// Extensions that imply it.
     pub extensions: &'static [&'static str],
-    /// Opens a file.
+    /// What it is.
+    pub about: &'static str,
+    /// What a reference of it has.
+    pub holds: &'static str,
+    /// What it cannot say.
+    pub lacks: &'static str,
+    /// Opens a file in its own order.
     pub open: Open,
+    /// Opens a file as one stream per task.
+    pub split: Split,
 }
 
-/// Every format.
+/// The openers of a format whose file gives `survey`.
+macro_rules! streaming {
+    ($survey:path) => {
+        (|path, _| Ok(Box::new($survey(path)?.in_order()?)), |path, _| Ok(Box::new($survey(path)?)))
+    };
+}
+
+/// The openers of a format that the timing engine needs in memory.
+macro_rules! in_memory {
+    ($open:path) => {
+        ($open, |path, processors| Ok(Box::new(InMemory::read($open(path, processors)?.as_mut())?)))
+    };
+}
+
+/// An entry of [`FORMATS`].
+const fn entry(
+    name: &'static str,
+    extensions: &'static [&'static str],
+    [about, holds, lacks]: [&'static str; 3],
+    (open, split): (Open, Split),
+) -> Format {
+    Format { name, extensions, about, holds, lacks, open, split }
+}
+
+/// Every format that is read.
+#[rustfmt::skip]
 pub const FORMATS: &[Format] = &[
-    Format { name: "text", extensions: &["txt", "text"], open: text::open },
-    Format { name: "raw16", extensions: &["raw16", "raw"], open: raw16::open },
+    entry("text", &["txt", "text"], text::ABOUT, in_memory!(text::open)),
+    entry("raw16", &["raw16", "raw"], RAW16, in_memory!(raw16::open)),
+    entry("din", &["din", "xdin"], din::ABOUT, streaming!(din::survey)),
+    entry("lackey", &["lackey"], lackey::ABOUT, streaming!(lackey::survey)),
+    entry("champsim", &["champsim", "champsimtrace"], champsim::ABOUT, streaming!(champsim::survey)),
+    entry("drmemtrace", &["memtrace", "drmemtrace"], drmemtrace::ABOUT, streaming!(drmemtrace::survey)),
 ];
+
+/// What raw16 is, holds and lacks.
+const RAW16: [&str; 3] = [
+    "16-byte records, servsim's binary exchange format",
+    "fetches, loads, stores, sizes to 255 bytes, processor, task, kernel mode",
+    "transactions, names of tasks, statements that a page is private",
+];
+
+/// Extension of `path`, without one that only tells the compression.
+fn extension_of(path: &Path) -> Option<&str> {
+    let extension = path.extension().and_then(|e| e.to_str())?;
+    if !input::EXTENSIONS.contains(&extension) {
+        return Some(extension);
+    }
+    Path::new(path.file_stem()?).extension().and_then(|e| e.to_str())
+}
 
 /// The format called `name`, or the one that the extension of `path` implies.
 ///
@@ -42,12 +121,17 @@ pub const FORMATS: &[Format] = &[
 pub fn format_of(path: &Path, name: Option<&str>) -> Result<&'static Format, SourceError> {
     let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
     if let Some(name) = name {
-        return FORMATS
-            .iter()
-            .find(|f| f.name == name)
-            .ok_or_else(|| SourceError(format!("unknown trace format `{name}`: accepted are {}", names())));
+        return FORMATS.iter().find(|f| f.name == name).ok_or_else(|| {
+            let known = FORMATS.iter().map(|f| f.name).chain([captured::NAME]);
+            let hint = servsim_units::nearest::suggestion(name, known);
+            SourceError(format!(
+                "unknown trace format `{name}`{hint}: accepted are {}, {}",
+                captured::NAME,
+                names()
+            ))
+        });
     }
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    let extension = if path.is_dir() { "drmemtrace" } else { extension_of(path).unwrap_or("") };
     FORMATS.iter().find(|f| f.extensions.contains(&extension)).ok_or_else(|| {
         SourceError(format!(
             "{}: the extension does not tell the trace format; say which with --format ({})",
@@ -55,6 +139,53 @@ pub fn format_of(path: &Path, name: Option<&str>) -> Result<&'static Format, Sou
             names()
         ))
     })
+}
+
+/// Whether `path` is a captured trace, by the format's name or else by the extension.
+fn is_captured(path: &Path, name: Option<&str>) -> bool {
+    match name {
+        Some(name) => name == captured::NAME,
+        None => path.extension().is_some_and(|e| e == captured::EXTENSION),
+    }
+}
+
+/// Opens any readable trace, captured ones included, in its own order. With `private_kernel` the
+/// kernel's pages of one task are private in a captured trace; other formats do not tell them.
+///
+/// # Errors
+/// When the format is unknown, or the trace cannot be read or is malformed.
+pub fn open_in_order(
+    path: &Path,
+    name: Option<&str>,
+    processors: usize,
+    private_kernel: bool,
+) -> Result<Box<dyn GlobalSource>, SourceError> {
+    if is_captured(path, name) {
+        return Ok(Box::new(captured::CapturedOrder::open(path)?.with_private_kernel(private_kernel)));
+    }
+    (format_of(path, name)?.open)(path, processors)
+}
+
+/// Opens any readable trace as one stream per task, for caches with lines of `line` bytes; of
+/// formats with a processor field, at most `processors` are accepted. With `locks` the streams of a
+/// captured trace hold its lock events; other formats have none.
+///
+/// # Errors
+/// As [`open_in_order`].
+pub fn open_by_task(
+    path: &Path,
+    name: Option<&str>,
+    processors: usize,
+    line: u64,
+    private_kernel: bool,
+    locks: bool,
+) -> Result<Box<dyn TaskSource>, SourceError> {
+    if is_captured(path, name) {
+        return Ok(Box::new(
+            captured::CapturedTasks::open(path, line, locks)?.with_private_kernel(private_kernel),
+        ));
+    }
+    (format_of(path, name)?.split)(path, processors)
 }
 
 /// A file that could not be opened or read.

@@ -20,6 +20,13 @@ const DEFAULT_SIZE: u8 = 4;
 /// Longest accepted line; a hostile file cannot make the reader buffer more.
 const MAX_LINE: usize = 4096;
 
+/// What the format is, holds and lacks.
+pub const ABOUT: [&str; 3] = [
+    "servsim's plain text: TASK OP HEXADDR [SIZE] [p|s] [u|k]",
+    "fetches, loads, stores, sizes, tasks, kernel mode, private pages, transactions",
+    "processors, blocks and wake-ups, disk requests",
+];
+
 /// Opens `path`.
 ///
 /// # Errors

@@ -4,11 +4,11 @@
 //! Each reference runs on the processor that the trace names; a task without one is pinned to the
 //! processor of its rank (its index in the task table modulo the processors).
 
-use crate::place::address_on;
+use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Event, GlobalSource, Op, Record, SourceError, ANY_CPU};
-use servsim_mem::{Access, CoherentSystem, Counters, WordMask};
+use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
+use servsim_mem::{Access, CoherentSystem, Counters, Observer, WordMask};
 
 /// References of one task, by mode and operation.
 pub type TaskCounts = [[u64; 3]; 2];
@@ -62,6 +62,7 @@ fn run_with<W: WordMask>(
         ..Counted::default()
     };
     let mut references = vec![TaskCounts::default(); setup.processors];
+    let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let mut batch = Batch::default();
     let mut done = 0;
     let shift = setup.geometry.line.trailing_zeros();
@@ -86,7 +87,11 @@ fn run_with<W: WordMask>(
                 counted.tasks[record.task as usize][mode][record.op as usize] += 1;
                 references[cpu][mode][record.op as usize] += 1;
             }
-            apply(&mut system, source, record, cpu, shift);
+            if !handlers[record.task as usize] {
+                system.run_task(cpu, record.task);
+                system.flushed.clear();
+            }
+            apply(&mut system, source.privacy(), record, cpu, shift);
         }
         done += batch.records.len() as u64;
         if !proceed(done) {
@@ -104,9 +109,9 @@ fn run_with<W: WordMask>(
 
 /// Applies one reference: each line that it overlaps, in ascending order.
 #[inline]
-fn apply<W: WordMask>(
-    system: &mut CoherentSystem<W>,
-    source: &dyn GlobalSource,
+pub(crate) fn apply<W: WordMask, O: Observer>(
+    system: &mut CoherentSystem<W, O>,
+    privacy: &Privacy,
     record: &Record,
     cpu: usize,
     shift: u32,
@@ -129,8 +134,8 @@ fn apply<W: WordMask>(
         };
         if !system.try_hit(&access) {
             let piece = Record { address: (line << shift) + start, ..*record };
-            let private = source.privacy().is_private(&piece);
-            while !system.transact(&access, private).done {}
+            let page = page_of(privacy, &piece);
+            while !system.transact(&access, page).done {}
         }
         if !crosses {
             return;

@@ -1,28 +1,20 @@
 //! Where a record's bytes are in the simulated machine's memory.
 
-use servsim_core::reference::PER_CPU;
-use servsim_core::Record;
+pub use servsim_core::reference::{address_on, per_cpu_offset};
+use servsim_core::{Privacy, Record};
+use servsim_mem::Page;
 
-/// Beyond any physical address: where the processors' own areas begin.
-const PER_CPU_BASE: u64 = 1 << 60;
-/// log2 of the distance between two processors' areas.
-const PER_CPU_SHIFT: u32 = 40;
-
-/// The address of `record` when processor `cpu` makes it: references to the kernel's per-processor
-/// area go to that processor's own copy.
+/// What the memory system must know of the page of `record`, whose address may be that of a part.
 #[inline]
-pub fn address_on(record: &Record, cpu: usize) -> u64 {
-    if record.flags & PER_CPU == 0 {
-        record.address
-    } else {
-        PER_CPU_BASE | (cpu as u64) << PER_CPU_SHIFT | record.address
-    }
+pub fn page_of(privacy: &Privacy, record: &Record) -> Page {
+    Page { private: privacy.is_private(record), kernel: privacy.is_kernels(record) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use servsim_core::Op;
+    use servsim_core::reference::PER_CPU;
+    use servsim_core::{Op, Record};
 
     #[test]
     fn the_per_processor_area_is_the_simulated_processors_own() {

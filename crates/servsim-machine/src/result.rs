@@ -8,7 +8,7 @@ use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, MissClass};
+use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
 use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
@@ -193,6 +193,10 @@ impl Replication {
             let count = c.coherence[0][index] + c.coherence[1][index];
             figures.push((format!("coherence.{name}"), count as f64));
         }
+        let sum = |table: [[u64; 3]; 2]| table.iter().flatten().sum::<u64>() as f64;
+        figures.push(("misses.context_switch".into(), sum(c.context_switch)));
+        figures.push(("removed.copies".into(), (c.removed[0][0] + c.removed[1][0]) as f64));
+        figures.push(("removed.misses".into(), (c.removed[0][1] + c.removed[1][1]) as f64));
         for op in BusOp::ALL {
             figures.push((format!("bus.{}", op.name()), c.bus_total(op) as f64));
         }
@@ -243,6 +247,10 @@ impl Replication {
         put("misses_true_by_self", json!({"user": c.true_by_self[0][0], "kernel": c.true_by_self[1][0]}));
         put("coherence", by_mode(&CoherenceClass::NAMES, &c.coherence, true));
         put("removed", by_mode(&["copies", "misses"], &c.removed, false));
+        put("misses_by_owner", by_mode(&MissClass::NAMES, &c.misses_by_owner, true));
+        put("coherence_by_owner", by_mode(&CoherenceClass::NAMES, &c.coherence_by_owner, true));
+        put("context_switch_misses", by_mode(&SwitchCause::NAMES, &c.context_switch, true));
+        put("flushed_copies", json!(c.flushed[0][0] + c.flushed[1][0]));
         put("bus", bus_json(c));
         // A kind without name and transactions is a number that the workload does not use.
         let used = self.kinds.iter().filter(|kind| kind.count > 0 || kind.name != "none");
@@ -261,7 +269,7 @@ pub fn gsp(timing: &Timing) -> f64 {
     timing.processors.iter().map(ProcessorTimes::utilization).sum()
 }
 
-fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
+pub(crate) fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
     let mut object = Map::new();
     for (index, name) in names.iter().enumerate() {
         let value = json!({"user": table[0][index], "kernel": table[1][index]});

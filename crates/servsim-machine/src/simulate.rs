@@ -7,8 +7,8 @@ use crate::{functional, timing};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
-use servsim_import::{captured, format_of, InMemory};
-use servsim_mem::protocol::{by_name, Options};
+use servsim_import::{open_by_task, open_in_order};
+use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::Geometry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -86,6 +86,18 @@ pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, S
     }
 }
 
+/// The machine, its components and the opened trace of a functional run.
+pub(crate) fn open_machine(
+    request: &Request,
+) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
+    let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
+        .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+    let setup = setup_of(&machine)?;
+    let kernel = machine.protocol.private_kernel;
+    let source = open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel)?;
+    Ok((machine, setup, source))
+}
+
 fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     let p = &machine.protocol;
     let options = Options {
@@ -93,6 +105,10 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
         sticky_migratory: p.sticky_migratory,
         start_migratory: p.start_migratory,
         private_handover_updates_memory: p.private_handover_updates_memory,
+        two_hand_overs: p.two_hand_overs,
+        write_updates_memory: p.write_updates_memory,
+        any_copy_supplies_private: p.any_copy_supplies_private,
+        rules: Rules { flush_private: p.flush_private, judge_at_miss: machine.judge_at_miss },
     };
     let protocol = by_name(&p.name, &options).ok_or_else(|| {
         SimulateError::Internal(format!("protocol `{}` is described but not built", p.name))
@@ -109,28 +125,15 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     })
 }
 
-fn is_captured(request: &Request) -> bool {
-    match request.format.as_deref() {
-        Some(format) => format == captured::NAME,
-        None => request.trace.extension().is_some_and(|e| e == captured::EXTENSION),
-    }
-}
-
-fn open_global(request: &Request, processors: usize) -> Result<Box<dyn GlobalSource>, SimulateError> {
-    if is_captured(request) {
-        return Ok(Box::new(captured::CapturedOrder::open(&request.trace)?));
-    }
-    let format = format_of(&request.trace, request.format.as_deref())?;
-    Ok((format.open)(&request.trace, processors)?)
-}
-
 fn run_functional(
     request: &Request,
     machine: &Machine,
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let mut source = open_global(request, setup.processors)?;
+    let kernel = machine.protocol.private_kernel;
+    let format = request.format.as_deref();
+    let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
     let mut stopped = false;
     let counted = functional::run(source.as_mut(), setup, &mut |done| {
         stopped = !proceed(done);
@@ -153,7 +156,7 @@ fn run_functional(
         distinct_lines: counted.distinct_lines,
         timing: None,
     };
-    let mut warnings = Vec::new();
+    let mut warnings = source.notes();
     if request.replications > 1 {
         warnings.push("the functional engine has no randomness: one replication was run".into());
     }
@@ -167,19 +170,20 @@ fn run_timing(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let source: Box<dyn TaskSource> = if is_captured(request) {
-        Box::new(captured::CapturedTasks::open(
-            &request.trace,
-            setup.geometry.line,
-            machine.locks.arbitrated,
-        )?)
-    } else {
-        let mut global = open_global(request, servsim_mem::MAX_PROCESSORS)?;
-        Box::new(InMemory::read(global.as_mut())?)
-    };
+    let (format, line) = (request.format.as_deref(), setup.geometry.line);
+    let kernel = machine.protocol.private_kernel;
+    let source = open_by_task(
+        &request.trace,
+        format,
+        servsim_mem::MAX_PROCESSORS,
+        line,
+        kernel,
+        machine.locks.arbitrated,
+    )?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
-    let warnings = warnings_of(request, machine, &replications);
+    let mut warnings = source.notes();
+    warnings.extend(warnings_of(request, machine, &replications));
     let header = header_of(request, machine, "timing", warnings);
     Ok(document(&header, &replications))
 }

@@ -136,7 +136,7 @@ fn wrong_input_is_one_message_and_an_interruption_is_none() {
     let bad = Request { machine: "procesors = 4\n[cache]\nsize = \"5 KiB\"".into(), ..request(&files) };
     assert_eq!(usage(bad).lines().count(), 2, "all faults at once");
     let bad = Request { format: Some("elf".into()), ..request(&files) };
-    assert!(usage(bad).contains("accepted are text, raw16"));
+    assert!(usage(bad).contains("accepted are servsim, text, raw16"));
     let bad = Request { trace: "/nonexistent.txt".into(), ..request(&files) };
     assert!(usage(bad).contains("No such file"));
     let damaged = files.trace.with_extension("svt");

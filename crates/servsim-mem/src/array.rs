@@ -45,6 +45,10 @@ pub const PENDING: u8 = 1;
 pub const MISS_KERNEL: u8 = 2;
 /// The copy was removed by a remote fetch, not invalidated.
 pub const REMOVED: u8 = 4;
+/// The pending miss was made on a page of the kernel.
+pub const OWNER_KERNEL: u8 = 8;
+/// The page was private when the copy was fetched; marked only where copies are flushed.
+pub const PRIVATE_COPY: u8 = 16;
 
 /// No writer yet.
 pub const NO_WRITER: u32 = u32::MAX;
@@ -72,8 +76,11 @@ pub struct Frame<W> {
     pub shadow: u32,
     /// Coherence state.
     pub state: State,
-    /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`].
+    /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`], [`OWNER_KERNEL`], [`PRIVATE_COPY`].
     pub flags: u8,
+    /// The last task to use the copy, plus one; 0 for nobody known. Two bytes, because they fit
+    /// where a frame for the common line of 128 bytes has room to spare.
+    pub user: u16,
 }
 
 impl<W: WordMask> Frame<W> {
@@ -89,6 +96,7 @@ impl<W: WordMask> Frame<W> {
             shadow: 0,
             state: INVALID,
             flags: 0,
+            user: 0,
         }
     }
 }

@@ -21,11 +21,16 @@
 //! Words written in an exclusive state collect in the writer's frame and reach the others' records
 //! when that copy is next snooped or evicted: nobody can look before that.
 
-use crate::array::{join_writers, Array, Geometry, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, PENDING, REMOVED};
+use crate::array::{
+    join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
+    PRIVATE_COPY, REMOVED,
+};
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
+use crate::observer::{By, Observer, StateEvent, Transition};
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
+use crate::switches::{Switches, Taker};
 use crate::words::WordMask;
 
 /// No silent transition.
@@ -50,6 +55,39 @@ pub struct Access<W> {
     pub slot: usize,
 }
 
+/// What is known of the page of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// It belongs to one process.
+    pub private: bool,
+    /// It is the kernel's; `None` where the trace does not tell: then the mode of the reference
+    /// stands for it.
+    pub kernel: Option<bool>,
+}
+
+impl From<bool> for Page {
+    fn from(private: bool) -> Self {
+        Self { private, kernel: None }
+    }
+}
+
+impl<W> Access<W> {
+    /// The access as observers see it.
+    #[inline]
+    fn by(&self) -> By {
+        let Self { cpu, line, task, kernel, write, slot, .. } = *self;
+        By { cpu, line, task, kernel, write, slot }
+    }
+
+    fn event(&self, op: Option<BusOp>) -> StateEvent {
+        if self.write {
+            StateEvent::Write(op)
+        } else {
+            StateEvent::Read(op)
+        }
+    }
+}
+
 /// What a bus transaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
@@ -65,24 +103,40 @@ pub struct Outcome {
 
 /// The caches of a machine.
 #[derive(Debug)]
-pub struct CoherentSystem<W> {
+pub struct CoherentSystem<W, O = ()> {
     table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
     hit: [[State; 16]; 2],
     arrays: Vec<Array<W>>,
     shadows: Vec<Shadow>,
     directory: Directory,
+    switches: Switches,
+    /// Dirty lines written back by flushes at switches, with their processors, for the caller to
+    /// take: their bus time is its business.
+    pub flushed: Vec<(usize, u64)>,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
+    /// Who watches.
+    pub observer: O,
 }
 
 impl<W: WordMask> CoherentSystem<W> {
+    /// Caches that nobody watches; see [`CoherentSystem::watched`].
+    ///
+    /// # Panics
+    /// When the table writes silently in a state that is not exclusive: a fault of the table.
+    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+        Self::watched(processors, geometry, table, shadow, ())
+    }
+}
+
+impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Empty caches of `processors` processors; `shadow` keeps the fully associative shadow that
     /// separates conflict from capacity misses (without it both count as capacity).
     ///
     /// # Panics
     /// When the table writes silently in a state that is not exclusive: a fault of the table.
-    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+    pub fn watched(processors: usize, geometry: Geometry, table: Table, shadow: bool, observer: O) -> Self {
         let mut hit = [[NEEDS_BUS; 16]; 2];
         for (state, row) in table.rows.iter().enumerate().skip(1) {
             for (write, access) in [&row.read, &row.write].into_iter().enumerate() {
@@ -99,7 +153,62 @@ impl<W: WordMask> CoherentSystem<W> {
             arrays: (0..processors).map(|_| Array::new(geometry)).collect(),
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
             directory: Directory::default(),
+            switches: Switches::new(processors),
+            flushed: Vec::new(),
             counters: vec![Counters::default(); processors],
+            observer,
+        }
+    }
+
+    /// A task runs at `cpu` from now on; interrupt handlers are not announced. Under
+    /// `flush_private` the private copies that the previous task used last leave the cache.
+    #[inline]
+    pub fn run_task(&mut self, cpu: usize, task: u32) {
+        let previous = self.switches.running(cpu);
+        if previous == Some(task) {
+            return;
+        }
+        if let Some(previous) = previous.filter(|_| self.table.rules.flush_private) {
+            self.flush_private(cpu, previous);
+        }
+        self.switches.begin(cpu, task);
+    }
+
+    #[cold]
+    fn flush_private(&mut self, cpu: usize, task: u32) {
+        for index in 0..self.arrays[cpu].frames.len() {
+            let (line, frame) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index]);
+            let leaves = frame.flags & PRIVATE_COPY != 0 && u32::from(frame.user) == task + 1;
+            if frame.state == INVALID || !leaves {
+                continue;
+            }
+            let (id, state) = (frame.line_id, frame.state);
+            self.directory.record(id).valid &= !(1 << cpu);
+            self.flush_written(id, cpu, line, index);
+            self.lose(cpu, index);
+            self.switches.lost(cpu, id, Taker::Flush);
+            self.counters[cpu].flushed[1][0] += 1;
+            if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
+                self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
+                self.flushed.push((cpu, line));
+            }
+            let array = &mut self.arrays[cpu];
+            array.tags[index] = EMPTY;
+            array.frames[index].state = INVALID;
+            array.frames[index].stamp = 0;
+            if O::ACTIVE {
+                let by = By { cpu, line, task, kernel: true, write: false, slot: 1 };
+                let step = Transition { cpu, line, from: state, event: StateEvent::Flush, to: INVALID };
+                self.observer.transition(&by, &step);
+            }
+        }
+    }
+
+    /// Tells the observer that the copy of `line` at `cpu` made a step because of `access`.
+    #[inline]
+    fn tell(&mut self, access: &Access<W>, cpu: usize, line: u64, from: State, event: StateEvent, to: State) {
+        if O::ACTIVE {
+            self.observer.transition(&access.by(), &Transition { cpu, line, from, event, to });
         }
     }
 
@@ -115,7 +224,8 @@ impl<W: WordMask> CoherentSystem<W> {
             }
             array.hints[access.slot] = index as u32;
         }
-        let next = self.hit[usize::from(access.write)][usize::from(array.frames[index].state)];
+        let state = array.frames[index].state;
+        let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
             return false;
         }
@@ -131,7 +241,21 @@ impl<W: WordMask> CoherentSystem<W> {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
+            self.note_user(access, index);
+        }
+        if O::ACTIVE && next != state {
+            self.tell(access, access.cpu, access.line, state, access.event(None), next);
+        }
         true
+    }
+
+    /// The task was not the last to use the copy.
+    fn note_user(&mut self, access: &Access<W>, index: usize) {
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
+        frame.user = u16::try_from(access.task + 1).unwrap_or(0);
+        self.switches.used(access.task, frame.line_id);
     }
 
     #[inline]
@@ -149,21 +273,28 @@ impl<W: WordMask> CoherentSystem<W> {
             return;
         }
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let owner = usize::from(frame.flags & OWNER_KERNEL != 0);
         let counters = &mut self.counters[access.cpu];
         counters.misses[mode][MissClass::TrueSharing as usize] += 1;
+        counters.misses_by_owner[owner][MissClass::TrueSharing as usize] += 1;
         if frame.new_writer == access.task {
             counters.true_by_self[mode][0] += 1;
         }
-        frame.flags &= !(PENDING | MISS_KERNEL);
+        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL);
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
+        if O::ACTIVE {
+            self.observer.judged(access.cpu, access.line, MissClass::TrueSharing);
+        }
     }
 
     /// Performs one bus transaction for the access, or none if the state allows that by now.
     ///
     /// # Panics
     /// When the protocol table lacks the cell that is needed: an internal bug.
-    pub fn transact(&mut self, access: &Access<W>, private: bool) -> Outcome {
+    pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
+        let page = page.into();
+        let private = page.private;
         if self.try_hit(access) {
             return Outcome { op: None, from_cache: false, write_back: None, done: true };
         }
@@ -177,7 +308,7 @@ impl<W: WordMask> CoherentSystem<W> {
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
-            self.classify_coherence(access, id, private);
+            self.classify_coherence(access, id, op, page);
         }
         let (lines, from_cache) = self.snoop(access, id, op, private);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
@@ -187,12 +318,13 @@ impl<W: WordMask> CoherentSystem<W> {
         let mut write_back = None;
         let index = if op.is_fetch() {
             self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(from_cache);
-            let (index, evicted) = self.fill(access, id, found, private);
+            let (index, evicted) = self.fill(access, id, found, page);
             write_back = evicted;
             index
         } else {
             found.expect("an upgrade has a copy")
         };
+        self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, id, index, next, !again);
         Outcome { op: Some(op), from_cache, write_back, done: !again }
     }
@@ -228,6 +360,7 @@ impl<W: WordMask> CoherentSystem<W> {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        self.note_user(access, index);
         if !(access.write && done) {
             return;
         }
@@ -270,18 +403,23 @@ impl<W: WordMask> CoherentSystem<W> {
     /// Ends the lifetime of a copy: a miss still pending was false sharing.
     fn lose(&mut self, cpu: usize, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
-        if frame.flags & PENDING != 0 {
-            let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let flags = std::mem::take(&mut frame.flags);
+        if flags & PENDING != 0 {
+            let mode = usize::from(flags & MISS_KERNEL != 0);
+            let owner = usize::from(flags & OWNER_KERNEL != 0);
             self.counters[cpu].misses[mode][MissClass::FalseSharing as usize] += 1;
+            self.counters[cpu].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
+            if O::ACTIVE {
+                self.observer.judged(cpu, self.arrays[cpu].tags[index], MissClass::FalseSharing);
+            }
         }
-        frame.flags = 0;
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, id: u32, private: bool) {
+    fn classify_coherence(&mut self, access: &Access<W>, id: u32, op: BusOp, page: Page) {
         let holders = self.directory.record(id).valid & !(1 << access.cpu);
         let class = if holders == 0 {
             CoherenceClass::Needless
-        } else if private {
+        } else if page.private {
             CoherenceClass::PassiveSharing
         } else if self.any_touched(holders, access) {
             CoherenceClass::TrueSharing
@@ -289,7 +427,12 @@ impl<W: WordMask> CoherentSystem<W> {
             CoherenceClass::FalseSharing
         };
         let mode = usize::from(access.kernel);
+        let owner = usize::from(page.kernel.unwrap_or(access.kernel));
         self.counters[access.cpu].coherence[mode][class as usize] += 1;
+        self.counters[access.cpu].coherence_by_owner[owner][class as usize] += 1;
+        if O::ACTIVE {
+            self.observer.coherence(&access.by(), op, class);
+        }
     }
 
     fn any_touched(&self, holders: u64, access: &Access<W>) -> bool {
@@ -319,6 +462,7 @@ impl<W: WordMask> CoherentSystem<W> {
             lines = lines.and(raise);
             from_cache |= supply;
             self.arrays[other].frames[index].state = next;
+            self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, id, other, index, op);
             }
@@ -340,9 +484,13 @@ impl<W: WordMask> CoherentSystem<W> {
 
     fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
         self.lose(cpu, index);
+        self.switches.lost(cpu, id, Taker::Snoop);
         if op == BusOp::Read {
             self.arrays[cpu].frames[index].flags = REMOVED;
             self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
+            if O::ACTIVE {
+                self.observer.removal(&access.by(), cpu);
+            }
         }
         let record = self.directory.record(id);
         record.valid &= !(1 << cpu);
@@ -355,10 +503,13 @@ impl<W: WordMask> CoherentSystem<W> {
         access: &Access<W>,
         id: u32,
         found: Option<usize>,
-        private: bool,
+        page: Page,
     ) -> (usize, Option<u64>) {
         let bit = 1 << access.cpu;
-        self.classify_miss(access, id, found, private);
+        let class = self.classify_miss(access, id, found, page);
+        if O::ACTIVE {
+            self.observer.miss(&access.by(), class);
+        }
         let mut write_back = None;
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
@@ -381,48 +532,82 @@ impl<W: WordMask> CoherentSystem<W> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
+        // Only where it is asked for: a frame without flags is hit with fewer questions.
+        if page.private && self.table.rules.flush_private {
+            frame.flags |= PRIVATE_COPY;
+        }
         (index, write_back)
     }
 
-    fn classify_miss(&mut self, access: &Access<W>, id: u32, found: Option<usize>, private: bool) {
-        let mode = usize::from(access.kernel);
-        let counters = &mut self.counters[access.cpu];
-        counters.misses_at_once[mode][0] += 1;
-        if let Some(index) = found {
-            let frame = &mut self.arrays[access.cpu].frames[index];
-            let removed = frame.flags & REMOVED != 0;
-            frame.flags = 0;
-            counters.removed[mode][1] += u64::from(removed);
-            if !removed || self.table.removal_is_invalidation {
-                if !private {
-                    frame.flags = PENDING | if access.kernel { MISS_KERNEL } else { 0 };
-                    return;
+    /// Counts the miss; its class, unless that is still to be judged.
+    fn classify_miss(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        found: Option<usize>,
+        page: Page,
+    ) -> Option<MissClass> {
+        let (cpu, mode) = (access.cpu, usize::from(access.kernel));
+        let owner = usize::from(page.kernel.unwrap_or(access.kernel));
+        self.counters[cpu].misses_at_once[mode][0] += 1;
+        let invalidation = found.and_then(|index| {
+            let frame = &mut self.arrays[cpu].frames[index];
+            let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
+            self.counters[cpu].removed[mode][1] += u64::from(removed);
+            (!removed || self.table.removal_is_invalidation).then_some(index)
+        });
+        let class = match invalidation {
+            Some(_) if page.private => MissClass::PassiveSharing,
+            Some(index) if self.table.rules.judge_at_miss => {
+                let frame = &self.arrays[cpu].frames[index];
+                if frame.new_words.meets(access.words) {
+                    let by_self = frame.new_writer == access.task;
+                    self.counters[cpu].true_by_self[mode][0] += u64::from(by_self);
+                    MissClass::TrueSharing
+                } else {
+                    MissClass::FalseSharing
                 }
-                counters.misses[mode][MissClass::PassiveSharing as usize] += 1;
-                frame.new_words = W::default();
-                frame.new_writer = NO_WRITER;
-                return;
             }
+            Some(index) => {
+                self.arrays[cpu].frames[index].flags = PENDING
+                    | if access.kernel { MISS_KERNEL } else { 0 }
+                    | if owner == 1 { OWNER_KERNEL } else { 0 };
+                return None;
+            }
+            None => self.classify_other(access, id),
+        };
+        if let Some(index) = found {
+            let frame = &mut self.arrays[cpu].frames[index];
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
+        self.counters[cpu].misses[mode][class as usize] += 1;
+        self.counters[cpu].misses_by_owner[owner][class as usize] += 1;
+        Some(class)
+    }
+
+    /// The class of a miss that no invalidation caused.
+    fn classify_other(&mut self, access: &Access<W>, id: u32) -> MissClass {
+        if let Some(cause) = self.switches.cause(access.cpu, access.task, id) {
+            let mode = usize::from(access.kernel);
+            self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
+        }
         let seen = self.directory.record(id).seen >> access.cpu & 1 != 0;
         let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
-        let class = if !seen {
+        if !seen {
             MissClass::Cold
         } else if in_shadow() {
             MissClass::Conflict
         } else {
             MissClass::Capacity
-        };
-        counters.misses[mode][class as usize] += 1;
+        }
     }
 
     /// Makes room in a frame; returns the line if it is written back.
     fn evict(&mut self, access: &Access<W>, index: usize) -> Option<u64> {
         let cpu = access.cpu;
         let (line, id) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index].line_id);
-        if line == crate::array::EMPTY {
+        if line == EMPTY {
             return None;
         }
         let state = self.arrays[cpu].frames[index].state;
@@ -434,6 +619,8 @@ impl<W: WordMask> CoherentSystem<W> {
         }
         self.flush_written(id, cpu, line, index);
         self.lose(cpu, index);
+        self.switches.lost(cpu, id, Taker::Fill(access.task));
+        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
         if self.table.rows[usize::from(state)].evict != OnEvict::WriteBack {
             return None;
         }

@@ -4,6 +4,8 @@ use crate::errors::{environment, usage};
 use crate::interrupt::interruptible;
 use pyo3::prelude::*;
 use serde_json::json;
+use servsim_import::export::{export, target_of, Only, TARGETS};
+use servsim_import::{captured, open_in_order, FORMATS};
 use servsim_trace::{Selection, TraceError, TraceReader, WriterTotals};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -116,11 +118,73 @@ fn trace_merge(py: Python<'_>, paths: Vec<PathBuf>, output: PathBuf) -> PyResult
     })
 }
 
+/// Every readable format: extensions, what it holds and lacks, whether it is written.
+#[pyfunction]
+fn trace_formats() -> String {
+    let own = json!({
+        "name": captured::NAME,
+        "extensions": [captured::EXTENSION],
+        "about": "servsim's captured traces, docs/parts/capture.md",
+        "holds": "all that a capture sees: references of tasks, kernel mode, blocks, wake-ups, disk requests, transactions",
+        "lacks": "nothing that is simulated; other formats cannot be turned into it",
+        "written": false,
+    });
+    let foreign = FORMATS.iter().map(|format| {
+        json!({
+            "name": format.name,
+            "extensions": format.extensions,
+            "about": format.about,
+            "holds": format.holds,
+            "lacks": format.lacks,
+            "written": TARGETS.iter().any(|target| target.name == format.name),
+        })
+    });
+    let compressions = servsim_import::input::EXTENSIONS;
+    let formats: Vec<_> = std::iter::once(own).chain(foreign).collect();
+    json!({"schema": "servsim.trace.formats/1", "formats": formats, "compressions": compressions}).to_string()
+}
+
+/// Writes any readable trace in a foreign format; `only` is `all`, `fetch` or `data`.
+#[pyfunction]
+#[pyo3(signature = (path, output, target, source=None, only="all", processors=1))]
+fn trace_export(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    target: &str,
+    source: Option<String>,
+    only: &str,
+    processors: usize,
+) -> PyResult<String> {
+    let only = match only {
+        "all" => Only::All,
+        "fetch" => Only::Fetch,
+        "data" => Only::Data,
+        other => return Err(usage(format!("--only {other}: accepted are all, fetch, data"))),
+    };
+    let target = target_of(target).map_err(|error| usage(error.0))?;
+    let done = interruptible(py, move || {
+        let mut trace = open_in_order(&path, source.as_deref(), processors, false)?;
+        export(trace.as_mut(), target, only, processors, &output)
+    })?;
+    let done = done.map_err(|error| usage(error.0))?;
+    Ok(json!({
+        "schema": "servsim.trace.export/1",
+        "references": done.references,
+        "file_bytes": done.bytes,
+        "lost": done.lost,
+        "notes": done.notes,
+    })
+    .to_string())
+}
+
 /// Adds this part's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_cut, module)?)?;
     module.add_function(wrap_pyfunction!(trace_sample, module)?)?;
-    module.add_function(wrap_pyfunction!(trace_merge, module)?)
+    module.add_function(wrap_pyfunction!(trace_merge, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_formats, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_export, module)?)
 }

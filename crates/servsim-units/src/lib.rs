@@ -5,6 +5,8 @@
 //! nanoseconds. Time is kept in whole picoseconds: fine enough for a clock of 1 THz, and 64 bits
 //! last for 213 days of simulated time.
 
+pub mod nearest;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;

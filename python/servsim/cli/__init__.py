@@ -20,6 +20,8 @@ from servsim.errors import InternalBug, ServsimError
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
     "capture",
+    "classify",
+    "compare",
     "disk",
     "doctor",
     "explain",
@@ -29,6 +31,7 @@ COMMANDS: tuple[str, ...] = (
     "report",
     "reproduce",
     "simulate",
+    "sweep",
     "trace",
     "workload",
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.errors import UsageError
+from servsim.trace import formats
 
 
 def register(app: typer.Typer) -> None:
@@ -18,13 +19,13 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="Captured trace or importable file (text, raw16).")],
+    trace: Annotated[Path, typer.Argument(help="Captured trace, or any that `servsim trace formats` lists.")],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
     ] = None,
     engine: Annotated[str, typer.Option(help="timing or functional.")] = "timing",
-    format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
+    format: Annotated[str | None, typer.Option(help=formats.HELP)] = None,
     transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
     warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
@@ -40,7 +41,7 @@ def command(
     from servsim.simulation import simulate
 
     started = time.perf_counter()
-    progress = _Progress()
+    progress = Progress()
     result = simulate(
         trace,
         machine,
@@ -71,14 +72,15 @@ def command(
         print(_table(result))
 
 
-class _Progress:
-    """A line on stderr, only on a terminal."""
+class Progress:
+    """A line on stderr, only on a terminal; called with the references so far."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
         self.last = 0.0
 
     def __call__(self, references: int) -> None:
+        """Show the number of references, if the line is older than 0.2 s."""
         now = time.monotonic()
         if self.shown and now - self.last > 0.2:
             self.last = now

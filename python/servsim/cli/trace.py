@@ -7,11 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from servsim.errors import UsageError
+from servsim.trace import formats as known
 
-trace = typer.Typer(help="Look into a trace; cut, merge and sample traces.", no_args_is_help=True)
+trace = typer.Typer(
+    help="Look into a trace; cut, merge and sample traces; import and export other formats.", no_args_is_help=True
+)
 
 TracePath = Annotated[Path, typer.Argument(metavar="TRACE", help="A captured trace (.svt).")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The trace to write.")]
+ForeignPath = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace of any format that is read.")]
+ForeignOutput = Annotated[
+    Path, typer.Option("--output", "-o", help="The trace to write; .gz, .xz or .zst at its end compresses it.")
+]
+OnlyOption = Annotated[str, typer.Option(help="References to write: all, fetch or data.")]
+ProcessorsOption = Annotated[
+    int, typer.Option(min=1, max=64, help="Processors over which tasks are spread by rank, for raw16.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -88,6 +99,69 @@ def merge(
 
     _refuse_overwriting(output, paths)
     _done(_core.trace_merge(paths, output), output, as_json)
+
+
+@trace.command("formats")
+def list_formats(as_json: AsJson = False) -> None:
+    """List the formats of traces: their extensions, what they hold, what they lack."""
+    from servsim.trace import tables
+
+    typer.echo(json.dumps(known.DOCUMENT, indent=1)) if as_json else tables.formats(known.DOCUMENT)
+
+
+@trace.command()
+def export(
+    path: ForeignPath,
+    output: ForeignOutput,
+    format: Annotated[str | None, typer.Option(help=f"Format to write: {', '.join(known.WRITTEN)}.")] = None,
+    source: Annotated[str | None, typer.Option("--from", help=known.HELP)] = None,
+    only: OnlyOption = "all",
+    processors: ProcessorsOption = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Write a trace in a format of other tools; says once what that format cannot hold."""
+    target = format or known.of_name(output.name)
+    if target is None:
+        raise UsageError(f"the name {output} does not tell a format: say --format {'|'.join(known.WRITTEN)}")
+    _convert(path, output, target, source, only, processors, as_json)
+
+
+@trace.command("import")
+def import_(
+    path: ForeignPath,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The trace to write: *.raw16 or *.txt.")],
+    format: Annotated[str | None, typer.Option(help=known.HELP)] = None,
+    only: OnlyOption = "all",
+    processors: ProcessorsOption = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Check a trace of another tool and keep it in an exchange format of servsim, raw16 or text.
+
+    No command needs this first: `simulate` reads every format directly. A raw16 file is read faster.
+    """
+    target = known.of_name(output.name)
+    if target not in ("raw16", "text"):
+        raise UsageError(f"{output}: an imported trace is kept as *.raw16 or *.txt; use export for other formats")
+    _convert(path, output, target, format, only, processors, as_json)
+
+
+def _convert(
+    path: Path, output: Path, target: str, source: str | None, only: str, processors: int, as_json: bool
+) -> None:
+    """Write a trace in another format and report it."""
+    from servsim import _core
+
+    _refuse_overwriting(output, [path])
+    text = _core.trace_export(path, output, target, source, only, processors)
+    found = json.loads(text)
+    for note in found["notes"]:
+        typer.echo(f"servsim: warning: {note}", err=True)
+    if found["lost"]:
+        typer.echo(f"servsim: not in {target}: {'; '.join(found['lost'])}", err=True)
+    if as_json:
+        typer.echo(text)
+    else:
+        typer.echo(f"{output}: {found['references']:,} references, {found['file_bytes']:,} bytes", err=True)
 
 
 def _range(option: str, text: str | None, scale: int = 1) -> tuple[int, int] | None:

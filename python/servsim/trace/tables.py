@@ -54,6 +54,19 @@ def stats(found: dict[str, Any]) -> None:
     console.print(f"{found['bytes_per_data_reference']:.3f} bytes per data reference")
 
 
+def formats(found: dict[str, Any]) -> None:
+    """Print the answer of ``trace formats``."""
+    console = Console()
+    for entry in found["formats"]:
+        endings = ", ".join(f".{extension}" for extension in entry["extensions"])
+        way = "read and written" if entry["written"] else "read"
+        console.print(f"[bold]{entry['name']}[/bold]  {endings}  ({way})", highlight=False)
+        for key in ("about", "holds", "lacks"):
+            console.print(f"    {key}: {entry[key]}", highlight=False, markup=False, soft_wrap=True)
+    compressions = ", ".join(f".{extension}" for extension in found["compressions"])
+    console.print(f"Foreign formats but raw16 and text may be compressed: {compressions}.", highlight=False)
+
+
 def written(output: Path, totals: dict[str, Any]) -> None:
     """Say what a new trace holds."""
     Console(stderr=True).print(

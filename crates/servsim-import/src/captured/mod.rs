@@ -9,6 +9,7 @@
 
 mod locks;
 mod order;
+mod pages;
 mod plan;
 mod tasks;
 mod template;

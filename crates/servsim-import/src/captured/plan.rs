@@ -12,8 +12,8 @@
 
 use super::error;
 use super::locks::LockWords;
-use crate::Survey;
-use servsim_core::{Privacy, SourceError, WakeId};
+use super::pages::Pages;
+use servsim_core::{SourceError, WakeId};
 use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -54,10 +54,10 @@ pub enum Fate {
 }
 
 /// The plan.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Plan {
-    /// Which pages are private.
-    pub privacy: Privacy,
+    /// What lies on the pages.
+    pub pages: Pages,
     /// How each block ends.
     pub ends: HashMap<WakeId, End>,
     /// Fate of each episode, in captured order.
@@ -100,10 +100,13 @@ impl Plan {
         let tasks = reader.tasks().len();
         let mut planner = Planner {
             plan: Self {
+                pages: Pages::new(reader.tasks()),
+                ends: HashMap::new(),
+                fates: Vec::new(),
                 inline: vec![Vec::new(); tasks],
                 first_wait: vec![None; tasks],
+                submitted: HashSet::new(),
                 locks: LockWords::new(reader.meta().per_cpu_area),
-                ..Self::default()
             },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
@@ -112,31 +115,19 @@ impl Plan {
             last_block: vec![None; tasks],
             kinds: reader.tasks().iter().map(|t| t.kind).collect(),
         };
-        let mut survey = Survey::default();
         let mut cursor = GlobalCursor::new(reader.clone());
         let dictionary = reader.dictionary();
         while let Some(step) = cursor.next().map_err(|e| error(&e))? {
             match step.item {
                 Item::Block(block) => {
-                    let shape = dictionary.shape(block.shape);
-                    let code = shape.physical(0);
-                    survey.touch(step.task, code, code);
-                    if let Some(next) = shape.next_page {
-                        survey.touch(step.task, next, next);
-                    }
                     planner.plan.locks.look(step.task, block.refs);
-                    for r in block.refs {
-                        survey.touch(step.task, r.paddr, r.paddr);
-                        if r.next_page != 0 {
-                            survey.touch(step.task, r.next_page, r.next_page);
-                        }
-                    }
+                    planner.plan.pages.block(step.task, dictionary, block.shape, block.refs);
                 }
                 Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
             }
             planner.items[step.task as usize] += 1;
         }
-        planner.plan.privacy = survey.privacy();
+        planner.plan.pages.settle();
         Ok(planner.finish())
     }
 }

@@ -19,6 +19,7 @@ pub struct CapturedTasks {
     tasks: Vec<TaskInfo>,
     templates: Templates,
     plan: Plan,
+    privacy: Privacy,
     /// Interrupt episodes that run inside tasks, by number; empty for the others.
     inline: Vec<Batch>,
     device: Vec<Interrupt>,
@@ -38,10 +39,18 @@ impl CapturedTasks {
         let templates = Templates::new(reader.dictionary(), reader.meta().per_cpu_area, Some(line));
         let plan = Plan::of(&reader)?;
         let tasks = tasks_of(&reader);
+        let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
-        let mut source = Self { reader, tasks, templates, plan, inline, device, locks };
+        let mut source = Self { reader, tasks, templates, plan, privacy, inline, device, locks };
         source.read_interrupts()?;
         Ok(source)
+    }
+
+    /// The same; if `yes`, the kernel's data of one process are private.
+    #[must_use]
+    pub fn with_private_kernel(mut self, yes: bool) -> Self {
+        self.privacy = self.plan.pages.privacy(yes);
+        self
     }
 
     /// Why the trace is not whole, if it is not.
@@ -102,7 +111,7 @@ impl TaskSource for CapturedTasks {
     }
 
     fn privacy(&self) -> &Privacy {
-        &self.plan.privacy
+        &self.privacy
     }
 
     fn interrupts(&self) -> &[Interrupt] {

@@ -11,7 +11,7 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, CoherentSystem, Counters, WordMask};
+use servsim_mem::{Bus, Class, CoherentSystem, Counters, Request, WordMask};
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -273,6 +273,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
+        self.system.run_task(cpu, task);
+        for (cpu, line) in std::mem::take(&mut self.system.flushed) {
+            let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
+            self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
+        }
     }
 
     /// The processor has nothing to run: it takes a ready task or becomes idle.

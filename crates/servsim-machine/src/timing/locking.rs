@@ -8,6 +8,7 @@
 
 use super::engine::Engine;
 use super::processor::{Context, Pending};
+use crate::place::page_of;
 use servsim_core::{LockClass, Op, Record, TaskId};
 use servsim_mem::{Access, WordMask};
 use servsim_os::locks::USER_SPINS;
@@ -173,6 +174,6 @@ impl<W: WordMask> Engine<'_, W> {
             task,
             slot: Op::Load as usize,
         };
-        Pending { access, private: self.privacy.is_private(&record), fetching: false }
+        Pending { access, page: page_of(self.privacy, &record), fetching: false }
     }
 }

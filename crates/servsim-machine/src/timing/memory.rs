@@ -108,7 +108,7 @@ impl<W: WordMask> Engine<'_, W> {
         let pending =
             if request.from_store_buffer { processor.stores.front().copied() } else { processor.demand };
         let Some(pending) = pending else { unreachable!("a request has its access") };
-        let outcome = self.system.transact(&pending.access, pending.private);
+        let outcome = self.system.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
             let (latency, occupancy) = self.model.bus.of(op, outcome.from_cache);

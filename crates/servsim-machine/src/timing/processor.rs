@@ -3,7 +3,7 @@
 use super::locking::Spinning;
 use crate::result::ProcessorTimes;
 use servsim_core::TaskId;
-use servsim_mem::Access;
+use servsim_mem::{Access, Page};
 use std::collections::VecDeque;
 
 /// What a processor executes.
@@ -28,13 +28,13 @@ pub enum Wait {
     Task,
 }
 
-/// An access with the P bit of its page.
+/// An access with its page.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<W> {
     /// The access.
     pub access: Access<W>,
-    /// Whether its page is private.
-    pub private: bool,
+    /// What is known of its page.
+    pub page: Page,
     /// In the store buffer: the block is on its way, so its other words cannot be read yet.
     pub fetching: bool,
 }

@@ -102,14 +102,17 @@ impl Explorer<'_> {
                 Ok(false)
             }
             OnAccess::Bus { op, branches, again } => {
-                let (lines, updated) = self.snoop(world, c, *op, p)?;
+                let (lines, updated, memory) = self.snoop(world, c, *op, p)?;
                 let next = Table::resolve(branches, lines, p);
                 if next == INVALID {
                     return Err(format!("{} ends in I after {}", op.short(), event));
                 }
                 world.copies[c].0 = next;
                 if write && !again {
+                    let before = world.memory_fresh;
                     Self::commit(world, c, &updated);
+                    // A word written through leaves memory as good as it was.
+                    world.memory_fresh = memory && before;
                 }
                 Ok(*again)
             }
@@ -122,9 +125,10 @@ impl Explorer<'_> {
         c: usize,
         op: BusOp,
         private: bool,
-    ) -> Result<(Lines, Vec<usize>), String> {
+    ) -> Result<(Lines, Vec<usize>, bool), String> {
         let column = Snoop::of(op, private && self.table.uses_private);
         let (mut lines, mut updated, mut fresh) = (Lines::NONE, Vec::new(), None);
+        let mut word_to_memory = false;
         for other in (0..world.copies.len()).filter(|&o| o != c) {
             let (state, has_fresh) = world.copies[other];
             self.met.insert((state, column.heading()));
@@ -135,7 +139,9 @@ impl Explorer<'_> {
                     if supply {
                         fresh = Some(fresh.unwrap_or(true) && has_fresh);
                     }
-                    if memory {
+                    if memory && op == BusOp::Write {
+                        word_to_memory = true;
+                    } else if memory {
                         world.memory_fresh = has_fresh;
                     }
                     if update {
@@ -148,7 +154,7 @@ impl Explorer<'_> {
         if op.is_fetch() {
             world.copies[c].1 = fresh.unwrap_or(world.memory_fresh);
         }
-        Ok((lines, updated))
+        Ok((lines, updated, word_to_memory))
     }
 
     fn commit(world: &mut World, c: usize, updated: &[usize]) {

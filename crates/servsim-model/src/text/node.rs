@@ -318,25 +318,6 @@ fn parse_rate(text: &str) -> Option<f64> {
 
 /// `", did you mean ...?"` for the closest of `known`, or nothing when none is close.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let best = known.map(|k| (distance(name, k), k)).min();
-    match best {
-        Some((far, k)) if far <= 1 + name.chars().count() / 3 => format!(", did you mean `{k}`?"),
-        _ => String::new(),
-    }
-}
-
-/// Edit distance (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let next = (diagonal + usize::from(x != *y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = row[j + 1];
-            row[j + 1] = next;
-        }
-    }
-    row[b.len()]
+    servsim_units::nearest::nearest(name, known)
+        .map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }

@@ -168,7 +168,7 @@ struct GuestArgs {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // One thread for everything: a trace can leave the client out by its single task.
+    // This loop serves the control connection; every user has its own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -217,7 +217,7 @@ async fn load_command(args: Load) -> Result<u8> {
 async fn run_command(args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
     let mut run = Run::connect(&args.server, args.behaviour.options()?).await?;
-    run.warm_up().await?;
+    run.warm_up()?;
     let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);
     Ok(verdict(&report, "valid"))

@@ -37,7 +37,7 @@ pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>
     // Opened before the stop: a missing device must be noticed while the image is being prepared.
     let control = Control::open(checkpoint.control)?;
     let mut run = Run::connect(server, options).await?;
-    run.warm_up().await?;
+    run.warm_up()?;
     tokio::time::sleep(checkpoint.settle).await;
     pause(checkpoint.pause)?;
     let outcome = measured(&control, &mut run).await;

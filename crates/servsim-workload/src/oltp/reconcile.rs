@@ -9,7 +9,8 @@ use tokio_postgres::Client;
 
 use super::connect::{number, value};
 use super::session::FLUSH;
-use super::user::{Tally, User};
+use super::terminal::{self, Terminal};
+use super::user::Tally;
 use crate::Result;
 
 /// Transactions of the control connection between the two readings of the commit counts.
@@ -39,13 +40,13 @@ pub enum Moment {
 ///
 /// # Errors
 /// When a statement fails.
-pub async fn snapshot(control: &Client, users: &[User], moment: Moment) -> Result<Snapshot> {
+pub async fn snapshot(control: &Client, terminals: &mut [Terminal], moment: Moment) -> Result<Snapshot> {
     let mut rows = [0; 3];
     if moment == Moment::Before {
         rows = count_rows(control).await?;
     }
-    for user in users {
-        user.session.flush_statistics().await?;
+    for flushed in terminal::each(terminals, async |user| user.session.flush_statistics().await) {
+        flushed?;
     }
     value(control, FLUSH).await?;
     let counts = value(

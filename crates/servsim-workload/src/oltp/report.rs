@@ -20,7 +20,7 @@ pub struct Measured<'a> {
     /// The constants of the run.
     pub generator: &'a Generator,
     /// The users after the run.
-    pub users: &'a [User],
+    pub users: &'a [&'a User],
     /// Users whose connection stands.
     pub live: usize,
     /// Duration of the measurement.
@@ -74,7 +74,7 @@ pub fn run(measured: &Measured<'_>) -> Value {
         "marks": measured.marks,
         "reconciliation": measured.reconciliation,
         "request_log_hash": format!("{:016x}", all_logs(measured.users)),
-        "users": measured.users.iter().map(user).collect::<Vec<_>>(),
+        "users": measured.users.iter().copied().map(user).collect::<Vec<_>>(),
     })
 }
 
@@ -87,7 +87,7 @@ fn user(user: &User) -> Value {
     })
 }
 
-fn all_logs(users: &[User]) -> u64 {
+fn all_logs(users: &[&User]) -> u64 {
     let mut hash = LogHash::default();
     for user in users {
         writeln!(hash, "{:016x}", user.log.0).expect("hashing cannot fail");

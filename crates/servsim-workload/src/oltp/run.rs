@@ -1,12 +1,11 @@
 //! A run: connect, warm up, measure, reconcile.
 //!
-//! One thread drives all users. The measured requests come from streams keyed (seed, user), fresh
+//! Every user has a thread of its own. The measured requests come from streams keyed (seed, user), fresh
 //! at the start of the measurement, so neither the warm-up nor other users change them.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_postgres::Client;
 
@@ -16,8 +15,9 @@ use super::load::{self, Made};
 use super::reconcile::{self, Moment, Snapshot};
 use super::report::{self, Measured};
 use super::request::{Generator, Place};
-use super::session::{Session, KINDS};
-use super::user::{Phase, Stop, Tally, User};
+use super::session::KINDS;
+use super::terminal::{self, Terminal};
+use super::user::{lock, Phase, Stop, Tally, User};
 use crate::cpu::{self, Times};
 use crate::mark::{Kind, Marker};
 use crate::rng::Purpose;
@@ -55,9 +55,9 @@ pub struct Run {
     options: Options,
     made: Made,
     generator: Generator,
-    users: Vec<User>,
+    terminals: Vec<Terminal>,
     control: Client,
-    marker: RefCell<Marker>,
+    marker: Mutex<Marker>,
     before: Snapshot,
     /// Replies of all phases since the first snapshot.
     acknowledged: [Tally; KINDS],
@@ -72,32 +72,31 @@ impl Run {
         if options.users == 0 {
             return Err(Error::Usage("at least one user is needed".to_owned()));
         }
-        let marker = RefCell::new(Marker::default());
-        marker.borrow_mut().event(Kind::Client);
+        let marker = Mutex::new(Marker::default());
+        lock(&marker).event(Kind::Client);
         let control = server.connect().await?;
         let made = load::made(&control).await?;
-        let mut users = Vec::with_capacity(options.users);
+        let mut terminals = Vec::with_capacity(options.users);
         for index in 0..options.users as u64 {
-            let session = Session::open(server).await?;
             let place = match options.warehouses {
                 Warehouses::Random => Place::Random,
                 Warehouses::Home => home(index as i32, &made),
             };
-            users.push(User::new(index, session, place, options.mix));
+            terminals.push(Terminal::open(server, |session| User::new(index, session, place, options.mix))?);
         }
         let generator = generator(&made, options.seed);
-        let before = reconcile::snapshot(&control, &users, Moment::Before).await?;
+        let before = reconcile::snapshot(&control, &mut terminals, Moment::Before).await?;
         let acknowledged = std::array::from_fn(|_| Tally::default());
-        Ok(Run { options, made, generator, users, control, marker, before, acknowledged })
+        Ok(Run { options, made, generator, terminals, control, marker, before, acknowledged })
     }
 
     /// Runs the warm-up; when it returns, every user is idle.
     ///
     /// # Errors
     /// The first error of any user.
-    pub async fn warm_up(&mut self) -> Result<()> {
+    pub fn warm_up(&mut self) -> Result<()> {
         let stop = Stop::Transactions(self.options.warm_up);
-        let (_, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp).await;
+        let (_, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp);
         errors.into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -109,27 +108,28 @@ impl Run {
     pub async fn measure(&mut self, stop: Stop, seed: u64) -> Result<Value> {
         self.options.seed = seed;
         self.generator = generator(&self.made, seed);
-        let backend = self.users[0].session.backend;
+        let backend = self.terminals[0].user.session.backend;
         let cpu_before = cpu::read(backend);
-        self.marker.borrow_mut().event(Kind::Start);
+        lock(&self.marker).event(Kind::Start);
         let begin = Instant::now();
-        let (tallies, errors) = self.phase(stop, seed, Purpose::Measured).await;
+        let (tallies, errors) = self.phase(stop, seed, Purpose::Measured);
         let seconds = begin.elapsed().as_secs_f64();
-        self.marker.borrow_mut().event(Kind::Stop);
+        lock(&self.marker).event(Kind::Stop);
         let cpu = difference(cpu_before, cpu::read(backend));
         let (reconciliation, mut problems) = if errors.is_empty() {
-            let after = reconcile::snapshot(&self.control, &self.users, Moment::After).await?;
-            reconcile::compare(&self.control, self.before, after, &self.acknowledged, self.users.len())
+            let after = reconcile::snapshot(&self.control, &mut self.terminals, Moment::After).await?;
+            reconcile::compare(&self.control, self.before, after, &self.acknowledged, self.options.users)
                 .await?
         } else {
             (Value::Null, Vec::new())
         };
-        let live = self.users.iter().filter(|user| user.session.is_live()).count();
+        let users: Vec<&User> = self.terminals.iter().map(|terminal| &terminal.user).collect();
+        let live = users.iter().filter(|user| user.session.is_live()).count();
         problems.extend(errors.iter().map(ToString::to_string));
         if live != self.options.users {
             problems.push(format!("{live} of {} users are alive at the end", self.options.users));
         }
-        let marker = self.marker.borrow();
+        let marker = lock(&self.marker);
         let acknowledged: u64 = self.acknowledged.iter().map(|tally| tally.count).sum();
         if marker.transactions() != acknowledged {
             problems.push(format!("{} marks for {acknowledged} replies", marker.transactions()));
@@ -138,7 +138,7 @@ impl Run {
             options: &self.options,
             made: &self.made,
             generator: &self.generator,
-            users: &self.users,
+            users: &users,
             live,
             seconds,
             tallies: &tallies,
@@ -150,15 +150,15 @@ impl Run {
         }))
     }
 
-    async fn phase(&mut self, stop: Stop, seed: u64, purpose: Purpose) -> ([Tally; KINDS], Vec<Error>) {
-        for user in &mut self.users {
-            user.begin(seed, purpose);
+    fn phase(&mut self, stop: Stop, seed: u64, purpose: Purpose) -> ([Tally; KINDS], Vec<Error>) {
+        for terminal in &mut self.terminals {
+            terminal.user.begin(seed, purpose);
         }
         let phase =
-            Phase::new(&self.generator, &self.marker, stop, self.users.len(), self.options.think_scale);
-        let results = join_all(self.users.iter_mut().map(|user| user.work(&phase))).await;
+            Phase::new(&self.generator, &self.marker, stop, self.options.users, self.options.think_scale);
+        let results = terminal::each(&mut self.terminals, async |user| user.work(&phase).await);
         let errors = results.into_iter().filter_map(Result::err).collect();
-        let tallies = phase.tallies.into_inner();
+        let tallies = phase.tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (total, tally) in self.acknowledged.iter_mut().zip(&tallies) {
             total.count += tally.count;
             total.rolled_back += tally.rolled_back;

@@ -1,6 +1,7 @@
 //! One emulated user: connection, random streams, deck, and the log of what was asked.
 
-use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -46,22 +47,22 @@ pub enum Stop {
     After(Duration),
 }
 
-/// What all users of a phase share. The driver has one thread, so plain cells do.
+/// What all users of a phase share.
 #[derive(Debug)]
 pub struct Phase<'a> {
     /// Draws requests.
     pub generator: &'a Generator,
     /// Counts and executes marks.
-    pub marker: &'a RefCell<Marker>,
+    pub marker: &'a Mutex<Marker>,
     /// Replies so far by kind.
-    pub tallies: RefCell<[Tally; KINDS]>,
+    pub tallies: Mutex<[Tally; KINDS]>,
     /// Whether some user failed: the others stop.
-    pub failed: Cell<bool>,
+    pub failed: AtomicBool,
     /// Keying and think times are multiplied by this; zero means none.
     pub think_scale: f64,
     stop: Stop,
     users: u64,
-    taken: Cell<u64>,
+    taken: AtomicU64,
     begin: Instant,
 }
 
@@ -69,7 +70,7 @@ impl<'a> Phase<'a> {
     /// A phase of `users` users that starts now.
     pub fn new(
         generator: &'a Generator,
-        marker: &'a RefCell<Marker>,
+        marker: &'a Mutex<Marker>,
         stop: Stop,
         users: usize,
         think_scale: f64,
@@ -77,27 +78,35 @@ impl<'a> Phase<'a> {
         Phase {
             generator,
             marker,
-            tallies: RefCell::default(),
-            failed: Cell::new(false),
+            tallies: Mutex::default(),
+            failed: AtomicBool::new(false),
             think_scale,
             stop,
             users: users as u64,
-            taken: Cell::new(0),
+            taken: AtomicU64::new(0),
             begin: Instant::now(),
         }
     }
 
     /// Whether user `index`, after `done` transactions, begins another.
     fn take(&self, index: u64, done: u64) -> bool {
-        let free = match self.stop {
-            Stop::Transactions(total) => self.taken.get() < total,
+        if self.failed.load(Ordering::Relaxed) {
+            return false;
+        }
+        match self.stop {
+            Stop::Transactions(total) => {
+                let next = |taken| (taken < total).then_some(taken + 1);
+                self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+            }
             Stop::Dealt(total) => done < total / self.users + u64::from(index < total % self.users),
             Stop::After(duration) => self.begin.elapsed() < duration,
-        };
-        let go = free && !self.failed.get();
-        self.taken.set(self.taken.get() + u64::from(go));
-        go
+        }
     }
+}
+
+/// Locks what users share. A user that panicked ends the run anyway, so its poison says nothing new.
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One user.
@@ -150,7 +159,7 @@ impl User {
     pub async fn work(&mut self, phase: &Phase<'_>) -> Result<()> {
         while phase.take(self.index, self.done) {
             if let Err(error) = self.transaction(phase).await {
-                phase.failed.set(true);
+                phase.failed.store(true, Ordering::Relaxed);
                 let user = self.index;
                 return Err(match error {
                     Error::Database { context, source } => {
@@ -170,10 +179,10 @@ impl User {
         self.pause(phase, waiting::seconds(kind).0).await;
         let begin = Instant::now();
         let outcome = self.session.execute(&request, phase.generator.scale.districts).await?;
-        phase.marker.borrow_mut().transaction(kind as u8, outcome.rolled_back, self.session.backend);
+        lock(phase.marker).transaction(kind as u8, outcome.rolled_back, self.session.backend);
         let microseconds = begin.elapsed().as_micros() as u64;
         {
-            let tally = &mut phase.tallies.borrow_mut()[kind as usize - 1];
+            let tally = &mut lock(&phase.tallies)[kind as usize - 1];
             tally.count += 1;
             tally.rolled_back += u64::from(outcome.rolled_back);
             tally.delivered += u64::from(outcome.delivered);

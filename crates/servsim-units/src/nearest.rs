@@ -10,6 +10,11 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
+/// `" (did you mean `x`?)"` for the nearest candidate, or an empty text.
+pub fn suggestion<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
+}
+
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -34,5 +39,7 @@ mod tests {
         let names = ["cache.size", "cache.line", "bus.write"];
         assert_eq!(nearest("cache.sise", names.into_iter()), Some("cache.size"));
         assert_eq!(nearest("colour", names.into_iter()), None);
+        assert_eq!(suggestion("bus.wite", names.into_iter()), " (did you mean `bus.write`?)");
+        assert_eq!(suggestion("colour", names.into_iter()), "");
     }
 }

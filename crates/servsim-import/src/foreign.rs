@@ -1,0 +1,210 @@
+//! Foreign traces that are decoded anew in every pass, so that memory does not grow with the file:
+//! a format gives a [`Pass`], and everything else is here: the first pass that learns tasks and
+//! private pages, the order of the whole trace, and the stream of one task.
+
+use crate::Survey;
+use servsim_core::{
+    Batch, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskKind,
+    TaskSource, ANY_CPU,
+};
+
+/// Longest access that is believed: the longest ones of real instructions, the saving of all
+/// registers, take some 11 KiB (Intel SDM volume 1, section 13.5); DynamoRIO stores 16 bits.
+const LONGEST: u64 = 1 << 16;
+
+/// One pass over a foreign trace.
+pub trait Pass {
+    /// Appends the next references, some thousands; `false` when there were none left.
+    ///
+    /// # Errors
+    /// When the trace is damaged or malformed, with the place and the remedy.
+    fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, SourceError>;
+
+    /// The tasks met so far; one nameless task in formats that know none.
+    fn tasks(&self) -> Vec<TaskInfo> {
+        vec![TaskInfo { name: "task".into(), pid: 0, kind: TaskKind::User, client: false }]
+    }
+
+    /// What was left out or assumed so far, one sentence each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Begins a pass over the whole trace, or over what holds one task of it.
+type Begin = Box<dyn Fn(Option<TaskId>) -> Result<Box<dyn Pass>, SourceError> + Send + Sync>;
+
+/// A surveyed foreign trace.
+pub struct Foreign {
+    begin: Begin,
+    tasks: Vec<TaskInfo>,
+    privacy: Privacy,
+    notes: Vec<String>,
+}
+
+impl Foreign {
+    /// Checks and surveys a trace in a first pass.
+    ///
+    /// # Errors
+    /// When the trace is damaged, malformed or empty.
+    pub fn open(
+        name: &str,
+        begin: impl Fn(Option<TaskId>) -> Result<Box<dyn Pass>, SourceError> + Send + Sync + 'static,
+    ) -> Result<Self, SourceError> {
+        let mut pass = begin(None)?;
+        let (mut survey, mut records) = (Survey::default(), Vec::new());
+        let mut any = false;
+        while pass.read(&mut records)? {
+            any |= !records.is_empty();
+            for r in records.drain(..) {
+                survey.touch(r.task, r.address, r.address + (u64::from(r.size) - 1));
+            }
+        }
+        if !any {
+            return Err(SourceError(format!("{name}: no reference in it; is it a trace of this format?")));
+        }
+        Ok(Self {
+            begin: Box::new(begin),
+            tasks: pass.tasks(),
+            privacy: survey.privacy(),
+            notes: pass.notes(),
+        })
+    }
+
+    /// The trace in its own order.
+    ///
+    /// # Errors
+    /// When the trace cannot be opened again.
+    pub fn in_order(self) -> Result<InOrder, SourceError> {
+        Ok(InOrder { pass: (self.begin)(None)?, foreign: self })
+    }
+
+    /// Whether the file is still the one that was surveyed, as far as its tasks tell.
+    fn known(&self, records: &[Record]) -> Result<(), SourceError> {
+        if records.iter().any(|r| r.task as usize >= self.tasks.len()) {
+            return Err(SourceError("the trace changed while being read; run again".into()));
+        }
+        Ok(())
+    }
+}
+
+/// A foreign trace in its own order.
+pub struct InOrder {
+    foreign: Foreign,
+    pass: Box<dyn Pass>,
+}
+
+impl GlobalSource for InOrder {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.foreign.tasks
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.foreign.privacy
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.foreign.notes.clone()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while batch.records.is_empty() {
+            if !self.pass.read(&mut batch.records)? {
+                return Ok(false);
+            }
+        }
+        self.foreign.known(&batch.records)?;
+        Ok(true)
+    }
+}
+
+impl TaskSource for Foreign {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.privacy
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
+        Ok(Box::new(OneTask { foreign: self, pass: (self.begin)(Some(task))?, task }))
+    }
+}
+
+/// The stream of one task.
+struct OneTask<'a> {
+    foreign: &'a Foreign,
+    pass: Box<dyn Pass>,
+    task: TaskId,
+}
+
+impl TaskCursor for OneTask<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while batch.records.is_empty() {
+            if !self.pass.read(&mut batch.records)? {
+                return Ok(false);
+            }
+            self.foreign.known(&batch.records)?;
+            batch.records.retain(|r| r.task == self.task);
+        }
+        for record in &mut batch.records {
+            record.cpu = 1;
+        }
+        Ok(true)
+    }
+}
+
+/// Appends one access of `size` bytes under the rules of the crate's documentation: at most 255
+/// bytes to a record, the rest as continuations that are touched and not counted again.
+///
+/// # Errors
+/// When the size is 0, absurd, or leads past the end of the address space.
+#[inline]
+pub fn push(out: &mut Vec<Record>, first: Record, size: u64) -> Result<(), String> {
+    if size == 0 {
+        return Err("size 0; a reference touches at least one byte".into());
+    }
+    if first.address.checked_add(size - 1).is_none() {
+        return Err("the access runs past the end of the address space".into());
+    }
+    if size <= 255 {
+        out.push(Record { size: size as u8, ..first });
+        return Ok(());
+    }
+    long(out, first, size)
+}
+
+#[cold]
+fn long(out: &mut Vec<Record>, first: Record, size: u64) -> Result<(), String> {
+    if size > LONGEST {
+        return Err(format!("an access of {size} bytes; no instruction touches more than {LONGEST}"));
+    }
+    let (mut done, mut flags) = (0, first.flags);
+    while done < size {
+        let piece = (size - done).min(255);
+        out.push(Record { address: first.address + done, size: piece as u8, flags, ..first });
+        flags |= servsim_core::reference::CONTINUATION;
+        done += piece;
+    }
+    Ok(())
+}
+
+/// A user-mode reference of the only task, not bound to a processor.
+pub fn single(op: Op, address: u64) -> Record {
+    Record { cpu: ANY_CPU, ..Record::new(0, op, address, 1) }
+}
