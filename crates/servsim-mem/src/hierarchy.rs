@@ -10,6 +10,8 @@
 //! coherent caches per processor when it is split). Otherwise a processor has one state per line,
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
+mod timed;
+
 use crate::array::{Array, Geometry};
 use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
@@ -382,7 +384,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// What a transaction means for the levels on both sides of the bus.
-    fn after(&mut self, access: &Access<W>, outcome: &Outcome) {
+    /// Returns the shared level that supplied the block, if one did.
+    fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
         let line = access.line;
         let mut touched = if self.domains.is_empty() { 0 } else { outcome.lost | outcome.cleaned };
         while touched != 0 {
@@ -397,13 +400,14 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             }
         }
         if self.shared.levels.is_empty() {
-            return;
+            return None;
         }
+        let mut supplier = None;
         let (shared, mut inside) = self.sides(access);
         if outcome.to_memory {
             shared.write(0, line, &mut inside);
         } else if outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache {
-            shared.fetch(line, &mut inside);
+            supplier = shared.fetch(line, &mut inside);
         }
         if let Some(line) = outcome.write_back {
             shared.given_up(line, true, &mut inside);
@@ -411,6 +415,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if let Some(line) = outcome.dropped_clean {
             shared.given_up(line, false, &mut inside);
         }
+        supplier
     }
 
     /// The shared levels, and the private caches as these see them.

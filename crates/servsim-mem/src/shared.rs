@@ -42,8 +42,8 @@ impl Shared {
         }
     }
 
-    /// A fetch that no cache supplied.
-    pub fn fetch(&mut self, line: u64, inside: &mut dyn Inside) {
+    /// A fetch that no cache supplied; returns the level that has the line, `None` for memory.
+    pub fn fetch(&mut self, line: u64, inside: &mut dyn Inside) -> Option<usize> {
         let found = (0..self.levels.len()).find(|&index| self.levels[index].look_up(line));
         match found {
             None => self.memory_reads += 1,
@@ -60,6 +60,7 @@ impl Shared {
                 self.insert(index, line, false, inside);
             }
         }
+        found
     }
 
     /// A private cache gave `line` up.
