@@ -250,7 +250,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if found != Some(which) {
             self.bring_in(access, which, found);
         }
-        if access.write {
+        // A word that was written through leaves nothing to write back.
+        if access.write && self.system.is_dirty(cpu, line) {
             self.domains[cpu].levels[which].write(line);
         }
     }
@@ -402,20 +403,22 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if self.shared.levels.is_empty() {
             return None;
         }
-        let mut supplier = None;
         let (shared, mut inside) = self.sides(access);
         if outcome.to_memory {
             shared.write(0, line, &mut inside);
-        } else if outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache {
-            supplier = shared.fetch(line, &mut inside);
         }
+        let fetched = outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache;
+        let found = fetched.then(|| shared.look_up(line, &mut inside));
         if let Some(line) = outcome.write_back {
             shared.given_up(line, true, &mut inside);
         }
         if let Some(line) = outcome.dropped_clean {
             shared.given_up(line, false, &mut inside);
         }
-        supplier
+        if let Some(found) = found {
+            shared.fill(line, found, &mut inside);
+        }
+        found.flatten()
     }
 
     /// The shared levels, and the private caches as these see them.

@@ -55,7 +55,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if found != Some(which) {
             self.bring_in(access, which, found);
         }
-        if access.write {
+        if access.write && self.system.is_dirty(cpu, line) {
             self.domains[cpu].levels[which].write(line);
         }
         match found {
