@@ -223,9 +223,11 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Counts look-ups of first-level cache `cache` that were performed by
-    /// [`CoherentSystem::run_hits`].
+    /// [`CoherentSystem::run_hits`]; there are none where the first level is not coherent.
     pub fn count_lookups(&mut self, cache: usize, lookups: u64) {
-        self.lookups[cache] += lookups;
+        if self.domains.is_empty() {
+            self.lookups[cache] += lookups;
+        }
     }
 
     /// Performs one line's share of a reference; `access.cpu` is the processor, `fetch` whether it is
