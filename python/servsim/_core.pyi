@@ -30,6 +30,22 @@ def simulate(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> str: ...
+def classify(
+    trace: Path,
+    machine: str,
+    *,
+    machine_file: str,
+    trace_hash: str,
+    format: str | None = None,
+    overrides: list[str] = ...,
+    by: str | None = None,
+    order: str = "total",
+    top: int = 20,
+    watch: int | None = None,
+    symbols: str | None = None,
+    symbols_file: str = "symbols",
+    progress: Callable[[int], None] | None = None,
+) -> str: ...
 def explain(key: str) -> str: ...
 def setting_keys() -> list[str]: ...
 def protocol_table(name: str) -> str: ...

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,17 +105,13 @@ def simulate(
     --------
     >>> simulate("trace.txt", "foglia-2004-4p", engine="functional")  # doctest: +SKIP
     """
-    path = Path(trace)
-    if not path.exists():
-        raise UsageError(f"there is no trace {str(trace)!r}")
-    description = machine_path(str(machine))
-    text = _core.simulate(
-        path,
-        description.read_text(encoding="utf-8", errors="replace"),
-        machine_file=str(machine),
-        trace_hash=_hash(path),
+    description = machine_path(str(machine)).read_text(encoding="utf-8", errors="replace")
+    return simulate_text(
+        trace,
+        description,
+        str(machine),
         format=format,
-        overrides=overrides or [],
+        overrides=overrides,
         engine=engine,
         transactions=transactions,
         warmup=warmup,
@@ -123,29 +120,73 @@ def simulate(
         threads=threads,
         progress=progress,
     )
+
+
+def simulate_text(
+    trace: str | Path, description: str, machine: str, *, engine: str = "timing", warmup: int = 0, **options: Any
+) -> dict[str, Any]:
+    """Run a trace on a machine whose description is given as text; ``machine`` is its name in messages.
+
+    The other options, and what is returned and raised, are those of `simulate`.
+    """
+    path = Path(trace)
+    if not path.exists():
+        raise UsageError(f"there is no trace {str(trace)!r}")
+    info = _info(path)
+    held = int(info["totals"]["transactions"]) if info and info["totals"] else None
+    if engine == "timing" and held is not None and warmup and warmup >= held:
+        raise _too_long(warmup, path, f"which ends {held} transactions")
+    options["overrides"] = options.get("overrides") or []
+    text = _core.simulate(
+        path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, warmup=warmup, **options
+    )
     result: dict[str, Any] = json.loads(text)
-    damage = _truncated(path)
-    if damage is not None:
-        result["warnings"].append(damage)
+    if any(replication["cycles"] == 0 for replication in result["replications"]):
+        raise _too_long(warmup, path, "which ended before the measurement began")
+    if info is not None and info["truncated"] is not None:
+        result["warnings"].append(info["truncated"])
     return result
 
 
-def _truncated(path: Path) -> str | None:
-    """Say that a captured trace is not whole; None for a whole one and for other formats."""
+def resolve(description: str, machine: str, overrides: list[str]) -> dict[str, Any]:
+    """Return a machine with every setting, without running anything on it.
+
+    Raises
+    ------
+    UsageError
+        For a wrong description or override: all faults at once.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "one.txt"
+        trace.write_text("0 L 1000\n")
+        made = simulate_text(trace, description, machine, format="text", overrides=overrides, engine="functional")
+    resolved: dict[str, Any] = made["machine"]
+    return resolved
+
+
+def _too_long(warmup: int, path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"the warm-up of {warmup} transactions is longer than the trace {path.name}, {why}: nothing would be "
+        "measured; use a shorter --warmup, or a longer trace"
+    )
+
+
+def _info(path: Path) -> dict[str, Any] | None:
+    """Return what a captured trace says of itself; None for other formats."""
     if path.is_dir():
         return None
     with path.open("rb") as file:
         if file.read(len(_TRACE_MAGIC)) != _TRACE_MAGIC:
             return None
-    damage: str | None = json.loads(_core.trace_info(path))["truncated"]
-    return damage
+    found: dict[str, Any] = json.loads(_core.trace_info(path))
+    return found
 
 
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        listing = "".join(f"{file.relative_to(path)} {_hash(file)}\n" for file in files)
+        listing = "".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files)
         return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

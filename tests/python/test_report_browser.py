@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 from layout_result import layout_result
-from servsim.report import write
+from servsim.comparison import METRICS, Design, judge
+from servsim.comparison.page import write as write_comparison
+from servsim.report import check, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
@@ -48,12 +50,20 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "several": [one, other, layout_result("third", 2)],
         "single run": [layout_result(replications=1)],
     }
-    return {name: write(results, folder / f"{name}.html") for name, results in contents.items()}
+    made = {name: write(results, folder / f"{name}.html") for name, results in contents.items()}
+    designs = [
+        Design(text, check(document, text)) for text, document in (("one", one), (str(other["machine"]["name"]), other))
+    ]
+    for design in designs:
+        for replication in design.result.document["replications"]:
+            replication["coherence"] = {"total": {"user": 0, "kernel": 0}}
+    made["comparison"] = write_comparison(judge(designs, METRICS["cycles_per_transaction"]), folder / "comparison.html")
+    return made
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
-@pytest.mark.parametrize("name", ["one", "several", "single run"])
+@pytest.mark.parametrize("name", ["one", "several", "single run", "comparison"])
 def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
@@ -64,7 +74,7 @@ def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize("name", ["one", "several", "single run"])
+@pytest.mark.parametrize("name", ["one", "several", "single run", "comparison"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_text_is_readable_and_axis_labels_do_not_collide(
     browser: Browser, pages: dict[str, Path], name: str, width: int

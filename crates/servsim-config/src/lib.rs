@@ -6,8 +6,9 @@ mod read;
 mod setting;
 mod settings;
 
-pub use machine::{Bus, Cache, Machine, Protocol};
+pub use machine::{Bus, Cache, Level, Machine, Protocol};
 pub use read::Faults;
+pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};
 pub use settings::{setting_named, SETTINGS};
 
@@ -17,7 +18,7 @@ pub use settings::{setting_named, SETTINGS};
 /// When there is no such key, with the nearest one.
 pub fn explain(key: &str) -> Result<String, String> {
     let Some(setting) = setting_named(key) else {
-        let near = servsim_units::nearest::nearest(key, SETTINGS.iter().map(|s| s.key));
+        let near = nearest(key, SETTINGS.iter().map(|s| s.key));
         let hint = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
         return Err(format!("unknown key `{key}`{hint}"));
     };

@@ -6,6 +6,16 @@ use crate::setting::{Kind, Setting};
 const MS: u64 = 1_000_000_000;
 const TABLE_4: &str = "Foglia et al. 2004, Table 4";
 
+const CHOICE: &str = "free choice: the level is absent by default";
+const POLICY: Kind = Kind::Choice(&["lru", "tree-plru", "random", "srrip"]);
+const LEVEL_SIZE: Kind = Kind::SizeOrNone(64, 1 << 36);
+const SHARING: Kind = Kind::Choice(&["private", "shared"]);
+const SHARING_MEANING: &str = "Whether each processor has its own, inside the bus, or all share one, \
+     between bus and memory.";
+const INCLUSION: Kind = Kind::Choice(&["inclusive", "exclusive", "neither"]);
+const INCLUSION_MEANING: &str = "Which lines of the levels further in it keeps: all (and takes from \
+     them what it gives up), none (it takes what they give up), or either.";
+
 /// Shorthand that keeps one setting on few lines.
 const fn setting(
     key: &'static str,
@@ -60,7 +70,7 @@ pub const SETTINGS: &[Setting] = &[
         "cache.size",
         Kind::Size(64, 1 << 32),
         "2 MiB",
-        "Size of each processor's cache, instructions and data together.",
+        "Size of each processor's first-level cache; of each half when it is split.",
         "Foglia et al. 2004 section 5: 128 KiB to 2 MiB",
     ),
     setting(
@@ -78,11 +88,55 @@ pub const SETTINGS: &[Setting] = &[
         "Foglia et al. 2004 section 5: 32 to 256 B, most of the gain by 128 B",
     ),
     setting(
+        "cache.organisation",
+        Kind::Choice(&["unified", "split"]),
+        "unified",
+        "Whether instructions and data share the first-level cache, or each have one of cache.size.",
+        "Foglia et al. 2004 section 4: one cache per processor",
+    ),
+    setting(
         "cache.replacement",
-        Kind::Choice(&["lru"]),
+        POLICY,
         "lru",
-        "Which line makes room: a frame without a valid copy first, then the least recently used.",
-        "Foglia et al. 2004 section 4",
+        "Which line makes room when all frames of the set hold copies: the least recently used, the \
+         one a tree of pointers leads to, any (seeded), or the one predicted to be used last.",
+        "Foglia et al. 2004 section 4: lru; srrip: Jaleel et al., ISCA 2010",
+    ),
+    setting(
+        "l2.size",
+        LEVEL_SIZE,
+        "none",
+        "Size of a second-level cache: of each processor's, or of the one that all share.",
+        "absent: Foglia et al. 2004 section 4 has one level",
+    ),
+    setting("l2.associativity", Kind::Count(1, 1 << 20), "8", "Ways per set.", CHOICE),
+    setting("l2.replacement", POLICY, "lru", "As cache.replacement.", CHOICE),
+    setting("l2.sharing", SHARING, "private", SHARING_MEANING, CHOICE),
+    setting("l2.inclusion", INCLUSION, "inclusive", INCLUSION_MEANING, CHOICE),
+    setting(
+        "l2.latency",
+        Kind::Cycles(1, 10_000),
+        "12 cycles",
+        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        CHOICE,
+    ),
+    setting(
+        "l3.size",
+        LEVEL_SIZE,
+        "none",
+        "Size of a third-level cache: of each processor's, or of the one that all share.",
+        "absent: Foglia et al. 2004 section 4 has one level",
+    ),
+    setting("l3.associativity", Kind::Count(1, 1 << 20), "16", "Ways per set.", CHOICE),
+    setting("l3.replacement", POLICY, "lru", "As cache.replacement.", CHOICE),
+    setting("l3.sharing", SHARING, "private", SHARING_MEANING, CHOICE),
+    setting("l3.inclusion", INCLUSION, "inclusive", INCLUSION_MEANING, CHOICE),
+    setting(
+        "l3.latency",
+        Kind::Cycles(1, 10_000),
+        "40 cycles",
+        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        CHOICE,
     ),
     setting(
         "protocol.name",
@@ -114,6 +168,14 @@ pub const SETTINGS: &[Setting] = &[
         "decision D10",
     ),
     setting(
+        "protocol.migratory_evidence",
+        Kind::Choice(&["one", "two"]),
+        "one",
+        "AMSD: how many hand-overs from writer to reader that writes show that a block migrates; \
+         `two` is the conservative form and takes two more states.",
+        "decision D9: Cox & Fowler 1993 and Stenstrom et al. 1993 begin with one",
+    ),
+    setting(
         "protocol.migratory_start",
         Kind::Choice(&["ordinary", "migratory"]),
         "ordinary",
@@ -126,6 +188,38 @@ pub const SETTINGS: &[Setting] = &[
         "move",
         "PSCR: whether a dirty private block that moves to another cache also updates memory.",
         "decision D14",
+    ),
+    setting(
+        "protocol.word_write",
+        Kind::Choice(&["owner", "update-memory"]),
+        "owner",
+        "PSCR: whether a word written to a shared block leaves memory to its owner, or goes to \
+         memory too (four states).",
+        "decision D13: five published states imply an owner",
+    ),
+    setting(
+        "protocol.private_supplier",
+        Kind::Choice(&["as-shared", "dirty-only", "any-copy"]),
+        "as-shared",
+        "PSCR: which cache supplies a block fetched for a private page; `as-shared` follows \
+         protocol.supplier.",
+        "decision D17",
+    ),
+    setting(
+        "protocol.private_kernel",
+        Kind::Choice(&["shared", "per-process"]),
+        "shared",
+        "Whether the kernel's data of one process (its kernel stack and what else lies on pages \
+         that only it uses) count as private: PSCR+K with protocol pscr.",
+        "Foglia et al. 2004 section 2: PSCR could be extended to this kernel data",
+    ),
+    setting(
+        "protocol.private_on_switch",
+        Kind::Choice(&["keep", "flush"]),
+        "keep",
+        "What happens to the private copies of a task that leaves its processor: they stay, or are \
+         written back if dirty and dropped.",
+        "Foglia et al. 2004 section 2: flushing gave the worst results for every protocol",
     ),
     setting(
         "bus.invalidate",
@@ -201,6 +295,22 @@ pub const SETTINGS: &[Setting] = &[
         "Foglia et al. 2004 section 4",
     ),
     setting(
+        "locks.arbitrated",
+        Kind::Choice(&["on", "off"]),
+        "on",
+        "Whether recorded locks are taken again in simulated time: tasks wait for the simulated \
+         holder, spinning or asleep, so that replications differ in who comes first. `off` ignores \
+         locks: no task ever waits for one.",
+        "Alameldeen et al. 2003: runs diverge when locks are taken in another order",
+    ),
+    setting(
+        "locks.spin_interval",
+        Kind::Cycles(1, 10_000),
+        "20 cycles",
+        "Time between two loads of a lock's word by a processor that spins.",
+        "an assumption: a load, a comparison, a jump and a pause of the Pentium 4 generation",
+    ),
+    setting(
         "disk.read_time",
         Kind::Time(0, 100_000 * MS),
         "5.8 ms",
@@ -236,6 +346,14 @@ pub const SETTINGS: &[Setting] = &[
         "Whether conflict misses are told from capacity misses, which needs a fully associative \
          shadow of each cache; `merged` counts both as capacity and runs faster.",
         "Hill & Smith 1989: three classes of misses, by an LRU shadow",
+    ),
+    setting(
+        "classification.sharing",
+        Kind::Choice(&["lifetime", "at-miss"]),
+        "lifetime",
+        "How true sharing is told from false: by every word used until the copy is lost, or by the \
+         missing words alone.",
+        "decision D29: lifetime, Dubois et al. 1993; at-miss, Torrellas, Lam & Hennessy 1994",
     ),
 ];
 

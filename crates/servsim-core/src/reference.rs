@@ -89,6 +89,11 @@ pub fn address_on(record: &Record, cpu: usize) -> u64 {
     }
 }
 
+/// The offset in the per-processor area that an address made by [`address_on`] stands for.
+pub fn per_cpu_offset(address: u64) -> Option<u64> {
+    (address >= PER_CPU_BASE).then_some(address & ((1 << PER_CPU_SHIFT) - 1))
+}
+
 /// A run of consecutive records with the events they name.
 #[derive(Debug, Default)]
 pub struct Batch {

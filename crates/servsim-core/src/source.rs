@@ -2,7 +2,7 @@
 //! one stream per task (`TaskSource`, for the timing engine), and which pages are private.
 
 use crate::event::{TaskId, TaskInfo};
-use crate::reference::{Batch, Record, PRIVATE, SHARED};
+use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
 use std::collections::HashSet;
 
 /// log2 of the page size: 4 KiB, as Foglia et al. 2004 section 4.
@@ -29,11 +29,31 @@ pub trait GlobalSource {
         Vec::new()
     }
 
+    /// Whether the trace tells what lies on its pages.
+    fn knows_places(&self) -> bool {
+        false
+    }
+
+    /// What lies on the physical page with this number, where the trace tells.
+    fn place(&self, page: u64) -> Option<Place> {
+        let _ = page;
+        None
+    }
+
     /// Replaces `batch` by the next records; `false` at the end.
     ///
     /// # Errors
     /// When the trace is damaged or cannot be read further.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
+}
+
+/// What lies on a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the area, for people.
+    pub area: &'static str,
+    /// Virtual address of the page in the captured system.
+    pub address: u64,
 }
 
 /// A trace as one stream per task.
@@ -89,18 +109,35 @@ pub trait TaskCursor {
 #[derive(Debug, Default, Clone)]
 pub struct Privacy {
     shared_pages: HashSet<u64, PageHash>,
+    user_pages: Option<HashSet<u64, PageHash>>,
 }
 
 impl Privacy {
     /// From the set of pages that more than one task touches.
     pub fn from_shared_pages(pages: impl IntoIterator<Item = u64>) -> Self {
-        Self { shared_pages: pages.into_iter().collect() }
+        Self { shared_pages: pages.into_iter().collect(), user_pages: None }
+    }
+
+    /// The same, and of all pages these are the users'; the others are the kernel's.
+    #[must_use]
+    pub fn with_user_pages(self, pages: impl IntoIterator<Item = u64>) -> Self {
+        Self { user_pages: Some(pages.into_iter().collect()), ..self }
+    }
+
+    /// Whether the page of `record` is the kernel's; `None` where the trace does not tell.
+    pub fn is_kernels(&self, record: &Record) -> Option<bool> {
+        if record.flags & PER_CPU != 0 {
+            return Some(true);
+        }
+        self.user_pages.as_ref().map(|pages| !pages.contains(&(record.address >> PAGE_SHIFT)))
     }
 
     /// Whether the page of `record` is private.
     #[inline]
     pub fn is_private(&self, record: &Record) -> bool {
         match record.flags & (PRIVATE | SHARED) {
+            // A processor's own data belong to no process.
+            0 if record.flags & PER_CPU != 0 => false,
             0 => !self.shared_pages.contains(&(record.address >> PAGE_SHIFT)),
             flags => flags & PRIVATE != 0,
         }

@@ -48,6 +48,8 @@ pub struct Foreign {
     notes: Vec<String>,
     /// The processor of each task, in formats that bind them; otherwise empty.
     pins: Vec<u8>,
+    /// Processors, in those formats.
+    processors: usize,
 }
 
 impl Foreign {
@@ -79,13 +81,15 @@ impl Foreign {
             privacy: survey.privacy(),
             notes: pass.notes(),
             pins: Vec::new(),
+            processors: 1,
         })
     }
 
-    /// Binds each task to a processor in the order of the whole trace.
+    /// Binds each task to one of so many processors in the order of the whole trace; a processor
+    /// that a reference names itself goes first.
     #[must_use]
-    pub fn pinned(mut self, pin: impl Fn(&[TaskInfo]) -> Vec<u8>) -> Self {
-        self.pins = pin(&self.tasks);
+    pub fn pinned(mut self, processors: usize, pin: impl Fn(&[TaskInfo]) -> Vec<u8>) -> Self {
+        (self.pins, self.processors) = (pin(&self.tasks), processors);
         self
     }
 
@@ -139,7 +143,10 @@ impl GlobalSource for InOrder {
         self.foreign.known(&batch.records)?;
         if !self.foreign.pins.is_empty() {
             for record in &mut batch.records {
-                record.cpu = self.foreign.pins[record.task as usize];
+                record.cpu = match record.cpu {
+                    ANY_CPU => self.foreign.pins[record.task as usize],
+                    stated => (usize::from(stated) % self.foreign.processors) as u8,
+                };
             }
         }
         Ok(true)

@@ -152,7 +152,8 @@ fn is_captured(path: &Path, name: Option<&str>) -> bool {
     }
 }
 
-/// Opens any readable trace, captured ones included, in its own order.
+/// Opens any readable trace, captured ones included, in its own order. With `private_kernel` the
+/// kernel's pages of one task are private in a captured trace; other formats do not tell them.
 ///
 /// # Errors
 /// When the format is unknown, or the trace cannot be read or is malformed.
@@ -160,28 +161,41 @@ pub fn open_in_order(
     path: &Path,
     name: Option<&str>,
     processors: usize,
+    private_kernel: bool,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
     if is_captured(path, name) {
-        return Ok(Box::new(captured::CapturedOrder::open(path)?));
+        return Ok(Box::new(captured::CapturedOrder::open(path)?.with_private_kernel(private_kernel)));
     }
     (format_of(path, name)?.open)(path, processors)
 }
 
-/// Opens any readable trace as one stream per task, for caches with lines of `line` bytes; of
-/// formats with a processor field, at most `processors` are accepted.
+/// How a trace is read as one stream per task.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// Most processors accepted of formats with a processor field.
+    pub processors: usize,
+    /// Bytes per line of the caches: fetches within one line are joined.
+    pub line: u64,
+    /// Whether the kernel's pages of one task are private; captured traces alone tell them.
+    pub private_kernel: bool,
+    /// Whether recorded locks are delivered as events; captured traces alone hold them.
+    pub locks: bool,
+}
+
+/// Opens any readable trace as one stream per task.
 ///
 /// # Errors
 /// As [`open_in_order`].
 pub fn open_by_task(
     path: &Path,
     name: Option<&str>,
-    processors: usize,
-    line: u64,
+    reading: &Reading,
 ) -> Result<Box<dyn TaskSource>, SourceError> {
     if is_captured(path, name) {
-        return Ok(Box::new(captured::CapturedTasks::open(path, line)?));
+        let source = captured::CapturedTasks::open(path, reading.line, reading.locks)?;
+        return Ok(Box::new(source.with_private_kernel(reading.private_kernel)));
     }
-    (format_of(path, name)?.split)(path, processors)
+    (format_of(path, name)?.split)(path, reading.processors)
 }
 
 /// A file that could not be opened or read.

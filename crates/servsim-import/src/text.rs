@@ -1,18 +1,20 @@
 //! The plain-text trace, which anyone can write by hand. One reference a line:
-//! `TASK OP HEXADDR [SIZE] [p|s] [u|k]` with OP one of `I` fetch, `L` load, `S` store; `u`/`k` user or
-//! kernel mode (user without it); `p`/`s` private or shared (without it a page touched by one task
-//! only is private); SIZE in bytes, decimal, 4 without it. `TASK X KIND` ends a transaction. `#`
+//! `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]` with OP one of `I` fetch, `L` load, `S` store; `u`/`k`
+//! user or kernel mode (user without it); `p`/`s` private or shared (without it a page touched by one
+//! task only is private); SIZE in bytes, decimal, 4 without it. `TASK X KIND` ends a transaction. `#`
 //! starts a comment.
 //!
-//! Each task is pinned to the processor of its rank: its position among the tasks, sorted by number
-//! when all are numbers and by first appearance otherwise, modulo the processors.
+//! `@CPU` names the processor that makes the reference (modulo the processors of the machine), so
+//! that a task can be seen to migrate. Without it a task is pinned to the processor of its rank: its
+//! position among the tasks, sorted by number when all are numbers and by first appearance otherwise,
+//! modulo the processors.
 
 use crate::foreign::{Foreign, Pass};
 use crate::input::{Input, Lines};
 use crate::memory::ListSource;
 use crate::survey::Survey;
 use servsim_core::reference::{KERNEL, PRIVATE, SHARED};
-use servsim_core::{Batch, Event, Op, Record, SourceError, TaskInfo, TaskKind};
+use servsim_core::{Batch, Event, Op, Record, SourceError, TaskInfo, TaskKind, ANY_CPU};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -23,9 +25,9 @@ const BATCH: usize = 8192;
 
 /// What the format is, holds and lacks.
 pub const ABOUT: [&str; 3] = [
-    "servsim's plain text: TASK OP HEXADDR [SIZE] [p|s] [u|k]",
-    "fetches, loads, stores, sizes, tasks, kernel mode, private pages, transactions",
-    "processors, blocks and wake-ups, disk requests",
+    "servsim's plain text: TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]",
+    "fetches, loads, stores, sizes, tasks, kernel mode, private pages, processors, transactions",
+    "blocks and wake-ups, disk requests; an export leaves processors to the rule of ranks",
 ];
 
 /// Surveys the trace at `path`; its tasks are pinned to so many processors.
@@ -36,7 +38,7 @@ pub fn survey(path: &Path, processors: usize) -> Result<Foreign, SourceError> {
     let owned = path.to_owned();
     let begin = move |_| Ok(Box::new(Text::new(Input::open(&owned)?)) as Box<dyn Pass>);
     let surveyed = Foreign::open(&path.display().to_string(), begin)?;
-    Ok(surveyed.pinned(|tasks| pins(tasks, processors)))
+    Ok(surveyed.pinned(processors, |tasks| pins(tasks, processors)))
 }
 
 /// Reads a whole text trace into memory; `name` is used in messages.
@@ -58,7 +60,10 @@ pub fn read(text: &[u8], name: &str, processors: usize) -> Result<ListSource, So
     }
     let pins = pins(&pass.tasks, processors);
     for (record, _) in &mut items {
-        record.cpu = pins[record.task as usize];
+        record.cpu = match record.cpu {
+            ANY_CPU => pins[record.task as usize],
+            stated => (usize::from(stated) % processors) as u8,
+        };
     }
     Ok(ListSource::new(pass.tasks, pass.kinds, survey.privacy(), items))
 }
@@ -164,7 +169,7 @@ fn parse(text: &str) -> Result<Option<(&str, What<'_>)>, String> {
                 "operation `{other}` is none of I fetch, L load, S store, X end of transaction"
             ))
         }
-        None => return Err(format!("`{}` is not `TASK OP HEXADDR [SIZE] [p|s] [u|k]`", text.trim())),
+        None => return Err(format!("`{}` is not `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]`", text.trim())),
     };
     Ok(Some((task, What::Reference(reference(op, fields)?))))
 }
@@ -208,8 +213,12 @@ fn reference<'a>(op: Op, mut fields: impl Iterator<Item = &'a str>) -> Result<Re
     if let Some(word) = rest.next_if(|f| ["u", "k"].contains(f)) {
         record.flags |= if word == "k" { KERNEL } else { 0 };
     }
+    if let Some(word) = rest.next_if(|f| f.starts_with('@')) {
+        let cpu = word[1..].parse().ok().filter(|&cpu: &u8| cpu < ANY_CPU);
+        record.cpu = cpu.ok_or_else(|| format!("`{word}` is not @ and the number of a processor"))?;
+    }
     if let Some(extra) = rest.next() {
-        return Err(format!("`{extra}` is out of place in `TASK OP HEXADDR [SIZE] [p|s] [u|k]`"));
+        return Err(format!("`{extra}` is out of place in `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]`"));
     }
     if parsed.checked_add(u64::from(record.size) - 1).is_none() {
         return Err("the access runs past the end of the address space".into());

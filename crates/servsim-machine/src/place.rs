@@ -1,6 +1,14 @@
 //! Where a record's bytes are in the simulated machine's memory.
 
-pub use servsim_core::reference::address_on;
+pub use servsim_core::reference::{address_on, per_cpu_offset};
+use servsim_core::{Privacy, Record};
+use servsim_mem::Page;
+
+/// What the memory system must know of the page of `record`, whose address may be that of a part.
+#[inline]
+pub fn page_of(privacy: &Privacy, record: &Record) -> Page {
+    Page { private: privacy.is_private(record), kernel: privacy.is_kernels(record) }
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,10 @@
 
 use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
+use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, MissClass};
+use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
+use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +22,8 @@ pub struct ProcessorTimes {
     pub memory_stall: u64,
     /// Waiting for the grant of the bus.
     pub bus_wait: u64,
+    /// Spinning for a lock, without the misses of its word.
+    pub lock_spin: u64,
     /// No ready task.
     pub idle: u64,
 }
@@ -33,14 +37,16 @@ impl ProcessorTimes {
             kernel: self.kernel - earlier.kernel,
             memory_stall: self.memory_stall - earlier.memory_stall,
             bus_wait: self.bus_wait - earlier.bus_wait,
+            lock_spin: self.lock_spin - earlier.lock_spin,
             idle: self.idle - earlier.idle,
         }
     }
 
-    /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004).
+    /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004); spinning
+    /// for a lock counts as delay.
     pub fn utilization(&self) -> f64 {
         let busy = (self.user + self.kernel) as f64;
-        let total = busy + (self.memory_stall + self.bus_wait) as f64;
+        let total = busy + (self.memory_stall + self.bus_wait + self.lock_spin) as f64;
         if total == 0.0 {
             0.0
         } else {
@@ -109,6 +115,21 @@ pub struct Timing {
     pub mean_ready_thousandths: u64,
     /// The trace ended before the wished number of transactions.
     pub trace_exhausted: bool,
+    /// Times a task got a processor.
+    pub dispatches: u64,
+    /// Digest of the processors that each task ran on, in order, since the beginning.
+    pub placement_digest: u64,
+    /// Locks, when they were arbitrated.
+    pub locks: Option<LockResult>,
+}
+
+/// What happened to the locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockResult {
+    /// Counts in the measured window.
+    pub counts: LockCounts,
+    /// Digest of who took each lock, in order, since the beginning.
+    pub order_digest: u64,
 }
 
 /// References of one task.
@@ -172,6 +193,10 @@ impl Replication {
             let count = c.coherence[0][index] + c.coherence[1][index];
             figures.push((format!("coherence.{name}"), count as f64));
         }
+        let sum = |table: [[u64; 3]; 2]| table.iter().flatten().sum::<u64>() as f64;
+        figures.push(("misses.context_switch".into(), sum(c.context_switch)));
+        figures.push(("removed.copies".into(), (c.removed[0][0] + c.removed[1][0]) as f64));
+        figures.push(("removed.misses".into(), (c.removed[0][1] + c.removed[1][1]) as f64));
         for op in BusOp::ALL {
             figures.push((format!("bus.{}", op.name()), c.bus_total(op) as f64));
         }
@@ -222,6 +247,10 @@ impl Replication {
         put("misses_true_by_self", json!({"user": c.true_by_self[0][0], "kernel": c.true_by_self[1][0]}));
         put("coherence", by_mode(&CoherenceClass::NAMES, &c.coherence, true));
         put("removed", by_mode(&["copies", "misses"], &c.removed, false));
+        put("misses_by_owner", by_mode(&MissClass::NAMES, &c.misses_by_owner, true));
+        put("coherence_by_owner", by_mode(&CoherenceClass::NAMES, &c.coherence_by_owner, true));
+        put("context_switch_misses", by_mode(&SwitchCause::NAMES, &c.context_switch, true));
+        put("flushed_copies", json!(c.flushed[0][0] + c.flushed[1][0]));
         put("bus", bus_json(c));
         // A kind without name and transactions is a number that the workload does not use.
         let used = self.kinds.iter().filter(|kind| kind.count > 0 || kind.name != "none");
@@ -240,7 +269,7 @@ pub fn gsp(timing: &Timing) -> f64 {
     timing.processors.iter().map(ProcessorTimes::utilization).sum()
 }
 
-fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
+pub(crate) fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
     let mut object = Map::new();
     for (index, name) in names.iter().enumerate() {
         let value = json!({"user": table[0][index], "kernel": table[1][index]});
@@ -283,13 +312,18 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     let times = |t: &ProcessorTimes| {
         json!({
             "busy_user": t.user, "busy_kernel": t.kernel, "memory_stall": t.memory_stall,
-            "bus_wait": t.bus_wait, "idle": t.idle,
+            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "idle": t.idle,
         })
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
     object.insert("context_switches".into(), json!(timing.context_switches));
     object.insert("migrations".into(), json!(timing.migrations));
+    object.insert("dispatches".into(), json!(timing.dispatches));
+    object.insert("placement_digest".into(), json!(format!("{:016x}", timing.placement_digest)));
+    let order = timing.locks.map(|locks| format!("{:016x}", locks.order_digest));
+    object.insert("lock_order_digest".into(), json!(order));
+    object.insert("locks".into(), json!(timing.locks.map(|locks| locks_json(&locks.counts))));
     object.insert("disk".into(), json!({"reads": timing.disk_reads, "writes": timing.disk_writes}));
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
@@ -303,6 +337,23 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
+}
+
+fn locks_json(counts: &LockCounts) -> Value {
+    let mut object = Map::new();
+    for (class, c) in LockClass::ALL.iter().zip(&counts.classes) {
+        let value = json!({
+            "acquisitions": c.acquisitions, "contended": c.contended,
+            "wait_cycles": c.wait_cycles, "spin_references": c.spin_references,
+        });
+        object.insert(class.name().into(), value);
+    }
+    object.insert("unmatched_releases".into(), json!(counts.unmatched_releases));
+    object.insert("repeated_acquisitions".into(), json!(counts.repeated));
+    object.insert("forced_releases".into(), json!(counts.forced_releases));
+    object.insert("cut_holds".into(), json!(counts.cut_holds));
+    object.insert("forced_handovers".into(), json!(counts.forced_handovers));
+    Value::Object(object)
 }
 
 /// What the result says beside the replications.

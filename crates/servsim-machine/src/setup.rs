@@ -17,7 +17,16 @@ pub struct Setup {
 }
 
 /// Calls `$run::<W>($($argument),*)` with the narrowest word mask for lines of `$line` bytes.
+/// With `$run<_>`, `$run` has a second type parameter, which is inferred.
 macro_rules! with_word_mask {
+    ($line:expr, $run:ident<_>($($argument:expr),*)) => {
+        match $line / servsim_mem::words::WORD_BYTES {
+            ..=16 => $run::<u16, _>($($argument),*),
+            17..=32 => $run::<u32, _>($($argument),*),
+            33..=64 => $run::<u64, _>($($argument),*),
+            _ => $run::<servsim_mem::Wide, _>($($argument),*),
+        }
+    };
     ($line:expr, $run:ident($($argument:expr),*)) => {
         match $line / servsim_mem::words::WORD_BYTES {
             ..=16 => $run::<u16>($($argument),*),

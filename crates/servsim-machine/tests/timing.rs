@@ -109,13 +109,18 @@ fn two_processors_that_miss_together_share_the_bus() {
 
 /// Bus cycles per iteration of a pattern in steady state, by running n and 2n iterations with the
 /// processors taking strict turns through wake-ups.
-fn bus_cycles_per_iteration(turns: &[(usize, Vec<(Op, u64)>)], page: &str, protocol: &str) -> u64 {
+fn bus_cycles_per_iteration(
+    turns: &[(usize, Vec<(Op, u64)>)],
+    page: &str,
+    protocol: &str,
+    any_copy: bool,
+) -> u64 {
     let processors = turns.iter().map(|(cpu, _)| cpu + 1).max().unwrap();
     let busy = |iterations: usize| {
         let mut system = servsim_mem::CoherentSystem::<u32>::new(
             processors,
             Geometry { size: 1 << 20, ways: 2, line: 128 },
-            by_name(protocol, &Options::default()).unwrap(),
+            by_name(protocol, &Options { any_copy_supplies: any_copy, ..Options::default() }).unwrap(),
             false,
         );
         let times = servsim_mem::BusTimes {
@@ -158,6 +163,8 @@ fn bus_cycles_per_iteration(turns: &[(usize, Vec<(Op, u64)>)], page: &str, proto
 }
 
 type Pattern = Vec<(usize, Vec<(Op, u64)>)>;
+/// Name, turns, page, turns in one iteration, cycles of each protocol with either supplier.
+type Litmus = (&'static str, Pattern, &'static str, u64, [u64; 3], [u64; 3]);
 
 #[test]
 fn the_hand_over_litmus_costs_what_the_tables_say_to_the_cycle() {
@@ -171,17 +178,20 @@ fn the_hand_over_litmus_costs_what_the_tables_say_to_the_cycle() {
     private_turn.extend([(w, 0); 8]);
     let private = vec![(0, private_turn.clone()), (1, private_turn)];
     let ping_pong = vec![(0, vec![(w, 0)]), (1, vec![(w, 0)])];
-    let rows: [(&str, Pattern, &str, u64, [u64; 3]); 5] = [
-        ("migratory", migratory, "shared", 2, [29, 24, 5]),
-        ("1 writer, 3 readers", one_writer_three_readers, "shared", 1, [189, 189, 5]),
-        ("8 writes, 1 reader", eight_writes, "shared", 1, [29, 29, 40]),
-        ("private block migrating", private, "private", 2, [29, 24, 24]),
-        ("write-miss ping-pong", ping_pong, "shared", 2, [24, 24, 5]),
+    // The last column: the same when any holder supplies a block (decision D1).
+    let rows: [Litmus; 5] = [
+        ("migratory", migratory, "shared", 2, [29, 24, 5], [29, 24, 5]),
+        ("1 writer, 3 readers", one_writer_three_readers, "shared", 1, [189, 189, 5], [77, 77, 5]),
+        ("8 writes, 1 reader", eight_writes, "shared", 1, [29, 29, 40], [29, 29, 40]),
+        ("private block migrating", private, "private", 2, [29, 24, 24], [29, 24, 24]),
+        ("write-miss ping-pong", ping_pong, "shared", 2, [24, 24, 5], [24, 24, 5]),
     ];
-    for (name, turns, page, turns_each, expected) in rows {
-        for (protocol, expected) in ["mesi", "amsd", "pscr"].into_iter().zip(expected) {
-            let cost = bus_cycles_per_iteration(&turns, page, protocol) / turns_each;
-            assert_eq!(cost, expected, "{name}, {protocol}");
+    for (name, turns, page, turns_each, dirty_only, any_copy) in rows {
+        for (supplier, expected) in [(false, dirty_only), (true, any_copy)] {
+            for (protocol, expected) in ["mesi", "amsd", "pscr"].into_iter().zip(expected) {
+                let cost = bus_cycles_per_iteration(&turns, page, protocol, supplier) / turns_each;
+                assert_eq!(cost, expected, "{name}, {protocol}, any copy supplies: {supplier}");
+            }
         }
     }
 }

@@ -95,6 +95,14 @@ counters! {
     true_by_self: [u64; 1],
     /// Copies removed by a remote fetch: removals caused, and misses on such copies.
     removed: [u64; 2],
+    /// Misses by [`MissClass`]; the first index is the owner of the page, not the mode.
+    misses_by_owner: [u64; 6],
+    /// Coherence transactions by [`CoherenceClass`]; the first index is the owner of the page.
+    coherence_by_owner: [u64; 4],
+    /// Context-switch misses by [`SwitchCause`](crate::switches::SwitchCause).
+    context_switch: [u64; 3],
+    /// Private copies flushed at switches (all in kernel mode).
+    flushed: [u64; 1],
 }
 
 impl Counters {

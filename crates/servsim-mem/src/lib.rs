@@ -7,15 +7,29 @@ pub mod array;
 pub mod bus;
 pub mod counters;
 pub mod directory;
+pub mod hierarchy;
+pub mod history;
+mod hits;
+pub mod level;
+pub mod observer;
 pub mod protocol;
+pub mod replacement;
 pub mod shadow;
+mod shared;
+pub mod switches;
 pub mod system;
 pub mod words;
 
 pub use array::Geometry;
 pub use bus::{Bus, BusTimes, Class, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
-pub use system::{Access, CoherentSystem, Outcome};
+pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
+pub use history::MissingCell;
+pub use hits::RunCounts;
+pub use level::LevelCounters;
+pub use observer::{By, Observer, StateEvent, Transition};
+pub use switches::SwitchCause;
+pub use system::{Access, CoherentSystem, Outcome, Page};
 pub use words::{Wide, WordMask};
 
 /// Most processors: one bit each in the masks of the directory.

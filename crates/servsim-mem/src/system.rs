@@ -21,15 +21,22 @@
 //! Words written in an exclusive state collect in the writer's frame and reach the others' records
 //! when that copy is next snooped or evicted: nobody can look before that.
 
-use crate::array::{join_writers, Array, Geometry, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, PENDING, REMOVED};
+use crate::array::{
+    join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
+    PRIVATE_COPY, REMOVED,
+};
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
+use crate::history::{History, MissingCell};
+use crate::observer::{By, Observer, StateEvent, Transition};
+use crate::protocol::checker::Step;
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
+use crate::switches::{Switches, Taker};
 use crate::words::WordMask;
 
 /// No silent transition.
-const NEEDS_BUS: State = State::MAX;
+pub(crate) const NEEDS_BUS: State = State::MAX;
 
 /// One line's share of a reference.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +57,49 @@ pub struct Access<W> {
     pub slot: usize,
 }
 
-/// What a bus transaction did.
+/// What is known of the page of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// It belongs to one process.
+    pub private: bool,
+    /// It is the kernel's; `None` where the trace does not tell: then the mode of the reference
+    /// stands for it.
+    pub kernel: Option<bool>,
+}
+
+impl From<bool> for Page {
+    fn from(private: bool) -> Self {
+        Self { private, kernel: None }
+    }
+}
+
+impl<W> Access<W> {
+    /// The access as observers see it.
+    #[inline]
+    fn by(&self) -> By {
+        let Self { cpu, line, task, kernel, write, slot, .. } = *self;
+        By { cpu, line, task, kernel, write, slot }
+    }
+
+    fn step(&self, private: bool) -> Step {
+        if self.write {
+            Step::Write(self.cpu, private)
+        } else {
+            Step::Read(self.cpu, private)
+        }
+    }
+
+    fn event(&self, op: Option<BusOp>) -> StateEvent {
+        if self.write {
+            StateEvent::Write(op)
+        } else {
+            StateEvent::Read(op)
+        }
+    }
+}
+
+/// What a bus transaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The transaction, if the state found at the grant still needed one.
     pub op: Option<BusOp>,
@@ -59,30 +107,73 @@ pub struct Outcome {
     pub from_cache: bool,
     /// Line whose dirty copy had to be written back to make room.
     pub write_back: Option<u64>,
+    /// Line whose clean copy made room.
+    pub dropped_clean: Option<u64>,
+    /// Whether memory took the block from the cache that supplied it.
+    pub to_memory: bool,
+    /// Caches that lost their copy, one bit each.
+    pub lost: u64,
+    /// Caches whose copy was dirty and is clean now.
+    pub cleaned: u64,
     /// Whether the access is complete; if not, it is applied again.
     pub done: bool,
 }
 
 /// The caches of a machine.
 #[derive(Debug)]
-pub struct CoherentSystem<W> {
+pub struct CoherentSystem<W, O = ()> {
     table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
-    hit: [[State; 16]; 2],
-    arrays: Vec<Array<W>>,
-    shadows: Vec<Shadow>,
+    pub(crate) hit: [[State; 16]; 2],
+    pub(crate) arrays: Vec<Array<W>>,
+    pub(crate) shadows: Vec<Shadow>,
     directory: Directory,
+    distinct_lines: usize,
+    /// Valid copies that made room, per cache.
+    pub evictions: Vec<u64>,
+    switches: Switches,
+    history: History,
+    /// Caches of one processor: two when the first level is split and coherent.
+    pub(crate) per_processor: usize,
+    /// Dirty lines written back by flushes at switches, with their processors, for the caller to
+    /// take: their bus time is its business.
+    pub flushed: Vec<(usize, u64)>,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
+    /// Who watches.
+    pub observer: O,
 }
 
 impl<W: WordMask> CoherentSystem<W> {
+    /// Caches that nobody watches; see [`CoherentSystem::watched`].
+    ///
+    /// # Panics
+    /// When the table writes silently in a state that is not exclusive: a fault of the table.
+    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+        Self::watched(processors, geometry, table, shadow, ())
+    }
+}
+
+impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Empty caches of `processors` processors; `shadow` keeps the fully associative shadow that
     /// separates conflict from capacity misses (without it both count as capacity).
     ///
     /// # Panics
     /// When the table writes silently in a state that is not exclusive: a fault of the table.
-    pub fn new(processors: usize, geometry: Geometry, table: Table, shadow: bool) -> Self {
+    pub fn watched(processors: usize, geometry: Geometry, table: Table, shadow: bool, observer: O) -> Self {
+        let arrays = (0..processors).map(|_| Array::new(geometry)).collect();
+        Self::of_arrays(arrays, geometry, table, shadow, observer)
+    }
+
+    /// The same with these arrays; `geometry` says their line, and the size of the shadow.
+    pub(crate) fn of_arrays(
+        arrays: Vec<Array<W>>,
+        geometry: Geometry,
+        table: Table,
+        shadow: bool,
+        observer: O,
+    ) -> Self {
+        let processors = arrays.len();
         let mut hit = [[NEEDS_BUS; 16]; 2];
         for (state, row) in table.rows.iter().enumerate().skip(1) {
             for (write, access) in [&row.read, &row.write].into_iter().enumerate() {
@@ -96,10 +187,72 @@ impl<W: WordMask> CoherentSystem<W> {
         Self {
             table,
             hit,
-            arrays: (0..processors).map(|_| Array::new(geometry)).collect(),
+            arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
-            directory: Directory::default(),
+            directory: Directory::new(processors, geometry.line),
+            distinct_lines: 0,
+            evictions: vec![0; processors],
+            switches: Switches::new(processors),
+            history: History::default(),
+            per_processor: 1,
+            flushed: Vec::new(),
             counters: vec![Counters::default(); processors],
+            observer,
+        }
+    }
+
+    /// A task runs at `cpu` from now on; interrupt handlers are not announced. Under
+    /// `flush_private` the private copies that the previous task used last leave the cache.
+    #[inline]
+    pub fn run_task(&mut self, cpu: usize, task: u32) {
+        let previous = self.switches.running(cpu);
+        if previous == Some(task) {
+            return;
+        }
+        if let Some(previous) = previous.filter(|_| self.table.rules.flush_private) {
+            self.flush_private(cpu, previous);
+        }
+        self.switches.begin(cpu, task);
+    }
+
+    #[cold]
+    fn flush_private(&mut self, cpu: usize, task: u32) {
+        for index in 0..self.arrays[cpu].frames.len() {
+            let (line, frame) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index]);
+            let leaves = frame.flags & PRIVATE_COPY != 0 && u32::from(frame.user) == task + 1;
+            if frame.state == INVALID || !leaves {
+                continue;
+            }
+            let (id, state) = (frame.line_id, frame.state);
+            self.history.keep(line, Step::Evict(cpu));
+            if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
+                self.missing_cell(state, "Evict", cpu, line);
+            }
+            let mut record = self.directory.record(id);
+            record.valid &= !(1 << cpu);
+            self.directory.set_record(id, record);
+            self.flush_written(id, cpu, line, index);
+            self.lose(cpu, index);
+            self.switches.lost(cpu, id, Taker::Flush);
+            self.counters[cpu].flushed[1][0] += 1;
+            if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
+                self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
+                self.flushed.push((cpu, line));
+            }
+            self.arrays[cpu].erase(index);
+            if O::ACTIVE {
+                let by = By { cpu, line, task, kernel: true, write: false, slot: 1 };
+                let step = Transition { cpu, line, from: state, event: StateEvent::Flush, to: INVALID };
+                self.observer.transition(&by, &step);
+            }
+        }
+    }
+
+    /// Tells the observer that the copy of `line` at `cpu` made a step because of `access`.
+    #[inline]
+    fn tell(&mut self, access: &Access<W>, cpu: usize, line: u64, from: State, event: StateEvent, to: State) {
+        if O::ACTIVE {
+            self.observer.transition(&access.by(), &Transition { cpu, line, from, event, to });
         }
     }
 
@@ -107,15 +260,9 @@ impl<W: WordMask> CoherentSystem<W> {
     #[inline]
     pub fn try_hit(&mut self, access: &Access<W>) -> bool {
         let array = &mut self.arrays[access.cpu];
-        let mut index = array.hints[access.slot] as usize;
-        if array.tags[index] != access.line {
-            match array.find(access.line) {
-                Some(found) => index = found,
-                None => return false,
-            }
-            array.hints[access.slot] = index as u32;
-        }
-        let next = self.hit[usize::from(access.write)][usize::from(array.frames[index].state)];
+        let Some(index) = array.find_and_guess(access.line) else { return false };
+        let state = array.frames[index].state;
+        let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
             return false;
         }
@@ -131,7 +278,22 @@ impl<W: WordMask> CoherentSystem<W> {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
+            self.note_user(access, index);
+        }
+        if next != state {
+            self.history.keep(access.line, access.step(false));
+            self.tell(access, access.cpu, access.line, state, access.event(None), next);
+        }
         true
+    }
+
+    /// The task was not the last to use the copy.
+    fn note_user(&mut self, access: &Access<W>, index: usize) {
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
+        frame.user = u16::try_from(access.task + 1).unwrap_or(0);
+        self.switches.used(access.task, frame.line_id);
     }
 
     #[inline]
@@ -149,24 +311,33 @@ impl<W: WordMask> CoherentSystem<W> {
             return;
         }
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let owner = usize::from(frame.flags & OWNER_KERNEL != 0);
         let counters = &mut self.counters[access.cpu];
         counters.misses[mode][MissClass::TrueSharing as usize] += 1;
+        counters.misses_by_owner[owner][MissClass::TrueSharing as usize] += 1;
         if frame.new_writer == access.task {
             counters.true_by_self[mode][0] += 1;
         }
-        frame.flags &= !(PENDING | MISS_KERNEL);
+        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL);
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
+        if O::ACTIVE {
+            self.observer.judged(access.cpu, access.line, MissClass::TrueSharing);
+        }
     }
 
     /// Performs one bus transaction for the access, or none if the state allows that by now.
     ///
     /// # Panics
-    /// When the protocol table lacks the cell that is needed: an internal bug.
-    pub fn transact(&mut self, access: &Access<W>, private: bool) -> Outcome {
+    /// Unwinds with a [`MissingCell`] when the protocol table lacks the cell that is needed: an
+    /// internal bug.
+    pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
+        let page = page.into();
+        let private = page.private;
         if self.try_hit(access) {
-            return Outcome { op: None, from_cache: false, write_back: None, done: true };
+            return Outcome { done: true, ..Outcome::default() };
         }
+        self.history.keep(access.line, access.step(private));
         let id = self.directory.id(access.line);
         let found = self.arrays[access.cpu].find(access.line);
         let state = found.map_or(INVALID, |index| self.arrays[access.cpu].frames[index].state);
@@ -177,24 +348,25 @@ impl<W: WordMask> CoherentSystem<W> {
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
-            self.classify_coherence(access, id, private);
+            self.classify_coherence(access, id, op, page);
         }
-        let (lines, from_cache) = self.snoop(access, id, op, private);
+        let mut outcome = Outcome { op: Some(op), done: !again, ..Outcome::default() };
+        let lines = self.snoop(access, id, op, private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
             unreachable!("read above")
         };
         let next = Table::resolve(branches, lines, private && self.table.uses_private);
-        let mut write_back = None;
         let index = if op.is_fetch() {
-            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(from_cache);
-            let (index, evicted) = self.fill(access, id, found, private);
-            write_back = evicted;
-            index
+            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
+            self.fill(access, id, found, page, &mut outcome)
         } else {
-            found.expect("an upgrade has a copy")
+            let index = found.expect("an upgrade has a copy");
+            self.arrays[access.cpu].use_frame(index);
+            index
         };
+        self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, id, index, next, !again);
-        Outcome { op: Some(op), from_cache, write_back, done: !again }
+        outcome
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
@@ -219,15 +391,14 @@ impl<W: WordMask> CoherentSystem<W> {
     /// Sets the new state, touches the words and commits a completed write.
     fn complete(&mut self, access: &Access<W>, id: u32, index: usize, next: State, done: bool) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
-        let array = &mut self.arrays[access.cpu];
-        array.use_frame(index);
-        let frame = &mut array.frames[index];
+        let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
         frame.touched.add(access.words);
         if frame.flags & PENDING != 0 {
             self.judge_pending(access, index);
         }
         self.touch_shadow(access, index);
+        self.note_user(access, index);
         if !(access.write && done) {
             return;
         }
@@ -270,18 +441,23 @@ impl<W: WordMask> CoherentSystem<W> {
     /// Ends the lifetime of a copy: a miss still pending was false sharing.
     fn lose(&mut self, cpu: usize, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
-        if frame.flags & PENDING != 0 {
-            let mode = usize::from(frame.flags & MISS_KERNEL != 0);
+        let flags = std::mem::take(&mut frame.flags);
+        if flags & PENDING != 0 {
+            let mode = usize::from(flags & MISS_KERNEL != 0);
+            let owner = usize::from(flags & OWNER_KERNEL != 0);
             self.counters[cpu].misses[mode][MissClass::FalseSharing as usize] += 1;
+            self.counters[cpu].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
+            if O::ACTIVE {
+                self.observer.judged(cpu, self.arrays[cpu].tags[index], MissClass::FalseSharing);
+            }
         }
-        frame.flags = 0;
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, id: u32, private: bool) {
+    fn classify_coherence(&mut self, access: &Access<W>, id: u32, op: BusOp, page: Page) {
         let holders = self.directory.record(id).valid & !(1 << access.cpu);
         let class = if holders == 0 {
             CoherenceClass::Needless
-        } else if private {
+        } else if page.private {
             CoherenceClass::PassiveSharing
         } else if self.any_touched(holders, access) {
             CoherenceClass::TrueSharing
@@ -289,7 +465,12 @@ impl<W: WordMask> CoherentSystem<W> {
             CoherenceClass::FalseSharing
         };
         let mode = usize::from(access.kernel);
+        let owner = usize::from(page.kernel.unwrap_or(access.kernel));
         self.counters[access.cpu].coherence[mode][class as usize] += 1;
+        self.counters[access.cpu].coherence_by_owner[owner][class as usize] += 1;
+        if O::ACTIVE {
+            self.observer.coherence(&access.by(), op, class);
+        }
     }
 
     fn any_touched(&self, holders: u64, access: &Access<W>) -> bool {
@@ -300,53 +481,71 @@ impl<W: WordMask> CoherentSystem<W> {
         })
     }
 
-    /// Lets every other holder react; returns the response lines and whether a cache supplied.
-    fn snoop(&mut self, access: &Access<W>, id: u32, op: BusOp, private: bool) -> (Lines, bool) {
+    /// Lets every other holder react; returns the response lines.
+    fn snoop(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        op: BusOp,
+        private: bool,
+        outcome: &mut Outcome,
+    ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
         let mut holders = self.directory.record(id).valid & !(1 << access.cpu);
-        let (mut lines, mut from_cache) = (Lines::NONE, false);
+        let mut lines = Lines::NONE;
         while holders != 0 {
             let other = holders.trailing_zeros() as usize;
             holders &= holders - 1;
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(id, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
-            let OnSnoop::Act { raise, supply, next, .. } =
+            let OnSnoop::Act { raise, supply, memory, next, .. } =
                 self.table.rows[usize::from(state)].snoop[column as usize]
             else {
-                self.missing_cell(state, column, access)
+                self.missing_cell(state, column.heading(), other, access.line)
             };
             lines = lines.and(raise);
-            from_cache |= supply;
+            outcome.from_cache |= supply;
+            outcome.to_memory |= memory;
+            let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;
+            outcome.cleaned |= u64::from(dirty(state) && !dirty(next)) << other;
+            outcome.lost |= u64::from(next == INVALID) << other;
             self.arrays[other].frames[index].state = next;
+            self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, id, other, index, op);
             }
         }
-        (lines, from_cache)
+        lines
     }
 
+    /// Unwinds with what is known, past the panic hook: whoever catches it has more to say.
     #[cold]
-    fn missing_cell(&self, state: State, column: Snoop, access: &Access<W>) -> ! {
-        panic!(
-            "protocol {} has no cell for state {} and {} (line {:#x}, processor {})",
-            self.table.name,
-            self.table.state_name(state),
-            column.heading(),
-            access.line,
-            access.cpu
-        )
+    fn missing_cell(&self, state: State, event: &'static str, cpu: usize, line: u64) -> ! {
+        std::panic::resume_unwind(Box::new(MissingCell {
+            protocol: self.table.name,
+            state: self.table.state_name(state),
+            event,
+            cpu,
+            line,
+            steps: self.history.of_line(line),
+        }))
     }
 
     fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
         self.lose(cpu, index);
+        self.switches.lost(cpu, id, Taker::Snoop);
         if op == BusOp::Read {
             self.arrays[cpu].frames[index].flags = REMOVED;
             self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
+            if O::ACTIVE {
+                self.observer.removal(&access.by(), cpu);
+            }
         }
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale |= 1 << cpu;
+        self.directory.set_record(id, record);
     }
 
     /// Classifies the miss and gives the line a frame; returns it and a line written back.
@@ -355,23 +554,32 @@ impl<W: WordMask> CoherentSystem<W> {
         access: &Access<W>,
         id: u32,
         found: Option<usize>,
-        private: bool,
-    ) -> (usize, Option<u64>) {
+        page: Page,
+        outcome: &mut Outcome,
+    ) -> usize {
         let bit = 1 << access.cpu;
-        self.classify_miss(access, id, found, private);
-        let mut write_back = None;
+        let class = self.classify_miss(access, id, found, page);
+        if O::ACTIVE {
+            self.observer.miss(&access.by(), class);
+        }
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
-            write_back = self.evict(access, index);
-            self.arrays[access.cpu].tags[index] = access.line;
+            match self.evict(access, index) {
+                Some((line, true)) => outcome.write_back = Some(line),
+                Some((line, false)) => outcome.dropped_clean = Some(line),
+                None => {}
+            }
+            self.arrays[access.cpu].place(index, access.line);
             self.arrays[access.cpu].frames[index].line_id = id;
             index
         });
-        self.arrays[access.cpu].hints[access.slot] = index as u32;
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
+        self.distinct_lines += usize::from(record.seen == 0);
         record.valid |= bit;
         record.stale &= !bit;
         record.seen |= bit;
+        self.directory.set_record(id, record);
+        self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
         frame.written = W::default();
@@ -381,64 +589,143 @@ impl<W: WordMask> CoherentSystem<W> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        (index, write_back)
+        // Only where it is asked for: a frame without flags is hit with fewer questions.
+        if page.private && self.table.rules.flush_private {
+            frame.flags |= PRIVATE_COPY;
+        }
+        index
     }
 
-    fn classify_miss(&mut self, access: &Access<W>, id: u32, found: Option<usize>, private: bool) {
-        let mode = usize::from(access.kernel);
-        let counters = &mut self.counters[access.cpu];
-        counters.misses_at_once[mode][0] += 1;
-        if let Some(index) = found {
-            let frame = &mut self.arrays[access.cpu].frames[index];
-            let removed = frame.flags & REMOVED != 0;
-            frame.flags = 0;
-            counters.removed[mode][1] += u64::from(removed);
-            if !removed || self.table.removal_is_invalidation {
-                if !private {
-                    frame.flags = PENDING | if access.kernel { MISS_KERNEL } else { 0 };
-                    return;
+    /// Counts the miss; its class, unless that is still to be judged.
+    fn classify_miss(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        found: Option<usize>,
+        page: Page,
+    ) -> Option<MissClass> {
+        let (cpu, mode) = (access.cpu, usize::from(access.kernel));
+        let owner = usize::from(page.kernel.unwrap_or(access.kernel));
+        self.counters[cpu].misses_at_once[mode][0] += 1;
+        let invalidation = found.and_then(|index| {
+            let frame = &mut self.arrays[cpu].frames[index];
+            let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
+            self.counters[cpu].removed[mode][1] += u64::from(removed);
+            (!removed || self.table.removal_is_invalidation).then_some(index)
+        });
+        let class = match invalidation {
+            Some(_) if page.private => MissClass::PassiveSharing,
+            Some(index) if self.table.rules.judge_at_miss => {
+                let frame = &self.arrays[cpu].frames[index];
+                if frame.new_words.meets(access.words) {
+                    let by_self = frame.new_writer == access.task;
+                    self.counters[cpu].true_by_self[mode][0] += u64::from(by_self);
+                    MissClass::TrueSharing
+                } else {
+                    MissClass::FalseSharing
                 }
-                counters.misses[mode][MissClass::PassiveSharing as usize] += 1;
-                frame.new_words = W::default();
-                frame.new_writer = NO_WRITER;
-                return;
             }
+            Some(index) => {
+                self.arrays[cpu].frames[index].flags = PENDING
+                    | if access.kernel { MISS_KERNEL } else { 0 }
+                    | if owner == 1 { OWNER_KERNEL } else { 0 };
+                return None;
+            }
+            None => self.classify_other(access, id),
+        };
+        if let Some(index) = found {
+            let frame = &mut self.arrays[cpu].frames[index];
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
+        self.counters[cpu].misses[mode][class as usize] += 1;
+        self.counters[cpu].misses_by_owner[owner][class as usize] += 1;
+        Some(class)
+    }
+
+    /// The class of a miss that no invalidation caused.
+    fn classify_other(&mut self, access: &Access<W>, id: u32) -> MissClass {
+        if let Some(cause) =
+            self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, id)
+        {
+            let mode = usize::from(access.kernel);
+            self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
+        }
         let seen = self.directory.record(id).seen >> access.cpu & 1 != 0;
         let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
-        let class = if !seen {
+        if !seen {
             MissClass::Cold
         } else if in_shadow() {
             MissClass::Conflict
         } else {
             MissClass::Capacity
-        };
-        counters.misses[mode][class as usize] += 1;
+        }
     }
 
-    /// Makes room in a frame; returns the line if it is written back.
-    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<u64> {
+    /// Makes room in a frame; returns its line and whether that is written back.
+    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
         let cpu = access.cpu;
-        let (line, id) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index].line_id);
-        if line == crate::array::EMPTY {
+        let line = self.arrays[cpu].tags[index];
+        if line == EMPTY {
             return None;
         }
-        let state = self.arrays[cpu].frames[index].state;
-        let record = self.directory.record(id);
+        let state = self.leave(cpu, line, index)?;
+        self.evictions[cpu] += 1;
+        self.switches.lost(cpu, self.arrays[cpu].frames[index].line_id, Taker::Fill(access.task));
+        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
+        Some((line, self.write_back(cpu, state, access.kernel)))
+    }
+
+    /// Ends what is known of the copy in a frame; its state, if it was valid.
+    fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
+        let (state, id) = (self.arrays[cpu].frames[index].state, self.arrays[cpu].frames[index].line_id);
+        let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale &= !(1 << cpu);
+        self.directory.set_record(id, record);
         if state == INVALID {
             return None;
         }
+        self.history.keep(line, Step::Evict(cpu));
+        if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
+            self.missing_cell(state, "Evict", cpu, line);
+        }
         self.flush_written(id, cpu, line, index);
         self.lose(cpu, index);
-        if self.table.rows[usize::from(state)].evict != OnEvict::WriteBack {
-            return None;
-        }
-        self.counters[cpu].bus[usize::from(access.kernel)][BusOp::WriteBack as usize] += 1;
-        Some(line)
+        Some(state)
+    }
+
+    /// Counts the write-back of a copy that leaves in `state`, if it needs one.
+    fn write_back(&mut self, cpu: usize, state: State, kernel: bool) -> bool {
+        let dirty = self.table.rows[usize::from(state)].evict == OnEvict::WriteBack;
+        self.counters[cpu].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
+        dirty
+    }
+
+    /// Takes `line` away from cache `cpu`, tag and all, because `access` made other levels of the
+    /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
+    pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
+        let index = self.arrays[cpu].find(line)?;
+        let id = self.arrays[cpu].frames[index].line_id;
+        let state = self.leave(cpu, line, index);
+        self.arrays[cpu].erase(index);
+        let state = state?;
+        self.switches.lost(cpu, id, Taker::Fill(access.task));
+        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
+        Some(self.write_back(cpu, state, access.kernel))
+    }
+
+    /// Caches with a valid copy of `line`, one bit each.
+    pub fn holders(&mut self, line: u64) -> u64 {
+        let id = self.directory.id(line);
+        self.directory.record(id).valid
+    }
+
+    /// Whether the copy of `line` at cache `cpu` is dirty.
+    pub fn is_dirty(&self, cpu: usize, line: u64) -> bool {
+        let array = &self.arrays[cpu];
+        let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
+        self.table.rows[usize::from(state)].info.dirty
     }
 
     /// Ends the run: misses still pending were false sharing.
@@ -461,7 +748,14 @@ impl<W: WordMask> CoherentSystem<W> {
 
     /// Distinct lines touched so far.
     pub fn distinct_lines(&self) -> usize {
-        self.directory.lines()
+        self.distinct_lines
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn host_bytes(&self) -> usize {
+        let arrays: usize = self.arrays.iter().map(Array::bytes).sum();
+        let shadows: usize = self.shadows.iter().map(Shadow::bytes).sum();
+        arrays + shadows + self.directory.bytes()
     }
 
     /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.

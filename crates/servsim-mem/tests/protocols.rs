@@ -7,12 +7,16 @@ use servsim_mem::protocol::{
 };
 
 fn all_options() -> Vec<Options> {
-    (0..16_u8)
+    (0..192_u8)
         .map(|bits| Options {
             any_copy_supplies: bits & 1 != 0,
             sticky_migratory: bits & 2 != 0,
             start_migratory: bits & 4 != 0,
             private_handover_updates_memory: bits & 8 != 0,
+            two_hand_overs: bits & 16 != 0,
+            write_updates_memory: bits & 32 != 0,
+            any_copy_supplies_private: [None, Some(false), Some(true)][usize::from(bits / 64)],
+            ..Options::default()
         })
         .collect()
 }
@@ -34,6 +38,20 @@ fn every_table_is_safe_and_drains_for_two_to_four_caches_under_every_option() {
 fn no_table_has_a_dead_cell_with_the_default_options() {
     for (name, make) in PROTOCOLS {
         let exploration = explore(&make(&Options::default()), 3).expect("safe");
+        assert_eq!(exploration.dead_cells, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn the_states_that_options_add_or_save_are_all_met() {
+    let variants = [
+        ("amsd", Options { two_hand_overs: true, ..Options::default() }, 9),
+        ("pscr", Options { write_updates_memory: true, ..Options::default() }, 4),
+    ];
+    for (name, options, states) in variants {
+        let table = by_name(name, &options).unwrap();
+        assert_eq!(table.rows.len(), states, "{name}");
+        let exploration = explore(&table, 4).expect("safe");
         assert_eq!(exploration.dead_cells, Vec::<String>::new(), "{name}");
     }
 }
@@ -99,6 +117,15 @@ const MUTATIONS: &[Mutation] = &[
             branches: vec![when(Lines::MIGRATORY, 5), when(Lines::SHARED, 4), otherwise(2)],
             again: false,
         };
+    }),
+    ("amsd", "handed over twice, the block leaves a copy behind", |t| {
+        *t = by_name("amsd", &Options { two_hand_overs: true, ..Options::default() }).unwrap();
+        row(t, "T2").snoop[Snoop::Invalidate as usize] = OnSnoop::to(8).raising(Lines::MIGRATORY);
+    }),
+    ("pscr", "a word is not written through", |t| {
+        *t = by_name("pscr", &Options { write_updates_memory: true, ..Options::default() }).unwrap();
+        let cell = row(t, "SC").snoop[Snoop::Write as usize];
+        row(t, "SC").snoop[Snoop::Write as usize] = cell.into_memory(false);
     }),
     ("pscr", "a sharer misses the written word", |t| {
         row(t, "SC").snoop[Snoop::Write as usize] = OnSnoop::to(3).raising(Lines::SHARED);

@@ -4,7 +4,8 @@
 //! Every cache is a list of sets, every set a list of entries with the most recent last; all
 //! records are maps keyed by processor and block, as in the published pseudo-code; a word mask is a
 //! set of word numbers; a transaction asks every cache in turn. Protocols are written as plain
-//! `match`es from the printed tables, with dirty-only supply.
+//! `match`es from the printed tables. Over 400 lines: an access and all that follows from it is to
+//! be read in one piece, beside the papers.
 //!
 //! Rules shared with the engine by specification: a line-crossing access touches each line in
 //! ascending order; a block whose invalidated tag is present returns to that entry, otherwise an
@@ -16,12 +17,14 @@
 
 pub mod drive;
 mod protocols;
+mod switches;
 
-pub use protocols::Protocol;
+pub use protocols::{Protocol, Variant};
 
 use protocols::{Action, Response};
 use servsim_core::{Op, Record};
 use std::collections::{BTreeMap, BTreeSet};
+use switches::{Journey, Lost};
 
 /// Counters by name, user and kernel: `misses.cold`, `coherence.true_sharing`, `bus.read`.
 pub type Counts = BTreeMap<String, [u64; 2]>;
@@ -50,7 +53,16 @@ struct Sharing {
     new_words: BTreeSet<u64>,
     new_writers: BTreeSet<u32>,
     touched: BTreeSet<u64>,
-    pending: Option<usize>,
+    pending: Option<(usize, usize)>,
+}
+
+/// Page facts of a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The page belongs to one process.
+    pub private: bool,
+    /// The page is the kernel's.
+    pub kernel: bool,
 }
 
 /// The model.
@@ -62,6 +74,20 @@ pub struct Oracle {
     shadow: Vec<Vec<u64>>,
     seen: BTreeSet<(usize, u64)>,
     sharing: BTreeMap<(usize, u64), Sharing>,
+    variant: Variant,
+    /// Flush private copies when a task leaves its processor.
+    flush: bool,
+    /// Judge sharing by the missing words alone.
+    at_miss: bool,
+    handlers: BTreeSet<u32>,
+    current: Vec<Option<u32>>,
+    quanta: usize,
+    journeys: BTreeMap<u32, Journey>,
+    /// Per cache and block: every loss, with the number of quanta begun by then.
+    losses: BTreeMap<(usize, u64), Vec<(Lost, usize)>>,
+    /// Copies whose page was private when they were fetched, with their last user.
+    private_copies: BTreeMap<(usize, u64), bool>,
+    last_user: BTreeMap<(usize, u64), u32>,
     /// What happened so far.
     pub counts: Counts,
 }
@@ -77,16 +103,40 @@ impl Oracle {
             shadow: vec![Vec::new(); processors],
             seen: BTreeSet::new(),
             sharing: BTreeMap::new(),
+            variant: Variant::default(),
+            flush: false,
+            at_miss: false,
+            handlers: BTreeSet::new(),
+            current: vec![None; processors],
+            quanta: 0,
+            journeys: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            private_copies: BTreeMap::new(),
+            last_user: BTreeMap::new(),
             counts: Counts::new(),
         }
+    }
+
+    /// The same with the open points decided so.
+    #[must_use]
+    pub fn deciding(self, variant: Variant) -> Self {
+        Self { variant, ..self }
+    }
+
+    /// The same, flushing private copies at switches, judging sharing at the miss, and with these
+    /// tasks as interrupt handlers.
+    #[must_use]
+    pub fn with(self, flush: bool, at_miss: bool, handlers: BTreeSet<u32>) -> Self {
+        Self { flush, at_miss, handlers, ..self }
     }
 
     fn count(&mut self, name: &str, mode: usize) {
         self.counts.entry(name.to_owned()).or_default()[mode] += 1;
     }
 
-    /// Applies one reference of processor `cpu`; `private` says whether its page is private.
-    pub fn reference(&mut self, cpu: usize, record: &Record, private: bool) {
+    /// Applies one reference of processor `cpu`, or, not `counted`, the second part of one whose
+    /// pages lie apart; `facts` tells what is known of the page of an address.
+    pub fn reference(&mut self, cpu: usize, record: &Record, counted: bool, facts: &dyn Fn(u64) -> Facts) {
         let mode = usize::from(record.is_kernel());
         let name = match record.op {
             Op::Fetch => "references.fetch",
@@ -94,7 +144,10 @@ impl Oracle {
             Op::Store => "references.store",
             Op::Event => return,
         };
-        self.count(name, mode);
+        if counted {
+            self.count(name, mode);
+        }
+        self.switch(cpu, record.task);
         let bytes: Vec<u64> = (0..u64::from(record.size)).map(|i| record.address + i).collect();
         let blocks: BTreeSet<u64> = bytes.iter().map(|b| b / self.shape.line).collect();
         for block in blocks {
@@ -103,8 +156,18 @@ impl Oracle {
                 .filter(|&&b| b / self.shape.line == block)
                 .map(|b| b % self.shape.line / 4)
                 .collect();
-            let access =
-                Touch { cpu, block, words, write: record.op == Op::Store, mode, private, task: record.task };
+            let first = bytes.iter().find(|&&b| b / self.shape.line == block).expect("a byte of the block");
+            let facts = facts(*first);
+            let access = Touch {
+                cpu,
+                block,
+                words,
+                write: record.op == Op::Store,
+                mode,
+                private: facts.private,
+                owner: usize::from(facts.kernel),
+                task: record.task,
+            };
             while !self.access(&access) {}
         }
     }
@@ -139,7 +202,7 @@ impl Oracle {
                     self.count("bus.cache_to_cache", a.mode);
                 }
                 self.miss(a);
-                let next = self.protocol.filled(a.write, a.private, &response);
+                let next = self.protocol.filled(a.write, a.private, &response, self.variant);
                 self.place(a, next);
                 let finished = Touch { write: a.write && !again, ..a.clone() };
                 self.use_block(&finished, &BTreeSet::new());
@@ -149,7 +212,7 @@ impl Oracle {
                 self.count(if word { "bus.write" } else { "bus.invalidate" }, a.mode);
                 self.classify_transaction(a);
                 let (response, updated) = self.ask_others(a, if word { "W" } else { "V" });
-                let next = self.protocol.announced(&response);
+                let next = self.protocol.announced(&response, self.variant);
                 self.entry(a.cpu, a.block).expect("an upgrade has an entry").state = next;
                 self.use_block(a, &updated);
                 true
@@ -166,7 +229,7 @@ impl Oracle {
         let mut updated = BTreeSet::new();
         for other in self.holders(a) {
             let state = self.state(other, a.block);
-            let next = self.protocol.snooped(state, what, a.private, &mut response);
+            let next = self.protocol.snooped(state, what, a.private, &mut response, self.variant);
             let entry = self.entry(other, a.block).expect("a holder has an entry");
             entry.state = next;
             entry.removed = next == "I" && what == "R";
@@ -174,7 +237,7 @@ impl Oracle {
                 if what == "R" {
                     self.count("removed.copies", a.mode);
                 }
-                self.lose(other, a.block);
+                self.lose(other, a.block, Lost::Snoop);
             } else {
                 updated.insert(other);
             }
@@ -197,6 +260,7 @@ impl Oracle {
             "false_sharing"
         };
         self.count(&format!("coherence.{class}"), a.mode);
+        self.count(&format!("coherence_by_owner.{class}"), a.owner);
     }
 
     fn miss(&mut self, a: &Touch) {
@@ -217,20 +281,45 @@ impl Oracle {
             } else {
                 "capacity"
             };
-            self.count(&format!("misses.{class}"), a.mode);
+            self.count_miss(class, a.mode, a.owner);
+            if let Some(cause) = self.switch_cause(a) {
+                self.count(&format!("context_switch.{cause}"), a.mode);
+            }
         }
+        if invalidation && !a.private && self.at_miss {
+            self.judge_now(a);
+        }
+        self.private_copies.insert(key, a.private);
+        let at_miss = self.at_miss;
         let sharing = self.sharing.entry(key).or_default();
         sharing.touched.clear();
-        if invalidation && !a.private {
-            sharing.pending = Some(a.mode);
+        if invalidation && !a.private && !at_miss {
+            sharing.pending = Some((a.mode, a.owner));
         } else {
             sharing.new_words.clear();
             sharing.new_writers.clear();
         }
         if invalidation && a.private {
-            self.count("misses.passive_sharing", a.mode);
+            self.count_miss("passive_sharing", a.mode, a.owner);
         }
         self.seen.insert(key);
+    }
+
+    fn count_miss(&mut self, class: &str, mode: usize, owner: usize) {
+        self.count(&format!("misses.{class}"), mode);
+        self.count(&format!("misses_by_owner.{class}"), owner);
+    }
+
+    fn judge_now(&mut self, a: &Touch) {
+        let sharing = self.sharing.entry((a.cpu, a.block)).or_default().clone();
+        if sharing.new_words.is_disjoint(&a.words) {
+            self.count_miss("false_sharing", a.mode, a.owner);
+            return;
+        }
+        self.count_miss("true_sharing", a.mode, a.owner);
+        if sharing.new_writers == BTreeSet::from([a.task]) {
+            self.count("misses.true_by_self", a.mode);
+        }
     }
 
     fn place(&mut self, a: &Touch, state: &'static str) {
@@ -248,7 +337,7 @@ impl Oracle {
             if self.protocol.writes_back(gone.state) {
                 self.count("bus.update", a.mode);
             }
-            self.lose(a.cpu, gone.block);
+            self.lose(a.cpu, gone.block, Lost::Fill(a.task));
         }
     }
 
@@ -265,6 +354,14 @@ impl Oracle {
             shadow.remove(0);
         }
         self.touch(a);
+        self.last_user.insert((a.cpu, a.block), a.task);
+        if let Some(journey) = self.journeys.get_mut(&a.task) {
+            let quantum = journey.quanta.last().expect("a journey has begun").0;
+            let quanta = journey.used.entry(a.block).or_default();
+            if quanta.last() != Some(&quantum) {
+                quanta.push(quantum);
+            }
+        }
         if !a.write {
             return;
         }
@@ -278,13 +375,13 @@ impl Oracle {
     fn touch(&mut self, a: &Touch) {
         let sharing = self.sharing.entry((a.cpu, a.block)).or_default();
         sharing.touched.extend(&a.words);
-        if let Some(mode) = sharing.pending {
+        if let Some((mode, owner)) = sharing.pending {
             if !sharing.new_words.is_disjoint(&a.words) {
                 sharing.pending = None;
                 sharing.new_words.clear();
                 let by_self = sharing.new_writers == BTreeSet::from([a.task]);
                 sharing.new_writers.clear();
-                self.count("misses.true_sharing", mode);
+                self.count_miss("true_sharing", mode, owner);
                 if by_self {
                     self.count("misses.true_by_self", mode);
                 }
@@ -292,10 +389,16 @@ impl Oracle {
         }
     }
 
-    fn lose(&mut self, cpu: usize, block: u64) {
+    fn lose(&mut self, cpu: usize, block: u64, how: Lost) {
+        self.losses.entry((cpu, block)).or_default().push((how, self.quanta));
+        self.resolve(cpu, block);
+    }
+
+    /// The lifetime of a copy is over: a miss still pending was false sharing.
+    fn resolve(&mut self, cpu: usize, block: u64) {
         let sharing = self.sharing.entry((cpu, block)).or_default();
-        if let Some(mode) = sharing.pending.take() {
-            self.count("misses.false_sharing", mode);
+        if let Some((mode, owner)) = sharing.pending.take() {
+            self.count_miss("false_sharing", mode, owner);
         }
     }
 
@@ -303,7 +406,7 @@ impl Oracle {
     pub fn finish(mut self) -> Counts {
         let keys: Vec<_> = self.sharing.keys().copied().collect();
         for (cpu, block) in keys {
-            self.lose(cpu, block);
+            self.resolve(cpu, block);
         }
         self.counts
     }
@@ -317,5 +420,6 @@ struct Touch {
     write: bool,
     mode: usize,
     private: bool,
+    owner: usize,
     task: u32,
 }

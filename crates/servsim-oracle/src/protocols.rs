@@ -16,6 +16,26 @@ pub enum Protocol {
     Pscr,
 }
 
+/// The open points of the published descriptions, as chosen for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)] // one per open point
+pub struct Variant {
+    /// Any holder supplies a block (Illinois).
+    pub any_copy: bool,
+    /// The same for blocks fetched for private pages, if different.
+    pub any_copy_private: Option<bool>,
+    /// A write miss takes the migratory mark along.
+    pub sticky: bool,
+    /// A block fetched alone begins migratory.
+    pub begins_migratory: bool,
+    /// Only the second hand-over makes a block migratory.
+    pub two_hand_overs: bool,
+    /// A private block that moves leaves memory current.
+    pub move_updates_memory: bool,
+    /// A written word goes to memory.
+    pub write_through: bool,
+}
+
 /// What the processor's access needs.
 pub enum Action {
     /// Nothing but a new state.
@@ -41,6 +61,7 @@ pub struct Response {
     shared: bool,
     dirty: bool,
     migratory: bool,
+    evidence: bool,
     /// A cache supplied the block.
     pub supplied: bool,
 }
@@ -62,7 +83,7 @@ impl Protocol {
 
     /// Whether an evicted copy is written back.
     pub fn writes_back(self, state: &str) -> bool {
-        ["M", "O", "MD", "EM", "SM"].contains(&state)
+        ["M", "M1", "O", "MD", "EM", "SM"].contains(&state)
     }
 
     /// An access of the own processor.
@@ -76,6 +97,7 @@ impl Protocol {
         }
         match state {
             "E" | "M" => Action::Hit("M"),
+            "M1" => Action::Hit("M1"),
             "MC" | "MD" => Action::Hit("MD"),
             "EC" | "EM" => Action::Hit("EM"),
             "SC" | "SM" => Action::Announce { word: true },
@@ -84,10 +106,10 @@ impl Protocol {
     }
 
     /// State of a block just fetched.
-    pub fn filled(self, write: bool, private: bool, r: &Response) -> &'static str {
+    pub fn filled(self, write: bool, private: bool, r: &Response, v: Variant) -> &'static str {
         match self {
             Self::Pscr if private => {
-                if r.dirty {
+                if r.dirty && !v.move_updates_memory {
                     "EM"
                 } else {
                     "EC"
@@ -100,52 +122,77 @@ impl Protocol {
                     "EC"
                 }
             }
+            Self::Amsd if write && v.sticky && r.migratory => "MD",
             _ if write => "M",
             Self::Amsd if r.migratory => "MC",
             Self::Mesif if r.shared => "F",
             _ if r.shared => "S",
+            Self::Amsd if v.begins_migratory => "MC",
             _ => "E",
         }
     }
 
     /// State after telling the others.
-    pub fn announced(self, r: &Response) -> &'static str {
+    pub fn announced(self, r: &Response, v: Variant) -> &'static str {
         match self {
             Self::Pscr => {
-                if r.shared {
+                if r.shared && v.write_through {
+                    "SC"
+                } else if r.shared {
                     "SM"
                 } else {
                     "EM"
                 }
             }
             Self::Amsd if r.migratory => "MD",
+            Self::Amsd if r.evidence => "M1",
             _ => "M",
         }
     }
 
+    /// Whether a copy in `state` answers a fetch with the block.
+    fn supplies(self, state: &str, private: bool, v: Variant) -> bool {
+        let any = match self {
+            Self::Mesif => state == "F" || state == "E",
+            Self::Pscr if private => v.any_copy_private.unwrap_or(v.any_copy),
+            _ => v.any_copy,
+        };
+        any || self.writes_back(state)
+    }
+
     /// Reaction to another's transaction: `R` read, `X` read-exclusive, `V` invalidate, `W` write.
-    pub fn snooped(self, state: &'static str, what: &str, private: bool, r: &mut Response) -> &'static str {
+    pub fn snooped(
+        self,
+        state: &'static str,
+        what: &str,
+        private: bool,
+        r: &mut Response,
+        v: Variant,
+    ) -> &'static str {
         let dirty = self.writes_back(state);
         if what == "X" {
-            r.supplied |= dirty || (self == Self::Mesif && (state == "F" || state == "E"));
+            r.supplied |= self.supplies(state, private, v);
+            r.migratory |= state == "MD" && v.sticky;
             return "I";
         }
         if what == "V" {
-            r.migratory |= state == "S2";
+            let handed_over = state == "S2";
+            r.migratory |= state == "T2" || (handed_over && !v.two_hand_overs);
+            r.evidence |= handed_over && v.two_hand_overs;
             return "I";
         }
         if what == "W" {
             r.shared = true;
             return "SC";
         }
-        r.supplied |= dirty || (self == Self::Mesif && (state == "F" || state == "E"));
+        r.supplied |= self.supplies(state, private, v);
         r.dirty |= dirty;
         if self == Self::Pscr {
             if private {
                 return "I";
             }
             r.shared = true;
-            return if dirty { "SM" } else { "SC" };
+            return if dirty && !v.write_through { "SM" } else { "SC" };
         }
         if state == "MD" {
             r.migratory = true;
@@ -155,6 +202,7 @@ impl Protocol {
         match (self, state) {
             (Self::Moesi, "M" | "O") => "O",
             (Self::Amsd, "M") => "S2",
+            (Self::Amsd, "M1") => "T2",
             _ => "S",
         }
     }

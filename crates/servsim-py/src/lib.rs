@@ -7,6 +7,7 @@
 
 use pyo3::prelude::*;
 
+mod classify;
 mod disk;
 mod errors;
 mod interrupt;
@@ -17,6 +18,7 @@ mod trace;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    classify::register(module)?;
     disk::register(module)?;
     model::register(module)?;
     simulate::register(module)?;

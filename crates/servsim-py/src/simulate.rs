@@ -65,25 +65,31 @@ fn simulate(
         seed,
         threads: threads.unwrap_or_else(cores),
     };
-    match attended(py, request, progress.as_ref())? {
-        Ok(document) => Ok(document.to_string()),
-        Err(SimulateError::Usage(message)) => Err(errors::usage(message)),
-        Err(SimulateError::Internal(message)) => Err(errors::internal(message)),
-        Err(SimulateError::Interrupted) => Err(errors::internal("the simulation stopped unasked")),
+    let work = move |proceed: &mut dyn FnMut(u64) -> bool| run(&request, proceed);
+    let document = attended(py, work, progress.as_ref())?;
+    document.map(|document| document.to_string()).map_err(raised)
+}
+
+/// The exception that an error becomes.
+pub fn raised(error: SimulateError) -> PyErr {
+    match error {
+        SimulateError::Usage(message) => errors::usage(message),
+        SimulateError::Internal(message) => errors::internal(message),
+        SimulateError::Interrupted => errors::internal("the simulation stopped unasked"),
     }
 }
 
-/// Simulates on another thread while this one looks for signals and reports progress, so that
+/// Works on another thread while this one looks for signals and reports progress, so that
 /// Ctrl-C ends the command at once whatever the simulation is doing.
-fn attended(
+pub fn attended(
     py: Python<'_>,
-    request: Request,
+    work: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<serde_json::Value, SimulateError> + Send + 'static,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Result<serde_json::Value, SimulateError>> {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (seen_stop, seen_done) = (stop.clone(), done.clone());
     let work = std::thread::spawn(move || {
-        run(&request, &mut |references| {
+        work(&mut |references| {
             seen_done.store(references, Ordering::Relaxed);
             !seen_stop.load(Ordering::Relaxed)
         })

@@ -164,7 +164,7 @@ fn trace_export(
     };
     let target = target_of(target).map_err(|error| usage(error.0))?;
     let done = interruptible(py, move || {
-        let mut trace = open_in_order(&path, source.as_deref(), processors)?;
+        let mut trace = open_in_order(&path, source.as_deref(), processors, false)?;
         export(trace.as_mut(), target, only, processors, &output)
     })?;
     let done = done.map_err(|error| usage(error.0))?;

@@ -20,6 +20,9 @@ from servsim.errors import InternalBug, ServsimError
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
     "capture",
+    "classify",
+    "compare",
+    "critical_point",
     "disk",
     "doctor",
     "explain",
@@ -29,6 +32,7 @@ COMMANDS: tuple[str, ...] = (
     "report",
     "reproduce",
     "simulate",
+    "sweep",
     "trace",
     "workload",
 )
@@ -37,7 +41,7 @@ COMMANDS: tuple[str, ...] = (
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "capture", "trace"),
-    "Simulate": ("simulate", "compare", "classify", "sweep", "reproduce"),
+    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "reproduce"),
     "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
     "Report": ("report", "serve"),
 }

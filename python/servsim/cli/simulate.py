@@ -41,7 +41,7 @@ def command(
     from servsim.simulation import simulate
 
     started = time.perf_counter()
-    progress = _Progress()
+    progress = Progress()
     result = simulate(
         trace,
         machine,
@@ -72,14 +72,15 @@ def command(
         print(_table(result))
 
 
-class _Progress:
-    """A line on stderr, only on a terminal."""
+class Progress:
+    """A line on stderr, only on a terminal; called with the references so far."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
         self.last = 0.0
 
     def __call__(self, references: int) -> None:
+        """Show the number of references, if the line is older than 0.2 s."""
         now = time.monotonic()
         if self.shown and now - self.last > 0.2:
             self.last = now

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.report import wording
 from servsim.report.result import Result, check, load
-from servsim.report.sections import sections
+from servsim.report.sections import Section, sections
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Result", "check", "load", "render", "write"]
+__all__ = ["Result", "check", "load", "page", "render", "write", "write_page"]
 
 
 @cache
@@ -53,15 +53,15 @@ def render(results: Sequence[Result]) -> str:
     """
     if not results:
         raise UsageError("a report needs at least one result")
-    style = files("servsim.report").joinpath("page", "style.css").read_text(encoding="utf-8")
     title = " and ".join(wording.names(results).values())
-    return _template().render(
-        title=f"{title}: servsim report",
-        kicker=title if len(results) == 1 else f"{len(results)} results compared",
-        headline=wording.headline(results),
-        sections=sections(results),
-        style=style,
-    )
+    kicker = title if len(results) == 1 else f"{len(results)} results compared"
+    return page(f"{title}: servsim report", kicker, wording.headline(results), sections(results))
+
+
+def page(title: str, kicker: str, headline: str, parts: Sequence[Section]) -> str:
+    """Render sections as one self-contained HTML page under a headline; ``kicker`` stands above it."""
+    style = files("servsim.report").joinpath("page", "style.css").read_text(encoding="utf-8")
+    return _template().render(title=title, kicker=kicker, headline=headline, sections=parts, style=style)
 
 
 def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
@@ -87,11 +87,19 @@ def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
         If the file cannot be written.
     """
     loaded = [item if isinstance(item, Result) else check(item, "this run") for item in results]
-    page = render(loaded)
+    return _put(render(loaded), output)
+
+
+def write_page(output: Path, title: str, kicker: str, headline: str, parts: Sequence[Section]) -> Path:
+    """Write a page of other sections than a report's; see `page` and `write`."""
+    return _put(page(title, kicker, headline, parts), output)
+
+
+def _put(text: str, output: Path) -> Path:
     fresh = output.with_name(f".{output.name}.new")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(page, encoding="utf-8")
+        fresh.write_text(text, encoding="utf-8")
         fresh.replace(output)
     except OSError as error:
         with suppress(OSError):

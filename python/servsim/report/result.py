@@ -94,7 +94,7 @@ def _hertz(value: object) -> float | None:
     return None
 
 
-def check(document: object, source: str) -> Result:
+def check(document: object, source: str, needs: Sequence[str] = ("cycles", "transactions")) -> Result:
     """Validate a document and wrap it.
 
     Parameters
@@ -103,6 +103,8 @@ def check(document: object, source: str) -> Result:
         What was read from JSON.
     source : str
         Its name in messages.
+    needs : sequence of str
+        Figures that every replication must have, and greater than zero.
 
     Returns
     -------
@@ -112,8 +114,8 @@ def check(document: object, source: str) -> Result:
     Raises
     ------
     UsageError
-        If it is not a ``servsim.simulate/1`` document, or a replication lacks cycles or transactions;
-        all such faults are collected into one message.
+        If it is not a ``servsim.simulate/1`` document, or a replication lacks what is needed; all such
+        faults are collected into one message.
     """
     if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, Mapping) else None
@@ -130,7 +132,7 @@ def check(document: object, source: str) -> Result:
     faults = [
         f"replication {number} has no positive `{key}`"
         for number, replication in enumerate(replications, start=1)
-        for key in ("cycles", "transactions")
+        for key in needs
         if (number_at(replication, key) or 0) <= 0
     ]
     if faults:
@@ -139,7 +141,7 @@ def check(document: object, source: str) -> Result:
     return Result(source, document, hashlib.sha256(canonical).hexdigest())
 
 
-def load(path: Path) -> Result:
+def load(path: Path, needs: Sequence[str] = ("cycles", "transactions")) -> Result:
     """Read and validate a result file; see `check` for what it raises."""
     try:
         document = json.loads(path.read_bytes())
@@ -149,4 +151,4 @@ def load(path: Path) -> Result:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON ({error}); {REMEDY}") from None
-    return check(document, str(path))
+    return check(document, str(path), needs)

@@ -1,9 +1,10 @@
 //! A captured trace in captured order, for the functional engine: exactly the recorded references.
 
+use super::pages::Pages;
 use super::plan::Plan;
 use super::template::Templates;
 use super::{error, tasks_of};
-use servsim_core::{Batch, Event, GlobalSource, Privacy, SourceError, TaskInfo, ANY_CPU};
+use servsim_core::{Batch, Event, GlobalSource, Place, Privacy, SourceError, TaskInfo, ANY_CPU};
 use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub struct CapturedOrder {
     tasks: Vec<TaskInfo>,
     kinds: Vec<String>,
     privacy: Privacy,
+    pages: Pages,
     templates: Templates,
     cursor: GlobalCursor,
 }
@@ -26,13 +28,22 @@ impl CapturedOrder {
     /// When the file cannot be read or is damaged.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
+        let pages = Plan::of(&reader)?.pages;
         Ok(Self {
             tasks: tasks_of(&reader),
             kinds: reader.meta().transaction_kinds.clone(),
-            privacy: Plan::of(&reader)?.privacy,
+            privacy: pages.privacy(false),
+            pages,
             templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
             cursor: GlobalCursor::new(reader),
         })
+    }
+
+    /// The same; if `yes`, the kernel's data of one process are private.
+    #[must_use]
+    pub fn with_private_kernel(mut self, yes: bool) -> Self {
+        self.privacy = self.pages.privacy(yes);
+        self
     }
 }
 
@@ -47,6 +58,14 @@ impl GlobalSource for CapturedOrder {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn knows_places(&self) -> bool {
+        true
+    }
+
+    fn place(&self, page: u64) -> Option<Place> {
+        self.pages.place(page)
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {

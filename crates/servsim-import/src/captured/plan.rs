@@ -11,8 +11,9 @@
 //! * A block whose wake-up was not captured lasts until the task runs again.
 
 use super::error;
-use crate::Survey;
-use servsim_core::{Privacy, SourceError, WakeId};
+use super::locks::LockWords;
+use super::pages::Pages;
+use servsim_core::{SourceError, WakeId};
 use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -53,10 +54,10 @@ pub enum Fate {
 }
 
 /// The plan.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Plan {
-    /// Which pages are private.
-    pub privacy: Privacy,
+    /// What lies on the pages.
+    pub pages: Pages,
     /// How each block ends.
     pub ends: HashMap<WakeId, End>,
     /// Fate of each episode, in captured order.
@@ -67,6 +68,8 @@ pub struct Plan {
     pub first_wait: Vec<Option<WakeId>>,
     /// Disk requests that the trace submits; others were under way when it began.
     pub submitted: HashSet<u64>,
+    /// The words of its locks.
+    pub locks: LockWords,
 }
 
 /// An episode being read.
@@ -96,7 +99,15 @@ impl Plan {
     pub fn of(reader: &Arc<TraceReader>) -> Result<Self, SourceError> {
         let tasks = reader.tasks().len();
         let mut planner = Planner {
-            plan: Self { inline: vec![Vec::new(); tasks], first_wait: vec![None; tasks], ..Self::default() },
+            plan: Self {
+                pages: Pages::new(reader.tasks()),
+                ends: HashMap::new(),
+                fates: Vec::new(),
+                inline: vec![Vec::new(); tasks],
+                first_wait: vec![None; tasks],
+                submitted: HashSet::new(),
+                locks: LockWords::new(reader.meta().per_cpu_area),
+            },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
             woken_by_stream: HashMap::new(),
@@ -104,30 +115,19 @@ impl Plan {
             last_block: vec![None; tasks],
             kinds: reader.tasks().iter().map(|t| t.kind).collect(),
         };
-        let mut survey = Survey::default();
         let mut cursor = GlobalCursor::new(reader.clone());
         let dictionary = reader.dictionary();
         while let Some(step) = cursor.next().map_err(|e| error(&e))? {
             match step.item {
                 Item::Block(block) => {
-                    let shape = dictionary.shape(block.shape);
-                    let code = shape.physical(0);
-                    survey.touch(step.task, code, code);
-                    if let Some(next) = shape.next_page {
-                        survey.touch(step.task, next, next);
-                    }
-                    for r in block.refs {
-                        survey.touch(step.task, r.paddr, r.paddr);
-                        if r.next_page != 0 {
-                            survey.touch(step.task, r.next_page, r.next_page);
-                        }
-                    }
+                    planner.plan.pages.block(step.task, dictionary, block.shape, block.refs);
+                    planner.plan.locks.look(step.task, block.refs);
                 }
                 Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
             }
             planner.items[step.task as usize] += 1;
         }
-        planner.plan.privacy = survey.privacy();
+        planner.plan.pages.settle();
         Ok(planner.finish())
     }
 }
@@ -158,6 +158,7 @@ impl Planner {
                 self.plan.submitted.insert(request);
             }
             EventKind::InterruptEnd => self.close(),
+            EventKind::LockAcquire { .. } => self.plan.locks.note(task, kind),
             _ => {}
         }
     }

@@ -10,9 +10,9 @@ use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
-use servsim_core::{Event, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, CoherentSystem, Counters, WordMask};
-use servsim_os::{FixedDisk, Scheduler, Wakeups};
+use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
+use servsim_mem::{Bus, Class, CoherentSystem, Counters, Request, WordMask};
+use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +36,8 @@ pub(super) struct Base {
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
     pub(super) switches: (u64, u64),
+    pub(super) dispatches: u64,
+    pub(super) locks: LockCounts,
     pub(super) disk: [u64; 2],
     pub(super) active_integral: u128,
 }
@@ -45,15 +47,22 @@ const ROUNDS_PER_LOOK: u64 = 4096;
 
 pub struct Engine<'a, W> {
     pub(super) source: &'a dyn TaskSource,
+    pub(super) privacy: &'a Privacy,
+    pub(super) interrupts: &'a [Interrupt],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
     pub(super) system: CoherentSystem<W>,
     pub(super) bus: Bus,
     pub(super) processors: Vec<Processor<W>>,
+    /// When each processor acts next, apart: the loop looks at all of them in every round.
+    next_times: Vec<u64>,
+    /// Processors whose entry of `next_times` is out of date, as bits.
+    pub(super) moved: u64,
     pub(super) streams: Vec<Stream<'a>>,
     pub(super) task_references: Vec<[[u64; 3]; 2]>,
     pub(super) scheduler: Scheduler,
     pub(super) wakeups: Wakeups,
+    pub(super) locks: Locks,
     pub(super) disk: FixedDisk,
     pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     pub(super) happened: u64,
@@ -84,15 +93,20 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         Ok(Self {
             source,
+            privacy: source.privacy(),
+            interrupts: source.interrupts(),
             model,
             seed,
             system: CoherentSystem::new(n, setup.geometry, setup.protocol.clone(), setup.shadow),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
             processors: (0..n).map(|_| Processor::new()).collect(),
+            next_times: vec![u64::MAX; n],
+            moved: 0,
             streams: open_all(source)?,
             task_references: vec![[[0; 3]; 2]; tasks],
             scheduler: Scheduler::new(model.policy, tasks, n, seed),
             wakeups: Wakeups::default(),
+            locks: Locks::new(tasks + n),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write),
             happenings: BinaryHeap::new(),
             happened: 0,
@@ -168,10 +182,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// The processor that acts first, its time, and the time of the next one.
-    pub(super) fn earliest(&self) -> (usize, u64, u64) {
+    #[inline]
+    pub(super) fn earliest(&mut self) -> (usize, u64, u64) {
+        while self.moved != 0 {
+            let cpu = self.moved.trailing_zeros() as usize;
+            self.moved &= self.moved - 1;
+            self.next_times[cpu] = self.processors[cpu].next_time();
+        }
         let (mut cpu, mut first, mut second) = (0, u64::MAX, u64::MAX);
-        for (index, processor) in self.processors.iter().enumerate() {
-            let time = processor.next_time();
+        for (index, &time) in self.next_times.iter().enumerate() {
             if time < first {
                 (cpu, second, first) = (index, first, time);
             } else {
@@ -221,6 +240,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
+        self.moved |= 1 << cpu;
         let processor = &mut self.processors[cpu];
         processor.times.idle += now - processor.since;
         processor.time = now;
@@ -253,6 +273,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
+        self.system.run_task(cpu, task);
+        for (cpu, line) in std::mem::take(&mut self.system.flushed) {
+            let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
+            self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
+        }
     }
 
     /// The processor has nothing to run: it takes a ready task or becomes idle.
@@ -272,11 +297,16 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
     /// must see in order: events, task switches.
     pub(super) fn run_processor(&mut self, cpu: usize, limit: u64, sync: u64) -> Result<(), SimulateError> {
+        self.moved |= 1 << cpu;
         self.enter_handler(cpu);
         let Some(context) = self.processors[cpu].context else {
             self.dispatch(cpu);
             return Ok(());
         };
+        if let Some(spin) = self.processors[cpu].spinning {
+            self.spin(cpu, context, spin);
+            return Ok(());
+        }
         let mut limit = limit;
         loop {
             let stop = self.step(cpu, context, limit);
@@ -313,9 +343,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
-        if processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_))) {
+        let busy = processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_)));
+        if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
             return;
         }
+        let processor = &mut self.processors[cpu];
         if let Some(index) = processor.handlers.pop_front() {
             processor.interrupted = match processor.context {
                 Some(Context::Task(task)) => Some(task),
@@ -329,10 +361,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, system, source, task_references, .. } = self;
+        let Self { processors, streams, system, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
         let parameters = (limit, self.shift, self.model.cycles_per_reference);
-        let privacy = source.privacy();
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -347,7 +378,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
                 let mut work = Records {
-                    records: &source.interrupts()[index].batch.records,
+                    records: &interrupts[index].batch.records,
                     position: &mut position,
                     privacy,
                     tasks: task_references,
@@ -361,10 +392,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, source, task_references, .. } = self;
+        let Self { processors, streams, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
         let cycles = self.model.cycles_per_reference;
-        let privacy = source.privacy();
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -379,7 +409,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
                 let mut work = Records {
-                    records: &source.interrupts()[index].batch.records,
+                    records: &interrupts[index].batch.records,
                     position: &mut position,
                     privacy,
                     tasks: task_references,
@@ -392,6 +422,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn end_slice(&mut self, cpu: usize, context: Context) {
         let Context::Task(task) = context else { return };
+        if self.extends_slice(cpu) {
+            return;
+        }
         if self.scheduler.ready() > 0 {
             self.scheduler.make_ready(task);
             self.dispatch(cpu);
@@ -407,9 +440,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 if self.streams[task as usize].refill()? {
                     return Ok(true);
                 }
+                self.leave_locks(cpu, context, true);
                 self.leave(cpu);
             }
             Context::Interrupt(_) => {
+                self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;
                 processor.context = processor.interrupted.take().map(Context::Task);
@@ -424,6 +459,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// The running task cannot go on.
     pub(super) fn leave(&mut self, cpu: usize) {
         let now = self.processors[cpu].time;
+        if let Some(context) = self.processors[cpu].context {
+            self.leave_locks(cpu, context, false);
+        }
         self.count_active(now, -1);
         self.dispatch(cpu);
     }
@@ -438,7 +476,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 stream.batch.events[record.address as usize]
             }
             Context::Interrupt(index) => {
-                let batch = &self.source.interrupts()[index].batch;
+                let batch = &self.interrupts[index].batch;
                 let record = batch.records[self.processors[cpu].handler_position];
                 self.processors[cpu].handler_position += 1;
                 batch.events[record.address as usize]
@@ -454,6 +492,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let done = self.disk.submit(now, write);
                 self.schedule(done, Happening::Disk { request });
             }
+            (Event::LockAcquire { class, word }, _) if self.model.locks => {
+                self.acquire(cpu, context, class, word);
+            }
+            (Event::LockRelease { word }, _) if self.model.locks => self.release(cpu, context, word),
             (Event::Block { wake }, Context::Task(task)) => {
                 let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
                 if blocks {
@@ -479,6 +521,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub(super) fn unstick(&mut self) -> Result<bool, SimulateError> {
         if let Some(index) = self.waiting_for.iter().position(Option::is_some) {
             self.trigger(index, self.now);
+            return Ok(true);
+        }
+        if let Some(task) = self.locks.force_one(self.now) {
+            self.make_ready(task, self.now);
             return Ok(true);
         }
         let waiting = self.wakeups.waiting();

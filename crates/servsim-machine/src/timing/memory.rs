@@ -80,6 +80,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn store_returned(&mut self, cpu: usize, now: u64, performed: bool) {
+        self.moved |= 1 << cpu;
         if performed {
             self.processors[cpu].stores.pop_front();
         } else if let Some(store) = self.processors[cpu].stores.front_mut() {
@@ -107,7 +108,7 @@ impl<W: WordMask> Engine<'_, W> {
         let pending =
             if request.from_store_buffer { processor.stores.front().copied() } else { processor.demand };
         let Some(pending) = pending else { unreachable!("a request has its access") };
-        let outcome = self.system.transact(&pending.access, pending.private);
+        let outcome = self.system.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
             let (latency, occupancy) = self.model.bus.of(op, outcome.from_cache);
@@ -141,13 +142,16 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn demand_returns(&mut self, cpu: usize, granted: u64, complete: u64, done: bool) {
+        self.moved |= 1 << cpu;
         let processor = &mut self.processors[cpu];
         processor.times.bus_wait += granted - processor.since;
         processor.times.memory_stall += complete - granted;
         processor.time = complete;
         processor.wait = Wait::Nothing;
         processor.demand = None;
-        if let (true, Some(context)) = (done, processor.context) {
+        // A load of a spinning processor is not one of its stream.
+        let of_stream = done && processor.spinning.is_none();
+        if let (true, Some(context)) = (of_stream, processor.context) {
             self.advance(cpu, context);
         }
     }

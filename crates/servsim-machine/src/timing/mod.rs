@@ -12,10 +12,11 @@
 //! Within that bound its hits concern nobody else. So the outcome is that of a strict time order,
 //! at the cost of a few comparisons per run of hits instead of per reference.
 //!
-//! Left out: out-of-order execution, spinning on simulated locks, wake-up preemption, DMA traffic.
+//! Left out: out-of-order execution, wake-up preemption, DMA traffic.
 
 mod deadlock;
 mod engine;
+mod locking;
 mod measure;
 mod memory;
 mod outcome;
@@ -53,6 +54,8 @@ pub struct Model {
     pub(crate) hertz: u64,
     pub(crate) transactions: Option<u64>,
     pub(crate) warmup: u64,
+    pub(crate) locks: bool,
+    pub(crate) spin_interval: u64,
 }
 
 impl Model {
@@ -84,6 +87,8 @@ impl Model {
             hertz: machine.clock.0,
             transactions,
             warmup,
+            locks: machine.locks.arbitrated,
+            spin_interval: machine.locks.spin_interval.0,
         }
     }
 

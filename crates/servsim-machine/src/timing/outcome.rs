@@ -3,7 +3,7 @@
 use super::engine::{Base, Engine};
 use super::measure::Reading;
 use super::processor::Wait;
-use crate::result::{Replication, TaskResult, Timing};
+use crate::result::{LockResult, Replication, TaskResult, Timing};
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
@@ -33,6 +33,8 @@ impl<W: WordMask> Engine<'_, W> {
             tasks: self.task_references.clone(),
             bus_busy: self.bus.busy,
             switches: (self.scheduler.switches, self.scheduler.migrations),
+            dispatches: self.scheduler.dispatches,
+            locks: self.locks.counts,
             disk: self.disk.accepted,
             active_integral: self.active_integral,
         });
@@ -78,6 +80,7 @@ impl<W: WordMask> Engine<'_, W> {
         let zero = (0, 0, (0, 0), [0; 2]);
         let (integral, busy, switches, disk) =
             base.as_ref().map_or(zero, |b| (b.active_integral, b.bus_busy, b.switches, b.disk));
+        let (dispatches, locks) = base.as_ref().map_or_else(Default::default, |b| (b.dispatches, b.locks));
         let cycles = end - start;
         let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
@@ -99,6 +102,12 @@ impl<W: WordMask> Engine<'_, W> {
                 most_ready: self.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,
+                dispatches: self.scheduler.dispatches - dispatches,
+                placement_digest: self.scheduler.placement_digest(),
+                locks: self.model.locks.then(|| LockResult {
+                    counts: self.locks.counts.since(&locks),
+                    order_digest: self.locks.order_digest(),
+                }),
             }),
         }
     }

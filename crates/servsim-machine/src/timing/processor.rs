@@ -1,8 +1,9 @@
 //! The state of one simulated processor.
 
+use super::locking::Spinning;
 use crate::result::ProcessorTimes;
 use servsim_core::TaskId;
-use servsim_mem::Access;
+use servsim_mem::{Access, Page};
 use std::collections::VecDeque;
 
 /// What a processor executes.
@@ -27,13 +28,13 @@ pub enum Wait {
     Task,
 }
 
-/// An access with the P bit of its page.
+/// An access with its page.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<W> {
     /// The access.
     pub access: Access<W>,
-    /// Whether its page is private.
-    pub private: bool,
+    /// What is known of its page.
+    pub page: Page,
     /// In the store buffer: the block is on its way, so its other words cannot be read yet.
     pub fetching: bool,
 }
@@ -61,6 +62,8 @@ pub struct Processor<W> {
     pub demand: Option<Pending<W>>,
     /// Stores that wait, oldest first.
     pub stores: VecDeque<Pending<W>>,
+    /// The lock it spins for.
+    pub spinning: Option<Spinning>,
     /// Interrupt handlers to run.
     pub handlers: VecDeque<usize>,
     /// When it was interrupted last.
@@ -87,6 +90,7 @@ impl<W> Processor<W> {
             saved_slice: 0,
             demand: None,
             stores: VecDeque::new(),
+            spinning: None,
             handlers: VecDeque::new(),
             last_interrupt: 0,
             since: 0,

@@ -2,7 +2,7 @@
 //! inner loop of the timing engine: one pass per reference, no allocation, no virtual call.
 
 use super::processor::{Pending, Processor};
-use crate::place::address_on;
+use crate::place::{address_on, page_of};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Op, Privacy, Record};
 use servsim_mem::{Access, CoherentSystem, WordMask};
@@ -73,8 +73,8 @@ pub fn step<W: WordMask>(
         };
         let behind_others = access.write && !processor.stores.is_empty();
         if behind_others || is_on_its_way(processor, &access) || !system.try_hit(&access) {
-            let private = work.privacy.is_private(&Record { address: start, ..*record });
-            let pending = Pending { access, private, fetching: false };
+            let page = page_of(work.privacy, &Record { address: start, ..*record });
+            let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
         }
         advance(processor, work, shift, cycles, cpu);

@@ -66,5 +66,6 @@ pub fn table(options: &Options) -> Table {
         ],
         uses_private: false,
         removal_is_invalidation: true,
+        rules: options.rules,
     }
 }

@@ -8,7 +8,7 @@ pub mod moesi;
 pub mod pscr;
 pub mod table;
 
-pub use table::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
+pub use table::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Rules, Snoop, State, Table, INVALID};
 
 /// The open points of the published protocols, as named options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,10 +18,18 @@ pub struct Options {
     pub any_copy_supplies: bool,
     /// AMSD: a write miss on a migratory dirty block keeps the classification.
     pub sticky_migratory: bool,
+    /// AMSD: a block migrates after two hand-overs, not after one.
+    pub two_hand_overs: bool,
     /// AMSD: blocks start as migratory when first fetched alone.
     pub start_migratory: bool,
     /// PSCR: the hand-over of a dirty private block also updates memory.
     pub private_handover_updates_memory: bool,
+    /// PSCR: a written word also goes to memory, so that sharers need no owner.
+    pub write_updates_memory: bool,
+    /// PSCR: who supplies a block fetched for a private page; `None`: as for any other page.
+    pub any_copy_supplies_private: Option<bool>,
+    /// What changes no cell of a table.
+    pub rules: Rules,
 }
 
 /// A registered protocol: name and constructor.

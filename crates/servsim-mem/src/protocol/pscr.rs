@@ -2,7 +2,8 @@
 //! Micro 11(2) 1991): write-update among real sharers, and removal of a private copy as soon as
 //! another processor fetches it. The original table was not available; this reconstruction has the
 //! published five states, one extra bus line (P, the requester's page is private) and no
-//! invalidate transaction. The P bit may be wrong on any access: that costs time, not coherence.
+//! invalidate transaction. With words written through to memory nobody owns a shared block, and
+//! SM has no use: four states remain. The P bit may be wrong on any access: that costs time, not coherence.
 
 use super::table::{
     bus, otherwise, when, Branch, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Row, StateInfo, Table,
@@ -32,13 +33,16 @@ pub fn table(options: &Options) -> Table {
     let to_memory = options.private_handover_updates_memory;
     let dirty_private = if to_memory { EC } else { EM };
     let share_clean = OnSnoop::to(SC).raising(Lines::SHARED).supplying(clean);
-    let remove_clean = OnSnoop::to(I).supplying(clean);
-    let share_dirty = OnSnoop::to(SM).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true);
+    let remove_clean = OnSnoop::to(I).supplying(options.any_copy_supplies_private.unwrap_or(clean));
+    let through = options.write_updates_memory;
+    let written = if through { SC } else { SM };
+    let share_dirty =
+        OnSnoop::to(written).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(through);
     let remove_dirty = OnSnoop::to(I).raising(Lines::DIRTY).supplying(true).into_memory(to_memory);
-    let write_shared = bus(BusOp::Write, &[when(Lines::SHARED, SM), otherwise(EM)]);
-    let take_word = OnSnoop::to(SC).raising(Lines::SHARED).updating();
+    let write_shared = bus(BusOp::Write, &[when(Lines::SHARED, written), otherwise(EM)]);
+    let take_word = OnSnoop::to(SC).raising(Lines::SHARED).updating().into_memory(through);
     let none = OnSnoop::Impossible;
-    Table {
+    let mut table = Table {
         name: "pscr",
         title: "PSCR (Giorgi & Prete 1999; reconstruction)",
         rows: vec![
@@ -80,5 +84,10 @@ pub fn table(options: &Options) -> Table {
         ],
         uses_private: true,
         removal_is_invalidation: false,
+        rules: options.rules,
+    };
+    if through {
+        table.rows.pop();
     }
+    table
 }

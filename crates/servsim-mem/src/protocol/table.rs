@@ -82,6 +82,8 @@ impl Lines {
     pub const DIRTY: Self = Self(2);
     /// MIG: the block migrates.
     pub const MIGRATORY: Self = Self(4);
+    /// EVD: the block was handed over once, which is evidence that it migrates.
+    pub const EVIDENCE: Self = Self(8);
 
     /// The union of two sets.
     #[must_use]
@@ -97,7 +99,12 @@ impl Lines {
 
 impl fmt::Display for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [(Self::SHARED, "SHD"), (Self::DIRTY, "DIRTY"), (Self::MIGRATORY, "MIG")];
+        let names = [
+            (Self::SHARED, "SHD"),
+            (Self::DIRTY, "DIRTY"),
+            (Self::MIGRATORY, "MIG"),
+            (Self::EVIDENCE, "EVD"),
+        ];
         let raised: Vec<_> = names.iter().filter(|(l, _)| self.has(*l)).map(|(_, n)| *n).collect();
         f.write_str(&raised.join(","))
     }
@@ -207,7 +214,7 @@ pub enum OnSnoop {
         raise: Lines,
         /// Whether this cache supplies the block.
         supply: bool,
-        /// Whether memory takes the block at the same time.
+        /// Whether memory takes the block, or on `BusWr` the word, at the same time.
         memory: bool,
         /// Whether this copy takes the written word.
         update: bool,
@@ -282,6 +289,17 @@ pub struct Row {
     pub snoop: [OnSnoop; 5],
 }
 
+/// Rules around a table that change no cell of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// A task that leaves a processor takes its private copies with it: they are written back if
+    /// dirty and dropped.
+    pub flush_private: bool,
+    /// True sharing is told from false by the missing words alone (Torrellas, Lam & Hennessy,
+    /// IEEE TC 43(6) 1994), not by all words used until the copy is lost.
+    pub judge_at_miss: bool,
+}
+
 /// A protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
@@ -296,6 +314,8 @@ pub struct Table {
     /// Whether a miss on a copy that a remote *fetch* removed counts as an invalidation miss
     /// (AMSD) or as any other miss (PSCR); see decision D33.
     pub removal_is_invalidation: bool,
+    /// What else the memory system is to do.
+    pub rules: Rules,
 }
 
 /// Branches of a transaction: `when(SHD, S)`, ..., `otherwise(E)`.

@@ -1,0 +1,347 @@
+//! What a captured trace shows of the mappings: which physical page is whose, and what lies there.
+//!
+//! A captured reference has its virtual and its physical address, so the mappings of every process
+//! can be read off the pages it touches. A page's *area* follows from the addresses it is reached
+//! by; whether it is *private* follows from the area, as an operating system would set the P bit of
+//! a page-table entry when it makes the mapping:
+//!
+//! * reached by no user address: the kernel's, so shared (per-process kernel data can be told
+//!   apart: [`Pages::privacy`]);
+//! * holding code, or reached by two processes: shared;
+//! * reached by one process only: private, unless it lies in a segment that processes share. A page
+//!   lies in such a segment when, among the pages of the same program with evidence, its neighbours
+//!   on both sides are shared and written. Evidence for the contrary is one virtual page that is
+//!   different physical pages in different processes: copied on write, or never shared.
+//!
+//! A physical page that one process frees and another takes within the trace counts as shared.
+
+use servsim_core::source::PageHash;
+use servsim_core::{Place, Privacy, PAGE_SHIFT};
+use servsim_trace::{slots, Dictionary, Ref, ShapeId, TaskInfo, TaskKind};
+use std::collections::{BTreeMap, HashMap};
+
+const FILTER: usize = 1 << 13;
+
+/// The page was written.
+const STORE: u8 = 1;
+/// Code was fetched.
+const CODE: u8 = 2;
+/// It was addressed by the stack pointer.
+const STACK: u8 = 4;
+
+/// Nobody, one, or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Who {
+    #[default]
+    Nobody,
+    One(u32),
+    Several,
+}
+
+impl Who {
+    fn join(&mut self, one: u32) {
+        *self = match *self {
+            Who::Nobody => Who::One(one),
+            Who::One(before) if before == one => Who::One(one),
+            _ => Who::Several,
+        };
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Facts {
+    /// Processes that reach it by a user address.
+    processes: Who,
+    /// First of them.
+    first_process: u32,
+    /// Its virtual page.
+    user_page: u64,
+    /// Union of the marks above, by user addresses.
+    user: u8,
+    /// Tasks that reach it by a kernel address, the stack accesses of handlers left out.
+    tasks: Who,
+    /// First kernel virtual page.
+    kernel_page: u64,
+    /// Union of the marks above, by kernel addresses.
+    kernel: u8,
+}
+
+/// Virtual page areas of the x86-64 kernel (Linux, `Documentation/arch/x86/x86_64/mm.rst`), by the
+/// first address, highest first.
+const KERNEL_AREAS: [(u64, &str); 8] = [
+    (0xffff_ffff_c000_0000, "kernel modules"),
+    (0xffff_ffff_8000_0000, "kernel image"),
+    (0xffff_ffff_0000_0000, "kernel image"),
+    (0xffff_fe80_0000_0000, "kernel, other"),
+    (0xffff_fe00_0000_0000, "kernel entry area"),
+    (0xffff_ea00_0000_0000, "kernel page structures"),
+    (0xffff_c900_0000_0000, "kernel vmalloc area"),
+    (0xffff_8880_0000_0000, "kernel heap and page cache"),
+];
+
+/// First address of the area where Linux puts mappings and stacks of x86-64 programs, about.
+const MAPPING_AREA: u64 = 0x7000_0000_0000;
+
+/// What is seen of the pages while a trace is read.
+#[derive(Debug)]
+pub struct Pages {
+    facts: HashMap<u64, Facts, PageHash>,
+    /// Last sightings: physical page, virtual page, task, marks.
+    filter: Vec<(u64, u64, u32, u8)>,
+    /// Process, program and kind per task.
+    tasks: Vec<(u32, u32, TaskKind)>,
+    programs: HashMap<u32, u32>,
+    shared: HashMap<u64, bool, PageHash>,
+}
+
+impl Pages {
+    /// Nothing seen yet.
+    pub fn new(tasks: &[TaskInfo]) -> Self {
+        let mut names = BTreeMap::new();
+        let mut programs = HashMap::new();
+        let mut of = |task: &TaskInfo| {
+            let next = names.len() as u32;
+            let program = *names.entry(task.name.clone()).or_insert(next);
+            programs.insert(task.tgid, program);
+            (task.tgid, program, task.kind)
+        };
+        let tasks = tasks.iter().map(&mut of).collect();
+        Self {
+            facts: HashMap::default(),
+            filter: vec![(u64::MAX, 0, 0, 0); FILTER],
+            tasks,
+            programs,
+            shared: HashMap::default(),
+        }
+    }
+
+    /// Notes one execution of a block.
+    pub fn block(&mut self, task: u32, dictionary: &Dictionary, shape: ShapeId, refs: &[Ref]) {
+        let shape = dictionary.shape(shape);
+        self.see(task, shape.vaddr, shape.paddr, CODE);
+        if let Some(next) = shape.next_page {
+            self.see(task, shape.vaddr + (1 << PAGE_SHIFT), next, CODE);
+        }
+        for (r, op) in refs.iter().zip(&shape.ops) {
+            let store = if op.store { STORE } else { 0 };
+            let marks = store | if op.slot == slots::STACK { STACK } else { 0 };
+            self.see(task, r.vaddr, r.paddr, marks);
+            if r.next_page != 0 {
+                self.see(task, r.vaddr.wrapping_add(1 << PAGE_SHIFT), r.next_page, marks);
+            }
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, task: u32, vaddr: u64, paddr: u64, marks: u8) {
+        let (virtual_page, page) = (vaddr >> PAGE_SHIFT, paddr >> PAGE_SHIFT);
+        let slot = (page ^ u64::from(task) << 5) as usize & (FILTER - 1);
+        let last = &mut self.filter[slot];
+        let same = last.0 == page && last.1 == virtual_page && last.2 == task;
+        if same && last.3 & marks == marks {
+            return;
+        }
+        *last = (page, virtual_page, task, if same { last.3 | marks } else { marks });
+        self.note(task, virtual_page, page, marks);
+    }
+
+    fn note(&mut self, task: u32, virtual_page: u64, page: u64, marks: u8) {
+        let (process, _, kind) = self.tasks[task as usize];
+        let facts = self.facts.entry(page).or_default();
+        if virtual_page >> (63 - PAGE_SHIFT) == 0 {
+            if facts.processes == Who::Nobody {
+                facts.user_page = virtual_page;
+                facts.first_process = process;
+            }
+            facts.processes.join(process);
+            facts.user |= marks;
+        } else {
+            if facts.kernel_page == 0 {
+                facts.kernel_page = virtual_page;
+            }
+            facts.kernel |= marks;
+            // Interrupts push on the stack of whoever runs; that does not make it theirs.
+            if kind != TaskKind::Interrupt || marks & STACK == 0 {
+                facts.tasks.join(task);
+            }
+        }
+    }
+
+    /// Ends the reading: decides which pages are shared.
+    pub fn settle(&mut self) {
+        self.filter = Vec::new();
+        // Per program: virtual page -> physical pages there.
+        let mut maps: BTreeMap<(u32, u64), Vec<u64>> = BTreeMap::new();
+        for (&page, facts) in &self.facts {
+            if let Some(program) = self.program(facts) {
+                maps.entry((program, facts.user_page)).or_default().push(page);
+            }
+        }
+        let evidence: Vec<Option<bool>> = maps.values().map(|pages| self.evidence(pages)).collect();
+        let keys: Vec<(u32, u64)> = maps.keys().copied().collect();
+        let segment = bracketed(&keys, &evidence);
+        let mut shared = HashMap::default();
+        for (pages, inside) in maps.values().zip(segment) {
+            for &page in pages {
+                let facts = &self.facts[&page];
+                let several = facts.processes == Who::Several || facts.user & CODE != 0;
+                shared.insert(page, several || inside);
+            }
+        }
+        self.shared = shared;
+    }
+
+    fn program(&self, facts: &Facts) -> Option<u32> {
+        let first = self.programs.get(&facts.first_process).copied();
+        first.filter(|_| facts.processes != Who::Nobody)
+    }
+
+    /// What the physical pages at one virtual page say: a shared segment, private memory, nothing.
+    fn evidence(&self, pages: &[u64]) -> Option<bool> {
+        let written_by_several = |page: &u64| {
+            let facts = &self.facts[page];
+            facts.processes == Who::Several && facts.user & STORE != 0 && facts.user & CODE == 0
+        };
+        if pages.iter().any(written_by_several) {
+            Some(true)
+        } else if pages.len() > 1 || pages.iter().any(|page| self.facts[page].user & CODE != 0) {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// Which pages are private and which are users'. With `private_kernel`, kernel pages that one
+    /// task alone uses (its kernel stack, its structures where they fill a page) are private too.
+    pub fn privacy(&self, private_kernel: bool) -> Privacy {
+        let is_shared = |(page, facts): &(&u64, &Facts)| match self.shared.get(page) {
+            Some(&shared) => shared,
+            None => !(private_kernel && Self::is_one_tasks(facts)),
+        };
+        let shared = self.facts.iter().filter(is_shared).map(|(&page, _)| page);
+        let users = self.facts.iter().filter(|(_, f)| f.processes != Who::Nobody).map(|(&page, _)| page);
+        Privacy::from_shared_pages(shared).with_user_pages(users)
+    }
+
+    fn is_one_tasks(facts: &Facts) -> bool {
+        matches!(facts.tasks, Who::One(_)) && facts.kernel & CODE == 0
+    }
+
+    /// What lies on a physical page, if the trace touches it.
+    pub fn place(&self, page: u64) -> Option<Place> {
+        let facts = self.facts.get(&page)?;
+        let is_user = facts.processes != Who::Nobody;
+        let virtual_page = if is_user { facts.user_page } else { facts.kernel_page };
+        let area = if is_user { self.user_area(page, facts) } else { Self::kernel_area(facts) };
+        Some(Place { area, address: virtual_page << PAGE_SHIFT })
+    }
+
+    fn user_area(&self, page: u64, facts: &Facts) -> &'static str {
+        let shared = self.shared.get(&page).copied().unwrap_or(false);
+        if facts.user & CODE != 0 {
+            "user text"
+        } else if shared && facts.user & STORE != 0 {
+            "shared memory"
+        } else if shared {
+            "shared, only read"
+        } else if facts.user & STACK != 0 && facts.user_page << PAGE_SHIFT >= MAPPING_AREA {
+            "user stack"
+        } else if facts.user_page << PAGE_SHIFT >= MAPPING_AREA {
+            "private mappings"
+        } else {
+            "heap and static data"
+        }
+    }
+
+    fn kernel_area(facts: &Facts) -> &'static str {
+        let address = facts.kernel_page << PAGE_SHIFT;
+        let area = KERNEL_AREAS.iter().find(|(first, _)| address >= *first).map_or("kernel, other", |a| a.1);
+        match area {
+            _ if facts.kernel & CODE != 0 => "kernel text",
+            "kernel image" => "kernel static data",
+            "kernel vmalloc area" if facts.kernel & STACK != 0 => "kernel stacks",
+            other => other,
+        }
+    }
+}
+
+/// Which pages (program, virtual page; sorted) lie in shared segments: those with evidence for it,
+/// and those without any between two of them.
+fn bracketed(keys: &[(u32, u64)], evidence: &[Option<bool>]) -> Vec<bool> {
+    let mut inside: Vec<bool> = evidence.iter().map(|e| *e == Some(true)).collect();
+    // The last page of the same program with evidence for a shared segment, if none against it came since.
+    let mut open: Option<usize> = None;
+    for at in 0..keys.len() {
+        if at > 0 && keys[at].0 != keys[at - 1].0 {
+            open = None;
+        }
+        match (evidence[at], open) {
+            (Some(true), Some(first)) => inside[first..at].fill(true),
+            (Some(false), _) => open = None,
+            _ => {}
+        }
+        if evidence[at] == Some(true) {
+            open = Some(at);
+        }
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_without_evidence_is_judged_by_its_neighbours() {
+        let (yes, no) = (Some(true), Some(false));
+        let evidence = [None, yes, None, None, yes, None, no, None, yes, None, yes];
+        let mut keys: Vec<(u32, u64)> = (0..11).map(|page| (0, page)).collect();
+        let shared = [false, true, true, true, true, false, false, false, true, true, true];
+        assert_eq!(bracketed(&keys, &evidence), shared);
+        // Another program's page says nothing about this one's.
+        for key in &mut keys[10..] {
+            key.0 = 1;
+        }
+        assert!(!bracketed(&keys, &evidence)[9]);
+    }
+
+    fn task(tgid: u32, kind: TaskKind) -> TaskInfo {
+        TaskInfo { pid: tgid, tgid, name: "server".into(), kind, client: false }
+    }
+
+    #[test]
+    fn mappings_are_read_off_the_addresses() {
+        let kinds = [TaskKind::User, TaskKind::User, TaskKind::Interrupt];
+        let tasks: Vec<TaskInfo> = kinds.iter().zip(1..).map(|(&kind, pid)| task(pid, kind)).collect();
+        let mut pages = Pages::new(&tasks);
+        let at = |page: u64| page << PAGE_SHIFT;
+        let kernel = 0xffff_8880_0000_0000_u64;
+        for process in 0..2 {
+            // Physical 1: code of both. 2: written by both. 10, 11: one virtual page, two copies.
+            pages.see(process, at(0x100), at(1), CODE);
+            pages.see(process, at(0x200), at(2), STORE);
+            pages.see(process, at(0x202), at(3), STORE);
+            pages.see(process, at(0x300), at(10 + u64::from(process)), STORE);
+            // 20, 21: the kernel's, one for each; 22: of both.
+            pages.see(process, kernel + at(20 + u64::from(process)), at(20 + u64::from(process)), STORE);
+            pages.see(process, kernel + at(22), at(22), 0);
+        }
+        // 4: one process, but between 2 and 3. 5: one process, after the copies.
+        pages.see(0, at(0x201), at(4), STORE);
+        pages.see(0, at(0x301), at(5), STORE);
+        // A handler pushes on the first one's kernel stack, and reads the second one's page.
+        pages.see(2, kernel + at(20), at(20), STACK);
+        pages.see(2, kernel + at(21), at(21), 0);
+        pages.settle();
+        let private = |with_kernel: bool| -> Vec<u64> {
+            let privacy = pages.privacy(with_kernel);
+            let of = |page: &u64| servsim_core::Record::new(0, servsim_core::Op::Load, at(*page), 1);
+            (1..32).filter(|page| pages.place(*page).is_some() && privacy.is_private(&of(page))).collect()
+        };
+        assert_eq!(private(false), [5, 10, 11]);
+        assert_eq!(private(true), [5, 10, 11, 20]);
+        assert_eq!(pages.place(2).unwrap().area, "shared memory");
+        assert_eq!(pages.place(1).unwrap().area, "user text");
+        assert_eq!(pages.place(22).unwrap().area, "kernel heap and page cache");
+    }
+}

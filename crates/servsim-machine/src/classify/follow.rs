@@ -1,0 +1,74 @@
+//! A functional run whose observer also learns which reference is being made.
+
+use crate::functional::apply;
+use crate::setup::{with_word_mask, Setup};
+use crate::simulate::{Proceed, SimulateError};
+use servsim_core::reference::{CONTINUATION, KERNEL};
+use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind, ANY_CPU};
+use servsim_mem::{CoherentSystem, Counters, Observer, WordMask};
+
+/// An observer that follows a trace.
+pub trait Follower: Observer {
+    /// The reference that is made next, counted from 1.
+    fn reference(&mut self, number: u64, record: &Record);
+
+    /// A transaction of kind `kind` ended: of `task` itself, or of the server process `user`.
+    fn transaction_end(&mut self, task: u32, kind: u32, user: u32);
+}
+
+/// Runs `source` to its end; returns the observer and the counters of all processors.
+pub fn follow<F: Follower>(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    follower: F,
+    proceed: &mut Proceed<'_>,
+) -> Result<(F, Counters), SimulateError> {
+    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, follower, proceed))
+}
+
+fn follow_with<W: WordMask, F: Follower>(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    follower: F,
+    proceed: &mut Proceed<'_>,
+) -> Result<(F, Counters), SimulateError> {
+    let table = setup.protocol.clone();
+    let mut system: CoherentSystem<W, F> =
+        CoherentSystem::watched(setup.processors, setup.geometry, table, setup.shadow, follower);
+    let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
+    let shift = setup.geometry.line.trailing_zeros();
+    let mut references = [[0; 3]; 2];
+    let (mut batch, mut number, mut done) = (Batch::default(), 0, 0);
+    while source.next_batch(&mut batch)? {
+        for record in &batch.records {
+            if record.op == Op::Event {
+                if let Event::TransactionEnd { kind, user } = batch.events[record.address as usize] {
+                    system.observer.transaction_end(record.task, kind, user);
+                }
+                continue;
+            }
+            let cpu = match record.cpu {
+                ANY_CPU => record.task as usize % setup.processors,
+                cpu => usize::from(cpu),
+            };
+            if record.flags & CONTINUATION == 0 {
+                number += 1;
+                references[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+            }
+            system.observer.reference(number, record);
+            if !handlers[record.task as usize] {
+                system.run_task(cpu, record.task);
+                system.flushed.clear();
+            }
+            apply(&mut system, source.privacy(), record, cpu, shift);
+        }
+        done += batch.records.len() as u64;
+        if !proceed(done) {
+            return Err(SimulateError::Interrupted);
+        }
+    }
+    system.finish();
+    let mut total = system.total();
+    total.references = references;
+    Ok((system.observer, total))
+}

@@ -1,0 +1,166 @@
+//! Which data miss, and why: a functional run with an observer that keeps every miss and every
+//! coherence transaction by line, by task and by transaction.
+
+mod document;
+mod follow;
+mod ledger;
+mod symbols;
+mod watch;
+
+pub use symbols::Symbols;
+
+use crate::replay;
+use crate::simulate::{open_machine, Proceed, Request, SimulateError};
+use document::Frame;
+use follow::follow;
+use ledger::Ledger;
+use serde_json::Value;
+use servsim_config::nearest;
+use servsim_core::GlobalSource;
+use watch::Watch;
+
+/// How the rows are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// By area of memory: kernel text, shared memory, a process's heap.
+    Area,
+    /// By symbol of the kernel's static data; other data by area.
+    Symbol,
+    /// By relation of the database.
+    Relation,
+    /// By task.
+    Task,
+    /// By kind of transaction.
+    Kind,
+    /// By cache line.
+    Line,
+    /// By page.
+    Page,
+}
+
+impl Grouping {
+    /// Names, as on the command line.
+    pub const NAMES: [(&'static str, Self); 8] = [
+        ("area", Self::Area),
+        ("structure", Self::Area),
+        ("symbol", Self::Symbol),
+        ("relation", Self::Relation),
+        ("task", Self::Task),
+        ("kind", Self::Kind),
+        ("line", Self::Line),
+        ("page", Self::Page),
+    ];
+
+    /// The grouping called `name`.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn named(name: &str) -> Result<Self, SimulateError> {
+        named(&Self::NAMES, "--by", name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, grouping)| *grouping == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What the rows are sorted by: a class of misses and transactions, or all.
+pub const ORDERS: [(&str, Order); 8] = [
+    ("total", Order::Total),
+    ("cold", Order::Miss(0)),
+    ("capacity", Order::Miss(1)),
+    ("conflict", Order::Miss(2)),
+    ("true", Order::Both(3, 1)),
+    ("false", Order::Both(4, 2)),
+    ("passive", Order::Both(5, 3)),
+    ("needless", Order::Transaction(0)),
+];
+
+/// An order of rows; the numbers are those of the classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Misses and coherence transactions together.
+    Total,
+    /// Misses of a class.
+    Miss(usize),
+    /// Coherence transactions of a class.
+    Transaction(usize),
+    /// Misses of one class and transactions of another.
+    Both(usize, usize),
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Question {
+    /// Grouping of the rows; the best that the trace allows without it.
+    pub by: Option<Grouping>,
+    /// Order of the rows.
+    pub order: Order,
+    /// Most rows.
+    pub top: usize,
+    /// Address whose line is watched instead.
+    pub watch: Option<u64>,
+    /// Symbols of the kernel.
+    pub symbols: Option<Symbols>,
+}
+
+/// The entry of `table` called `name`.
+///
+/// # Errors
+/// When there is none, with the nearest name.
+pub fn named<T: Copy>(table: &[(&'static str, T)], what: &str, name: &str) -> Result<T, SimulateError> {
+    if let Some((_, value)) = table.iter().find(|(known, _)| *known == name) {
+        return Ok(*value);
+    }
+    let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
+    let hint =
+        nearest(name, names.iter().copied()).map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
+    let message = format!("{what}: unknown `{name}`{hint}; accepted are {}", names.join(", "));
+    Err(SimulateError::Usage(message))
+}
+
+/// Answers `question` about the trace and machine of `request`; schema `servsim.classify/1`.
+///
+/// # Errors
+/// For wrong input, an interruption, or an internal fault.
+pub fn classify(
+    request: &Request,
+    question: &Question,
+    proceed: &mut Proceed<'_>,
+) -> Result<Value, SimulateError> {
+    let (machine, setup, mut source) = open_machine(request)?;
+    let source = source.as_mut();
+    let by = grouping(question, source)?;
+    let frame = Frame { request, machine: machine.resolved(), line: setup.geometry.line };
+    if let Some(address) = question.watch {
+        let watch = Watch::new(address / setup.geometry.line, &setup.protocol);
+        let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;
+        return Ok(frame.watched(address, source.tasks(), &watch));
+    }
+    let ledger = Ledger::new(source.tasks(), setup.geometry.line);
+    let (ledger, total) = replay::guarded(&setup, || follow(source, &setup, ledger, proceed))??;
+    Ok(frame.classified(question, by, source, &ledger, &total))
+}
+
+/// Checks the grouping against what the trace knows.
+fn grouping(question: &Question, source: &dyn GlobalSource) -> Result<Grouping, SimulateError> {
+    let fault = |text: &str| Err(SimulateError::Usage(text.into()));
+    match question.by {
+        None if source.knows_places() => Ok(Grouping::Area),
+        None => Ok(Grouping::Line),
+        Some(Grouping::Relation) => fault(
+            "--by relation: captured traces do not record which relation a page of the shared buffers holds; \
+             `--by area` tells shared memory from the rest, `--by page` its pages",
+        ),
+        Some(Grouping::Area | Grouping::Symbol) if !source.knows_places() => fault(
+            "--by area, symbol: only captured traces tell what lies at an address; \
+             group this one by line, page, task or kind",
+        ),
+        Some(Grouping::Symbol) if question.symbols.is_none() => fault(
+            "--by symbol: the trace has no symbols; give the guest kernel's symbol table, as in \
+             /proc/kallsyms or System.map, with --symbols FILE",
+        ),
+        Some(by) => Ok(by),
+    }
+}

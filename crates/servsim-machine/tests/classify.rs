@@ -1,0 +1,138 @@
+//! What `classify` says of traces whose answer is known, and that its groups add up.
+
+use serde_json::Value;
+use servsim_machine::classify::{classify, Grouping, Order, Question, Symbols};
+use servsim_machine::{Request, SimulateError};
+use std::path::{Path, PathBuf};
+
+fn request(trace: PathBuf, overrides: &[&str]) -> Request {
+    Request {
+        trace,
+        format: None,
+        trace_hash: String::new(),
+        machine: "name = \"test\"\nprocessors = 2\n".into(),
+        machine_file: "test.toml".into(),
+        overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
+        functional: true,
+        transactions: None,
+        warmup: 0,
+        replications: 1,
+        seed: 1,
+        threads: 1,
+    }
+}
+
+fn ask(by: Option<Grouping>) -> Question {
+    Question { by, order: Order::Total, top: usize::MAX, watch: None, symbols: None }
+}
+
+/// Writes a text trace that lives as long as the folder.
+fn text_trace(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Two processors write different words of one line in turn; then one reads the other's word.
+const FALSE_THEN_TRUE: &str = "\
+0 S 1000 4 s\n1 S 1040 4 s\n0 S 1000 4 s\n0 X order\n1 L 1000 4 s k\n1 X payment\n0 L 2000 4 p\n";
+
+fn count(row: &Value, table: &str, class: &str) -> u64 {
+    let modes = &row[table][class];
+    modes["user"].as_u64().unwrap() + modes["kernel"].as_u64().unwrap()
+}
+
+fn row<'a>(document: &'a Value, name: &str) -> &'a Value {
+    let found = document["rows"].as_array().unwrap().iter().find(|row| row["name"] == name);
+    found.unwrap_or_else(|| panic!("no row {name}: {document:#}"))
+}
+
+#[test]
+fn a_line_falsely_and_a_line_truly_shared_are_told_apart() {
+    let trace = text_trace("false_then_true.txt", FALSE_THEN_TRUE);
+    let by = |by| classify(&request(trace.clone(), &[]), &ask(by), &mut |_| true).unwrap();
+    let lines = by(None);
+    let shared = row(&lines, "0x1000");
+    assert_eq!(count(shared, "misses", "cold"), 2);
+    assert_eq!(count(shared, "misses", "false_sharing"), 1);
+    assert_eq!(shared["misses"]["true_sharing"]["kernel"], 1);
+    assert_eq!(count(row(&lines, "0x2000"), "misses", "total"), 1);
+    let words: Vec<u64> =
+        shared["words"].as_array().unwrap().iter().map(|w| w["offset"].as_u64().unwrap()).collect();
+    assert_eq!(words, [0], "both invalidation misses are at the first word");
+    let kinds = by(Some(Grouping::Kind));
+    assert_eq!(count(row(&kinds, "order"), "misses", "false_sharing"), 1);
+    assert_eq!(count(row(&kinds, "payment"), "misses", "true_sharing"), 1);
+    assert_eq!(count(row(&kinds, "outside transactions"), "misses", "total"), 1);
+    let tasks = by(Some(Grouping::Task));
+    assert_eq!(count(row(&tasks, "0"), "misses", "total"), 3);
+}
+
+#[test]
+fn a_watched_line_shows_every_transition() {
+    let trace = text_trace("watched.txt", FALSE_THEN_TRUE);
+    let question = Question { watch: Some(0x1044), ..ask(None) };
+    let document = classify(&request(trace, &[]), &question, &mut |_| true).unwrap();
+    let step = |step: &Value| {
+        let text = |key: &str| step[key].as_str().unwrap_or("").to_owned();
+        let (number, cpu) = (&step["reference"], &step["cpu"]);
+        let change = format!("{} {} {}", text("from"), text("event"), text("to"));
+        format!("{number} {cpu} {change} {} {}", text("transaction"), text("class")).trim().to_owned()
+    };
+    let steps: Vec<String> = document["watch"]["steps"].as_array().unwrap().iter().map(step).collect();
+    assert_eq!(
+        steps,
+        [
+            "1 0 I PrWr M BusRdX cold",
+            "2 0 M BusRdX I",
+            "2 1 I PrWr M BusRdX cold",
+            "3 1 M BusRdX I",
+            "3 0 I PrWr M BusRdX to be judged",
+            "4 0 M BusRd S",
+            "4 1 I PrRd S BusRd to be judged",
+            "4 1     true_sharing",
+            "5 0     false_sharing",
+        ]
+    );
+}
+
+#[test]
+fn what_a_trace_cannot_tell_is_refused_with_the_remedy() {
+    let trace = text_trace("refused.txt", FALSE_THEN_TRUE);
+    let fault = |by| match classify(&request(trace.clone(), &[]), &ask(Some(by)), &mut |_| true) {
+        Err(SimulateError::Usage(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    assert!(fault(Grouping::Area).contains("group this one by line"));
+    assert!(fault(Grouping::Relation).contains("--by area"));
+    assert!(matches!(Grouping::named("tsk"), Err(SimulateError::Usage(text)) if text.contains("`task`")));
+}
+
+/// The shipped trace: every grouping adds up to the totals, whatever the protocol.
+#[test]
+fn the_groups_of_a_captured_trace_add_up() {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
+    let cases = [
+        ("protocol.name=mesi", [Grouping::Symbol, Grouping::Kind]),
+        ("protocol.name=pscr", [Grouping::Area, Grouping::Task]),
+    ];
+    for (protocol, groupings) in cases {
+        let asked = request(trace.clone(), &["processors=4", "cache.size=128 KiB", protocol]);
+        let symbols = || Some(Symbols::parse("ffffffff81000000 T _text\n", "map").unwrap());
+        for by in groupings {
+            let question = Question { top: 5, symbols: symbols(), ..ask(Some(by)) };
+            let document = classify(&asked, &question, &mut |_| true).unwrap();
+            let rows = document["rows"].as_array().unwrap();
+            assert!(rows.len() <= 5);
+            let rows: Vec<&Value> = rows.iter().chain([&document["left_out"]["sum"]]).collect();
+            for table in ["misses", "coherence"] {
+                for (class, modes) in document["total"][table].as_object().unwrap() {
+                    for mode in ["user", "kernel"] {
+                        let sum: u64 = rows.iter().map(|r| r[table][class][mode].as_u64().unwrap()).sum();
+                        assert_eq!(modes[mode], sum, "{by:?} {table} {class} {mode}");
+                    }
+                }
+            }
+        }
+    }
+}

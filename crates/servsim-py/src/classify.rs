@@ -1,0 +1,64 @@
+//! Which data miss, and why.
+
+use crate::simulate;
+use pyo3::prelude::*;
+use servsim_machine::classify::{classify as run, named, Grouping, Question, Symbols, ORDERS};
+use servsim_machine::{Request, SimulateError};
+use std::path::PathBuf;
+
+/// Adds this part's functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(classify, module)?)
+}
+
+/// Classifies misses and coherence transactions, or watches one line.
+#[pyfunction]
+#[pyo3(signature = (
+    trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(), by=None,
+    order="total", top=20, watch=None, symbols=None, symbols_file="symbols", progress=None
+))]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
+fn classify(
+    py: Python<'_>,
+    trace: PathBuf,
+    machine: String,
+    machine_file: String,
+    trace_hash: String,
+    format: Option<String>,
+    overrides: Vec<String>,
+    by: Option<&str>,
+    order: &str,
+    top: usize,
+    watch: Option<u64>,
+    symbols: Option<&str>,
+    symbols_file: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let question = Question {
+        by: by.map(Grouping::named).transpose().map_err(simulate::raised)?,
+        order: named(&ORDERS, "--sort", order).map_err(simulate::raised)?,
+        top,
+        watch,
+        symbols: symbols
+            .map(|text| Symbols::parse(text, symbols_file).map_err(SimulateError::Usage))
+            .transpose()
+            .map_err(simulate::raised)?,
+    };
+    let request = Request {
+        trace,
+        format,
+        trace_hash,
+        machine,
+        machine_file,
+        overrides,
+        functional: true,
+        transactions: None,
+        warmup: 0,
+        replications: 1,
+        seed: 1,
+        threads: 1,
+    };
+    let work = move |proceed: &mut dyn FnMut(u64) -> bool| run(&request, &question, proceed);
+    let document = simulate::attended(py, work, progress.as_ref())?;
+    document.map(|document| document.to_string()).map_err(simulate::raised)
+}

@@ -1,0 +1,91 @@
+"""Which data miss, and why: misses and coherence transactions by class, and by whose data they concern."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from servsim import _core
+from servsim.errors import UsageError
+from servsim.simulation import machine_path, file_hash
+
+
+def classify(
+    trace: str | Path,
+    machine: str | Path,
+    *,
+    by: str | None = None,
+    sort: str = "total",
+    top: int = 20,
+    watch: int | None = None,
+    symbols: str | Path | None = None,
+    format: str | None = None,
+    overrides: list[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Classify the misses and coherence transactions of a trace on a machine.
+
+    The references run in the order of the trace, every bus transaction atomic (the functional
+    engine), so the counts are exact and the same every time.
+
+    Parameters
+    ----------
+    trace
+        A captured trace, or any importable file.
+    machine
+        Path or shipped name of a machine description.
+    by
+        Grouping of the rows: ``area`` (also ``structure``), ``symbol``, ``task``, ``kind``, ``line``
+        or ``page``; without it ``area`` for captured traces and ``line`` for others.
+    sort
+        Order of the rows: ``total``, or a class: ``cold``, ``capacity``, ``conflict``, ``true``,
+        ``false``, ``passive``, ``needless``.
+    top
+        Most rows; the others are added up.
+    watch
+        Address (bytes) whose line is watched instead: every transition of its copies.
+    symbols
+        Symbol table of the guest's kernel, as ``/proc/kallsyms`` or ``System.map``.
+    format
+        Format of the trace when its extension does not say: ``servsim``, ``text``, ``raw16``.
+    overrides
+        Settings that replace those of the description, each ``KEY=VALUE``.
+    progress
+        Called a few times a second with the number of references simulated so far.
+
+    Returns
+    -------
+    dict
+        Schema ``servsim.classify/1``; all figures are counts.
+
+    Raises
+    ------
+    UsageError
+        For a wrong description, trace or option.
+    """
+    path = Path(trace)
+    if not path.is_file():
+        raise UsageError(f"there is no trace {str(trace)!r}")
+    table = None
+    if symbols is not None:
+        try:
+            table = Path(symbols).read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise UsageError(f"cannot read {symbols}: {error.strerror}") from error
+    text = _core.classify(
+        path,
+        machine_path(str(machine)).read_text(encoding="utf-8", errors="replace"),
+        machine_file=str(machine),
+        trace_hash=file_hash(path),
+        format=format,
+        overrides=overrides or [],
+        by=by,
+        order=sort,
+        top=top,
+        watch=watch,
+        symbols=table,
+        symbols_file=str(symbols),
+        progress=progress,
+    )
+    result: dict[str, Any] = json.loads(text)
+    return result

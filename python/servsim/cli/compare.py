@@ -1,0 +1,113 @@
+"""``servsim compare``: which design is really better, or why nobody can tell yet."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servsim.cli.terminal import say
+from servsim.errors import CheckFailed, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("compare")(compare)
+
+
+def compare(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(help="A trace to run, result files of earlier runs, or both.", metavar="TRACE|RESULT..."),
+    ],
+    machine: Annotated[
+        list[str] | None,
+        typer.Option("--machine", "-m", help="A design: NAME or NAME:KEY=VALUE,KEY=VALUE. Repeatable."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Replace a setting of every machine: KEY=VALUE. Repeatable.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", help="Figure to compare by, for example gsp.")] = "cycles_per_transaction",
+    replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs per machine, successive seeds.")] = 20,
+    precision: Annotated[
+        float | None,
+        typer.Option(help="Run until every interval is within this share of its mean, for example 0.01."),
+    ] = None,
+    budget: Annotated[int, typer.Option(min=1, max=100_000, help="Most runs per machine with --precision.")] = 100,
+    transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
+    format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Folder for the results, to be compared again later.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.compare/1.")] = False,
+    require_ranking: Annotated[
+        bool, typer.Option("--require-ranking", help="Exit with 1 when some designs cannot be ranked.")
+    ] = False,
+) -> None:
+    """Compare designs: means with intervals, the risk of a wrong conclusion, and a ranking only if it is proven.
+
+    Example: servsim compare oltp.svt -m foglia-2004-8p -m foglia-2004-8p:cache.associativity=4 --replications 20
+    """
+    from servsim.comparison import designs as parts
+    from servsim.comparison import judge
+    from servsim.comparison.metrics import metric as find
+    from servsim.comparison.text import render
+
+    metric = find(by)
+    files, traces = _sorted(inputs)
+    machines = parts.told_apart([parts.parse_machine(text) for text in machine or []])
+    _check(files, traces, len(machines), precision, replications)
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
+    found, stopped = [], None
+    if machines:
+        runs = parts.Runs(traces[0], replications, seed, transactions, warmup, format, tuple(settings or ()), threads)
+        if precision is None:
+            found = parts.run_designs(machines, runs, metric, say)
+        else:
+            found, stopped = parts.run_until(machines, runs, metric, precision, budget, say)
+    found += [parts.from_file(path, metric) for path in files]
+    comparison = judge(found, metric, stopped=stopped, precision=precision)
+    if keep is not None:
+        for path in parts.keep(found, keep):
+            say(f"wrote {path}")
+    if html is not None:
+        from servsim.comparison.page import write
+
+        say(f"wrote {write(comparison, html)}")
+    for warning in comparison.warnings:
+        say(f"servsim: warning: {warning}")
+    print(json.dumps(comparison.to_dict(), indent=1) if as_json else render(comparison))
+    if require_ranking and not comparison.ranked:
+        raise CheckFailed("some designs cannot be ranked; the reasons are above")
+
+
+def _check(files: list[Path], traces: list[Path], machines: int, precision: float | None, runs: int) -> None:
+    """Refuse what cannot be compared, before anything is run."""
+    if machines and len(traces) != 1:
+        raise UsageError(f"machines run one trace, and {len(traces)} were given")
+    if traces and not machines:
+        raise UsageError(f"{traces[0]} is a trace: name the machines to run it on with --machine, twice or more")
+    if len(files) + machines < 2:
+        raise UsageError("a comparison needs two designs: give --machine twice, or two result files")
+    if files and precision is not None:
+        raise UsageError("--precision decides how many runs are made, so it cannot be used with result files")
+    if machines and precision is None and runs < 2:
+        raise UsageError(
+            f"{runs} replications give no interval, for one run says nothing about how much runs differ: "
+            "use --replications 10 or more"
+        )
+
+
+def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Tell result files, which begin with a brace, from traces."""
+    files: list[Path] = []
+    traces: list[Path] = []
+    for path in inputs:
+        if not path.is_file():
+            raise UsageError(f"there is no trace or result {str(path)!r}")
+        with path.open("rb") as file:
+            (files if file.read(64).lstrip().startswith(b"{") else traces).append(path)
+    return files, traces

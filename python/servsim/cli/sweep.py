@@ -1,0 +1,96 @@
+"""``servsim sweep``: a study file expanded to runs, resumable."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from servsim.cli.terminal import Progress, say
+from servsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from servsim.sweep import Outcome, Study
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(help="Study file: trace, machine, factors, seeds.", metavar="STUDY.toml")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the sweep; NAME.sweep without it.")
+    ] = None,
+    on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION].")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores without it.")] = None,
+    show: Annotated[
+        str, typer.Option(help="Figures to print, separated by commas.")
+    ] = "cycles_per_transaction,gsp,bus_utilization",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the points and how many runs they are.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.sweep/1.")] = False,
+) -> None:
+    """Run every combination of a study's factors; repeat the command to continue after an interruption.
+
+    Example of a study file:
+
+        trace = "oltp.svt"
+        machine = "foglia-2004-8p"
+        warmup = 20
+        seeds = { first = 1, count = 10 }
+        [factors]
+        processors = [4, 8, 16]
+        cache.size = ["512 KiB", "2 MiB"]
+
+    Example: servsim sweep caches.toml -o caches.sweep
+    """
+    from servsim.sweep import conduct, load
+
+    plan = load(study)
+    if dry_run:
+        print(_points(plan))
+        return
+    folder = output or Path(f"{plan.name}.sweep")
+    with Progress() as progress:
+        outcome = conduct(plan, folder, on=on, workers=workers, progress=progress)
+    say(f"{outcome.made} runs made, {outcome.kept} kept from before; tables in {folder}")
+    for warning in dict.fromkeys(text for point in outcome.points for text in point.warnings):
+        say(f"servsim: warning: {warning}")
+    print(json.dumps(outcome.to_dict(), indent=1) if as_json else _table(outcome, show))
+
+
+def _points(plan: "Study") -> str:
+    lines = [", ".join(f"{key} = {value}" for key, value in point.items()) or "the only point" for point in plan.points]
+    runs = len(plan.points) * len(plan.seeds)
+    return "\n".join([*lines, f"{len(plan.points)} points x {len(plan.seeds)} seeds = {runs} runs"])
+
+
+def _table(outcome: "Outcome", show: str) -> str:
+    """Return one line per point: its levels, and the wished figures with their intervals."""
+    wanted = [name.strip() for name in show.split(",") if name.strip()]
+    known = outcome.points[0].summary()
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise UsageError(f"no figure {', '.join(unknown)} was recorded; recorded are {', '.join(known)}")
+    head = [*outcome.study.factors, *wanted, "runs"]
+    rows = []
+    for point in outcome.points:
+        figures = point.summary()
+        cells = [_figure(figures[name]) if name in figures else "-" for name in wanted]
+        rows.append([*(str(value) for value in point.levels.values()), *cells, str(len(point.replications))])
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in [head, *rows]
+    )
+
+
+def _figure(entry: dict[str, float | list[float] | int | None]) -> str:
+    """Return a mean with half its 95 % interval; a question mark stands for an unknown one."""
+    mean, interval = entry["mean"], entry["interval_95"]
+    assert isinstance(mean, int | float)
+    text = f"{mean:,.4g}" if abs(mean) < 1e4 else f"{mean:,.0f}"
+    if not isinstance(interval, list):
+        return f"{text} ± ?"
+    half = (interval[1] - interval[0]) / 2
+    return f"{text} ± {half:,.2g}" if half < 1e4 else f"{text} ± {half:,.0f}"

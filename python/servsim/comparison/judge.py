@@ -1,0 +1,299 @@
+"""The verdict: what the runs of several designs prove, what they do not, and what would.
+
+Two designs are ranked only when their 95 % intervals do not overlap *and* the test of their
+difference, adjusted for the number of pairs (Holm), excludes equality. Everything else is "not
+ranked", with the number of runs that would tell them apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from servsim.comparison.designs import Design, Stopped
+from servsim.comparison.metrics import Metric
+from servsim.comparison.suspicions import suspicions
+from servsim.errors import UsageError
+from servsim.statistics.bootstrap import bootstrap_interval
+from servsim.statistics.comparison import (
+    Difference,
+    WrongConclusion,
+    difference,
+    holm,
+    runs_for_precision,
+    runs_to_separate,
+    wrong_conclusion,
+    wrong_with_means,
+)
+from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.sequential import two_stage, two_stage_difference
+
+#: A difference is taken for real below this adjusted probability.
+SIGNIFICANT = 0.05
+
+#: Precision for which further runs are computed when none is wished for.
+USUAL_PRECISION = 0.01
+
+#: Numbers of runs for which the probability of a wrong conclusion from their means is given.
+RUNS = (1, 3, 5, 10, 20)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one design: its figures by run, and the intervals of their mean."""
+
+    name: str
+    values: list[float]
+    seeds: list[int]
+    t: Estimate
+    bootstrap: tuple[float, float] | None
+    further_runs: int | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two designs compared.
+
+    ``better`` is the name of the better one, or None when the runs do not prove either; ``reason``
+    says why in one sentence.
+    """
+
+    a: str
+    b: str
+    difference: Difference
+    p_adjusted: float
+    wrong: WrongConclusion
+    wrong_by_runs: dict[int, float]
+    runs_to_separate: int | None
+    better: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """How the figures were compared: whether by seed, and why not; how runs were stopped."""
+
+    paired: bool
+    unpaired_because: str | None
+    precision: float
+    stopped: Stopped | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything a comparison says."""
+
+    metric: Metric
+    designs: list[Design]
+    known: list[Known]
+    pairs: list[Pair]
+    method: Method
+    warnings: list[str]
+
+    @property
+    def ranked(self) -> bool:
+        """Whether every pair is ranked."""
+        return all(pair.better for pair in self.pairs)
+
+    def ranks(self) -> list[tuple[Known, int, int]]:
+        """Return the designs from the best mean on, each with the first and last rank that is proven."""
+        sign = 1 if self.metric.lower_is_better else -1
+        places = []
+        for known in sorted(self.known, key=lambda k: sign * k.t.mean):
+            mine = [pair for pair in self.pairs if known.name in (pair.a, pair.b)]
+            ahead = sum(pair.better not in (None, known.name) for pair in mine)
+            behind = sum(pair.better == known.name for pair in mine)
+            places.append((known, 1 + ahead, len(self.known) - behind))
+        return places
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON-ready data (schema ``servsim.compare/1``)."""
+        stopped = self.method.stopped
+        return {
+            "schema": "servsim.compare/1",
+            "metric": {
+                "name": self.metric.name,
+                "unit": self.metric.unit,
+                "lower_is_better": self.metric.lower_is_better,
+            },
+            "ranked": self.ranked,
+            "ranking": [{"design": k.name, "best": best, "worst": worst} for k, best, worst in self.ranks()],
+            "designs": [_design(k, d) for k, d in zip(self.known, self.designs, strict=True)],
+            "pairs": [_pair(pair) for pair in self.pairs],
+            "paired": self.method.paired,
+            "unpaired_because": self.method.unpaired_because,
+            "sequential": None
+            if stopped is None
+            else {
+                "precision": stopped.precision,
+                "first_stage": stopped.first_stage,
+                "wished": stopped.wished,
+                "made": stopped.made,
+                "reached": stopped.reached,
+            },
+            "warnings": self.warnings,
+        }
+
+
+def _design(known: Known, design: Design) -> dict[str, Any]:
+    t = known.t
+    return {
+        "name": known.name,
+        "source": design.result.source,
+        "machine": design.result.document.get("machine"),
+        "trace": design.result.document.get("trace"),
+        "options": design.result.document.get("options"),
+        "n": t.n,
+        "mean": t.mean,
+        "standard_deviation": t.sd,
+        "interval_95": [t.low, t.high],
+        "interval_95_bootstrap": known.bootstrap,
+        "further_runs": known.further_runs,
+        "seeds": known.seeds,
+        "values": known.values,
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    gap, wrong = pair.difference, pair.wrong
+    return {
+        "a": pair.a,
+        "b": pair.b,
+        "better": pair.better,
+        "reason": pair.reason,
+        "difference": {
+            "mean": gap.mean,
+            "interval_95": [gap.low, gap.high],
+            "p": gap.p,
+            "p_adjusted": pair.p_adjusted,
+            "paired": gap.paired,
+            "correlation": gap.correlation,
+        },
+        "wrong_conclusion": {
+            "probability": wrong.probability,
+            "interval_95": [wrong.low, wrong.high],
+            "normal": wrong.normal,
+            "by_runs": {str(runs): share for runs, share in pair.wrong_by_runs.items()},
+        },
+        "runs_to_separate": pair.runs_to_separate,
+    }
+
+
+def judge(
+    designs: Sequence[Design], metric: Metric, *, stopped: Stopped | None = None, precision: float | None = None
+) -> Comparison:
+    """Compare designs by one figure.
+
+    Parameters
+    ----------
+    designs : sequence of Design
+        Two or more, each with two runs or more.
+    metric : Metric
+        The figure.
+    stopped : Stopped, optional
+        How sequential runs ended; intervals then follow Stein's two stages.
+    precision : float, optional
+        Half-width, as a share of the mean, for which further runs are computed.
+
+    Returns
+    -------
+    Comparison
+        Verdicts of all pairs, with warnings.
+
+    Raises
+    ------
+    UsageError
+        For fewer than two designs, or a design with fewer than two runs.
+    """
+    if len(designs) < 2:
+        raise UsageError("a comparison needs two designs: give --machine twice, or two result files")
+    designs = _named_apart(designs)
+    values = [metric.values(design.result) for design in designs]
+    for design, figures in zip(designs, values, strict=True):
+        if len(figures) < 2:
+            raise UsageError(
+                f"{design.name} has {len(figures)} replication, and one run says nothing about how much runs differ: "
+                "no interval and no comparison; use --replications 10 or more"
+            )
+    why_not = unpaired_because(designs)
+    wish = precision or (stopped.precision if stopped else USUAL_PRECISION)
+    known = [_known(d, v, stopped, wish) for d, v in zip(designs, values, strict=True)]
+    pairs = _pairs(known, metric, paired=why_not is None, stopped=stopped)
+    method = Method(why_not is None, why_not, wish, stopped)
+    return Comparison(metric, list(designs), known, pairs, method, suspicions(designs, metric, values, stopped))
+
+
+def _named_apart(designs: Sequence[Design]) -> list[Design]:
+    """Append numbers to names that occur twice."""
+    names = [design.name for design in designs]
+    return [Design(f"{d.name} ({i + 1})", d.result) if names.count(d.name) > 1 else d for i, d in enumerate(designs)]
+
+
+def _known(design: Design, values: list[float], stopped: Stopped | None, precision: float) -> Known:
+    t = estimate(values) if stopped is None else two_stage(values, stopped.first_stage)
+    wanted = runs_for_precision(t, precision)
+    further = None if wanted is None else max(0, wanted - t.n)
+    seeds = [int(r["seed"]) for r in design.result.replications]
+    return Known(design.name, values, seeds, t, bootstrap_interval(values), further)
+
+
+def unpaired_because(designs: Sequence[Design]) -> str | None:
+    """Say why runs cannot be paired by seed, or None when they can.
+
+    The i-th runs of two designs belong together when both replayed the same trace over the same
+    transactions with the same seed, and no seed occurs twice.
+    """
+    seeds = [[r.get("seed") for r in design.result.replications] for design in designs]
+    if any(len(set(s)) < len(s) for s in seeds):
+        return "a seed occurs twice within a design"
+    if any(s != seeds[0] for s in seeds):
+        return "the designs were run with different seeds"
+    for key, wording in (("transactions", "number of transactions"), ("warmup", "warm-up")):
+        if len({str((d.result.document.get("options") or {}).get(key)) for d in designs}) > 1:
+            return f"the designs were run with a different {wording}"
+    if len({str((d.result.document.get("trace") or {}).get("hash")) for d in designs}) > 1:
+        return "the designs replayed different traces"
+    return None
+
+
+def _pairs(known: Sequence[Known], metric: Metric, *, paired: bool, stopped: Stopped | None) -> list[Pair]:
+    couples = list(combinations(known, 2))
+    gaps = [
+        difference(a.values, b.values, paired=paired)
+        if stopped is None or not paired
+        else two_stage_difference(a.values, b.values, stopped.first_stage)
+        for a, b in couples
+    ]
+    adjusted = holm([gap.p for gap in gaps])
+    return [_judged(a, b, gap, p, metric) for (a, b), gap, p in zip(couples, gaps, adjusted, strict=True)]
+
+
+def _judged(a: Known, b: Known, gap: Difference, p: float, metric: Metric) -> Pair:
+    wrong = wrong_conclusion(a.values, b.values, lower_is_better=metric.lower_is_better)
+    shares = {runs: wrong_with_means(a.t, b.t, runs) for runs in RUNS}
+    by_runs = {runs: share for runs, share in shares.items() if share is not None}
+    separate = runs_to_separate(a.t, b.t)
+    better, reason = _verdict(a, b, gap, p, metric, separate)
+    return Pair(a.name, b.name, gap, p, wrong, by_runs, separate, better, reason)
+
+
+def _verdict(
+    a: Known, b: Known, gap: Difference, p: float, metric: Metric, separate: int | None
+) -> tuple[str | None, str]:
+    best = min(a, b, key=lambda k: k.t.mean if metric.lower_is_better else -k.t.mean)
+    same = [k.name for k in (a, b) if not k.t.sd]
+    if a.values == b.values:
+        return None, "every run of both gave the same figure: they do not differ in it"
+    if same:
+        return None, (
+            f"all runs of {' and '.join(same)} are identical, so nothing is known of their variability: give each "
+            "its own seed and a random delay (perturbation.memory_delay above 0)"
+        )
+    more = f"; about {separate} runs of each would part the intervals" if separate else ""
+    if a.t.overlaps(b.t):
+        sure = gap.excludes_zero and p < SIGNIFICANT
+        test = f"although the test finds a difference (p = {p:.2g})" if sure else f"and the test agrees (p = {p:.2g})"
+        return None, f"their 95 % intervals overlap, {test}{more}"
+    if p >= SIGNIFICANT or not gap.excludes_zero:
+        return None, f"their intervals do not overlap, but the test does not exclude equality (p = {p:.2g}){more}"
+    return best.name, f"their 95 % intervals do not overlap and the test excludes equality (p = {p:.2g})"

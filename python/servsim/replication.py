@@ -1,0 +1,96 @@
+"""The figures of one replication: all of them by dotted path, and those that a summary describes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from servsim.statistics.intervals import estimate
+
+#: Lists of a replication that are no figures of the whole run.
+APART = frozenset({"timeline", "tasks", "seed"})
+
+#: Fewest replications for which a summary gives an interval, as the simulator does.
+LEAST = 3
+
+
+def figures(replication: Mapping[str, Any]) -> dict[str, float]:
+    """Return every number of a replication by dotted path, such as ``misses.cold.user``.
+
+    Lists are numbered (``processors.0.idle``), transaction kinds go by their name; the timeline and
+    the tasks are left out.
+    """
+    return {path: value for key, part in replication.items() if key not in APART for path, value in _numbers(key, part)}
+
+
+def _numbers(path: str, part: object) -> Iterator[tuple[str, float]]:
+    if isinstance(part, int | float):
+        yield path, float(part)
+    elif isinstance(part, Mapping):
+        name = f"{path}.{part['kind']}" if "kind" in part else path
+        for key, value in part.items():
+            yield from _numbers(f"{name}.{key}", value)
+    elif isinstance(part, Sequence) and not isinstance(part, str):
+        for index, value in enumerate(part):
+            named = isinstance(value, Mapping) and "kind" in value
+            yield from _numbers(path if named else f"{path}.{index}", value)
+
+
+def unit(path: str) -> str:
+    """Return the unit of a figure by its path; counts have none but a word for what is counted."""
+    if path == "cycles_per_transaction":
+        return "cycles/transaction"
+    if path.endswith("cycles") or path.startswith("processors."):
+        return "cycles"
+    if path == "gsp":
+        return "processors"
+    if "utilization" in path or path == "trace_exhausted":
+        return "1"
+    return "count"
+
+
+def described(replication: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures that the ``summary`` of a result describes, under the simulator's names."""
+    found: dict[str, float] = {}
+    for name in ("references", "instructions"):
+        found[name] = float(replication[name])
+    misses = {kind: sum(modes.values()) for kind, modes in replication["misses"].items()}
+    found["misses_per_reference"] = misses["total"] / max(1, replication["references"])
+    found |= {f"misses.{kind}": float(count) for kind, count in misses.items() if kind != "total"}
+    coherence = {kind: sum(modes.values()) for kind, modes in replication["coherence"].items() if kind != "total"}
+    found |= {f"coherence.{kind}": float(count) for kind, count in coherence.items()}
+    found |= {f"bus.{op}": float(count) for op, count in replication["bus"].items() if op != "cache_to_cache"}
+    for name in ("cycles", "gsp", "bus_utilization", "cycles_per_transaction"):
+        if replication.get(name) is not None:
+            found[name] = float(replication[name])
+    if replication.get("cycles_per_transaction"):
+        found["transactions_per_million_cycles"] = replication["transactions"] * 1e6 / max(1, replication["cycles"])
+    return found
+
+
+def summary(replications: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Summarise replications as the simulator does: mean, standard deviation, 95 % interval, n."""
+    all_figures = [described(replication) for replication in replications]
+    described_names = all_figures[0] if all_figures else {}
+    return {name: _entry([f[name] for f in all_figures if name in f]) for name in described_names}
+
+
+def _entry(values: list[float]) -> dict[str, Any]:
+    known = estimate(values)
+    interval = [known.low, known.high] if known.n >= LEAST else None
+    return {"mean": known.mean, "standard_deviation": known.sd, "interval_95": interval, "n": known.n}
+
+
+def joined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join results of one machine and trace that differ in their seeds into one result."""
+    first = results[0]
+    replications = [replication for result in results for replication in result["replications"]]
+    options = {**first["options"], "replications": len(replications)}
+    # A part's remark on too few replications no longer holds for the whole.
+    few = len(replications) < LEAST
+    warnings = [w for result in results for w in result["warnings"] if few or "too few for an interval" not in w]
+    return {
+        **first,
+        "options": options,
+        "warnings": list(dict.fromkeys(warnings)),
+        "replications": replications,
+        "summary": summary(replications),
+    }

@@ -1,0 +1,166 @@
+"""Conducting a sweep: plan the runs, make those that are missing, put the figures into tables."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servsim.errors import UsageError
+from servsim.replication import summary
+from servsim.simulation import file_hash, machine_path, resolve
+from servsim.sweep.engines import engine
+from servsim.sweep.job import Job, versions
+from servsim.sweep.store import Store, opened
+from servsim.sweep.study import Levels, Study
+from servsim.sweep.tables import write_tables
+
+Progress = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the study with its finished runs, in the order of the seeds."""
+
+    levels: Levels
+    replications: list[dict[str, Any]]
+    warnings: list[str]
+
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """Return mean, standard deviation, interval and n of each figure."""
+        return summary(self.replications)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A conducted sweep: its points, its folder, and how many runs were made now."""
+
+    study: Study
+    folder: Path
+    points: list[Point]
+    made: int
+    kept: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON-ready data (schema ``servsim.sweep/1``)."""
+        return {
+            "schema": "servsim.sweep/1",
+            "study": self.study.name,
+            "folder": str(self.folder),
+            "runs": {"made": self.made, "kept": self.kept},
+            "factors": self.study.factors,
+            "seeds": self.study.seeds,
+            "tables": [str(self.folder / name) for name in ("results.parquet", "windows.parquet")],
+            "points": [{"factors": p.levels, "summary": p.summary(), "warnings": p.warnings} for p in self.points],
+        }
+
+
+def plan(study: Study) -> list[list[Job]]:
+    """Return the runs of every point, one per seed.
+
+    Raises
+    ------
+    UsageError
+        When a trace is missing or a combination of levels is no possible machine; all at once.
+    """
+    jobs, faults = [], []
+    traces: dict[str, str] = {}
+    for point in study.points:
+        try:
+            jobs.append(_jobs(study, point, traces))
+        except UsageError as error:
+            where = ", ".join(f"{key} = {value}" for key, value in point.items()) or "the only point"
+            faults.append(f"{where}: {error}")
+    if faults:
+        raise UsageError(
+            f"{len(faults)} of {len(study.points)} points cannot be run:" + "".join(f"\n  - {f}" for f in faults)
+        )
+    return jobs
+
+
+def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
+    trace = study.path(str(study.at(point, "trace")))
+    if not trace.is_file():
+        raise UsageError(f"there is no trace {str(trace)!r}")
+    if str(trace) not in traces:
+        traces[str(trace)] = file_hash(trace)
+    name = str(study.at(point, "machine"))
+    description = machine_path(str(study.path(name))).read_text(encoding="utf-8", errors="replace")
+    overrides = study.overrides(point)
+    machine = resolve(description, name, overrides)
+    options = {
+        "transactions": study.at(point, "transactions"),
+        "warmup": study.at(point, "warmup") or 0,
+        "engine": study.fixed.get("engine", "timing"),
+        "format": study.fixed.get("format"),
+    }
+    return [
+        Job(
+            {"trace": traces[str(trace)], "machine": machine, "options": {**options, "seed": seed}, **versions()},
+            str(trace.resolve()),
+            description,
+            name,
+            tuple(overrides),
+        )
+        for seed in study.seeds
+    ]
+
+
+def conduct(
+    study: Study, folder: Path, *, on: str = "local", workers: int | None = None, progress: Progress | None = None
+) -> Outcome:
+    """Make the runs of a study that are not made yet, and write its tables.
+
+    Parameters
+    ----------
+    study : Study
+        What to run.
+    folder : Path
+        The sweep's directory; runs in it are kept, and never made again.
+    on : str, default "local"
+        ``local``, ``dask:ADDRESS`` or ``slurm``.
+    workers : int, optional
+        Processes of this host; all cores without it.
+    progress : callable, optional
+        Called with a sentence and the fraction done.
+
+    Returns
+    -------
+    Outcome
+        All points with their runs.
+
+    Raises
+    ------
+    UsageError
+        For a wrong study, or a folder that belongs to something else.
+    EnvironmentProblem
+        When runs failed for want of a worker; finished ones are kept.
+    """
+    place, target = engine(on)
+    jobs = plan(study)
+    every = {job.hash: job for point in jobs for job in point}
+    with opened(folder, study.name) as store:
+        missing = [job for job in every.values() if not store.has(job)]
+        if missing:
+            for job in missing:
+                store.note("planned", job)
+            _make(store, place.run(missing, target, workers), len(every), len(every) - len(missing), progress)
+        points = [_point(store, levels, of) for levels, of in zip(study.points, jobs, strict=True)]
+        write_tables(store, study, jobs)
+        outcome = Outcome(study, folder, points, len(missing), len(every) - len(missing))
+        store.replace("summary.json", json.dumps(outcome.to_dict(), indent=1) + "\n")
+    return outcome
+
+
+def _make(store: Store, finished: Any, total: int, done: int, progress: Progress | None) -> None:
+    for job, text in finished:
+        store.put(job, text)
+        done += 1
+        if progress is not None:
+            progress(f"{done} of {total} runs", done / total)
+
+
+def _point(store: Store, levels: Levels, jobs: list[Job]) -> Point:
+    results = [store.read(job) for job in jobs]
+    warnings = dict.fromkeys(w for result in results for w in result["warnings"] if "replications:" not in w)
+    return Point(levels, [result["replications"][0] for result in results], list(warnings))

@@ -1,0 +1,208 @@
+"""The study file: a trace, a machine, factors with their levels, seeds; all faults told at once.
+
+A factor is a setting of the machine, or one of `machine`, `trace`, `transactions` and `warmup`. Every
+combination of levels is a point; `[[exclude]]` tables take combinations out. Each point is run once
+per seed, with the same seeds at every point so that points can be compared pairwise.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from servsim import _core
+from servsim.errors import UsageError
+
+#: Factors that are no settings of the machine.
+SPECIAL = ("machine", "trace", "transactions", "warmup")
+
+#: Keys of a study file.
+KEYS = frozenset({"name", "trace", "machine", "engine", "format", "transactions", "warmup", "seeds", "settings"})
+TABLES = frozenset({"factors", "exclude"})
+
+Level = str | int | float
+Levels = dict[str, Level]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study, with its points in the order of the file (the last factor varies fastest).
+
+    Attributes
+    ----------
+    name : str
+        Name of the study, and of its folder.
+    folder : Path
+        Where traces and machine files with relative paths are looked for.
+    fixed : dict
+        What all points share: `trace`, `machine`, `transactions`, `warmup`, `engine`, `format`.
+    settings : dict
+        Replaced settings that all points share.
+    factors : dict
+        Levels of each factor.
+    points : list of dict
+        The level of every factor at each point.
+    seeds : list of int
+        Seeds of every point's runs.
+    """
+
+    name: str
+    folder: Path
+    fixed: dict[str, Any]
+    settings: Levels
+    factors: dict[str, list[Level]]
+    points: list[Levels]
+    seeds: list[int]
+
+    def at(self, point: Levels, key: str) -> Any:
+        """Return what holds at a point: the factor's level, or what all points share."""
+        return point.get(key, self.fixed.get(key))
+
+    def overrides(self, point: Levels) -> list[str]:
+        """Return the settings that a point replaces, as ``KEY=VALUE``."""
+        replaced = {**self.settings, **{k: v for k, v in point.items() if k not in SPECIAL}}
+        return [f"{key}={value}" for key, value in replaced.items()]
+
+    def path(self, name: str) -> Path:
+        """Return a file of the study: relative to the study file, or else to the present folder."""
+        beside = self.folder / name
+        return beside if beside.exists() else Path(name)
+
+
+def load(path: Path) -> Study:
+    """Read a study file; see `parse` for what it raises."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"there is no study {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    return parse(text, str(path), path.parent, path.stem)
+
+
+def parse(text: str, source: str, folder: Path, name: str) -> Study:
+    """Read the text of a study file.
+
+    Parameters
+    ----------
+    text, source : str
+        TOML, and its name in messages.
+    folder : Path
+        Where relative paths begin.
+    name : str
+        Name of the study when the file gives none.
+
+    Returns
+    -------
+    Study
+        The study with its points.
+
+    Raises
+    ------
+    UsageError
+        With all faults at once: unknown keys, contradictory factors, empty or repeated levels.
+    """
+    try:
+        read = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not TOML: {error}") from None
+    faults: list[str] = []
+    for key in read:
+        if key not in KEYS | TABLES:
+            faults.append(f"unknown key `{key}`{_nearest(key, [*KEYS, *TABLES])}")
+    settings, factors = _flat(read.get("settings", {})), _flat(read.get("factors", {}))
+    faults += _setting_faults(settings, factors, read)
+    levels = {key: value if isinstance(value, list) else [value] for key, value in factors.items()}
+    faults += [fault for key, values in levels.items() for fault in _level_faults(key, values)]
+    seeds = _seeds(read.get("seeds", {"first": 1, "count": 10}), faults)
+    for key in ("trace", "machine"):
+        if key not in read and key not in levels:
+            faults.append(f"no {key} is given: write `{key} = ...`, or make it a factor")
+    for key in ("transactions", "warmup"):
+        low = 1 if key == "transactions" else 0
+        bad = [v for v in [*levels.get(key, []), read.get(key, low)] if not isinstance(v, int) or v < low]
+        faults += [f"`{key}` is {value!r}: give a whole number from {low}" for value in bad]
+    points = [dict(zip(levels, combination, strict=True)) for combination in product(*levels.values())]
+    points = _without(points, read.get("exclude", []), faults)
+    if faults:
+        listed = "".join(f"\n  - {fault}" for fault in faults)
+        raise UsageError(f"{source} cannot be run, for {len(faults)} reason{'s' * (len(faults) > 1)}:{listed}")
+    fixed = {key: read[key] for key in (*SPECIAL, "engine", "format") if key in read}
+    return Study(str(read.get("name", name)), folder, fixed, settings, levels, points, seeds)
+
+
+def _flat(tree: object, prefix: str = "") -> dict[str, Any]:
+    """Flatten tables to dotted keys, so that ``cache.size`` needs no quotes."""
+    if not isinstance(tree, Mapping):
+        return {prefix: tree} if prefix else {}
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return found
+
+
+def _setting_faults(settings: Mapping[str, Any], factors: Mapping[str, Any], read: Mapping[str, Any]) -> list[str]:
+    known = _core.setting_keys()
+    faults = []
+    for key in settings:
+        if key not in known:
+            faults.append(f"[settings] unknown setting `{key}`{_nearest(key, known)}")
+        if key in factors:
+            faults.append(f"`{key}` is both fixed in [settings] and a factor: leave one of them out")
+    for key in factors:
+        if key in SPECIAL and key in read:
+            faults.append(f"`{key}` is both fixed and a factor: leave one of them out")
+        elif key not in SPECIAL and key not in known:
+            faults.append(f"[factors] unknown setting `{key}`{_nearest(key, [*known, *SPECIAL])}")
+    return faults
+
+
+def _level_faults(key: str, levels: Sequence[object]) -> list[str]:
+    if not levels:
+        return [f"factor `{key}` has no levels"]
+    faults = [
+        f"factor `{key}`: the level {value!r} is neither text nor a number"
+        for value in levels
+        if not isinstance(value, str | int | float) or isinstance(value, bool)
+    ]
+    texts = [str(value) for value in levels]
+    twice = sorted({text for text in texts if texts.count(text) > 1})
+    return faults + [f"factor `{key}` has the level {text} twice" for text in twice]
+
+
+def _seeds(given: object, faults: list[str]) -> list[int]:
+    if isinstance(given, Mapping):
+        first, count = given.get("first", 1), given.get("count", 10)
+        unknown = set(given) - {"first", "count"}
+        if unknown or not isinstance(first, int) or not isinstance(count, int) or count < 1 or first < 0:
+            faults.append("`seeds` is wrong: write { first = 1, count = 10 }, count at least 1, or a list of seeds")
+            return []
+        return list(range(first, first + count))
+    if not isinstance(given, list) or not given or not all(isinstance(seed, int) and seed >= 0 for seed in given):
+        faults.append("`seeds` is wrong: write { first = 1, count = 10 }, count at least 1, or a list of seeds")
+        return []
+    if len(set(given)) < len(given):
+        faults.append("`seeds` has a seed twice, which would count one run as two")
+    return list(given)
+
+
+def _without(points: list[Levels], excluded: object, faults: list[str]) -> list[Levels]:
+    if not isinstance(excluded, list):
+        faults.append("`exclude` is wrong: write [[exclude]] tables of factors and levels")
+        return points
+    for rule in map(_flat, excluded):
+        matching = [point for point in points if all(str(point.get(k)) == str(v) for k, v in rule.items())]
+        if not matching or not rule:
+            faults.append(f"[[exclude]] {rule} takes out no point: name factors and levels that occur together")
+        points = [point for point in points if point not in matching]
+    if not points and not faults:
+        faults.append("every point is excluded, so there is nothing to run")
+    return points
+
+
+def _nearest(key: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(key, known, 1)
+    return f"; did you mean `{close[0]}`?" if close else ""

@@ -1,0 +1,60 @@
+"""``servsim classify``: tables, JSON and the watched line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+#: Processors 0 and 1 write different words of line 0x1000 in turn.
+TRACE = "0 S 1000 4 s\n1 S 1040 4 s\n0 S 1000 4 s\n1 S 1040 4 s k\n"
+
+
+def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SERVSIM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def classified(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    trace = folder / "trace.txt"
+    trace.write_text(TRACE, encoding="ascii")
+    return servsim("classify", trace, "-m", "foglia-2004-4p", *arguments)
+
+
+def test_false_sharing_is_found_with_its_words(tmp_path: Path) -> None:
+    done = classified(tmp_path, "--json", "--sort", "false")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["schema"] == "servsim.classify/1" and result["by"] == "line"
+    (line,) = result["rows"]
+    assert line["misses"]["false_sharing"] == {"user": 1, "kernel": 1}
+    assert line["words"] == [{"offset": 0, "tasks": ["0"]}, {"offset": 64, "tasks": ["1"]}]
+
+
+def test_the_table_is_aligned(tmp_path: Path) -> None:
+    done = classified(tmp_path)
+    rows = [line for line in done.stdout.splitlines() if line.startswith(("by line", "0x1000"))]
+    assert len(rows) == 2
+    assert rows[0].index("|") == rows[1].index("|")
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("  false sharing")][:1]
+    assert row.split()[2:] == ["1", "1", "2", "50.0", "%"]
+
+
+def test_a_watched_address_prints_each_step(tmp_path: Path) -> None:
+    done = classified(tmp_path, "--watch", "0x1044")
+    assert done.returncode == 0, done.stderr
+    steps = done.stdout.splitlines()
+    assert steps[0] == "line 0x1000: 9 steps"
+    assert [" ".join(steps[i].split()) for i in (3, 4)] == [
+        "1 cpu 0 cpu 0 0 user store PrWr I -> M BusRdX cold",
+        "2 cpu 0 cpu 1 1 user store BusRdX M -> I",
+    ]
+
+
+def test_wrong_words_name_the_nearest_and_exit_with_2(tmp_path: Path) -> None:
+    for option, value, nearest in [("--by", "lines", "line"), ("--sort", "flase", "false")]:
+        done = classified(tmp_path, option, value)
+        assert done.returncode == 2 and f"`{nearest}`" in done.stderr
+    done = classified(tmp_path, "--set", "protocol.private_on_switch=flsh")
+    assert done.returncode == 2 and "flush" in done.stderr
+    assert classified(tmp_path, "--watch", "main").returncode == 2
+    assert classified(tmp_path, "--by", "symbol").returncode == 2
