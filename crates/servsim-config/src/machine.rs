@@ -84,6 +84,15 @@ pub struct Bus {
     pub fifo: bool,
 }
 
+/// Locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Locks {
+    /// Taken again in simulated time.
+    pub arbitrated: bool,
+    /// Between two loads of a processor that spins.
+    pub spin_interval: Cycles,
+}
+
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
@@ -115,6 +124,8 @@ pub struct Machine {
     pub affinity: bool,
     /// References per time slice.
     pub time_slice: u64,
+    /// Locks.
+    pub locks: Locks,
     /// Disk read service time.
     pub disk_read: Picos,
     /// Disk write service time.
@@ -200,6 +211,10 @@ impl Machine {
             },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
+            locks: Locks {
+                arbitrated: is("locks.arbitrated", "on"),
+                spin_interval: Cycles(number("locks.spin_interval")),
+            },
             disk_read: Picos(number("disk.read_time")),
             disk_write: Picos(number("disk.write_time")),
             disk_parallel: number("disk.parallel") as usize,

@@ -117,7 +117,7 @@ pub const SETTINGS: &[Setting] = &[
         "l2.latency",
         Kind::Cycles(1, 10_000),
         "12 cycles",
-        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
         CHOICE,
     ),
     setting(
@@ -135,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
         "l3.latency",
         Kind::Cycles(1, 10_000),
         "40 cycles",
-        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
         CHOICE,
     ),
     setting(
@@ -293,6 +293,22 @@ pub const SETTINGS: &[Setting] = &[
         "200000 references",
         "References a task may make before another ready task takes its processor.",
         "Foglia et al. 2004 section 4",
+    ),
+    setting(
+        "locks.arbitrated",
+        Kind::Choice(&["on", "off"]),
+        "on",
+        "Whether recorded locks are taken again in simulated time: tasks wait for the simulated \
+         holder, spinning or asleep, so that replications differ in who comes first. `off` ignores \
+         locks: no task ever waits for one.",
+        "Alameldeen et al. 2003: runs diverge when locks are taken in another order",
+    ),
+    setting(
+        "locks.spin_interval",
+        Kind::Cycles(1, 10_000),
+        "20 cycles",
+        "Time between two loads of a lock's word by a processor that spins.",
+        "an assumption: a load, a comparison, a jump and a pause of the Pentium 4 generation",
     ),
     setting(
         "disk.read_time",

@@ -37,6 +37,53 @@ pub struct TaskInfo {
     pub client: bool,
 }
 
+/// Families of locks: they differ in who may hold one together and in how one waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LockClass {
+    /// Kernel spinlock: waits on the processor, which takes no interrupt and no other task then.
+    KernelSpin = 0,
+    /// Kernel mutex or semaphore: waits asleep.
+    KernelSleep = 1,
+    /// Lightweight lock of a database server, exclusive: waits asleep.
+    LightweightExclusive = 2,
+    /// The same, shared with other readers.
+    LightweightShared = 3,
+    /// Spinlock in user mode: waits on the processor.
+    UserSpin = 4,
+}
+
+impl LockClass {
+    /// Every class, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::KernelSpin,
+        Self::KernelSleep,
+        Self::LightweightExclusive,
+        Self::LightweightShared,
+        Self::UserSpin,
+    ];
+
+    /// Name in results.
+    pub fn name(self) -> &'static str {
+        ["kernel_spin", "kernel_sleep", "lightweight_exclusive", "lightweight_shared", "user_spin"]
+            [self as usize]
+    }
+
+    /// Whether one that waits keeps its processor.
+    pub fn spins(self) -> bool {
+        matches!(self, Self::KernelSpin | Self::UserSpin)
+    }
+
+    /// Whether several may hold the lock together.
+    pub fn is_shared(self) -> bool {
+        self == Self::LightweightShared
+    }
+
+    /// Whether it is taken in kernel mode.
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Self::KernelSpin | Self::KernelSleep)
+    }
+}
+
 /// What happened between two references of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -67,6 +114,18 @@ pub enum Event {
         bytes: u32,
         /// Whether it writes.
         write: bool,
+    },
+    /// The task takes a lock.
+    LockAcquire {
+        /// Its family.
+        class: LockClass,
+        /// Physical address of its word: which lock it is.
+        word: u64,
+    },
+    /// The task gives up a lock.
+    LockRelease {
+        /// Physical address of its word.
+        word: u64,
     },
     /// The client ends a transaction of kind `kind`.
     TransactionEnd {

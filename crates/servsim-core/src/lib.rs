@@ -9,7 +9,7 @@ pub mod random;
 pub mod reference;
 pub mod source;
 
-pub use event::{Event, TaskId, TaskInfo, TaskKind, WakeId};
+pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use source::{GlobalSource, Interrupt, Place, Privacy, SourceError, TaskCursor, TaskSource, PAGE_SHIFT};

@@ -246,7 +246,7 @@ fn captured(path: &Path) {
     let counted = functional::run(&mut source, &setup(4, geometry, true), &mut |_| true).expect("runs");
     report("captured, functional, 4 processors", counted.total().total_references(), start);
     let start = CpuTime::now();
-    let source = CapturedTasks::open(path, 128).expect("a captured trace");
+    let source = CapturedTasks::open(path, 128, true).expect("a captured trace");
     report("captured, first pass (plan)", counted.total().total_references(), start);
     for processors in [1, 4, 8] {
         timing("captured, timing, 2 MiB 2-way 128 B, MESI", &source, processors);

@@ -5,11 +5,13 @@
 pub mod classify;
 pub mod functional;
 mod place;
+mod replay;
 pub mod result;
 pub mod setup;
 pub mod simulate;
 pub mod statistics;
 pub mod timing;
+mod warnings;
 
 pub use setup::Setup;
 pub use simulate::{simulate, Request, SimulateError};

@@ -6,8 +6,10 @@
 
 use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
+use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
+use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause};
+use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +22,8 @@ pub struct ProcessorTimes {
     pub memory_stall: u64,
     /// Waiting for the grant of the bus.
     pub bus_wait: u64,
+    /// Spinning for a lock, without the misses of its word.
+    pub lock_spin: u64,
     /// No ready task.
     pub idle: u64,
 }
@@ -33,14 +37,16 @@ impl ProcessorTimes {
             kernel: self.kernel - earlier.kernel,
             memory_stall: self.memory_stall - earlier.memory_stall,
             bus_wait: self.bus_wait - earlier.bus_wait,
+            lock_spin: self.lock_spin - earlier.lock_spin,
             idle: self.idle - earlier.idle,
         }
     }
 
-    /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004).
+    /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004); spinning
+    /// for a lock counts as delay.
     pub fn utilization(&self) -> f64 {
         let busy = (self.user + self.kernel) as f64;
-        let total = busy + (self.memory_stall + self.bus_wait) as f64;
+        let total = busy + (self.memory_stall + self.bus_wait + self.lock_spin) as f64;
         if total == 0.0 {
             0.0
         } else {
@@ -99,6 +105,8 @@ pub struct Timing {
     pub disk_reads: u64,
     /// Disk writes completed.
     pub disk_writes: u64,
+    /// What each cache level counted, from the inside out.
+    pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
     pub window_cycles: u64,
     /// Timeline.
@@ -109,6 +117,21 @@ pub struct Timing {
     pub mean_ready_thousandths: u64,
     /// The trace ended before the wished number of transactions.
     pub trace_exhausted: bool,
+    /// Times a task got a processor.
+    pub dispatches: u64,
+    /// Digest of the processors that each task ran on, in order, since the beginning.
+    pub placement_digest: u64,
+    /// Locks, when they were arbitrated.
+    pub locks: Option<LockResult>,
+}
+
+/// What happened to the locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockResult {
+    /// Counts in the measured window.
+    pub counts: LockCounts,
+    /// Digest of who took each lock, in order, since the beginning.
+    pub order_digest: u64,
 }
 
 /// References of one task.
@@ -291,17 +314,23 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     let times = |t: &ProcessorTimes| {
         json!({
             "busy_user": t.user, "busy_kernel": t.kernel, "memory_stall": t.memory_stall,
-            "bus_wait": t.bus_wait, "idle": t.idle,
+            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "idle": t.idle,
         })
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
     object.insert("context_switches".into(), json!(timing.context_switches));
     object.insert("migrations".into(), json!(timing.migrations));
+    object.insert("dispatches".into(), json!(timing.dispatches));
+    object.insert("placement_digest".into(), json!(format!("{:016x}", timing.placement_digest)));
+    let order = timing.locks.map(|locks| format!("{:016x}", locks.order_digest));
+    object.insert("lock_order_digest".into(), json!(order));
+    object.insert("locks".into(), json!(timing.locks.map(|locks| locks_json(&locks.counts))));
     object.insert("disk".into(), json!({"reads": timing.disk_reads, "writes": timing.disk_writes}));
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
+    object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {
         json!({
@@ -311,6 +340,33 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
+}
+
+pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
+    let level = |(name, c): &(String, LevelCounters)| {
+        json!({
+            "name": name, "hits": c.hits, "misses": c.misses, "evictions": c.evictions,
+            "write_backs": c.write_backs, "back_invalidations": c.back_invalidations,
+        })
+    };
+    levels.iter().map(level).collect()
+}
+
+fn locks_json(counts: &LockCounts) -> Value {
+    let mut object = Map::new();
+    for (class, c) in LockClass::ALL.iter().zip(&counts.classes) {
+        let value = json!({
+            "acquisitions": c.acquisitions, "contended": c.contended,
+            "wait_cycles": c.wait_cycles, "spin_references": c.spin_references,
+        });
+        object.insert(class.name().into(), value);
+    }
+    object.insert("unmatched_releases".into(), json!(counts.unmatched_releases));
+    object.insert("repeated_acquisitions".into(), json!(counts.repeated));
+    object.insert("forced_releases".into(), json!(counts.forced_releases));
+    object.insert("cut_holds".into(), json!(counts.cut_holds));
+    object.insert("forced_handovers".into(), json!(counts.forced_handovers));
+    Value::Object(object)
 }
 
 /// What the result says beside the replications.

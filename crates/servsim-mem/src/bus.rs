@@ -101,6 +101,10 @@ pub struct Bus {
     fifo: bool,
     most_fetches: usize,
     next: Option<(u64, usize)>,
+    /// When each request may be granted, apart from the bus being busy.
+    times: Vec<u64>,
+    /// Between a grant and the next choice, when no time is up to date.
+    granting: bool,
     /// Cycles occupied so far.
     pub busy: u64,
 }
@@ -117,6 +121,8 @@ impl Bus {
             fifo,
             most_fetches,
             next: None,
+            times: Vec::new(),
+            granting: false,
             busy: 0,
         }
     }
@@ -129,8 +135,25 @@ impl Bus {
 
     /// Adds a request.
     pub fn post(&mut self, request: Request) {
+        let index = self.requests.len();
         self.requests.push(request);
-        self.choose();
+        if self.granting {
+            return self.choose();
+        }
+        let time = self.eligible(&request);
+        self.times.push(time);
+        match self.next {
+            // A write-back may make its processor's others urgent.
+            Some(_) if request.class == Class::WriteBack => self.choose_among(),
+            Some((next, _)) if time.max(self.free_at) > next => {}
+            Some((next, chosen)) if time.max(self.free_at) == next => {
+                let rank = |index: usize| self.rank(&self.requests[index], self.times[index]);
+                if rank(index) < rank(chosen) {
+                    self.next = Some((next, index));
+                }
+            }
+            _ => self.next = Some((time.max(self.free_at), index)),
+        }
     }
 
     /// Time of the next grant; `u64::MAX` without requests.
@@ -146,6 +169,7 @@ impl Bus {
         self.last_cpu = request.cpu;
         self.in_flight.retain(|f| f.until > time);
         self.next = None;
+        self.granting = true;
         Some((time, request))
     }
 
@@ -160,27 +184,37 @@ impl Bus {
 
     /// Finds the next request; to be called after every grant.
     pub fn choose(&mut self) {
-        let times: Vec<u64> = self.requests.iter().map(|r| self.eligible(r)).collect();
-        self.next = times.iter().min().map(|&earliest| {
+        self.granting = false;
+        let mut times = std::mem::take(&mut self.times);
+        times.clear();
+        times.extend(self.requests.iter().map(|r| self.eligible(r)));
+        self.times = times;
+        self.choose_among();
+    }
+
+    fn choose_among(&mut self) {
+        self.next = self.times.iter().min().map(|&earliest| {
             let time = earliest.max(self.free_at);
-            let rank = |&index: &usize| self.rank(&self.requests[index], times[index]);
-            let open = (0..times.len()).filter(|&index| times[index] <= time);
+            let rank = |&index: &usize| self.rank(&self.requests[index], self.times[index]);
+            let open = (0..self.times.len()).filter(|&index| self.times[index] <= time);
             (time, open.min_by_key(rank).unwrap_or(0))
         });
     }
 
     /// When the request may be granted, apart from the bus being busy.
     fn eligible(&self, request: &Request) -> u64 {
-        let same_line = self.in_flight.iter().filter(|f| f.line == request.line);
-        let held = same_line.map(|f| f.until).max().unwrap_or(0);
-        let mut slot = 0;
-        if request.class == Class::Fetch {
-            let own = || self.in_flight.iter().filter(|f| f.cpu == request.cpu);
-            if own().filter(|f| f.until > request.ready).count() >= self.most_fetches {
-                slot = own().map(|f| f.until).min().unwrap_or(0);
+        let (mut held, mut under_way, mut first_back) = (0, 0, u64::MAX);
+        for flight in &self.in_flight {
+            if flight.line == request.line {
+                held = held.max(flight.until);
+            }
+            if flight.cpu == request.cpu {
+                under_way += usize::from(flight.until > request.ready);
+                first_back = first_back.min(flight.until);
             }
         }
-        request.ready.max(held).max(slot)
+        let full = request.class == Class::Fetch && under_way >= self.most_fetches;
+        request.ready.max(held).max(if full { first_back } else { 0 })
     }
 
     fn rank(&self, request: &Request, eligible: u64) -> (Class, u64, usize) {
@@ -188,7 +222,8 @@ impl Bus {
         if class == Class::WriteBack && self.write_backs(request.cpu) >= WRITE_BACK_BUFFER {
             class = Class::Fetch;
         }
-        let turn = (request.cpu + self.processors - self.last_cpu - 1) % self.processors;
+        let after_last = request.cpu + self.processors - self.last_cpu - 1;
+        let turn = if after_last >= self.processors { after_last - self.processors } else { after_last };
         (class, if self.fifo { eligible } else { 0 }, turn)
     }
 
@@ -277,5 +312,38 @@ mod tests {
         bus.occupy(time, &first, 24, Some(80));
         bus.post(request(0, 1, 9, Class::Fetch));
         assert_eq!(bus.next_grant(), 80);
+    }
+
+    #[test]
+    fn a_choice_made_request_by_request_is_that_of_a_full_look() {
+        let mut random = servsim_core::RandomStream::new(3, "bus");
+        let mut choices = 0;
+        for fifo in [false, true] {
+            let (mut quick, mut full) = (Bus::new(5, fifo, 2), Bus::new(5, fifo, 2));
+            let mut now = 0;
+            for _ in 0..20_000 {
+                now = now.max(quick.next_grant().min(now + random.below(12)));
+                if random.below(2) == 0 || quick.next.is_none() {
+                    let class = [Class::Fetch, Class::Coherence, Class::WriteBack][random.below(3) as usize];
+                    let posted = request(random.below(5) as usize, now, random.below(4), class);
+                    quick.post(posted);
+                    full.requests.push(posted);
+                    full.choose();
+                } else {
+                    let (time, granted) = quick.grant().unwrap();
+                    now = now.max(time);
+                    assert_eq!(full.grant(), Some((time, granted)));
+                    let (occupancy, data) = (random.below(30), time + random.below(90));
+                    let data = (granted.class == Class::Fetch).then_some(data);
+                    for bus in [&mut quick, &mut full] {
+                        bus.occupy(time, &granted, occupancy, data);
+                        bus.choose();
+                    }
+                }
+                choices += usize::from(quick.requests.len() > 1);
+                assert_eq!(quick.next, full.next);
+            }
+        }
+        assert!(choices > 10_000, "{choices}");
     }
 }

@@ -10,6 +10,8 @@
 //! coherent caches per processor when it is split). Otherwise a processor has one state per line,
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
+mod timed;
+
 use crate::array::{Array, Geometry};
 use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
@@ -383,7 +385,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// What a transaction means for the levels on both sides of the bus.
-    fn after(&mut self, access: &Access<W>, outcome: &Outcome) {
+    /// Returns the shared level that supplied the block, if one did.
+    fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
         let line = access.line;
         let mut touched = if self.domains.is_empty() { 0 } else { outcome.lost | outcome.cleaned };
         while touched != 0 {
@@ -398,7 +401,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             }
         }
         if self.shared.levels.is_empty() {
-            return;
+            return None;
         }
         let (shared, mut inside) = self.sides(access);
         if outcome.to_memory {
@@ -415,6 +418,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if let Some(found) = found {
             shared.fill(line, found, &mut inside);
         }
+        found.flatten()
     }
 
     /// The shared levels, and the private caches as these see them.

@@ -140,8 +140,9 @@ impl Oracle {
         self.counts.entry(name.to_owned()).or_default()[mode] += 1;
     }
 
-    /// Applies one reference of processor `cpu`; `facts` tells what is known of the page of an address.
-    pub fn reference(&mut self, cpu: usize, record: &Record, facts: &dyn Fn(u64) -> Facts) {
+    /// Applies one reference of processor `cpu`, or, not `counted`, the second part of one whose
+    /// pages lie apart; `facts` tells what is known of the page of an address.
+    pub fn reference(&mut self, cpu: usize, record: &Record, counted: bool, facts: &dyn Fn(u64) -> Facts) {
         let mode = usize::from(record.is_kernel());
         let name = match record.op {
             Op::Fetch => "references.fetch",
@@ -149,7 +150,9 @@ impl Oracle {
             Op::Store => "references.store",
             Op::Event => return,
         };
-        self.count(name, mode);
+        if counted {
+            self.count(name, mode);
+        }
         self.switch(cpu, record.task);
         let bytes: Vec<u64> = (0..u64::from(record.size)).map(|i| record.address + i).collect();
         let blocks: BTreeSet<u64> = bytes.iter().map(|b| b / self.shape.line).collect();
@@ -398,7 +401,10 @@ impl Oracle {
         self.last_user.insert((a.cpu, a.block), a.task);
         if let Some(journey) = self.journeys.get_mut(&a.task) {
             let quantum = journey.quanta.last().expect("a journey has begun").0;
-            journey.used.entry(a.block).or_default().push(quantum);
+            let quanta = journey.used.entry(a.block).or_default();
+            if quanta.last() != Some(&quantum) {
+                quanta.push(quantum);
+            }
         }
         if !a.write {
             return;

@@ -2,6 +2,7 @@
 //! ready task; `affinity` (Squillante & Lazowska 1993) one that last ran there, if there is one,
 //! else the one that has waited longest.
 
+use crate::locks::chain;
 use servsim_core::{RandomStream, TaskId};
 
 /// Which ready task a free processor takes.
@@ -25,6 +26,9 @@ pub struct Scheduler {
     /// Dispatches on another processor than the task's last.
     pub migrations: u64,
     previous: Vec<Option<TaskId>>,
+    /// Tasks given to a processor.
+    pub dispatches: u64,
+    histories: Vec<u64>,
 }
 
 impl Scheduler {
@@ -38,6 +42,8 @@ impl Scheduler {
             switches: 0,
             migrations: 0,
             previous: vec![None; processors],
+            dispatches: 0,
+            histories: vec![0; tasks],
         }
     }
 
@@ -74,6 +80,15 @@ impl Scheduler {
         self.migrations += u64::from(last.is_some_and(|last| last != processor));
         self.switches += u64::from(self.previous[processor] != Some(task));
         self.previous[processor] = Some(task);
+        self.dispatches += 1;
+        let history = &mut self.histories[task as usize];
+        *history = chain(*history, processor as u64);
+    }
+
+    /// One number that depends on which processors each task ran on, in order, and on nothing else.
+    pub fn placement_digest(&self) -> u64 {
+        let ran = (0..).zip(&self.histories).filter(|(_, history)| **history != 0);
+        ran.fold(0, |sum: u64, (task, &history)| sum.wrapping_add(chain(history, task)))
     }
 
     /// The idle processor that a task becoming ready starts on: under affinity its last one if
@@ -113,5 +128,18 @@ mod tests {
     #[test]
     fn an_empty_queue_dispatches_nothing() {
         assert_eq!(Scheduler::new(Policy::Random, 1, 1, 0).dispatch(0), None);
+    }
+
+    #[test]
+    fn the_placement_digest_tells_where_each_task_ran_and_not_when() {
+        let run = |places: &[(TaskId, usize)]| {
+            let mut scheduler = Scheduler::new(Policy::Random, 2, 2, 1);
+            places.iter().for_each(|&(task, processor)| scheduler.place(task, processor));
+            scheduler.placement_digest()
+        };
+        let base = run(&[(0, 0), (1, 1), (0, 1)]);
+        assert_eq!(base, run(&[(1, 1), (0, 0), (0, 1)]));
+        assert_ne!(base, run(&[(0, 1), (1, 1), (0, 0)]));
+        assert_ne!(base, run(&[(0, 0), (1, 0), (0, 1)]));
     }
 }

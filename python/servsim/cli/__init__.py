@@ -22,6 +22,7 @@ COMMANDS: tuple[str, ...] = (
     "capture",
     "classify",
     "compare",
+    "critical_point",
     "disk",
     "doctor",
     "explain",
@@ -40,7 +41,7 @@ COMMANDS: tuple[str, ...] = (
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "capture", "trace"),
-    "Simulate": ("simulate", "compare", "classify", "sweep", "reproduce"),
+    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "reproduce"),
     "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
     "Report": ("report", "serve"),
 }

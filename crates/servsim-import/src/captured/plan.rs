@@ -11,6 +11,7 @@
 //! * A block whose wake-up was not captured lasts until the task runs again.
 
 use super::error;
+use super::locks::LockWords;
 use super::pages::Pages;
 use servsim_core::{SourceError, WakeId};
 use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
@@ -67,6 +68,8 @@ pub struct Plan {
     pub first_wait: Vec<Option<WakeId>>,
     /// Disk requests that the trace submits; others were under way when it began.
     pub submitted: HashSet<u64>,
+    /// The words of its locks.
+    pub locks: LockWords,
 }
 
 /// An episode being read.
@@ -103,6 +106,7 @@ impl Plan {
                 inline: vec![Vec::new(); tasks],
                 first_wait: vec![None; tasks],
                 submitted: HashSet::new(),
+                locks: LockWords::new(reader.meta().per_cpu_area),
             },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
@@ -117,6 +121,7 @@ impl Plan {
             match step.item {
                 Item::Block(block) => {
                     planner.plan.pages.block(step.task, dictionary, block.shape, block.refs);
+                    planner.plan.locks.look(step.task, block.refs);
                 }
                 Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
             }
@@ -153,6 +158,7 @@ impl Planner {
                 self.plan.submitted.insert(request);
             }
             EventKind::InterruptEnd => self.close(),
+            EventKind::LockAcquire { .. } => self.plan.locks.note(task, kind),
             _ => {}
         }
     }

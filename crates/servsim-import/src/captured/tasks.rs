@@ -23,22 +23,25 @@ pub struct CapturedTasks {
     /// Interrupt episodes that run inside tasks, by number; empty for the others.
     inline: Vec<Batch>,
     device: Vec<Interrupt>,
+    /// Whether the streams hold lock events.
+    locks: bool,
 }
 
 impl CapturedTasks {
     /// Opens the trace at `path` and makes its plan, in one pass; fetches are grouped for caches
-    /// with lines of `line` bytes. Keeps the interrupt handlers in memory.
+    /// with lines of `line` bytes. Keeps the interrupt handlers in memory. With `locks` the streams
+    /// hold the lock events.
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.
-    pub fn open(path: &Path, line: u64) -> Result<Self, SourceError> {
+    pub fn open(path: &Path, line: u64, locks: bool) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
         let templates = Templates::new(reader.dictionary(), reader.meta().per_cpu_area, Some(line));
         let plan = Plan::of(&reader)?;
         let tasks = tasks_of(&reader);
         let privacy = plan.pages.privacy(false);
-        let mut source =
-            Self { reader, tasks, templates, plan, privacy, inline: Vec::new(), device: Vec::new() };
+        let (inline, device) = (Vec::new(), Vec::new());
+        let mut source = Self { reader, tasks, templates, plan, privacy, inline, device, locks };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -79,7 +82,7 @@ impl CapturedTasks {
                         self.keep(number, done);
                         number += 1;
                     }
-                    kind => push(batch, task as u32, kind, &self.plan),
+                    kind => push(batch, task as u32, kind, &self.plan, self.locks),
                 },
             }
         }
@@ -188,7 +191,7 @@ impl TaskCursor for Cursor<'_> {
                         };
                         batch.push_event(self.task, event);
                     }
-                    kind => push(batch, self.task, kind, &source.plan),
+                    kind => push(batch, self.task, kind, &source.plan, source.locks),
                 },
             }
         }
@@ -197,7 +200,7 @@ impl TaskCursor for Cursor<'_> {
 }
 
 /// Appends the events that mean the same in every stream.
-fn push(batch: &mut Batch, task: TaskId, kind: EventKind, plan: &Plan) {
+fn push(batch: &mut Batch, task: TaskId, kind: EventKind, plan: &Plan, locks: bool) {
     let event = match kind {
         EventKind::Wake { task, block } => {
             let wake = wake_id(task, block);
@@ -212,6 +215,10 @@ fn push(batch: &mut Batch, task: TaskId, kind: EventKind, plan: &Plan) {
         }
         EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, server: user, .. } => {
             Event::TransactionEnd { kind: u32::from(transaction & !ROLLED_BACK), user }
+        }
+        EventKind::LockAcquire { .. } | EventKind::LockRelease { .. } if locks => {
+            let Some(event) = plan.locks.event(task, kind) else { return };
+            event
         }
         _ => return,
     };

@@ -10,9 +10,9 @@ use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
-use servsim_core::{Event, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Class, CoherentSystem, Counters, Request, WordMask};
-use servsim_os::{FixedDisk, Scheduler, Wakeups};
+use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
+use servsim_mem::{Bus, Class, Counters, Hierarchy, HierarchySpec, LevelCounters, Request, WordMask};
+use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,11 +31,14 @@ pub(super) enum Happening {
 /// Counters at the start of the measured window.
 pub(super) struct Base {
     pub(super) counters: Counters,
+    pub(super) levels: Vec<(String, LevelCounters)>,
     pub(super) times: Vec<ProcessorTimes>,
     pub(super) references: Vec<[[u64; 3]; 2]>,
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
     pub(super) switches: (u64, u64),
+    pub(super) dispatches: u64,
+    pub(super) locks: LockCounts,
     pub(super) disk: [u64; 2],
     pub(super) active_integral: u128,
 }
@@ -45,15 +48,22 @@ const ROUNDS_PER_LOOK: u64 = 4096;
 
 pub struct Engine<'a, W> {
     pub(super) source: &'a dyn TaskSource,
+    pub(super) privacy: &'a Privacy,
+    pub(super) interrupts: &'a [Interrupt],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
-    pub(super) system: CoherentSystem<W>,
+    pub(super) caches: Hierarchy<W>,
     pub(super) bus: Bus,
     pub(super) processors: Vec<Processor<W>>,
+    /// When each processor acts next, apart: the loop looks at all of them in every round.
+    next_times: Vec<u64>,
+    /// Processors whose entry of `next_times` is out of date, as bits.
+    pub(super) moved: u64,
     pub(super) streams: Vec<Stream<'a>>,
     pub(super) task_references: Vec<[[u64; 3]; 2]>,
     pub(super) scheduler: Scheduler,
     pub(super) wakeups: Wakeups,
+    pub(super) locks: Locks,
     pub(super) disk: FixedDisk,
     pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     pub(super) happened: u64,
@@ -75,6 +85,7 @@ pub struct Engine<'a, W> {
 impl<'a, W: WordMask> Engine<'a, W> {
     pub fn new(source: &'a dyn TaskSource, model: &'a Model, seed: u64) -> Result<Self, SimulateError> {
         let (n, setup) = (model.setup.processors, &model.setup);
+        let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
         let tasks = source.tasks().len();
         let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
         for (index, interrupt) in source.interrupts().iter().enumerate() {
@@ -84,15 +95,20 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         Ok(Self {
             source,
+            privacy: source.privacy(),
+            interrupts: source.interrupts(),
             model,
             seed,
-            system: CoherentSystem::new(n, setup.geometry, setup.protocol.clone(), setup.shadow),
+            caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
             processors: (0..n).map(|_| Processor::new()).collect(),
+            next_times: vec![u64::MAX; n],
+            moved: 0,
             streams: open_all(source)?,
             task_references: vec![[[0; 3]; 2]; tasks],
             scheduler: Scheduler::new(model.policy, tasks, n, seed),
             wakeups: Wakeups::default(),
+            locks: Locks::new(tasks + n),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write),
             happenings: BinaryHeap::new(),
             happened: 0,
@@ -168,10 +184,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// The processor that acts first, its time, and the time of the next one.
-    pub(super) fn earliest(&self) -> (usize, u64, u64) {
+    #[inline]
+    pub(super) fn earliest(&mut self) -> (usize, u64, u64) {
+        while self.moved != 0 {
+            let cpu = self.moved.trailing_zeros() as usize;
+            self.moved &= self.moved - 1;
+            self.next_times[cpu] = self.processors[cpu].next_time();
+        }
         let (mut cpu, mut first, mut second) = (0, u64::MAX, u64::MAX);
-        for (index, processor) in self.processors.iter().enumerate() {
-            let time = processor.next_time();
+        for (index, &time) in self.next_times.iter().enumerate() {
             if time < first {
                 (cpu, second, first) = (index, first, time);
             } else {
@@ -221,6 +242,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
+        self.moved |= 1 << cpu;
         let processor = &mut self.processors[cpu];
         processor.times.idle += now - processor.since;
         processor.time = now;
@@ -253,8 +275,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
-        self.system.run_task(cpu, task);
-        for (cpu, line) in std::mem::take(&mut self.system.flushed) {
+        self.caches.system.run_task(cpu, task);
+        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
             self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
         }
@@ -277,11 +299,16 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
     /// must see in order: events, task switches.
     pub(super) fn run_processor(&mut self, cpu: usize, limit: u64, sync: u64) -> Result<(), SimulateError> {
+        self.moved |= 1 << cpu;
         self.enter_handler(cpu);
         let Some(context) = self.processors[cpu].context else {
             self.dispatch(cpu);
             return Ok(());
         };
+        if let Some(spin) = self.processors[cpu].spinning {
+            self.spin(cpu, context, spin);
+            return Ok(());
+        }
         let mut limit = limit;
         loop {
             let stop = self.step(cpu, context, limit);
@@ -318,9 +345,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
-        if processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_))) {
+        let busy = processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_)));
+        if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
             return;
         }
+        let processor = &mut self.processors[cpu];
         if let Some(index) = processor.handlers.pop_front() {
             processor.interrupted = match processor.context {
                 Some(Context::Task(task)) => Some(task),
@@ -334,10 +363,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, system, source, task_references, .. } = self;
+        let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
-        let parameters = (limit, self.shift, self.model.cycles_per_reference);
-        let privacy = source.privacy();
+        let parameters = (limit, self.shift, self.model.cycles_per_reference, self.model.farther.as_slice());
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -347,17 +375,17 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     privacy,
                     tasks: task_references,
                 };
-                step(cpu, processor, system, &mut work, parameters)
+                step(cpu, processor, caches, &mut work, parameters)
             }
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
                 let mut work = Records {
-                    records: &source.interrupts()[index].batch.records,
+                    records: &interrupts[index].batch.records,
                     position: &mut position,
                     privacy,
                     tasks: task_references,
                 };
-                let stop = step(cpu, processor, system, &mut work, parameters);
+                let stop = step(cpu, processor, caches, &mut work, parameters);
                 processor.handler_position = position;
                 stop
             }
@@ -366,10 +394,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, source, task_references, .. } = self;
+        let Self { processors, streams, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
         let cycles = self.model.cycles_per_reference;
-        let privacy = source.privacy();
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -384,7 +411,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
                 let mut work = Records {
-                    records: &source.interrupts()[index].batch.records,
+                    records: &interrupts[index].batch.records,
                     position: &mut position,
                     privacy,
                     tasks: task_references,
@@ -397,6 +424,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn end_slice(&mut self, cpu: usize, context: Context) {
         let Context::Task(task) = context else { return };
+        if self.extends_slice(cpu) {
+            return;
+        }
         if self.scheduler.ready() > 0 {
             self.scheduler.make_ready(task);
             self.dispatch(cpu);
@@ -412,9 +442,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 if self.streams[task as usize].refill()? {
                     return Ok(true);
                 }
+                self.leave_locks(cpu, context, true);
                 self.leave(cpu);
             }
             Context::Interrupt(_) => {
+                self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;
                 processor.context = processor.interrupted.take().map(Context::Task);
@@ -429,6 +461,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// The running task cannot go on.
     pub(super) fn leave(&mut self, cpu: usize) {
         let now = self.processors[cpu].time;
+        if let Some(context) = self.processors[cpu].context {
+            self.leave_locks(cpu, context, false);
+        }
         self.count_active(now, -1);
         self.dispatch(cpu);
     }
@@ -443,7 +478,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 stream.batch.events[record.address as usize]
             }
             Context::Interrupt(index) => {
-                let batch = &self.source.interrupts()[index].batch;
+                let batch = &self.interrupts[index].batch;
                 let record = batch.records[self.processors[cpu].handler_position];
                 self.processors[cpu].handler_position += 1;
                 batch.events[record.address as usize]
@@ -459,6 +494,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let done = self.disk.submit(now, write);
                 self.schedule(done, Happening::Disk { request });
             }
+            (Event::LockAcquire { class, word }, _) if self.model.locks => {
+                self.acquire(cpu, context, class, word);
+            }
+            (Event::LockRelease { word }, _) if self.model.locks => self.release(cpu, context, word),
             (Event::Block { wake }, Context::Task(task)) => {
                 let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
                 if blocks {
@@ -484,6 +523,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub(super) fn unstick(&mut self) -> Result<bool, SimulateError> {
         if let Some(index) = self.waiting_for.iter().position(Option::is_some) {
             self.trigger(index, self.now);
+            return Ok(true);
+        }
+        if let Some(task) = self.locks.force_one(self.now) {
+            self.make_ready(task, self.now);
             return Ok(true);
         }
         let waiting = self.wakeups.waiting();

@@ -3,13 +3,13 @@
 use super::engine::{Base, Engine};
 use super::measure::Reading;
 use super::processor::Wait;
-use crate::result::{Replication, TaskResult, Timing};
+use crate::result::{LockResult, Replication, TaskResult, Timing};
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
         let mut reading = Reading { bus_busy: self.bus.busy, ..Reading::default() };
-        for (processor, counters) in self.processors.iter().zip(&self.system.counters) {
+        for (processor, counters) in self.processors.iter().zip(self.caches.processor_counters()) {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];
             reading.misses += counters.total_misses();
@@ -27,12 +27,15 @@ impl<W: WordMask> Engine<'_, W> {
         let reading = self.reading();
         self.measure.begin(now, reading);
         self.base = Some(Base {
-            counters: self.system.total(),
+            counters: self.caches.system.total(),
+            levels: self.caches.counters(),
             times: self.processors.iter().map(|p| p.times).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.task_references.clone(),
             bus_busy: self.bus.busy,
             switches: (self.scheduler.switches, self.scheduler.migrations),
+            dispatches: self.scheduler.dispatches,
+            locks: self.locks.counts,
             disk: self.disk.accepted,
             active_integral: self.active_integral,
         });
@@ -53,12 +56,16 @@ impl<W: WordMask> Engine<'_, W> {
         let end = if exhausted { self.now.max(last) } else { self.now };
         self.settle_idle(end);
         self.count_active(end, 0);
-        self.system.finish();
+        self.caches.system.finish();
         let start = self.measure.start.unwrap_or(end);
-        let mut counters = self.system.total();
+        let mut counters = self.caches.system.total();
         let base = self.base.take();
         if let Some(base) = &base {
             counters = counters.since(&base.counters);
+        }
+        let mut levels = self.caches.counters();
+        for ((_, level), (_, before)) in levels.iter_mut().zip(base.iter().flat_map(|b| &b.levels)) {
+            *level = level.since(before);
         }
         let mut references = [[0; 3]; 2];
         let mut times = Vec::new();
@@ -78,6 +85,7 @@ impl<W: WordMask> Engine<'_, W> {
         let zero = (0, 0, (0, 0), [0; 2]);
         let (integral, busy, switches, disk) =
             base.as_ref().map_or(zero, |b| (b.active_integral, b.bus_busy, b.switches, b.disk));
+        let (dispatches, locks) = base.as_ref().map_or_else(Default::default, |b| (b.dispatches, b.locks));
         let cycles = end - start;
         let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
@@ -85,7 +93,7 @@ impl<W: WordMask> Engine<'_, W> {
             counters,
             kinds: self.measure.kinds.clone(),
             tasks: (0..self.streams.len()).map(task).collect(),
-            distinct_lines: self.system.distinct_lines() as u64,
+            distinct_lines: self.caches.system.distinct_lines() as u64,
             timing: Some(Timing {
                 cycles,
                 processors: times,
@@ -94,11 +102,18 @@ impl<W: WordMask> Engine<'_, W> {
                 migrations: self.scheduler.migrations - switches.1,
                 disk_reads: self.disk.accepted[0] - disk[0],
                 disk_writes: self.disk.accepted[1] - disk[1],
+                levels,
                 window_cycles: self.measure.window,
                 timeline: self.measure.timeline,
                 most_ready: self.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,
+                dispatches: self.scheduler.dispatches - dispatches,
+                placement_digest: self.scheduler.placement_digest(),
+                locks: self.model.locks.then(|| LockResult {
+                    counts: self.locks.counts.since(&locks),
+                    order_digest: self.locks.order_digest(),
+                }),
             }),
         }
     }

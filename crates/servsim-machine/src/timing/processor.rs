@@ -1,5 +1,6 @@
 //! The state of one simulated processor.
 
+use super::locking::Spinning;
 use crate::result::ProcessorTimes;
 use servsim_core::TaskId;
 use servsim_mem::{Access, Page};
@@ -61,6 +62,8 @@ pub struct Processor<W> {
     pub demand: Option<Pending<W>>,
     /// Stores that wait, oldest first.
     pub stores: VecDeque<Pending<W>>,
+    /// The lock it spins for.
+    pub spinning: Option<Spinning>,
     /// Interrupt handlers to run.
     pub handlers: VecDeque<usize>,
     /// When it was interrupted last.
@@ -87,6 +90,7 @@ impl<W> Processor<W> {
             saved_slice: 0,
             demand: None,
             stores: VecDeque::new(),
+            spinning: None,
             handlers: VecDeque::new(),
             last_interrupt: 0,
             since: 0,

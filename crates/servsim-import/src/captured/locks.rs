@@ -1,0 +1,147 @@
+//! Which word in physical memory each recorded lock event is about.
+//!
+//! A lock event names a virtual address at the entry of the function that takes or gives up the
+//! lock. The function's own references then touch the lock's word, and those carry the physical
+//! address: the first reference within [`LOCK_BYTES`] of the lock, in one of the next
+//! [`BLOCKS_TO_LOOK_AT`] blocks of the same stream, names the word. A user address means one
+//! word per task, a kernel address one for all.
+//!
+//! Locks in the captured processor's per-CPU area (run queues, caches of free objects) are left
+//! out: each simulated processor has its own, and a processor does not wait for itself. So is a
+//! lock whose word no reference touched, and one that was only ever given up.
+
+use servsim_core::{Event, LockClass};
+use servsim_trace::{EventKind, LockClass as Recorded, Ref, TaskId};
+use std::collections::HashMap;
+
+/// The largest hooked lock: a lightweight lock of `PostgreSQL` with its wait list is 16 bytes.
+const LOCK_BYTES: u64 = 16;
+/// Entry, tracing and the locking instruction itself lie within so many blocks.
+const BLOCKS_TO_LOOK_AT: u8 = 12;
+
+/// A lock event whose word is being looked for.
+#[derive(Debug, Clone, Copy)]
+struct Sought {
+    address: u64,
+    blocks: u8,
+}
+
+/// Words of the locks of a trace.
+#[derive(Debug, Default)]
+pub struct LockWords {
+    words: HashMap<(TaskId, u64), u64>,
+    sought: HashMap<TaskId, Sought>,
+    per_cpu: std::ops::Range<u64>,
+}
+
+fn key(task: TaskId, address: u64) -> (TaskId, u64) {
+    (if address >> 63 == 1 { TaskId::MAX } else { task }, address)
+}
+
+impl LockWords {
+    /// None known; `per_cpu_area` is that of the trace, first address and length.
+    pub fn new((start, length): (u64, u64)) -> Self {
+        Self { per_cpu: start..start.saturating_add(length), ..Self::default() }
+    }
+
+    /// Notes a lock event of `task`.
+    pub fn note(&mut self, task: TaskId, kind: EventKind) {
+        let EventKind::LockAcquire { address, .. } = kind else { return };
+        let known = self.words.contains_key(&key(task, address));
+        if !known && !self.per_cpu.contains(&address) {
+            self.sought.insert(task, Sought { address, blocks: BLOCKS_TO_LOOK_AT });
+        }
+    }
+
+    /// Looks at a block of `task`.
+    #[inline]
+    pub fn look(&mut self, task: TaskId, refs: &[Ref]) {
+        if self.sought.is_empty() {
+            return;
+        }
+        let Some(sought) = self.sought.get_mut(&task) else { return };
+        let address = sought.address;
+        let found = refs.iter().find(|r| (address..address + LOCK_BYTES).contains(&r.vaddr));
+        sought.blocks -= 1;
+        if let Some(found) = found {
+            self.words.insert(key(task, address), found.paddr);
+        } else if sought.blocks > 0 {
+            return;
+        }
+        self.sought.remove(&task);
+    }
+
+    /// The event as the engines take it; `None` for what is left out.
+    pub fn event(&self, task: TaskId, kind: EventKind) -> Option<Event> {
+        let word = |address| self.words.get(&key(task, address)).copied();
+        match kind {
+            EventKind::LockAcquire { class, address } => {
+                Some(Event::LockAcquire { class: class_of(class), word: word(address)? })
+            }
+            EventKind::LockRelease { address, .. } => Some(Event::LockRelease { word: word(address)? }),
+            _ => None,
+        }
+    }
+}
+
+fn class_of(class: Recorded) -> LockClass {
+    match class {
+        Recorded::KernelSpin => LockClass::KernelSpin,
+        Recorded::KernelMutex => LockClass::KernelSleep,
+        Recorded::LightweightExclusive => LockClass::LightweightExclusive,
+        Recorded::LightweightShared => LockClass::LightweightShared,
+        Recorded::UserSpin => LockClass::UserSpin,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARED: Recorded = Recorded::LightweightShared;
+    const USER: u64 = 0x7fff_0000_1000;
+    const KERNEL: u64 = 0xffff_8880_0000_1000;
+
+    fn touch(vaddr: u64, paddr: u64) -> [Ref; 1] {
+        [Ref { vaddr, paddr, next_page: 0 }]
+    }
+
+    fn acquire(address: u64) -> EventKind {
+        EventKind::LockAcquire { class: SHARED, address }
+    }
+
+    #[test]
+    fn the_first_reference_within_the_lock_names_its_word() {
+        let mut locks = LockWords::new((0, 0));
+        locks.note(3, acquire(USER));
+        locks.look(3, &touch(USER - 8, 0x500));
+        locks.look(4, &touch(USER, 0x600));
+        assert_eq!(locks.event(3, acquire(USER)), None, "another task's memory is not this one's");
+        locks.look(3, &touch(USER + 4, 0x704));
+        let class = LockClass::LightweightShared;
+        assert_eq!(locks.event(3, acquire(USER)), Some(Event::LockAcquire { class, word: 0x704 }));
+        let release = EventKind::LockRelease { class: Recorded::LightweightExclusive, address: USER };
+        assert_eq!(locks.event(3, release), Some(Event::LockRelease { word: 0x704 }));
+        assert_eq!(locks.event(4, release), None, "task 4 may have other memory there");
+    }
+
+    #[test]
+    fn kernel_locks_are_the_same_for_all_and_those_of_a_processor_are_left_out() {
+        let mut locks = LockWords::new((KERNEL + 0x1000, 0x1000));
+        for (address, word) in [(KERNEL, 0x100), (KERNEL + 0x1000, 0x200)] {
+            locks.note(1, acquire(address));
+            locks.look(1, &touch(address, word));
+        }
+        assert!(locks.event(2, acquire(KERNEL)).is_some());
+        assert_eq!(locks.event(1, acquire(KERNEL + 0x1000)), None);
+    }
+
+    #[test]
+    fn the_search_ends_after_a_few_blocks() {
+        let mut locks = LockWords::new((0, 0));
+        locks.note(1, acquire(KERNEL));
+        (0..BLOCKS_TO_LOOK_AT).for_each(|_| locks.look(1, &[]));
+        locks.look(1, &touch(KERNEL, 0x100));
+        assert_eq!(locks.event(1, acquire(KERNEL)), None);
+    }
+}

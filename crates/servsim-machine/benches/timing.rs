@@ -1,0 +1,96 @@
+//! Speed of the timing engine alone, in references per second of processor time of one host core.
+//!
+//! `cargo bench -p servsim-machine --bench timing` runs a synthetic trace in which every fetch is a
+//! record of its own (the hardest case for the run loop) on 1 to 16 processors;
+//! `SERVSIM_BENCH_TRACE` adds a captured trace. The opening of the trace is not counted: the
+//! replications of a simulation share it.
+
+use servsim_config::Machine;
+use servsim_core::{Batch, Op, RandomStream, Record, TaskInfo, TaskKind, TaskSource};
+use servsim_import::captured::CapturedTasks;
+use servsim_import::InMemory;
+use servsim_machine::timing::{run, Model};
+use servsim_machine::Setup;
+use servsim_mem::protocol::{by_name, Options};
+use servsim_mem::Geometry;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Nanoseconds this process has had a processor, from the kernel's accounting.
+fn cpu_nanos() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("a Linux host");
+    let nanos = text.split_whitespace().next().and_then(|field| field.parse().ok());
+    nanos.expect("nanoseconds on a processor")
+}
+
+/// `tasks` streams of `length` references: runs of fetches, own data, one reference in a hundred
+/// to data that all share.
+fn synthetic(tasks: u32, length: u64) -> InMemory {
+    let stream = |task: u32| {
+        let mut random = RandomStream::new(u64::from(task), "benchmark");
+        let (mut batch, mut code) = (Batch::default(), 0);
+        for _ in 0..length {
+            let (op, address) = match random.below(100) {
+                0 => ([Op::Load, Op::Store][random.below(2) as usize], 1 << 30 | random.below(1 << 16)),
+                1..=24 => {
+                    let own = u64::from(task + 1) << 32 | random.below(1 << 15);
+                    ([Op::Load, Op::Load, Op::Store][random.below(3) as usize], own)
+                }
+                25..=29 => {
+                    code = 1 << 31 | random.below(1 << 15);
+                    (Op::Fetch, code)
+                }
+                _ => {
+                    code += 4;
+                    (Op::Fetch, code)
+                }
+            };
+            let mut record = Record::new(task, op, address & !3, 4);
+            record.cpu = 1;
+            batch.records.push(record);
+        }
+        batch
+    };
+    let info = |task| TaskInfo { name: format!("{task}"), pid: task, kind: TaskKind::User, client: false };
+    InMemory::from_streams((0..tasks).map(info).collect(), Vec::new(), (0..tasks).map(stream).collect())
+}
+
+fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
+    let machine = Machine::from_toml("", "bench", overrides).expect("valid");
+    let setup = Setup {
+        processors: machine.processors,
+        geometry: Geometry {
+            size: machine.cache.size.0,
+            ways: machine.cache.associativity,
+            line: machine.cache.line.0,
+        },
+        protocol: by_name(&machine.protocol.name, &Options::default()).expect("a known protocol"),
+        shadow: true,
+    };
+    let model = Model::new(&machine, &setup, None, 0);
+    let start = cpu_nanos();
+    let result = run(source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
+    result.counters.total_references() as f64 * 1e3 / (cpu_nanos() - start) as f64
+}
+
+fn main() {
+    let mut figures = Vec::new();
+    let mut report = |name: &str, source: &dyn TaskSource, processors: usize| {
+        let value = rate(source, &[format!("processors={processors}")]);
+        println!("{name}, {processors:>2} processors {value:>8.1} M refs/s");
+        let name = format!("{name}, {processors} processors");
+        figures.push(serde_json::json!({"name": name, "value": value, "unit": "M references/s/core"}));
+    };
+    let source = synthetic(32, 500_000);
+    for processors in [1, 4, 8, 16] {
+        report("timing, synthetic", &source, processors);
+    }
+    drop(source);
+    if let Some(path) = std::env::var_os("SERVSIM_BENCH_TRACE") {
+        let source = CapturedTasks::open(Path::new(&path), 128, true).expect("a captured trace");
+        for processors in [1, 4, 8, 16] {
+            report("timing, captured", &source, processors);
+        }
+    }
+    println!("{}", serde_json::json!({"figures": figures}));
+}

@@ -1,0 +1,179 @@
+//! The engine's side of locks: what taking, waiting for and giving up a lock does to processors.
+//!
+//! A processor that spins loads the lock's word again and again, `locks.spin_interval` apart: hits
+//! in its own cache until the holder's store takes the copy away, then a miss. It takes no
+//! interrupt while it spins in the kernel or its task holds a kernel spinlock, as `spin_lock_irqsave`
+//! sees to it, and the time slice waits too. A task that sleeps for a lock leaves its processor; the
+//! kernel's work for that (the switch itself) is not made up.
+
+use super::engine::Engine;
+use super::processor::{Context, Pending};
+use crate::place::page_of;
+use servsim_core::{LockClass, Op, Record, TaskId};
+use servsim_mem::{Access, WordMask};
+use servsim_os::locks::USER_SPINS;
+use servsim_os::Verdict;
+
+/// References that a task goes on for when its slice ends while it holds a kernel spinlock.
+const SLICE_GRAIN: u64 = 64;
+
+/// The lock that a processor spins for.
+#[derive(Debug, Clone, Copy)]
+pub struct Spinning {
+    /// Its word.
+    pub word: u64,
+    /// Its class.
+    pub class: LockClass,
+    /// Loads so far.
+    pub loads: u32,
+}
+
+impl<W: WordMask> Engine<'_, W> {
+    /// Who takes locks when `cpu` executes `context`.
+    fn owner(&self, cpu: usize, context: Context) -> u32 {
+        match context {
+            Context::Task(task) => task,
+            Context::Interrupt(_) => (self.streams.len() + cpu) as u32,
+        }
+    }
+
+    /// The event under way takes a lock; the position is already behind it.
+    pub(super) fn acquire(&mut self, cpu: usize, context: Context, class: LockClass, word: u64) {
+        let handler = matches!(context, Context::Interrupt(_));
+        if handler && !class.spins() {
+            return; // A handler cannot sleep: the lock is not what the class says.
+        }
+        let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
+        match self.locks.acquire(owner, word, class, now) {
+            Verdict::Granted => {}
+            Verdict::Spin => {
+                self.step_back(cpu, context);
+                self.processors[cpu].spinning = Some(Spinning { word, class, loads: 0 });
+            }
+            Verdict::Sleep => {
+                self.step_back(cpu, context);
+                self.leave(cpu);
+            }
+        }
+    }
+
+    fn step_back(&mut self, cpu: usize, context: Context) {
+        match context {
+            Context::Task(task) => self.streams[task as usize].position -= 1,
+            Context::Interrupt(_) => self.processors[cpu].handler_position -= 1,
+        }
+    }
+
+    pub(super) fn release(&mut self, cpu: usize, context: Context, word: u64) {
+        let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
+        let mut woken = Vec::new();
+        self.locks.release(owner, word, now, &mut woken);
+        self.wake_all(&woken, now);
+    }
+
+    /// The context leaves its processor, or ends: what that does to its locks.
+    pub(super) fn leave_locks(&mut self, cpu: usize, context: Context, ends: bool) {
+        let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
+        let mut woken = Vec::new();
+        self.locks.leave(owner, ends, now, &mut woken);
+        self.wake_all(&woken, now);
+    }
+
+    fn wake_all(&mut self, woken: &[TaskId], now: u64) {
+        woken.iter().for_each(|&task| self.make_ready(task, now));
+    }
+
+    /// Whether interrupts and the end of the time slice must wait on `cpu`.
+    pub(super) fn is_masked(&mut self, cpu: usize) -> bool {
+        let processor = &self.processors[cpu];
+        if processor.spinning.is_some_and(|spin| spin.class.is_kernel()) {
+            return true;
+        }
+        let Some(context) = processor.context else { return false };
+        let (owner, now) = (self.owner(cpu, context), processor.time);
+        if self.locks.spins_held(owner) == 0 {
+            return false;
+        }
+        let mut woken = Vec::new();
+        self.locks.expire(owner, now, &mut woken);
+        self.wake_all(&woken, now);
+        self.locks.spins_held(owner) > 0
+    }
+
+    /// The time slice ends, but not yet; `true` when it must wait.
+    pub(super) fn extends_slice(&mut self, cpu: usize) -> bool {
+        let masked = self.is_masked(cpu);
+        if masked {
+            self.processors[cpu].slice = SLICE_GRAIN;
+        }
+        masked
+    }
+
+    /// One iteration of a processor that spins: tries the lock, then loads its word.
+    pub(super) fn spin(&mut self, cpu: usize, context: Context, spin: Spinning) {
+        let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
+        self.expire_holders(spin.word, now);
+        if self.locks.acquire(owner, spin.word, spin.class, now) == Verdict::Granted {
+            self.processors[cpu].spinning = None;
+            match context {
+                Context::Task(task) => self.streams[task as usize].position += 1,
+                Context::Interrupt(_) => self.processors[cpu].handler_position += 1,
+            }
+            return;
+        }
+        let in_user_mode = matches!(context, Context::Task(_)) && !spin.class.is_kernel();
+        if in_user_mode && self.processors[cpu].slice == 0 {
+            self.processors[cpu].spinning = None;
+            return self.end_slice(cpu, context);
+        }
+        if in_user_mode && spin.loads == USER_SPINS {
+            self.processors[cpu].spinning = None;
+            self.locks.sleep_instead(owner);
+            return self.leave(cpu);
+        }
+        self.processors[cpu].spinning = Some(Spinning { loads: spin.loads + 1, ..spin });
+        let pending = self.spin_load(cpu, context, spin);
+        self.locks.count_spin(spin.class);
+        let mode = usize::from(spin.class.is_kernel());
+        let interval = self.model.spin_interval;
+        self.task_references[pending.access.task as usize][mode][Op::Load as usize] += 1;
+        let processor = &mut self.processors[cpu];
+        processor.references[mode][Op::Load as usize] += 1;
+        processor.slice = processor.slice.saturating_sub(1);
+        processor.time += interval;
+        processor.times.lock_spin += interval;
+        let in_buffer = processor.stores.iter().any(|store| store.access.line == pending.access.line);
+        if !in_buffer && self.caches.try_hit(&pending.access).is_none() {
+            self.demand(cpu, pending);
+        }
+    }
+
+    fn expire_holders(&mut self, word: u64, now: u64) {
+        let mut woken = Vec::new();
+        for holder in self.locks.holders(word) {
+            self.locks.expire(holder, now, &mut woken);
+        }
+        self.wake_all(&woken, now);
+    }
+
+    fn spin_load(&self, cpu: usize, context: Context, spin: Spinning) -> Pending<W> {
+        let record = Record::new(0, Op::Load, spin.word, 4);
+        let (line, first) = (spin.word >> self.shift, spin.word & ((1 << self.shift) - 1));
+        let task = match context {
+            Context::Task(task) => task,
+            Context::Interrupt(index) => {
+                self.interrupts[index].batch.records.first().map_or(0, |record| record.task)
+            }
+        };
+        let access = Access {
+            cpu,
+            line,
+            words: W::of_bytes(first, first),
+            write: false,
+            kernel: spin.class.is_kernel(),
+            task,
+            slot: Op::Load as usize,
+        };
+        Pending { access, page: page_of(self.privacy, &record), fetching: false }
+    }
+}

@@ -1,0 +1,144 @@
+//! The lock table alone: order, wake-ups, events without partner, force, digests.
+
+use super::*;
+use LockClass::{KernelSleep, KernelSpin, LightweightExclusive as Exclusive, LightweightShared as Shared};
+
+fn release(locks: &mut Locks, owner: Owner, word: u64, now: u64) -> Vec<TaskId> {
+    let mut woken = Vec::new();
+    locks.release(owner, word, now, &mut woken);
+    woken
+}
+
+#[test]
+fn a_spinlock_passes_to_the_waiter_that_came_first() {
+    let mut locks = Locks::new(3);
+    assert_eq!(locks.acquire(0, 8, KernelSpin, 10), Verdict::Granted);
+    assert_eq!(locks.acquire(2, 8, KernelSpin, 11), Verdict::Spin);
+    assert_eq!(locks.acquire(1, 8, KernelSpin, 12), Verdict::Spin);
+    assert!(release(&mut locks, 0, 8, 20).is_empty(), "spinners need no wake-up");
+    assert_eq!(locks.acquire(1, 8, KernelSpin, 25), Verdict::Spin, "not its turn");
+    assert_eq!(locks.acquire(2, 8, KernelSpin, 26), Verdict::Granted);
+    release(&mut locks, 2, 8, 30);
+    assert_eq!(locks.acquire(1, 8, KernelSpin, 33), Verdict::Granted);
+    let counts = locks.counts.classes[KernelSpin as usize];
+    assert_eq!((counts.acquisitions, counts.contended), (3, 2));
+    assert_eq!(counts.wait_cycles, (26 - 11) + (33 - 12));
+}
+
+#[test]
+fn a_woken_sleeper_may_be_overtaken_once_and_is_served_at_the_next_release() {
+    let mut locks = Locks::new(4);
+    locks.acquire(0, 8, Exclusive, 0);
+    assert_eq!(locks.acquire(1, 8, Exclusive, 1), Verdict::Sleep);
+    assert_eq!(locks.acquire(2, 8, Exclusive, 2), Verdict::Sleep);
+    assert_eq!(release(&mut locks, 0, 8, 10), [1]);
+    assert_eq!(locks.acquire(3, 8, Exclusive, 11), Verdict::Granted, "nobody has it yet");
+    assert_eq!(locks.acquire(1, 8, Exclusive, 12), Verdict::Sleep, "woken in vain");
+    assert_eq!(release(&mut locks, 3, 8, 20), [1]);
+    assert_eq!(locks.acquire(0, 8, Exclusive, 21), Verdict::Sleep, "it is task 1's by now");
+    assert_eq!(locks.acquire(1, 8, Exclusive, 22), Verdict::Granted);
+    assert_eq!(release(&mut locks, 1, 8, 30), [2], "then the next in line");
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_all_of_them() {
+    let mut locks = Locks::new(4);
+    assert_eq!(locks.acquire(0, 8, Shared, 0), Verdict::Granted);
+    assert_eq!(locks.acquire(1, 8, Shared, 0), Verdict::Granted);
+    assert_eq!(locks.acquire(2, 8, Exclusive, 1), Verdict::Sleep);
+    assert!(release(&mut locks, 0, 8, 2).is_empty());
+    assert_eq!(release(&mut locks, 1, 8, 3), [2]);
+    assert_eq!(locks.acquire(2, 8, Exclusive, 4), Verdict::Granted);
+    assert_eq!(locks.acquire(0, 8, Shared, 5), Verdict::Sleep);
+    assert_eq!(locks.acquire(3, 8, Shared, 5), Verdict::Sleep);
+    assert_eq!(release(&mut locks, 2, 8, 9), [0, 3], "readers are woken together");
+}
+
+#[test]
+fn releases_and_acquisitions_without_partner_do_no_harm_and_are_counted() {
+    let mut locks = Locks::new(2);
+    assert!(release(&mut locks, 0, 8, 0).is_empty());
+    locks.acquire(0, 8, KernelSleep, 1);
+    assert!(release(&mut locks, 1, 8, 2).is_empty(), "task 1 does not hold it");
+    assert_eq!(locks.acquire(1, 8, KernelSleep, 3), Verdict::Sleep);
+    assert_eq!(locks.acquire(0, 8, KernelSleep, 4), Verdict::Granted);
+    assert_eq!((locks.counts.unmatched_releases, locks.counts.repeated), (2, 1));
+    assert_eq!(release(&mut locks, 0, 8, 5), [1]);
+}
+
+#[test]
+fn kernel_spinlocks_end_when_their_holder_leaves_and_others_when_it_ends() {
+    let mut locks = Locks::new(3);
+    let mut woken = Vec::new();
+    locks.acquire(0, 8, KernelSpin, 0);
+    locks.acquire(0, 16, Exclusive, 0);
+    assert_eq!(locks.spins_held(0), 1);
+    locks.acquire(1, 8, KernelSpin, 1);
+    locks.acquire(2, 16, Exclusive, 1);
+    locks.leave(0, false, 5, &mut woken);
+    assert_eq!((locks.spins_held(0), locks.spins_held(1), woken.len()), (0, 1, 0));
+    locks.expire(1, 5 + LONGEST_SPIN_HOLD, &mut woken);
+    assert_eq!(locks.spins_held(1), 1);
+    locks.expire(1, 6 + LONGEST_SPIN_HOLD, &mut woken);
+    assert_eq!(locks.spins_held(1), 0);
+    locks.leave(0, true, 9, &mut woken);
+    assert_eq!(woken, [2]);
+    assert_eq!((locks.counts.forced_releases, locks.counts.cut_holds), (2, 1));
+}
+
+#[test]
+fn a_cycle_of_waiters_is_broken_and_counted() {
+    let mut locks = Locks::new(3);
+    (0..3).for_each(|owner| {
+        assert_eq!(locks.acquire(owner, u64::from(owner), Exclusive, 0), Verdict::Granted);
+    });
+    assert_eq!(locks.acquire(0, 1, Exclusive, 1), Verdict::Sleep);
+    assert_eq!(locks.acquire(1, 2, Exclusive, 2), Verdict::Sleep);
+    assert_eq!(locks.acquire(2, 0, Exclusive, 3), Verdict::Granted, "else all three wait forever");
+    assert_eq!(locks.counts.forced_handovers, 1);
+}
+
+#[test]
+fn a_spinner_that_sleeps_instead_is_woken_with_the_lock_in_hand() {
+    let mut locks = Locks::new(2);
+    locks.acquire(0, 8, LockClass::UserSpin, 0);
+    assert_eq!(locks.acquire(1, 8, LockClass::UserSpin, 1), Verdict::Spin);
+    locks.sleep_instead(1);
+    assert_eq!(release(&mut locks, 0, 8, 5), [1]);
+    assert_eq!(locks.acquire(1, 8, LockClass::UserSpin, 9), Verdict::Granted);
+}
+
+#[test]
+fn a_kernel_spinlock_held_as_another_class_is_handed_over() {
+    let mut locks = Locks::new(2);
+    locks.acquire(0, 8, Exclusive, 0);
+    assert_eq!(locks.acquire(1, 8, KernelSpin, 1), Verdict::Granted);
+    assert_eq!(locks.counts.forced_handovers, 1);
+}
+
+#[test]
+fn the_longest_sleeper_is_helped_when_nothing_else_can_run() {
+    let mut locks = Locks::new(3);
+    locks.acquire(0, 8, Exclusive, 0);
+    locks.acquire(2, 8, Exclusive, 1);
+    locks.acquire(1, 8, Exclusive, 2);
+    assert_eq!(locks.force_one(9), Some(2));
+    assert_eq!(locks.acquire(2, 8, Exclusive, 9), Verdict::Granted);
+    assert_eq!(Locks::new(1).force_one(0), None);
+}
+
+#[test]
+fn the_digest_tells_the_order_within_locks_and_nothing_else() {
+    let run = |steps: &[(Owner, u64)]| {
+        let mut locks = Locks::new(2);
+        for (now, &(owner, word)) in (0..).zip(steps) {
+            assert_eq!(locks.acquire(owner, word, KernelSpin, now), Verdict::Granted);
+            release(&mut locks, owner, word, now);
+        }
+        locks.order_digest()
+    };
+    let base = run(&[(0, 8), (1, 8), (0, 16)]);
+    assert_eq!(base, run(&[(0, 16), (0, 8), (1, 8)]), "other locks in between do not matter");
+    assert_ne!(base, run(&[(1, 8), (0, 8), (0, 16)]));
+    assert_ne!(base, run(&[(0, 8), (1, 8), (1, 16)]));
+}
