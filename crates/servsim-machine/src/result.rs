@@ -105,6 +105,10 @@ pub struct Timing {
     pub disk_reads: u64,
     /// Disk writes completed.
     pub disk_writes: u64,
+    /// Cycles that each port or link of the interconnect was taken; empty for a bus.
+    pub ways_busy: Vec<u64>,
+    /// Cycles that fetches waited for a memory bank.
+    pub bank_wait: u64,
     /// What each cache level counted, from the inside out.
     pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
@@ -330,6 +334,11 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
+    let busiest = timing.ways_busy.iter().max().map(|&busy| busy as f64 / timing.cycles.max(1) as f64);
+    object.insert(
+        "interconnect".into(),
+        json!({"busiest_way_utilization": busiest, "bank_wait_cycles": timing.bank_wait}),
+    );
     object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {

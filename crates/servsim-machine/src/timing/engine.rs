@@ -11,7 +11,7 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Class, Counters, Hierarchy, HierarchySpec, LevelCounters, Request, WordMask};
+use servsim_mem::{Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Request, WordMask};
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -36,6 +36,8 @@ pub(super) struct Base {
     pub(super) references: Vec<[[u64; 3]; 2]>,
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
+    /// Cycles that ports or links were taken, and that fetches waited for banks.
+    pub(super) fabric: (Vec<u64>, u64),
     pub(super) switches: (u64, u64),
     pub(super) dispatches: u64,
     pub(super) locks: LockCounts,
@@ -54,6 +56,7 @@ pub struct Engine<'a, W> {
     pub(super) seed: u64,
     pub(super) caches: Hierarchy<W>,
     pub(super) bus: Bus,
+    pub(super) fabric: Fabric,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next, apart: the loop looks at all of them in every round.
     next_times: Vec<u64>,
@@ -100,6 +103,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             model,
             seed,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
+            fabric: Fabric::new(n, model.fabric),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
             processors: (0..n).map(|_| Processor::new()).collect(),
             next_times: vec![u64::MAX; n],

@@ -3,6 +3,7 @@
 
 use super::engine::{Engine, Happening};
 use super::processor::{Context, Pending, Wait};
+use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{Class, Request, WordMask};
 
@@ -99,7 +100,10 @@ impl<W: WordMask> Engine<'_, W> {
         let Some((now, request)) = self.bus.grant() else { return };
         let cpu = request.cpu;
         if request.class == Class::WriteBack {
-            let (_, occupancy) = self.model.bus.of(BusOp::WriteBack, false);
+            let op = BusOp::WriteBack;
+            let (latency, occupancy) = self.model.bus.of(op, false);
+            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
+            let (_, occupancy) = self.fabric.carry(&granted, Supplier::Memory);
             self.bus.occupy(now, &request, occupancy, None);
             self.bus.choose();
             return;
@@ -111,8 +115,11 @@ impl<W: WordMask> Engine<'_, W> {
         let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
-            let (latency, occupancy) = self.model.times_of(op, outcome.from_cache, supplier);
-            complete += if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let (latency, occupancy) = self.model.times_of(op, supplier);
+            let latency = if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
+            let (latency, occupancy) = self.fabric.carry(&granted, supplier);
+            complete += latency;
             let data_until = op.is_fetch().then_some(complete);
             self.bus.occupy(now, &request, occupancy, data_until);
             if let (true, Some(store)) = (request.from_store_buffer, self.processors[cpu].stores.front_mut())

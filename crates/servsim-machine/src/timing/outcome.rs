@@ -33,6 +33,7 @@ impl<W: WordMask> Engine<'_, W> {
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.task_references.clone(),
             bus_busy: self.bus.busy,
+            fabric: (self.fabric.busy.clone(), self.fabric.bank_wait),
             switches: (self.scheduler.switches, self.scheduler.migrations),
             dispatches: self.scheduler.dispatches,
             locks: self.locks.counts,
@@ -66,6 +67,12 @@ impl<W: WordMask> Engine<'_, W> {
         let mut levels = self.caches.counters();
         for ((_, level), (_, before)) in levels.iter_mut().zip(base.iter().flat_map(|b| &b.levels)) {
             *level = level.since(before);
+        }
+        let mut ways = self.fabric.busy.clone();
+        let mut bank_wait = self.fabric.bank_wait;
+        if let Some(base) = &base {
+            ways.iter_mut().zip(&base.fabric.0).for_each(|(way, before)| *way -= before);
+            bank_wait -= base.fabric.1;
         }
         let mut references = [[0; 3]; 2];
         let mut times = Vec::new();
@@ -103,6 +110,8 @@ impl<W: WordMask> Engine<'_, W> {
                 disk_reads: self.disk.accepted[0] - disk[0],
                 disk_writes: self.disk.accepted[1] - disk[1],
                 levels,
+                ways_busy: ways,
+                bank_wait,
                 window_cycles: self.measure.window,
                 timeline: self.measure.timeline,
                 most_ready: self.most_active,
