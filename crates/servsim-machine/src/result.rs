@@ -1,9 +1,9 @@
 //! The result of a simulation as JSON, schema `servsim.simulate/1`: the resolved machine, the
 //! trace's hash, every replication raw, and a summary with intervals.
 //!
-//! Nothing in it depends on the host or on the number of threads: the same input and seed give the
-//! same bytes.
+//! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
+use crate::along::{self, Along, MORE};
 use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
@@ -86,6 +86,8 @@ pub struct Window {
     pub busy: u64,
     /// Transactions completed.
     pub transactions: u64,
+    /// The further counters of [`along::MORE_NAMES`].
+    pub more: [u64; MORE],
 }
 
 /// What only the timing engine knows.
@@ -115,6 +117,8 @@ pub struct Timing {
     pub window_cycles: u64,
     /// Timeline.
     pub timeline: Vec<Window>,
+    /// Schedule and disk requests along the run.
+    pub along: Along,
     /// Most tasks that were ready or running at once.
     pub most_ready: u64,
     /// Processor-time average of ready or running tasks, in thousandths.
@@ -349,6 +353,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
+    along::insert(timing, object);
 }
 
 pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {

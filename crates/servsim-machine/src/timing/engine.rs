@@ -3,6 +3,7 @@
 //! Over 400 lines: the three kinds of step work on one state, and the order among them at equal
 //! times is what must be read together.
 
+use super::along::Recorder;
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
 use super::stepping::{advance, step, Records, Stop};
@@ -75,6 +76,7 @@ pub struct Engine<'a, W> {
     pub(super) handlers_of: HashMap<u64, Vec<usize>>,
     pub(super) delay: RandomStream,
     pub(super) measure: Measure,
+    pub(super) recorder: Recorder,
     pub(super) base: Option<Base>,
     /// Ready or running tasks, the integral of their number over time, and when it last changed.
     pub(super) active: u64,
@@ -120,6 +122,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             handlers_of,
             delay: RandomStream::new(seed, "memory delay"),
             measure: Measure::new(source.transaction_kinds(), model.warmup, model.transactions),
+            recorder: Recorder::new(n),
             base: None,
             active: 0,
             most_active: 0,
@@ -172,6 +175,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         self.now = self.now.max(now);
         if self.measure.window_over(now) {
+            self.settle_idle(now);
             let reading = self.reading();
             self.measure.close_window(now, reading);
         }
@@ -279,6 +283,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
+        self.recorder.begin(cpu, task, processor.time);
         self.caches.system.run_task(cpu, task);
         for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
@@ -289,6 +294,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// The processor has nothing to run: it takes a ready task or becomes idle.
     pub(super) fn dispatch(&mut self, cpu: usize) {
         self.processors[cpu].context = None;
+        self.recorder.end(cpu, self.processors[cpu].time);
         if let Some(task) = self.scheduler.dispatch(cpu) {
             self.begin_task(cpu, task);
             return;
@@ -496,6 +502,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             }
             (Event::IoSubmit { request, write, .. }, _) => {
                 let done = self.disk.submit(now, write);
+                self.recorder.disk(now, done, write);
                 self.schedule(done, Happening::Disk { request });
             }
             (Event::LockAcquire { class, word }, _) if self.model.locks => {

@@ -14,6 +14,7 @@
 //!
 //! Left out: out-of-order execution, wake-up preemption, DMA traffic.
 
+mod along;
 mod deadlock;
 mod engine;
 mod locking;
