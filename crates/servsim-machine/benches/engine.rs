@@ -21,7 +21,7 @@ use servsim_import::InMemory;
 use servsim_machine::timing::{run, Model};
 use servsim_machine::{functional, Setup};
 use servsim_mem::protocol::{by_name, Options};
-use servsim_mem::Geometry;
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -194,13 +194,17 @@ fn wanted(name: &str) -> bool {
 /// Measures one functional run from the file to the counts; its rate, and the bytes of host memory
 /// per distinct line and processor.
 fn functional_raw16(name: &str, path: &Path, setup: &Setup) -> Option<(f64, f64)> {
+    functional_on(name, path, setup, &HierarchySpec::default())
+}
+
+fn functional_on(name: &str, path: &Path, setup: &Setup, spec: &HierarchySpec) -> Option<(f64, f64)> {
     if !wanted(name) {
         return None;
     }
     let once = || {
         let start = CpuTime::now();
         let mut source = Raw16::open(path, setup.processors).expect("a well-formed file");
-        let counted = functional::run(&mut source, setup, &mut |_| true).expect("runs");
+        let counted = functional::run_on(&mut source, setup, spec, &mut |_| true).expect("runs");
         (start.elapsed_seconds(), counted)
     };
     // Other programs slow even processor time by what they do to shared caches: the fastest counts.
@@ -277,6 +281,28 @@ fn oltp(path: &Path, length: u64) {
             note(&format!("{name}, memory"), bytes, "B/line/processor");
         }
     }
+    hierarchy(path);
+}
+
+/// The machine that the targets are about: split first level, shared second, no private one.
+fn hierarchy(path: &Path) {
+    let geometry = Geometry { size: 8 << 20, ways: 16, line: 64 };
+    let level = |inclusion| vec![LevelSpec { geometry, replacement: "lru".into(), inclusion }];
+    let targets = [("merged", false, 50.0), ("exact", true, 25.0)];
+    for (class, shadow, target) in targets {
+        let shared = level(Inclusion::Inclusive);
+        let spec = HierarchySpec { split: true, shared, ..HierarchySpec::default() };
+        let name = format!("functional, OLTP, 32 KiB 8-way split, 8 MiB 16-way shared, {class}");
+        if let Some((rate, bytes)) = functional_on(&name, path, &setup(4, KIB_32, shadow), &spec) {
+            against("M refs/s", rate, target, true);
+            against("B of host memory per line and processor", bytes, 64.0, false);
+        }
+    }
+    let outer = Geometry { size: 1 << 20, ways: 8, line: 64 };
+    let private =
+        vec![LevelSpec { geometry: outer, replacement: "lru".into(), inclusion: Inclusion::Inclusive }];
+    let spec = HierarchySpec { split: true, private, ..HierarchySpec::default() };
+    functional_on("functional, OLTP, 32 KiB split, 1 MiB private", path, &setup(4, KIB_32, false), &spec);
 }
 
 fn scaling(path: &Path, length: u64) {

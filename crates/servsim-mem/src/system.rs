@@ -760,7 +760,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub fn host_bytes(&self) -> usize {
         let arrays: usize = self.arrays.iter().map(Array::bytes).sum();
         let shadows: usize = self.shadows.iter().map(Shadow::bytes).sum();
-        arrays + shadows + self.directory.bytes()
+        arrays + shadows + self.directory.bytes() + self.switches.bytes()
     }
 
     /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.
