@@ -15,7 +15,7 @@ pub mod system;
 pub mod words;
 
 pub use array::Geometry;
-pub use bus::{Bus, BusTimes, Class, Request};
+pub use bus::{Bus, BusTimes, Class, Origin, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use observer::{By, Observer, StateEvent, Transition};
 pub use switches::SwitchCause;
