@@ -99,6 +99,30 @@ pub struct Interconnect {
     pub bank_time: Cycles,
 }
 
+/// How a processor executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoreModel {
+    /// A fixed time per reference.
+    Fixed,
+    /// Blocks at the first use of a load's data.
+    InOrder,
+    /// Runs on until its window is full.
+    OutOfOrder,
+}
+
+/// The processor core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Core {
+    /// How it executes.
+    pub model: CoreModel,
+    /// Instructions per cycle.
+    pub width: u64,
+    /// Instructions in the window.
+    pub window: u64,
+    /// Lost at a mispredicted branch.
+    pub branch_penalty: Cycles,
+}
+
 /// Locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Locks {
@@ -117,6 +141,8 @@ pub struct Machine {
     pub processors: usize,
     /// Clock.
     pub clock: Hertz,
+    /// The processor core.
+    pub core: Core,
     /// Time of a reference that hits.
     pub cycles_per_reference: Cycles,
     /// Store buffer entries.
@@ -189,6 +215,16 @@ impl Machine {
             name: text("name"),
             processors: number("processors") as usize,
             clock: Hertz(number("clock")),
+            core: Core {
+                model: match text("processor.model").as_str() {
+                    "inorder" => CoreModel::InOrder,
+                    "ooo" => CoreModel::OutOfOrder,
+                    _ => CoreModel::Fixed,
+                },
+                width: number("processor.width"),
+                window: number("processor.window"),
+                branch_penalty: Cycles(number("processor.branch_penalty")),
+            },
             cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
             store_buffer: number("processor.store_buffer") as usize,
             outstanding_misses: number("processor.outstanding_misses") as usize,

@@ -24,8 +24,12 @@ pub struct ProcessorTimes {
     pub bus_wait: u64,
     /// Spinning for a lock, without the misses of its word.
     pub lock_spin: u64,
+    /// Refilling the pipeline after mispredicted branches.
+    pub branch: u64,
     /// No ready task.
     pub idle: u64,
+    /// Of the waits for memory and bus: by fetches, loads, and stores (full buffer).
+    pub stalls: [u64; 3],
 }
 
 impl ProcessorTimes {
@@ -38,15 +42,17 @@ impl ProcessorTimes {
             memory_stall: self.memory_stall - earlier.memory_stall,
             bus_wait: self.bus_wait - earlier.bus_wait,
             lock_spin: self.lock_spin - earlier.lock_spin,
+            branch: self.branch - earlier.branch,
             idle: self.idle - earlier.idle,
+            stalls: std::array::from_fn(|i| self.stalls[i] - earlier.stalls[i]),
         }
     }
 
     /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004); spinning
-    /// for a lock counts as delay.
+    /// for a lock and refilling after a mispredicted branch count as delay.
     pub fn utilization(&self) -> f64 {
         let busy = (self.user + self.kernel) as f64;
-        let total = busy + (self.memory_stall + self.bus_wait + self.lock_spin) as f64;
+        let total = busy + (self.memory_stall + self.bus_wait + self.lock_spin + self.branch) as f64;
         if total == 0.0 {
             0.0
         } else {
@@ -318,6 +324,14 @@ fn task_json(task: &TaskResult) -> Value {
     Value::Object(object)
 }
 
+/// Where the cycles of one processor went, by cause.
+fn stack_json(t: &ProcessorTimes) -> Value {
+    json!({
+        "base": t.user + t.kernel, "fetch_miss": t.stalls[0], "load_miss": t.stalls[1],
+        "store": t.stalls[2], "branch": t.branch, "lock_spin": t.lock_spin, "idle": t.idle,
+    })
+}
+
 fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     let times = |t: &ProcessorTimes| {
         json!({
@@ -326,6 +340,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
+    object.insert("cycle_stacks".into(), timing.processors.iter().map(stack_json).collect());
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
     object.insert("context_switches".into(), json!(timing.context_switches));
     object.insert("migrations".into(), json!(timing.migrations));

@@ -22,7 +22,7 @@ pub mod system;
 pub mod words;
 
 pub use array::Geometry;
-pub use bus::{Bus, BusTimes, Class, Request};
+pub use bus::{Bus, BusTimes, Class, Origin, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use fabric::{Fabric, FabricSpec, Supplier};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};

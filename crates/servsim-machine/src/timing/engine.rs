@@ -6,13 +6,15 @@
 use super::along::Recorder;
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
-use super::stepping::{advance, step, Records, Stop};
+use super::stepping::{advance, step, Pace, Records, Stop};
 use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Request, WordMask};
+use servsim_mem::{
+    Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
+};
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -23,6 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) enum Happening {
     /// The oldest store of a processor got its data; it is `performed` or must ask again.
     Store { cpu: usize, performed: bool },
+    /// The data of a load under way arrive.
+    Load { cpu: usize, load: u64 },
     /// A disk request completes.
     Disk { request: u64 },
     /// A task's sleep is over.
@@ -107,7 +111,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
             fabric: Fabric::new(n, model.fabric),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
-            processors: (0..n).map(|_| Processor::new()).collect(),
+            processors: (0..n).map(|_| Processor::new(model.core)).collect(),
             next_times: vec![u64::MAX; n],
             moved: 0,
             streams: open_all(source)?,
@@ -219,6 +223,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let Some(Reverse((now, _, happening))) = self.happenings.pop() else { return };
         match happening {
             Happening::Store { cpu, performed } => self.store_returned(cpu, now, performed),
+            Happening::Load { cpu, load } => self.load_returned(cpu, load, now),
             Happening::SleepOver { task } => self.make_ready(task, now),
             Happening::Disk { request } => {
                 for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
@@ -283,11 +288,12 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
+        processor.change_context();
         self.recorder.begin(cpu, task, processor.time);
         self.caches.system.run_task(cpu, task);
         for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
-            self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
+            self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
         }
     }
 
@@ -329,6 +335,16 @@ impl<'a, W: WordMask> Engine<'a, W> {
                         return Ok(());
                     }
                 }
+                Stop::Load { pending, after, distance } => {
+                    if !self.load(cpu, context, pending, after, distance) {
+                        return Ok(());
+                    }
+                    limit = limit.min(self.bus.next_grant());
+                }
+                Stop::Full => {
+                    self.wait_for_load(cpu);
+                    return Ok(());
+                }
                 Stop::Store(pending) => {
                     if !self.store(cpu, context, pending) {
                         return Ok(());
@@ -367,6 +383,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             };
             processor.context = Some(Context::Interrupt(index));
             processor.handler_position = 0;
+            processor.change_context();
             processor.saved_slice = processor.slice;
             processor.slice = u64::MAX;
         }
@@ -375,7 +392,13 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
         let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
-        let parameters = (limit, self.shift, self.model.cycles_per_reference, self.model.farther.as_slice());
+        let parameters = Pace {
+            limit,
+            shift: self.shift,
+            cycles: self.model.cycles_per_reference,
+            branch_penalty: self.model.branch_penalty,
+            farther: &self.model.farther,
+        };
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -459,6 +482,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;
+                processor.change_context();
                 processor.context = processor.interrupted.take().map(Context::Task);
                 if processor.context.is_none() && processor.handlers.is_empty() {
                     self.dispatch(cpu);

@@ -3,7 +3,7 @@
 //! two-word store buffer, time slices) and Alameldeen et al. 2003 (fixed transaction count after a
 //! warm-up, small random delays).
 //!
-//! **Processor**: in order; a load or fetch that misses blocks it until the data arrive; stores
+//! **Processor**: with `processor.model = "fixed"` in order, every reference a fixed time; a load or fetch that misses blocks it until the data arrive; stores
 //! that need the bus wait in the store buffer and are performed in order (processor consistency),
 //! and the processor stalls when the buffer is full. Loads may take words from it.
 //!
@@ -12,9 +12,13 @@
 //! Within that bound its hits concern nobody else. So the outcome is that of a strict time order,
 //! at the cost of a few comparisons per run of hits instead of per reference.
 //!
-//! Left out: out-of-order execution, wake-up preemption, DMA traffic.
+//! With `inorder` or `ooo` instructions take 1/width cycle and loads that miss are under way beside
+//! execution (`cores.rs`, crate `servsim-cpu`).
+//!
+//! Left out: wake-up preemption, DMA traffic.
 
 mod along;
+mod cores;
 mod deadlock;
 mod engine;
 mod locking;
@@ -29,8 +33,9 @@ use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
 use crate::simulate::SimulateError;
 use engine::Engine;
-use servsim_config::Machine;
+use servsim_config::{CoreModel, Machine};
 use servsim_core::TaskSource;
+use servsim_cpu::Parameters;
 use servsim_mem::fabric::{fabric_by_name, FabricKind};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
@@ -57,6 +62,8 @@ pub struct Model {
     pub(crate) hertz: u64,
     pub(crate) transactions: Option<u64>,
     pub(crate) warmup: u64,
+    pub(crate) core: Option<Parameters>,
+    pub(crate) branch_penalty: u64,
     pub(crate) locks: bool,
     pub(crate) spin_interval: u64,
     pub(crate) fabric: FabricSpec,
@@ -98,6 +105,8 @@ impl Model {
             hertz: machine.clock.0,
             transactions,
             warmup,
+            core: core_of(machine),
+            branch_penalty: machine.core.branch_penalty.0,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval.0,
             fabric: FabricSpec {
@@ -140,6 +149,21 @@ impl Model {
         let Cycles(cycles) =
             servsim_units::Picos(nanos.saturating_mul(1000)).to_cycles(servsim_units::Hertz(self.hertz));
         cycles
+    }
+}
+
+fn core_of(machine: &Machine) -> Option<Parameters> {
+    let core = &machine.core;
+    let parameters = |in_order| Parameters {
+        width: core.width,
+        window: core.window,
+        misses: machine.outstanding_misses,
+        in_order,
+    };
+    match core.model {
+        CoreModel::Fixed => None,
+        CoreModel::InOrder => Some(parameters(true)),
+        CoreModel::OutOfOrder => Some(parameters(false)),
     }
 }
 
