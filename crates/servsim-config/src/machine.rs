@@ -134,6 +134,7 @@ pub struct Locks {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent choices of two
 pub struct Machine {
     /// Name in results.
     pub name: String,
@@ -424,7 +425,7 @@ fn check_shape(size: Bytes, ways: u32, line: Bytes, section: &str, fault: &mut d
             &format!("{section}.size"),
             format!("{size} is smaller than one set of {ways} lines of {line} ({})", Bytes(set)),
         );
-    } else if size.0 % set != 0 || !(size.0 / set).is_power_of_two() {
+    } else if size.0 / set * set != size.0 || !(size.0 / set).is_power_of_two() {
         fault(
             &format!("{section}.associativity"),
             format!("{ways} ways do not divide the cache into a power of two of sets; use a power of two"),

@@ -327,7 +327,7 @@ const LEVELS_MUST_MOVE: [&str; 11] = [
 #[test]
 fn every_kind_of_hierarchy_agrees_with_the_oracle_to_the_unit() {
     let all = std::env::var("SERVSIM_DIFFERENTIAL_CASES").ok().and_then(|text| text.parse().ok());
-    let each = all.unwrap_or(10_000_u64) / 100;
+    let each = all.unwrap_or(10_000_u64) / 200;
     let (mut moved, mut seed) = (BTreeSet::new(), 0);
     for (name, protocol) in Protocol::ALL {
         for split in [false, true] {

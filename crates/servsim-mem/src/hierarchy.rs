@@ -3,7 +3,7 @@
 //! What lies inside the point of coherence is here, what lies outside it (shared levels) in
 //! `shared.rs`. The rules, with reasons, are in
 //! docs/parts/hierarchy.md; every rule stands once in the code and once, in another form, in the
-//! oracle.
+//! oracle. Over 400 lines: a line's way through the levels is to be read in one place.
 //!
 //! **Point of coherence.** Coherence is kept once per processor, between its outermost private cache
 //! and the bus. Without private levels outside the first, that is the first level itself (two

@@ -75,7 +75,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 return position;
             }
             let words = W::of_bytes(start, last);
-            frame.state = next;
             frame.touched.add(words);
             if write {
                 frame.written.add(words);

@@ -1,5 +1,6 @@
 //! Hierarchies of caches, from the rules of docs/parts/hierarchy.md: every cache is a map from set
-//! and way to what lies there, every question is answered by looking everywhere.
+//! and way to what lies there, every question is answered by looking everywhere. Over 400 lines,
+//! because private and shared levels follow one set of rules, to be read together.
 
 use crate::{Lost, Oracle, Shape, Touch};
 use servsim_core::RandomStream;
@@ -348,10 +349,9 @@ impl Oracle {
         let next = if index < first { first } else { index + 1 };
         let inside = (0..next).find(|&i| i != index && stores[i].has(block));
         let keeps = stores.get(next).map(|store| store.keeps);
-        if inside.is_some() && (keeps.is_none() || keeps == Some(Keeps::Nothing)) {
-            if dirty {
-                stores[inside.expect("inside")].slot(block).expect("has").dirty = true;
-            }
+        let stays = inside.filter(|_| keeps.is_none() || keeps == Some(Keeps::Nothing));
+        if let Some(inside) = stays {
+            stores[inside].slot(block).expect("has").dirty |= dirty;
         } else if keeps == Some(Keeps::Nothing) {
             if dirty {
                 stores[index].event("write_backs");
