@@ -168,7 +168,8 @@ pub fn open_in_order(
 
 /// Opens any readable trace as one stream per task, for caches with lines of `line` bytes; of
 /// formats with a processor field, at most `processors` are accepted. With `locks` the streams of a
-/// captured trace hold its lock events; other formats have none.
+/// captured trace hold its lock events and its records tell what is `wanted`; other
+/// formats have neither.
 ///
 /// # Errors
 /// As [`open_in_order`].
@@ -179,11 +180,11 @@ pub fn open_by_task(
     line: u64,
     private_kernel: bool,
     locks: bool,
+    wanted: captured::Wanted,
 ) -> Result<Box<dyn TaskSource>, SourceError> {
     if is_captured(path, name) {
-        return Ok(Box::new(
-            captured::CapturedTasks::open(path, line, locks)?.with_private_kernel(private_kernel),
-        ));
+        let source = captured::CapturedTasks::open(path, line, locks)?;
+        return Ok(Box::new(source.with_private_kernel(private_kernel).with_flow(wanted)));
     }
     (format_of(path, name)?.split)(path, processors)
 }

@@ -5,8 +5,9 @@ use crate::result::{document, Header, KindResult, Replication, TaskResult};
 use crate::setup::Setup;
 use crate::{functional, timing};
 use serde_json::{json, Value};
-use servsim_config::Machine;
+use servsim_config::{CoreModel, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
+use servsim_import::captured::Wanted;
 use servsim_import::{open_by_task, open_in_order};
 use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::Geometry;
@@ -179,6 +180,7 @@ fn run_timing(
         line,
         kernel,
         machine.locks.arbitrated,
+        wanted_of(machine),
     )?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
@@ -186,6 +188,15 @@ fn run_timing(
     warnings.extend(warnings_of(request, machine, &replications));
     let header = header_of(request, machine, "timing", warnings);
     Ok(document(&header, &replications))
+}
+
+/// What the machine's cores want to know of the code.
+fn wanted_of(machine: &Machine) -> Wanted {
+    match machine.core.model {
+        CoreModel::Fixed => Wanted::Nothing,
+        CoreModel::InOrder => Wanted::Uses,
+        CoreModel::OutOfOrder => Wanted::Producers,
+    }
 }
 
 /// Runs the replications over the host's threads; the order of the results is that of the seeds.
