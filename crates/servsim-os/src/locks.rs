@@ -14,6 +14,8 @@
 //! handing the lock over; one that spins in user mode sleeps after [`USER_SPINS`]; a kernel spinlock
 //! held as a lock of another class is handed over. Each force is counted.
 //!
+//! Over 400 lines: the rules that end a hold or a wait act on one state and must be read together.
+//!
 //! Left out: priorities, the recursion of reader-writer semaphores, lock-wait time-outs.
 
 use servsim_core::{LockClass, RandomStream, TaskId};
