@@ -84,6 +84,21 @@ pub struct Bus {
     pub fifo: bool,
 }
 
+/// What joins processors and memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interconnect {
+    /// Registered name.
+    pub kind: String,
+    /// Time of a transaction at the order point of a crossbar or network.
+    pub order: Cycles,
+    /// Time of a hop of a network.
+    pub hop: Cycles,
+    /// Memory banks.
+    pub banks: usize,
+    /// Time that an access keeps a bank busy.
+    pub bank_time: Cycles,
+}
+
 /// Locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Locks {
@@ -120,6 +135,8 @@ pub struct Machine {
     pub protocol: Protocol,
     /// The bus.
     pub bus: Bus,
+    /// What joins processors and memory.
+    pub interconnect: Interconnect,
     /// Affinity scheduling instead of random.
     pub affinity: bool,
     /// References per time slice.
@@ -208,6 +225,13 @@ impl Machine {
                 bytes_per_cycle: number("bus.bytes_per_cycle"),
                 memory_hold: Cycles(number("bus.memory_hold")),
                 fifo: is("bus.arbitration", "fifo"),
+            },
+            interconnect: Interconnect {
+                kind: text("interconnect.kind"),
+                order: Cycles(number("interconnect.order")),
+                hop: Cycles(number("interconnect.hop")),
+                banks: number("memory.banks") as usize,
+                bank_time: Cycles(number("memory.bank_time")),
             },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),

@@ -117,7 +117,7 @@ pub const SETTINGS: &[Setting] = &[
         "l2.latency",
         Kind::Cycles(1, 10_000),
         "12 cycles",
-        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
         CHOICE,
     ),
     setting(
@@ -135,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
         "l3.latency",
         Kind::Cycles(1, 10_000),
         "40 cycles",
-        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
         CHOICE,
     ),
     setting(
@@ -279,6 +279,42 @@ pub const SETTINGS: &[Setting] = &[
         "Order among requests of one class that wait for the bus; fetches come before invalidates \
          and writes, those before write-backs.",
         "decision D4",
+    ),
+    setting(
+        "interconnect.kind",
+        Kind::Choice(&["bus", "crossbar", "network"]),
+        "bus",
+        "What joins processors and memory: one bus for addresses and data, an ordered crossbar whose \
+         data take a port of the sender and one of the receiver, or a network with a link for each pair.",
+        "Foglia et al. 2004 section 4: a bus",
+    ),
+    setting(
+        "interconnect.order",
+        Kind::Cycles(1, 100_000),
+        "5 cycles",
+        "Time that a transaction takes the order point of a crossbar or network.",
+        "an assumption: an invalidate of Foglia et al. 2004, Table 4, which is an address alone",
+    ),
+    setting(
+        "interconnect.hop",
+        Kind::Cycles(0, 100_000),
+        "10 cycles",
+        "Time that a line travels over a link of a network beyond moving its bytes.",
+        "an assumption",
+    ),
+    setting(
+        "memory.banks",
+        Kind::Count(1, 1024),
+        "4",
+        "Memory banks; consecutive lines lie in consecutive banks.",
+        "an assumption",
+    ),
+    setting(
+        "memory.bank_time",
+        Kind::Cycles(0, 100_000),
+        "0 cycles",
+        "Time that one access keeps a memory bank busy; 0 for banks that are never in the way.",
+        "Foglia et al. 2004, Table 4 knows no contention of memory",
     ),
     setting(
         "scheduler.policy",

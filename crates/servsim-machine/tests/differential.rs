@@ -8,8 +8,8 @@ use servsim_core::{GlobalSource, Op, Privacy, RandomStream, Record, TaskInfo, Ta
 use servsim_import::ListSource;
 use servsim_machine::{functional, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::Geometry;
-use servsim_oracle::{Counts, Facts, Oracle, Protocol, Shape, Variant};
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+use servsim_oracle::{Counts, Facts, Keeps, Layout, Oracle, Outer, Protocol, Shape, Variant};
 use std::collections::BTreeSet;
 use support::by_oracle_names;
 
@@ -19,6 +19,7 @@ struct Case {
     shape: Shape,
     records: Vec<Record>,
     options: Options,
+    levels: Option<Layout>,
 }
 
 /// The task that stands for interrupt handlers: it begins no quantum.
@@ -43,7 +44,58 @@ fn random_case(seed: u64) -> Case {
         shape: Shape { size: line * ways * sets, ways: ways as usize, line },
         records,
         options,
+        levels: None,
     }
+}
+
+const POLICIES: [&str; 4] = ["lru", "tree-plru", "random", "srrip"];
+const INCLUSIONS: [Keeps; 3] = [Keeps::All, Keeps::Nothing, Keeps::Either];
+
+/// The same with one or two more levels, of which the caller chooses the first one's inclusion.
+/// Sizes are free: an inclusive level may be too small for what it includes.
+fn random_levels(seed: u64, split: bool, policy: &'static str, keeps: Keeps) -> Case {
+    let mut case = random_case(seed);
+    case.options.rules.flush_private = false;
+    let mut r = RandomStream::new(seed, "levels");
+    let mut outer = |keeps: Option<Keeps>| {
+        let ways = [1, 2, 4, 8][r.below(4) as usize];
+        let size = case.shape.line * ways * [1, 2, 4][r.below(3) as usize];
+        Outer {
+            shape: Shape { size, ways: ways as usize, line: case.shape.line },
+            policy: POLICIES[r.below(4) as usize],
+            keeps: keeps.unwrap_or(INCLUSIONS[r.below(3) as usize]),
+        }
+    };
+    let levels = [outer(Some(keeps)), outer(None)];
+    let count = 1 + r.below(2) as usize;
+    let private = r.below(count as u64 + 1) as usize;
+    let (private, shared) = levels[..count].split_at(private);
+    let (private, shared) = (private.to_vec(), shared.to_vec());
+    case.levels = Some(Layout { split, policy, private, shared, seed });
+    case
+}
+
+fn spec_of(layout: &Layout) -> HierarchySpec {
+    let level = |level: &Outer| LevelSpec {
+        geometry: geometry(level.shape),
+        replacement: level.policy.into(),
+        inclusion: match level.keeps {
+            Keeps::All => Inclusion::Inclusive,
+            Keeps::Nothing => Inclusion::Exclusive,
+            Keeps::Either => Inclusion::Neither,
+        },
+    };
+    HierarchySpec {
+        split: layout.split,
+        replacement: layout.policy.into(),
+        private: layout.private.iter().map(level).collect(),
+        shared: layout.shared.iter().map(level).collect(),
+        seed: layout.seed,
+    }
+}
+
+fn geometry(shape: Shape) -> Geometry {
+    Geometry { size: shape.size, ways: shape.ways as u32, line: shape.line }
 }
 
 fn random_options(r: &mut RandomStream) -> Options {
@@ -93,6 +145,9 @@ fn oracle_counts(case: &Case, protocol: Protocol) -> Counts {
     let mut oracle = Oracle::new(case.processors, case.shape, protocol)
         .deciding(variant(&case.options))
         .with(rules.flush_private, rules.judge_at_miss, BTreeSet::from([HANDLER]));
+    if let Some(layout) = &case.levels {
+        oracle = oracle.with_levels(layout.clone());
+    }
     for record in &case.records {
         let private = record.flags & 2 != 0;
         let facts = |address: u64| Facts { private, kernel: address >> 12 & 1 == 0 };
@@ -118,12 +173,31 @@ fn engine_counts(case: &Case, protocol: &str) -> Counts {
 fn counts_of(source: &mut dyn GlobalSource, case: &Case, protocol: &str) -> Counts {
     let setup = Setup {
         processors: case.processors,
-        geometry: Geometry { size: case.shape.size, ways: case.shape.ways as u32, line: case.shape.line },
+        geometry: geometry(case.shape),
         protocol: by_name(protocol, &case.options).unwrap(),
         shadow: true,
     };
-    let counted = functional::run(source, &setup, &mut |_| true).unwrap();
-    by_oracle_names(&counted.total())
+    let Some(layout) = &case.levels else {
+        let counted = functional::run(source, &setup, &mut |_| true).unwrap();
+        return by_oracle_names(&counted.total());
+    };
+    let counted = functional::run_on(source, &setup, &spec_of(layout), &mut |_| true).unwrap();
+    let mut counts = by_oracle_names(&counted.total());
+    let mut put = |name: String, count: u64| {
+        if count > 0 {
+            counts.insert(name, [count, 0]);
+        }
+    };
+    for (name, c) in &counted.levels {
+        put(format!("level.{name}.hits"), c.hits);
+        put(format!("level.{name}.misses"), c.misses);
+        put(format!("level.{name}.evictions"), c.evictions);
+        put(format!("level.{name}.write_backs"), c.write_backs);
+        put(format!("level.{name}.back_invalidations"), c.back_invalidations);
+    }
+    put("memory.reads".into(), counted.memory.0);
+    put("memory.writes".into(), counted.memory.1);
+    counts
 }
 
 fn disagrees(case: &Case, name: &str, protocol: Protocol) -> bool {
@@ -185,16 +259,7 @@ fn the_functional_engine_agrees_with_the_oracle_to_the_unit() {
                 moved.extend(oracle_counts(&case, protocol).into_keys());
             }
             if disagrees(&case, name, protocol) {
-                let case = shrink(case, name, protocol);
-                panic!(
-                    "{name}, seed {seed}, {} processors, {:?}, {:?}:\n{}oracle {:#?}\nengine {:#?}",
-                    case.processors,
-                    case.shape,
-                    case.options,
-                    plain_text(&case),
-                    oracle_counts(&case, protocol),
-                    engine_counts(&case, name)
-                );
+                report(case, seed, name, protocol);
             }
         }
     }
@@ -226,4 +291,62 @@ fn a_disagreement_shrinks_to_a_minimal_trace() {
     let case = (0..).map(random_case).find(|case| disagrees(case, "mesi", Protocol::Pscr)).unwrap();
     let small = shrink(case.clone(), "mesi", Protocol::Pscr);
     assert!(small.records.len() <= 3 && small.records.len() < case.records.len(), "{}", plain_text(&small));
+}
+fn report(case: Case, seed: u64, name: &str, protocol: Protocol) -> ! {
+    let case = shrink(case, name, protocol);
+    let (oracle, engine) = (oracle_counts(&case, protocol), engine_counts(&case, name));
+    let differing: BTreeSet<_> =
+        oracle.keys().chain(engine.keys()).filter(|&key| oracle.get(key) != engine.get(key)).collect();
+    let difference =
+        |key: &&String| format!("  {key}: oracle {:?}, engine {:?}", oracle.get(*key), engine.get(*key));
+    panic!(
+        "{name}, seed {seed}, {} processors, {:?}, {:#?}:\n{}\n{}\noracle {oracle:?}\nengine {engine:?}",
+        case.processors,
+        case.shape,
+        case.levels,
+        plain_text(&case),
+        differing.iter().map(difference).collect::<Vec<_>>().join("\n"),
+    );
+}
+
+/// Counters of levels that some trace must move.
+const LEVELS_MUST_MOVE: [&str; 11] = [
+    "level.l1.evictions",
+    "level.l1i.write_backs",
+    "level.l1d.back_invalidations",
+    "level.l2.hits",
+    "level.l2.evictions",
+    "level.l2.write_backs",
+    "level.l2.back_invalidations",
+    "level.l3.hits",
+    "level.l3.write_backs",
+    "memory.reads",
+    "memory.writes",
+];
+
+#[test]
+fn every_kind_of_hierarchy_agrees_with_the_oracle_to_the_unit() {
+    let all = std::env::var("SERVSIM_DIFFERENTIAL_CASES").ok().and_then(|text| text.parse().ok());
+    let each = all.unwrap_or(10_000_u64) / 100;
+    let (mut moved, mut seed) = (BTreeSet::new(), 0);
+    for (name, protocol) in Protocol::ALL {
+        for split in [false, true] {
+            for policy in POLICIES {
+                for keeps in INCLUSIONS {
+                    for _ in 0..each {
+                        seed += 1;
+                        let case = random_levels(seed, split, policy, keeps);
+                        let oracle = oracle_counts(&case, protocol);
+                        if oracle != engine_counts(&case, name) {
+                            report(case, seed, name, protocol);
+                        }
+                        moved.extend(oracle.into_keys());
+                    }
+                }
+            }
+        }
+    }
+    for name in LEVELS_MUST_MOVE {
+        assert!(moved.contains(name), "no trace moves {name}");
+    }
 }
