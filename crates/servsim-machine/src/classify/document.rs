@@ -190,7 +190,9 @@ impl Frame<'_> {
         // The symbol that a line holds most of: the one at its middle, unless one begins the line.
         let (name, distance) = self.symbols.at(place.address)?;
         let (middle, _) = self.symbols.at(place.address + self.line / 2)?;
-        Some(if distance == 0 { name } else { middle }.to_owned())
+        let name = if distance == 0 { name } else { middle };
+        // The linker's end of a section names nothing; what follows was allocated at run time.
+        (!name.ends_with("_end")).then(|| name.to_owned())
     }
 
     /// The steps of one line.
