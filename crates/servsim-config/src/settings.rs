@@ -117,7 +117,7 @@ pub const SETTINGS: &[Setting] = &[
         "l2.latency",
         Kind::Cycles(1, 10_000),
         "12 cycles",
-        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
         CHOICE,
     ),
     setting(
@@ -135,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
         "l3.latency",
         Kind::Cycles(1, 10_000),
         "40 cycles",
-        "Time of a hit beyond that of a first-level hit, for engines with time.",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
         CHOICE,
     ),
     setting(

@@ -90,7 +90,10 @@ const fn entry(
 /// Every format that is read.
 #[rustfmt::skip]
 pub const FORMATS: &[Format] = &[
-    entry("text", &["txt", "text"], text::ABOUT, in_memory!(text::open)),
+    entry("text", &["txt", "text"], text::ABOUT, (
+        |path, processors| Ok(Box::new(text::survey(path, processors)?.in_order()?)),
+        |path, processors| Ok(Box::new(text::survey(path, processors)?)),
+    )),
     entry("raw16", &["raw16", "raw"], RAW16, in_memory!(raw16::open)),
     entry("din", &["din", "xdin"], din::ABOUT, streaming!(din::survey)),
     entry("lackey", &["lackey"], lackey::ABOUT, streaming!(lackey::survey)),

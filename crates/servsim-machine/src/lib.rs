@@ -6,6 +6,7 @@ pub mod along;
 pub mod classify;
 pub mod functional;
 mod place;
+mod replay;
 pub mod result;
 pub mod setup;
 pub mod simulate;

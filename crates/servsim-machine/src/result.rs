@@ -8,7 +8,7 @@ use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
+use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause};
 use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
@@ -107,6 +107,8 @@ pub struct Timing {
     pub disk_reads: u64,
     /// Disk writes completed.
     pub disk_writes: u64,
+    /// What each cache level counted, from the inside out.
+    pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
     pub window_cycles: u64,
     /// Timeline.
@@ -332,6 +334,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
+    object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {
         json!({
@@ -342,6 +345,16 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
     along::insert(timing, object);
+}
+
+pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
+    let level = |(name, c): &(String, LevelCounters)| {
+        json!({
+            "name": name, "hits": c.hits, "misses": c.misses, "evictions": c.evictions,
+            "write_backs": c.write_backs, "back_invalidations": c.back_invalidations,
+        })
+    };
+    levels.iter().map(level).collect()
 }
 
 fn locks_json(counts: &LockCounts) -> Value {

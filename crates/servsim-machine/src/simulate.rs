@@ -1,15 +1,15 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
-use crate::result::{document, Header, KindResult, Replication, TaskResult};
+use crate::result::{document, levels_json, Header, KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::{functional, timing, warnings};
+use crate::{functional, replay, timing, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::{open_by_task, open_in_order, Reading};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelCounters, LevelSpec};
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -159,18 +159,8 @@ fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
     }
     Err(SimulateError::Usage(format!(
         "{who} knows machines with one unified LRU cache per processor only: leave out \
-         cache.organisation, cache.replacement, [l2] and [l3], or use `simulate --engine functional`"
+         cache.organisation, cache.replacement, [l2] and [l3], or use `simulate`"
     )))
-}
-
-fn levels_json(counted: &functional::Counted) -> Value {
-    let level = |(name, c): &(String, LevelCounters)| {
-        json!({
-            "name": name, "hits": c.hits, "misses": c.misses, "evictions": c.evictions,
-            "write_backs": c.write_backs, "back_invalidations": c.back_invalidations,
-        })
-    };
-    counted.levels.iter().map(level).collect()
 }
 
 fn run_functional(
@@ -184,16 +174,18 @@ fn run_functional(
     let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
     let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
-    let counted = functional::run_on(source.as_mut(), setup, &spec, &mut |done| {
-        stopped = !proceed(done);
-        !stopped
-    });
+    let counted = replay::guarded(setup, || {
+        functional::run_on(source.as_mut(), setup, &spec, &mut |done| {
+            stopped = !proceed(done);
+            !stopped
+        })
+    })?;
     if stopped {
         return Err(SimulateError::Interrupted);
     }
     let counted = counted?;
     let kinds = source.transaction_kinds();
-    let (levels, memory) = (levels_json(&counted), counted.memory);
+    let (levels, memory) = (levels_json(&counted.levels), counted.memory);
     let replication = Replication {
         seed: request.seed,
         counters: counted.total(),
@@ -225,7 +217,6 @@ fn run_timing(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    one_level(machine, "the timing engine")?;
     let reading = Reading {
         processors: servsim_mem::MAX_PROCESSORS,
         line: setup.geometry.line,
@@ -233,7 +224,8 @@ fn run_timing(
         locks: machine.locks.arbitrated,
     };
     let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
-    let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
+    let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
+        .with_hierarchy(hierarchy_of(machine, request.seed)?);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
     let mut warnings = source.notes();
     warnings.extend(warnings::of(request, machine, &replications));
@@ -260,8 +252,7 @@ fn replicate(
         }
         let seed = request.seed + index as u64;
         let run = || timing::run(source, model, seed, &stop, &done);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(SimulateError::Internal(panic_text(&*panic))));
+        let result = replay::guarded(&model.setup, run).and_then(|result| result);
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -292,11 +283,6 @@ fn replicate(
         Some(fault) => Err(fault),
         None => results.into_iter().collect(),
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic").to_owned()
 }
 
 fn header_of(request: &Request, machine: &Machine, engine: &'static str, warnings: Vec<String>) -> Header {

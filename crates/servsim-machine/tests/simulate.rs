@@ -147,7 +147,7 @@ fn wrong_input_is_one_message_and_an_interruption_is_none() {
 }
 
 #[test]
-fn a_hierarchy_is_counted_level_by_level_and_refused_where_it_is_not_known() {
+fn a_hierarchy_is_counted_level_by_level() {
     let files = files();
     let machine = "[cache]\nsize = \"1 KiB\"\nline = \"64 B\"\norganisation = \"split\"\n\
                    [l2]\nsize = \"4 KiB\"\n[l3]\nsize = \"32 KiB\"\nsharing = \"shared\"\n";
@@ -166,7 +166,4 @@ fn a_hierarchy_is_counted_level_by_level_and_refused_where_it_is_not_known() {
     for (index, key) in [(1, "evictions"), (2, "write_backs"), (3, "hits")] {
         assert!(count(index, key) > 0, "{index} {key}: {levels:#?}");
     }
-    let timing = Request { functional: false, ..functional };
-    let Err(SimulateError::Usage(why)) = simulate(&timing, &mut |_| true) else { panic!("not refused") };
-    assert!(why.contains("timing engine") && why.contains("--engine functional"), "{why}");
 }

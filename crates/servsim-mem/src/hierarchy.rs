@@ -10,6 +10,8 @@
 //! coherent caches per processor when it is split). Otherwise a processor has one state per line,
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
+mod timed;
+
 use crate::array::{Array, Geometry};
 use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
@@ -223,9 +225,11 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Counts look-ups of first-level cache `cache` that were performed by
-    /// [`CoherentSystem::run_hits`].
+    /// [`CoherentSystem::run_hits`]; there are none where the first level is not coherent.
     pub fn count_lookups(&mut self, cache: usize, lookups: u64) {
-        self.lookups[cache] += lookups;
+        if self.domains.is_empty() {
+            self.lookups[cache] += lookups;
+        }
     }
 
     /// Performs one line's share of a reference; `access.cpu` is the processor, `fetch` whether it is
@@ -246,7 +250,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if found != Some(which) {
             self.bring_in(access, which, found);
         }
-        if access.write {
+        // A word that was written through leaves nothing to write back.
+        if access.write && self.system.is_dirty(cpu, line) {
             self.domains[cpu].levels[which].write(line);
         }
     }
@@ -380,7 +385,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// What a transaction means for the levels on both sides of the bus.
-    fn after(&mut self, access: &Access<W>, outcome: &Outcome) {
+    /// Returns the shared level that supplied the block, if one did.
+    fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
         let line = access.line;
         let mut touched = if self.domains.is_empty() { 0 } else { outcome.lost | outcome.cleaned };
         while touched != 0 {
@@ -395,20 +401,24 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             }
         }
         if self.shared.levels.is_empty() {
-            return;
+            return None;
         }
         let (shared, mut inside) = self.sides(access);
         if outcome.to_memory {
             shared.write(0, line, &mut inside);
-        } else if outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache {
-            shared.fetch(line, &mut inside);
         }
+        let fetched = outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache;
+        let found = fetched.then(|| shared.look_up(line, &mut inside));
         if let Some(line) = outcome.write_back {
             shared.given_up(line, true, &mut inside);
         }
         if let Some(line) = outcome.dropped_clean {
             shared.given_up(line, false, &mut inside);
         }
+        if let Some(found) = found {
+            shared.fill(line, found, &mut inside);
+        }
+        found.flatten()
     }
 
     /// The shared levels, and the private caches as these see them.

@@ -4,8 +4,8 @@
 //! at other caches, no counter but one, no call. Whatever is not a plain hit within one line of the
 //! same task ends the run before it changes anything, and goes the general way
 //! ([`CoherentSystem::try_hit`]): misses and upgrades (1-5 %), hits whose frame has a miss to be
-//! judged, whose last user was another task, or whose state an observer must hear of, accesses that cross a line, events. The two ways do
-//! the same; the differential tests take both.
+//! judged, whose last user was another task, or whose state changes, accesses that cross a line,
+//! events. The two ways do the same; the differential tests take both.
 
 // One branch for several conditions that nearly always hold, and two copies of one loop.
 #![allow(clippy::needless_bitwise_bool, clippy::inline_always)]
@@ -71,7 +71,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let frame = &mut array.frames[index];
             let next = self.hit[usize::from(write)][usize::from(frame.state & 15)];
             let familiar = u32::from(frame.user) == task + 1;
-            if (next == NEEDS_BUS) | (frame.flags != 0) | !familiar | (O::ACTIVE && next != frame.state) {
+            if (next == NEEDS_BUS) | (frame.flags != 0) | !familiar | (next != frame.state) {
                 return position;
             }
             let words = W::of_bytes(start, last);

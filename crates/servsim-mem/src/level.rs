@@ -23,6 +23,18 @@ pub struct LevelCounters {
 }
 
 impl LevelCounters {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            evictions: self.evictions - earlier.evictions,
+            write_backs: self.write_backs - earlier.write_backs,
+            back_invalidations: self.back_invalidations - earlier.back_invalidations,
+        }
+    }
+
     /// Adds another set of counters.
     pub fn add(&mut self, other: &Self) {
         self.hits += other.hits;

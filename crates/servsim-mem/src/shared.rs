@@ -42,8 +42,9 @@ impl Shared {
         }
     }
 
-    /// A fetch that no cache supplied.
-    pub fn fetch(&mut self, line: u64, inside: &mut dyn Inside) {
+    /// A fetch that no cache supplied: the level that has the line. What makes room for the line inside
+    /// is handed out before [`Shared::fill`], so that no line is on its way while levels fill.
+    pub fn look_up(&mut self, line: u64, inside: &mut dyn Inside) -> Option<usize> {
         let found = (0..self.levels.len()).find(|&index| self.levels[index].look_up(line));
         match found {
             None => self.memory_reads += 1,
@@ -55,6 +56,11 @@ impl Shared {
             }
             Some(_) => {}
         }
+        found
+    }
+
+    /// Fills the levels that the line passes on its way in.
+    pub fn fill(&mut self, line: u64, found: Option<usize>, inside: &mut dyn Inside) {
         for index in (0..found.unwrap_or(self.levels.len())).rev() {
             if self.inclusion[index] != Inclusion::Exclusive {
                 self.insert(index, line, false, inside);

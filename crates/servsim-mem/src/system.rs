@@ -27,7 +27,9 @@ use crate::array::{
 };
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
+use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
+use crate::protocol::checker::Step;
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
 use crate::switches::{Switches, Taker};
@@ -79,6 +81,14 @@ impl<W> Access<W> {
         By { cpu, line, task, kernel, write, slot }
     }
 
+    fn step(&self, private: bool) -> Step {
+        if self.write {
+            Step::Write(self.cpu, private)
+        } else {
+            Step::Read(self.cpu, private)
+        }
+    }
+
     fn event(&self, op: Option<BusOp>) -> StateEvent {
         if self.write {
             StateEvent::Write(op)
@@ -122,6 +132,7 @@ pub struct CoherentSystem<W, O = ()> {
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
     switches: Switches,
+    history: History,
     /// Caches of one processor: two when the first level is split and coherent.
     pub(crate) per_processor: usize,
     /// Dirty lines written back by flushes at switches, with their processors, for the caller to
@@ -182,6 +193,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             distinct_lines: 0,
             evictions: vec![0; processors],
             switches: Switches::new(processors),
+            history: History::default(),
             per_processor: 1,
             flushed: Vec::new(),
             counters: vec![Counters::default(); processors],
@@ -212,6 +224,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 continue;
             }
             let (id, state) = (frame.line_id, frame.state);
+            self.history.keep(line, Step::Evict(cpu));
+            if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
+                self.missing_cell(state, "Evict", cpu, line);
+            }
             let mut record = self.directory.record(id);
             record.valid &= !(1 << cpu);
             self.directory.set_record(id, record);
@@ -265,7 +281,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
             self.note_user(access, index);
         }
-        if O::ACTIVE && next != state {
+        if next != state {
+            self.history.keep(access.line, access.step(false));
             self.tell(access, access.cpu, access.line, state, access.event(None), next);
         }
         true
@@ -312,13 +329,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Performs one bus transaction for the access, or none if the state allows that by now.
     ///
     /// # Panics
-    /// When the protocol table lacks the cell that is needed: an internal bug.
+    /// Unwinds with a [`MissingCell`] when the protocol table lacks the cell that is needed: an
+    /// internal bug.
     pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
         let page = page.into();
         let private = page.private;
         if self.try_hit(access) {
             return Outcome { done: true, ..Outcome::default() };
         }
+        self.history.keep(access.line, access.step(private));
         let id = self.directory.id(access.line);
         let found = self.arrays[access.cpu].find(access.line);
         let state = found.map_or(INVALID, |index| self.arrays[access.cpu].frames[index].state);
@@ -483,7 +502,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let OnSnoop::Act { raise, supply, memory, next, .. } =
                 self.table.rows[usize::from(state)].snoop[column as usize]
             else {
-                self.missing_cell(state, column, access)
+                self.missing_cell(state, column.heading(), other, access.line)
             };
             lines = lines.and(raise);
             outcome.from_cache |= supply;
@@ -500,16 +519,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         lines
     }
 
+    /// Unwinds with what is known, past the panic hook: whoever catches it has more to say.
     #[cold]
-    fn missing_cell(&self, state: State, column: Snoop, access: &Access<W>) -> ! {
-        panic!(
-            "protocol {} has no cell for state {} and {} (line {:#x}, processor {})",
-            self.table.name,
-            self.table.state_name(state),
-            column.heading(),
-            access.line,
-            access.cpu
-        )
+    fn missing_cell(&self, state: State, event: &'static str, cpu: usize, line: u64) -> ! {
+        std::panic::resume_unwind(Box::new(MissingCell {
+            protocol: self.table.name,
+            state: self.table.state_name(state),
+            event,
+            cpu,
+            line,
+            steps: self.history.of_line(line),
+        }))
     }
 
     fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
@@ -665,6 +685,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.directory.set_record(id, record);
         if state == INVALID {
             return None;
+        }
+        self.history.keep(line, Step::Evict(cpu));
+        if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
+            self.missing_cell(state, "Evict", cpu, line);
         }
         self.flush_written(id, cpu, line, index);
         self.lose(cpu, index);

@@ -9,6 +9,7 @@ mod watch;
 
 pub use symbols::Symbols;
 
+use crate::replay;
 use crate::simulate::{open_machine, Proceed, Request, SimulateError};
 use document::Frame;
 use follow::follow;
@@ -134,11 +135,11 @@ pub fn classify(
     let frame = Frame { request, machine: machine.resolved(), line: setup.geometry.line };
     if let Some(address) = question.watch {
         let watch = Watch::new(address / setup.geometry.line, &setup.protocol);
-        let (watch, _) = follow(source, &setup, watch, proceed)?;
+        let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;
         return Ok(frame.watched(address, source.tasks(), &watch));
     }
     let ledger = Ledger::new(source.tasks(), setup.geometry.line);
-    let (ledger, total) = follow(source, &setup, ledger, proceed)?;
+    let (ledger, total) = replay::guarded(&setup, || follow(source, &setup, ledger, proceed))??;
     Ok(frame.classified(question, by, source, &ledger, &total))
 }
 

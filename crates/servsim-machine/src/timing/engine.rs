@@ -12,7 +12,7 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Class, CoherentSystem, Counters, Request, WordMask};
+use servsim_mem::{Bus, Class, Counters, Hierarchy, HierarchySpec, LevelCounters, Request, WordMask};
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -32,6 +32,7 @@ pub(super) enum Happening {
 /// Counters at the start of the measured window.
 pub(super) struct Base {
     pub(super) counters: Counters,
+    pub(super) levels: Vec<(String, LevelCounters)>,
     pub(super) times: Vec<ProcessorTimes>,
     pub(super) references: Vec<[[u64; 3]; 2]>,
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
@@ -52,7 +53,7 @@ pub struct Engine<'a, W> {
     pub(super) interrupts: &'a [Interrupt],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
-    pub(super) system: CoherentSystem<W>,
+    pub(super) caches: Hierarchy<W>,
     pub(super) bus: Bus,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next, apart: the loop looks at all of them in every round.
@@ -86,6 +87,7 @@ pub struct Engine<'a, W> {
 impl<'a, W: WordMask> Engine<'a, W> {
     pub fn new(source: &'a dyn TaskSource, model: &'a Model, seed: u64) -> Result<Self, SimulateError> {
         let (n, setup) = (model.setup.processors, &model.setup);
+        let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
         let tasks = source.tasks().len();
         let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
         for (index, interrupt) in source.interrupts().iter().enumerate() {
@@ -99,7 +101,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             interrupts: source.interrupts(),
             model,
             seed,
-            system: CoherentSystem::new(n, setup.geometry, setup.protocol.clone(), setup.shadow),
+            caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
             processors: (0..n).map(|_| Processor::new()).collect(),
             next_times: vec![u64::MAX; n],
@@ -278,8 +280,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
         self.recorder.begin(cpu, task, processor.time);
-        self.system.run_task(cpu, task);
-        for (cpu, line) in std::mem::take(&mut self.system.flushed) {
+        self.caches.system.run_task(cpu, task);
+        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
             self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
         }
@@ -367,9 +369,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, system, interrupts, task_references, privacy, .. } = self;
+        let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
-        let parameters = (limit, self.shift, self.model.cycles_per_reference);
+        let parameters = (limit, self.shift, self.model.cycles_per_reference, self.model.farther.as_slice());
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -379,7 +381,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     privacy,
                     tasks: task_references,
                 };
-                step(cpu, processor, system, &mut work, parameters)
+                step(cpu, processor, caches, &mut work, parameters)
             }
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
@@ -389,7 +391,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     privacy,
                     tasks: task_references,
                 };
-                let stop = step(cpu, processor, system, &mut work, parameters);
+                let stop = step(cpu, processor, caches, &mut work, parameters);
                 processor.handler_position = position;
                 stop
             }

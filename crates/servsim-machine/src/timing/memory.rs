@@ -36,7 +36,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
-        match self.system.needed(&pending.access) {
+        match self.caches.needed(&pending.access) {
             Some(op) if op.is_fetch() => Class::Fetch,
             _ => Class::Coherence,
         }
@@ -44,7 +44,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// A store needs the bus or its turn; `true` when the processor goes on.
     pub(super) fn store(&mut self, cpu: usize, context: Context, pending: Pending<W>) -> bool {
-        let needed = self.system.needed(&pending.access);
+        let needed = self.caches.needed(&pending.access);
         let write_only = needed.is_none_or(|op| op == BusOp::Write);
         let processor = &mut self.processors[cpu];
         if !self.model.all_asynchronous && !write_only && processor.stores.is_empty() {
@@ -69,7 +69,7 @@ impl<W: WordMask> Engine<'_, W> {
     /// Performs the oldest stores that need no bus and asks for the first that does.
     pub(super) fn ask_for_store(&mut self, cpu: usize, now: u64) {
         while let Some(pending) = self.processors[cpu].stores.front().copied() {
-            if !self.system.try_hit(&pending.access) {
+            if self.caches.try_hit(&pending.access).is_none() {
                 let class = self.class_of(&pending);
                 let line = pending.access.line;
                 self.bus.post(Request { cpu, ready: now, line, class, from_store_buffer: true });
@@ -108,10 +108,10 @@ impl<W: WordMask> Engine<'_, W> {
         let pending =
             if request.from_store_buffer { processor.stores.front().copied() } else { processor.demand };
         let Some(pending) = pending else { unreachable!("a request has its access") };
-        let outcome = self.system.transact(&pending.access, pending.page);
+        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
-            let (latency, occupancy) = self.model.bus.of(op, outcome.from_cache);
+            let (latency, occupancy) = self.model.times_of(op, outcome.from_cache, supplier);
             complete += if op.is_fetch() { self.perturbed(latency) } else { latency };
             let data_until = op.is_fetch().then_some(complete);
             self.bus.occupy(now, &request, occupancy, data_until);

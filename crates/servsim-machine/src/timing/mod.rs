@@ -31,7 +31,8 @@ use crate::simulate::SimulateError;
 use engine::Engine;
 use servsim_config::Machine;
 use servsim_core::TaskSource;
-use servsim_mem::{BusTimes, WordMask};
+use servsim_mem::protocol::BusOp;
+use servsim_mem::{BusTimes, HierarchySpec, WordMask};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -57,12 +58,19 @@ pub struct Model {
     pub(crate) warmup: u64,
     pub(crate) locks: bool,
     pub(crate) spin_interval: u64,
+    pub(crate) hierarchy: HierarchySpec,
+    /// Further cycles of a hit in each private level outside the first.
+    pub(crate) farther: Vec<u64>,
+    /// Cycles of each shared level, beside those of the bus.
+    pub(crate) shared: Vec<u64>,
 }
 
 impl Model {
     /// From a description; `transactions` after `warmup` transactions are measured.
     pub fn new(machine: &Machine, setup: &Setup, transactions: Option<u64>, warmup: u64) -> Self {
         let bus = &machine.bus;
+        let latencies =
+            |shared| machine.levels.iter().filter(move |l| l.shared == shared).map(|l| l.latency.0).collect();
         Self {
             setup: setup.clone(),
             bus: BusTimes {
@@ -90,7 +98,25 @@ impl Model {
             warmup,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval.0,
+            hierarchy: HierarchySpec::default(),
+            farther: latencies(false),
+            shared: latencies(true),
         }
+    }
+
+    /// The same with levels around the first.
+    #[must_use]
+    pub fn with_hierarchy(mut self, hierarchy: HierarchySpec) -> Self {
+        self.hierarchy = hierarchy;
+        self
+    }
+
+    /// Latency and occupancy of a transaction whose block a cache supplied, or shared level
+    /// `supplier`, or else memory. A shared level answers the bus as a cache does, after its own time.
+    pub(crate) fn times_of(&self, op: BusOp, from_cache: bool, supplier: Option<usize>) -> (u64, u64) {
+        let Some(level) = supplier else { return self.bus.of(op, from_cache) };
+        let (latency, occupancy) = self.bus.of(op, true);
+        (latency + self.shared[level], occupancy)
     }
 
     /// Nanoseconds of the simulated clock in cycles.

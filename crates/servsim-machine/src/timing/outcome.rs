@@ -11,7 +11,7 @@ use servsim_mem::WordMask;
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
         let mut reading = Reading { bus_busy: self.bus.busy, more: self.more(), ..Reading::default() };
-        for (processor, counters) in self.processors.iter().zip(&self.system.counters) {
+        for (processor, counters) in self.processors.iter().zip(self.caches.processor_counters()) {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];
             reading.misses += counters.total_misses();
@@ -22,7 +22,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// The further counters of a timeline, in the order of their names.
     fn more(&self) -> [u64; MORE] {
-        let counters = self.system.total();
+        let counters = self.caches.system.total();
         let both = |table: &[u64], other: &[u64]| -> Vec<u64> {
             table.iter().zip(other).map(|(user, kernel)| user + kernel).collect()
         };
@@ -50,7 +50,8 @@ impl<W: WordMask> Engine<'_, W> {
         self.measure.begin(now, reading);
         self.recorder.restart();
         self.base = Some(Base {
-            counters: self.system.total(),
+            counters: self.caches.system.total(),
+            levels: self.caches.counters(),
             times: self.processors.iter().map(|p| p.times).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.task_references.clone(),
@@ -78,12 +79,16 @@ impl<W: WordMask> Engine<'_, W> {
         let end = if exhausted { self.now.max(last) } else { self.now };
         self.settle_idle(end);
         self.count_active(end, 0);
-        self.system.finish();
+        self.caches.system.finish();
         let start = self.measure.start.unwrap_or(end);
-        let mut counters = self.system.total();
+        let mut counters = self.caches.system.total();
         let base = self.base.take();
         if let Some(base) = &base {
             counters = counters.since(&base.counters);
+        }
+        let mut levels = self.caches.counters();
+        for ((_, level), (_, before)) in levels.iter_mut().zip(base.iter().flat_map(|b| &b.levels)) {
+            *level = level.since(before);
         }
         let mut references = [[0; 3]; 2];
         let mut times = Vec::new();
@@ -111,7 +116,7 @@ impl<W: WordMask> Engine<'_, W> {
             counters,
             kinds: self.measure.kinds.clone(),
             tasks: (0..self.streams.len()).map(task).collect(),
-            distinct_lines: self.system.distinct_lines() as u64,
+            distinct_lines: self.caches.system.distinct_lines() as u64,
             timing: Some(Timing {
                 cycles,
                 processors: times,
@@ -120,6 +125,7 @@ impl<W: WordMask> Engine<'_, W> {
                 migrations: self.scheduler.migrations - switches.1,
                 disk_reads: self.disk.accepted[0] - disk[0],
                 disk_writes: self.disk.accepted[1] - disk[1],
+                levels,
                 window_cycles: self.measure.window,
                 timeline: self.measure.timeline,
                 along: self.recorder.finish(start, end),

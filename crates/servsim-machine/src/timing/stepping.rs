@@ -5,7 +5,7 @@ use super::processor::{Pending, Processor};
 use crate::place::{address_on, page_of};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Op, Privacy, Record};
-use servsim_mem::{Access, CoherentSystem, WordMask};
+use servsim_mem::{Access, Hierarchy, WordMask};
 
 /// Why stepping stopped.
 #[derive(Debug, Clone, Copy)]
@@ -37,13 +37,14 @@ pub struct Records<'a> {
     pub tasks: &'a mut [[[u64; 3]; 2]],
 }
 
-/// Steps `processor` (number `cpu`) until `limit` or another stop.
+/// Steps `processor` (number `cpu`) until `limit` or another stop; `farther` are the further cycles
+/// of hits beyond the first level.
 pub fn step<W: WordMask>(
     cpu: usize,
     processor: &mut Processor<W>,
-    system: &mut CoherentSystem<W>,
+    caches: &mut Hierarchy<W>,
     work: &mut Records<'_>,
-    (limit, shift, cycles): (u64, u32, u64),
+    (limit, shift, cycles, farther): (u64, u32, u64, &[u64]),
 ) -> Stop<W> {
     let line_mask = (1_u64 << shift) - 1;
     while let Some(record) = work.records.get(*work.position) {
@@ -72,10 +73,16 @@ pub fn step<W: WordMask>(
             slot: record.op as usize,
         };
         let behind_others = access.write && !processor.stores.is_empty();
-        if behind_others || is_on_its_way(processor, &access) || !system.try_hit(&access) {
+        let waits = behind_others || is_on_its_way(processor, &access);
+        let Some(depth) = (if waits { None } else { caches.try_hit(&access) }) else {
             let page = page_of(work.privacy, &Record { address: start, ..*record });
             let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
+        };
+        // The store buffer hides how far out a store finds its line.
+        if depth != 0 && !access.write {
+            processor.time += farther[depth - 1];
+            processor.times.memory_stall += farther[depth - 1];
         }
         advance(processor, work, shift, cycles, cpu);
     }
