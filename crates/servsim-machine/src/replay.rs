@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_forgotten_history_is_found_by_search() {
         let setup = setup(|t| t.rows[1].snoop[Snoop::Invalidate as usize] = OnSnoop::Impossible);
-        let mut cell = *run(&setup, &traffic("2 S 1000 4 s\n"));
+        let mut cell = run(&setup, &traffic("2 S 1000 4 s\n"));
         cell.steps.clear();
         let steps = shortest(&setup.protocol, &cell).expect("the table itself leads there");
         let again = run(&setup, &text(&setup, &cell, &steps));
