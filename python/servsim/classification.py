@@ -7,7 +7,7 @@ from typing import Any
 
 from servsim import _core
 from servsim.errors import UsageError
-from servsim.simulation import machine_path, file_hash
+from servsim.simulation import file_hash, machine_path
 
 
 def classify(

@@ -18,6 +18,23 @@ pub struct Cache {
     pub line: Bytes,
 }
 
+/// A level outside the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Level {
+    /// Capacity of each of its caches.
+    pub size: Bytes,
+    /// Ways per set.
+    pub associativity: u32,
+    /// Registered replacement policy.
+    pub replacement: String,
+    /// One for all processors instead of one each.
+    pub shared: bool,
+    /// `inclusive`, `exclusive` or `neither`.
+    pub inclusion: String,
+    /// Time of a hit beyond that of a first-level hit.
+    pub latency: Cycles,
+}
+
 /// The coherence protocol and its open points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // independent switches, one per open point
@@ -67,6 +84,21 @@ pub struct Bus {
     pub fifo: bool,
 }
 
+/// What joins processors and memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interconnect {
+    /// Registered name.
+    pub kind: String,
+    /// Time of a transaction at the order point of a crossbar or network.
+    pub order: Cycles,
+    /// Time of a hop of a network.
+    pub hop: Cycles,
+    /// Memory banks.
+    pub banks: usize,
+    /// Time that an access keeps a bank busy.
+    pub bank_time: Cycles,
+}
+
 /// How a processor executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreModel {
@@ -102,6 +134,7 @@ pub struct Locks {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent choices of two
 pub struct Machine {
     /// Name in results.
     pub name: String,
@@ -119,10 +152,18 @@ pub struct Machine {
     pub outstanding_misses: usize,
     /// Every processor's cache.
     pub cache: Cache,
+    /// Whether the first level is an instruction and a data cache of that shape each.
+    pub split: bool,
+    /// Registered replacement policy of the first level.
+    pub replacement: String,
+    /// The levels outside the first, from the inside out.
+    pub levels: Vec<Level>,
     /// Coherence.
     pub protocol: Protocol,
     /// The bus.
     pub bus: Bus,
+    /// What joins processors and memory.
+    pub interconnect: Interconnect,
     /// Affinity scheduling instead of random.
     pub affinity: bool,
     /// References per time slice.
@@ -193,6 +234,9 @@ impl Machine {
                 associativity: number("cache.associativity") as u32,
                 line: Bytes(number("cache.line")),
             },
+            split: is("cache.organisation", "split"),
+            replacement: text("cache.replacement"),
+            levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
             protocol: Protocol {
                 name: text("protocol.name"),
                 any_copy_supplies: is("protocol.supplier", "any-copy"),
@@ -219,6 +263,13 @@ impl Machine {
                 memory_hold: Cycles(number("bus.memory_hold")),
                 fifo: is("bus.arbitration", "fifo"),
             },
+            interconnect: Interconnect {
+                kind: text("interconnect.kind"),
+                order: Cycles(number("interconnect.order")),
+                hop: Cycles(number("interconnect.hop")),
+                banks: number("memory.banks") as usize,
+                bank_time: Cycles(number("memory.bank_time")),
+            },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
             locks: Locks {
@@ -241,28 +292,8 @@ impl Machine {
             let place = given.get(key).map_or(file, |(_, place)| &place.0);
             faults.push(format!("{place}: {key}: {what}"));
         };
-        let (size, line) = (self.cache.size.0, self.cache.line.0);
-        let set = line.saturating_mul(u64::from(self.cache.associativity));
-        if set > size {
-            fault(
-                "cache.size",
-                format!(
-                    "{} is smaller than one set of {} lines of {} ({})",
-                    self.cache.size,
-                    self.cache.associativity,
-                    self.cache.line,
-                    Bytes(set)
-                ),
-            );
-        } else if size % set != 0 || !(size / set).is_power_of_two() {
-            fault(
-                "cache.associativity",
-                format!(
-                    "{} ways do not divide the cache into a power of two of sets; use a power of two",
-                    self.cache.associativity
-                ),
-            );
-        }
+        check_shape(self.cache.size, self.cache.associativity, self.cache.line, "cache", &mut fault);
+        self.check_levels(given, &mut fault);
         if self.memory_delay.0 % 2 == 1 {
             fault(
                 "perturbation.memory_delay",
@@ -279,6 +310,62 @@ impl Machine {
                 format!("half of {} must be less than the shortest fetch, {least} cycles", self.memory_delay),
             );
         }
+    }
+
+    /// Checks the levels outside the first, and what they demand of the rest.
+    fn check_levels(&self, given: &Given, fault: &mut dyn FnMut(&str, String)) {
+        let halves = if self.split { 2 } else { 1 };
+        let mut inside = Bytes(self.cache.size.0 * halves);
+        let mut shared_inside = None;
+        let present = LEVELS.iter().filter_map(|name| level(given, name).map(|level| (name, level)));
+        for (name, level) in present {
+            check_shape(level.size, level.associativity, self.cache.line, name, fault);
+            if level.inclusion == "inclusive" && level.size < inside {
+                fault(
+                    &format!("{name}.size"),
+                    format!("{} cannot include the levels inside it ({inside})", level.size),
+                );
+            }
+            if let (Some(inner), false) = (shared_inside, level.shared) {
+                fault(
+                    &format!("{name}.sharing"),
+                    format!("a private level cannot lie outside {inner}, which is shared; use `shared`"),
+                );
+            }
+            shared_inside = shared_inside.or(level.shared.then_some(name));
+            inside = level.size;
+        }
+        if level(given, "l2").is_none() && level(given, "l3").is_some() {
+            fault("l3.size", "there is no second level inside it; set l2.size, or use l2 instead".into());
+        }
+        for name in LEVELS.iter().filter(|name| level(given, name).is_none()) {
+            let idle =
+                |key: &&&str| key.strip_prefix(name).is_some_and(|k| k.starts_with('.') && k != ".size");
+            if let Some(key) = given.keys().find(idle) {
+                fault(key, format!("there is no such level; give it a size with {name}.size"));
+            }
+        }
+        let coherent = self.processors as u64 * halves;
+        if coherent > 64 && !self.levels.iter().any(|level| !level.shared) {
+            fault(
+                "cache.organisation",
+                format!(
+                    "{coherent} coherent caches are more than 64; use `unified`, a private l2, or \
+                     at most 32 processors"
+                ),
+            );
+        }
+        if self.protocol.flush_private && (self.split || !self.levels.is_empty()) {
+            fault(
+                "protocol.private_on_switch",
+                "`flush` is for machines with one unified level; use `keep`".into(),
+            );
+        }
+    }
+
+    /// Whether there is more than one unified LRU cache per processor.
+    pub fn has_hierarchy(&self) -> bool {
+        self.split || self.replacement != "lru" || !self.levels.is_empty()
     }
 
     /// The complete description, defaults included, as nested JSON of texts with units.
@@ -304,6 +391,45 @@ impl Machine {
     /// Bytes of one cache line.
     pub fn line_bytes(&self) -> u64 {
         self.cache.line.0
+    }
+}
+
+/// Sections of the levels outside the first, from the inside out.
+const LEVELS: [&str; 2] = ["l2", "l3"];
+
+/// The level that section `name` describes, if it has a size.
+fn level(given: &Given, name: &str) -> Option<Level> {
+    let number = |key: &str| match value(given, &format!("{name}.{key}")) {
+        Value::Number(number) => number,
+        Value::Text(text) => unreachable!("{name}.{key} is a number, not `{text}`"),
+    };
+    let text = |key: &str| match value(given, &format!("{name}.{key}")) {
+        Value::Text(text) => text,
+        Value::Number(number) => unreachable!("{name}.{key} is text, not {number}"),
+    };
+    (number("size") > 0).then(|| Level {
+        size: Bytes(number("size")),
+        associativity: number("associativity") as u32,
+        replacement: text("replacement"),
+        shared: text("sharing") == "shared",
+        inclusion: text("inclusion"),
+        latency: Cycles(number("latency")),
+    })
+}
+
+/// Checks that a cache has a power of two of sets.
+fn check_shape(size: Bytes, ways: u32, line: Bytes, section: &str, fault: &mut dyn FnMut(&str, String)) {
+    let set = line.0.saturating_mul(u64::from(ways));
+    if set > size.0 {
+        fault(
+            &format!("{section}.size"),
+            format!("{size} is smaller than one set of {ways} lines of {line} ({})", Bytes(set)),
+        );
+    } else if size.0 / set * set != size.0 || !(size.0 / set).is_power_of_two() {
+        fault(
+            &format!("{section}.associativity"),
+            format!("{ways} ways do not divide the cache into a power of two of sets; use a power of two"),
+        );
     }
 }
 

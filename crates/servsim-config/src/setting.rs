@@ -13,6 +13,8 @@ pub enum Kind {
     Count(u64, u64),
     /// A power of two of bytes, written with its unit.
     Size(u64, u64),
+    /// The same, or `none`, which is 0.
+    SizeOrNone(u64, u64),
     /// Processor clock cycles.
     Cycles(u64, u64),
     /// A duration, in picoseconds.
@@ -76,6 +78,10 @@ impl Kind {
                 }
                 self.within(number, low, high)
             }
+            Self::SizeOrNone(..) if text == "none" => Ok(Value::Number(0)),
+            Self::SizeOrNone(low, high) => Self::Size(low, high)
+                .read(text, quoted)
+                .map_err(|why| format!("{why}; write `none` to leave the level out")),
             Self::Cycles(low, high) => {
                 self.within(text.parse::<Cycles>().map_err(|e| e.to_string())?.0, low, high)
             }
@@ -99,7 +105,8 @@ impl Kind {
     /// Writes a number of this kind with its unit.
     pub fn show(self, number: u64) -> String {
         match self {
-            Self::Size(..) => Bytes(number).to_string(),
+            Self::SizeOrNone(..) if number == 0 => "none".into(),
+            Self::Size(..) | Self::SizeOrNone(..) => Bytes(number).to_string(),
             Self::Cycles(..) => Cycles(number).to_string(),
             Self::Time(..) => Picos(number).to_string(),
             Self::Frequency(..) => Hertz(number).to_string(),
@@ -117,6 +124,7 @@ impl fmt::Display for Kind {
             Self::Size(low, high) => {
                 write!(f, "a power of two from {} to {}", Bytes(low), Bytes(high))
             }
+            Self::SizeOrNone(low, high) => write!(f, "none, or {}", Self::Size(low, high)),
             Self::Count(low, high)
             | Self::Cycles(low, high)
             | Self::Time(low, high)

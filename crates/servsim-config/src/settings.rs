@@ -6,6 +6,16 @@ use crate::setting::{Kind, Setting};
 const MS: u64 = 1_000_000_000;
 const TABLE_4: &str = "Foglia et al. 2004, Table 4";
 
+const CHOICE: &str = "free choice: the level is absent by default";
+const POLICY: Kind = Kind::Choice(&["lru", "tree-plru", "random", "srrip"]);
+const LEVEL_SIZE: Kind = Kind::SizeOrNone(64, 1 << 36);
+const SHARING: Kind = Kind::Choice(&["private", "shared"]);
+const SHARING_MEANING: &str = "Whether each processor has its own, inside the bus, or all share one, \
+     between bus and memory.";
+const INCLUSION: Kind = Kind::Choice(&["inclusive", "exclusive", "neither"]);
+const INCLUSION_MEANING: &str = "Which lines of the levels further in it keeps: all (and takes from \
+     them what it gives up), none (it takes what they give up), or either.";
+
 /// Shorthand that keeps one setting on few lines.
 const fn setting(
     key: &'static str,
@@ -91,7 +101,7 @@ pub const SETTINGS: &[Setting] = &[
         "cache.size",
         Kind::Size(64, 1 << 32),
         "2 MiB",
-        "Size of each processor's cache, instructions and data together.",
+        "Size of each processor's first-level cache; of each half when it is split.",
         "Foglia et al. 2004 section 5: 128 KiB to 2 MiB",
     ),
     setting(
@@ -109,11 +119,55 @@ pub const SETTINGS: &[Setting] = &[
         "Foglia et al. 2004 section 5: 32 to 256 B, most of the gain by 128 B",
     ),
     setting(
+        "cache.organisation",
+        Kind::Choice(&["unified", "split"]),
+        "unified",
+        "Whether instructions and data share the first-level cache, or each have one of cache.size.",
+        "Foglia et al. 2004 section 4: one cache per processor",
+    ),
+    setting(
         "cache.replacement",
-        Kind::Choice(&["lru"]),
+        POLICY,
         "lru",
-        "Which line makes room: a frame without a valid copy first, then the least recently used.",
-        "Foglia et al. 2004 section 4",
+        "Which line makes room when all frames of the set hold copies: the least recently used, the \
+         one a tree of pointers leads to, any (seeded), or the one predicted to be used last.",
+        "Foglia et al. 2004 section 4: lru; srrip: Jaleel et al., ISCA 2010",
+    ),
+    setting(
+        "l2.size",
+        LEVEL_SIZE,
+        "none",
+        "Size of a second-level cache: of each processor's, or of the one that all share.",
+        "absent: Foglia et al. 2004 section 4 has one level",
+    ),
+    setting("l2.associativity", Kind::Count(1, 1 << 20), "8", "Ways per set.", CHOICE),
+    setting("l2.replacement", POLICY, "lru", "As cache.replacement.", CHOICE),
+    setting("l2.sharing", SHARING, "private", SHARING_MEANING, CHOICE),
+    setting("l2.inclusion", INCLUSION, "inclusive", INCLUSION_MEANING, CHOICE),
+    setting(
+        "l2.latency",
+        Kind::Cycles(1, 10_000),
+        "12 cycles",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
+        CHOICE,
+    ),
+    setting(
+        "l3.size",
+        LEVEL_SIZE,
+        "none",
+        "Size of a third-level cache: of each processor's, or of the one that all share.",
+        "absent: Foglia et al. 2004 section 4 has one level",
+    ),
+    setting("l3.associativity", Kind::Count(1, 1 << 20), "16", "Ways per set.", CHOICE),
+    setting("l3.replacement", POLICY, "lru", "As cache.replacement.", CHOICE),
+    setting("l3.sharing", SHARING, "private", SHARING_MEANING, CHOICE),
+    setting("l3.inclusion", INCLUSION, "inclusive", INCLUSION_MEANING, CHOICE),
+    setting(
+        "l3.latency",
+        Kind::Cycles(1, 10_000),
+        "40 cycles",
+        "Time of a hit beyond that of a first-level hit; of a shared level, beyond that of the bus.",
+        CHOICE,
     ),
     setting(
         "protocol.name",
@@ -256,6 +310,42 @@ pub const SETTINGS: &[Setting] = &[
         "Order among requests of one class that wait for the bus; fetches come before invalidates \
          and writes, those before write-backs.",
         "decision D4",
+    ),
+    setting(
+        "interconnect.kind",
+        Kind::Choice(&["bus", "crossbar", "network"]),
+        "bus",
+        "What joins processors and memory: one bus for addresses and data, an ordered crossbar whose \
+         data take a port of the sender and one of the receiver, or a network with a link for each pair.",
+        "Foglia et al. 2004 section 4: a bus",
+    ),
+    setting(
+        "interconnect.order",
+        Kind::Cycles(1, 100_000),
+        "5 cycles",
+        "Time that a transaction takes the order point of a crossbar or network.",
+        "an assumption: an invalidate of Foglia et al. 2004, Table 4, which is an address alone",
+    ),
+    setting(
+        "interconnect.hop",
+        Kind::Cycles(0, 100_000),
+        "10 cycles",
+        "Time that a line travels over a link of a network beyond moving its bytes.",
+        "an assumption",
+    ),
+    setting(
+        "memory.banks",
+        Kind::Count(1, 1024),
+        "4",
+        "Memory banks; consecutive lines lie in consecutive banks.",
+        "an assumption",
+    ),
+    setting(
+        "memory.bank_time",
+        Kind::Cycles(0, 100_000),
+        "0 cycles",
+        "Time that one access keeps a memory bank busy; 0 for banks that are never in the way.",
+        "Foglia et al. 2004, Table 4 knows no contention of memory",
     ),
     setting(
         "scheduler.policy",

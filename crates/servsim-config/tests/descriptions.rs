@@ -47,6 +47,19 @@ fn impossible_combinations_are_refused() {
         ("processors = [", "line 1"),
         ("[scheduler]\ntime_slice = \"200000\"", "lacks its unit"),
         ("processors = 4.5", "whole number"),
+        ("[cache]\norganisation = \"splitt\"", "did you mean `split`"),
+        ("[l2]\nsize = \"large\"", "write `none` to leave the level out"),
+        ("[l2]\nsize = \"1 MiB\"", "cannot include the levels inside it (2 MiB)"),
+        ("[cache]\norganisation = \"split\"\n[l2]\nsize = \"2 MiB\"", "(4 MiB)"),
+        ("[l2]\nsize = \"8 MiB\"\nassociativity = 3", "line 3: l2.associativity: 3 ways do not divide"),
+        ("[l3]\nsize = \"8 MiB\"", "no second level inside it"),
+        ("[l2]\nlatency = \"9 cycles\"", "give it a size with l2.size"),
+        (
+            "[l2]\nsize = \"8 MiB\"\nsharing = \"shared\"\n[l3]\nsize = \"16 MiB\"",
+            "a private level cannot lie outside l2",
+        ),
+        ("processors = 33\n[cache]\norganisation = \"split\"", "66 coherent caches are more than 64"),
+        ("[cache]\norganisation = \"split\"\n[protocol]\nprivate_on_switch = \"flush\"", "one unified level"),
     ];
     for (text, expected) in cases {
         let faults = faults(text);
@@ -77,4 +90,21 @@ fn every_setting_explains_itself_and_accepts_its_own_default() {
         assert!(setting.kind.read(setting.default, quoted).is_ok(), "{}", setting.key);
     }
     assert!(explain("cache.sise").unwrap_err().contains("cache.size"));
+}
+
+#[test]
+fn levels_come_from_the_inside_out_and_none_leaves_one_out() {
+    let text = "[cache]\nsize = \"32 KiB\"\norganisation = \"split\"\nreplacement = \"srrip\"\n\
+                [l2]\nsize = \"1 MiB\"\ninclusion = \"exclusive\"\n\
+                [l3]\nsize = \"8 MiB\"\nassociativity = 16\nsharing = \"shared\"\n";
+    let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
+    assert!(machine.split && machine.has_hierarchy() && machine.replacement == "srrip");
+    let shape = |l: &servsim_config::Level| (l.size.0, l.associativity, l.shared, l.inclusion.clone());
+    let levels: Vec<_> = machine.levels.iter().map(shape).collect();
+    let expected = [(1 << 20, 8, false, "exclusive".to_owned()), (8 << 20, 16, true, "inclusive".to_owned())];
+    assert_eq!(levels, expected);
+    assert_eq!(machine.resolved()["l2"]["replacement"], "lru");
+    let plain = Machine::from_toml("[l2]\nsize = \"none\"", "m.toml", &[]).unwrap();
+    assert!(!plain.has_hierarchy());
+    assert_eq!(plain.resolved()["l2"]["size"], "none");
 }

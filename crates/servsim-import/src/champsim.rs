@@ -9,7 +9,7 @@
 
 use crate::foreign::{single, Foreign, Pass};
 use crate::input::{Input, Records};
-use servsim_core::{Op, Record, SourceError};
+use servsim_core::{Batch, Op, SourceError};
 use std::path::Path;
 
 /// Bytes per instruction.
@@ -44,7 +44,8 @@ struct ChampSim {
 }
 
 impl Pass for ChampSim {
-    fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, SourceError> {
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let out = &mut batch.records;
         for count in 0..BATCH {
             let Some(bytes) = self.records.record()? else { return Ok(count > 0) };
             if bytes[8] > 1 || bytes[9] > 1 {

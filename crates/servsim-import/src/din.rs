@@ -8,7 +8,7 @@
 
 use crate::foreign::{push, single, Foreign, Pass};
 use crate::input::{hexadecimal, shown, Input, Lines};
-use servsim_core::{Op, Record, SourceError};
+use servsim_core::{Batch, Op, SourceError};
 use std::path::Path;
 
 /// References read at a time.
@@ -45,7 +45,8 @@ enum Line {
 }
 
 impl Pass for Din {
-    fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, SourceError> {
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let out = &mut batch.records;
         let begin = out.len();
         while out.len() < begin + BATCH {
             let Some(line) = self.lines.line()? else { break };

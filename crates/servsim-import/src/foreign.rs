@@ -14,15 +14,20 @@ const LONGEST: u64 = 1 << 16;
 
 /// One pass over a foreign trace.
 pub trait Pass {
-    /// Appends the next references, some thousands; `false` when there were none left.
+    /// Appends the next references and events, some thousands; `false` when there were none left.
     ///
     /// # Errors
     /// When the trace is damaged or malformed, with the place and the remedy.
-    fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, SourceError>;
+    fn read(&mut self, out: &mut Batch) -> Result<bool, SourceError>;
 
     /// The tasks met so far; one nameless task in formats that know none.
     fn tasks(&self) -> Vec<TaskInfo> {
         vec![TaskInfo { name: "task".into(), pid: 0, kind: TaskKind::User, client: false }]
+    }
+
+    /// The transaction kinds met so far.
+    fn kinds(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// What was left out or assumed so far, one sentence each.
@@ -38,8 +43,13 @@ type Begin = Box<dyn Fn(Option<TaskId>) -> Result<Box<dyn Pass>, SourceError> + 
 pub struct Foreign {
     begin: Begin,
     tasks: Vec<TaskInfo>,
+    kinds: Vec<String>,
     privacy: Privacy,
     notes: Vec<String>,
+    /// The processor of each task, in formats that bind them; otherwise empty.
+    pins: Vec<u8>,
+    /// Processors, in those formats.
+    processors: usize,
 }
 
 impl Foreign {
@@ -52,13 +62,14 @@ impl Foreign {
         begin: impl Fn(Option<TaskId>) -> Result<Box<dyn Pass>, SourceError> + Send + Sync + 'static,
     ) -> Result<Self, SourceError> {
         let mut pass = begin(None)?;
-        let (mut survey, mut records) = (Survey::default(), Vec::new());
+        let (mut survey, mut batch) = (Survey::default(), Batch::default());
         let mut any = false;
-        while pass.read(&mut records)? {
-            any |= !records.is_empty();
-            for r in records.drain(..) {
+        while pass.read(&mut batch)? {
+            for r in batch.records.iter().filter(|r| r.op != Op::Event) {
+                any = true;
                 survey.touch(r.task, r.address, r.address + (u64::from(r.size) - 1));
             }
+            batch.clear();
         }
         if !any {
             return Err(SourceError(format!("{name}: no reference in it; is it a trace of this format?")));
@@ -66,9 +77,20 @@ impl Foreign {
         Ok(Self {
             begin: Box::new(begin),
             tasks: pass.tasks(),
+            kinds: pass.kinds(),
             privacy: survey.privacy(),
             notes: pass.notes(),
+            pins: Vec::new(),
+            processors: 1,
         })
+    }
+
+    /// Binds each task to one of so many processors in the order of the whole trace; a processor
+    /// that a reference names itself goes first.
+    #[must_use]
+    pub fn pinned(mut self, processors: usize, pin: impl Fn(&[TaskInfo]) -> Vec<u8>) -> Self {
+        (self.pins, self.processors) = (pin(&self.tasks), processors);
+        self
     }
 
     /// The trace in its own order.
@@ -100,7 +122,7 @@ impl GlobalSource for InOrder {
     }
 
     fn transaction_kinds(&self) -> Vec<String> {
-        Vec::new()
+        self.foreign.kinds.clone()
     }
 
     fn privacy(&self) -> &Privacy {
@@ -114,11 +136,19 @@ impl GlobalSource for InOrder {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
         while batch.records.is_empty() {
-            if !self.pass.read(&mut batch.records)? {
+            if !self.pass.read(batch)? {
                 return Ok(false);
             }
         }
         self.foreign.known(&batch.records)?;
+        if !self.foreign.pins.is_empty() {
+            for record in &mut batch.records {
+                record.cpu = match record.cpu {
+                    ANY_CPU => self.foreign.pins[record.task as usize],
+                    stated => (usize::from(stated) % self.foreign.processors) as u8,
+                };
+            }
+        }
         Ok(true)
     }
 }
@@ -129,7 +159,7 @@ impl TaskSource for Foreign {
     }
 
     fn transaction_kinds(&self) -> Vec<String> {
-        Vec::new()
+        self.kinds.clone()
     }
 
     fn privacy(&self) -> &Privacy {
@@ -156,7 +186,8 @@ impl TaskCursor for OneTask<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
         while batch.records.is_empty() {
-            if !self.pass.read(&mut batch.records)? {
+            batch.clear();
+            if !self.pass.read(batch)? {
                 return Ok(false);
             }
             self.foreign.known(&batch.records)?;

@@ -65,6 +65,11 @@ impl Input {
         Ok(Self { reader, path, codec: Some(name) })
     }
 
+    /// Bytes that are already here, under the name of a file.
+    pub fn of_bytes(name: &str, bytes: &[u8]) -> Self {
+        Self { reader: Box::new(io::Cursor::new(bytes.to_vec())), path: name.into(), codec: None }
+    }
+
     /// The file's name, for messages.
     pub fn name(&self) -> String {
         self.path.display().to_string()

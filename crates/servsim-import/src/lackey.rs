@@ -7,7 +7,7 @@
 
 use crate::foreign::{push, single, Foreign, Pass};
 use crate::input::{decimal, hexadecimal, shown, Input, Lines};
-use servsim_core::{Op, Record, SourceError};
+use servsim_core::{Batch, Op, Record, SourceError};
 use std::path::Path;
 
 /// References read at a time.
@@ -36,7 +36,8 @@ struct Lackey {
 }
 
 impl Pass for Lackey {
-    fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, SourceError> {
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let out = &mut batch.records;
         let begin = out.len();
         while out.len() < begin + BATCH {
             let Some(line) = self.lines.line()? else { break };

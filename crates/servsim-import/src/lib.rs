@@ -90,7 +90,10 @@ const fn entry(
 /// Every format that is read.
 #[rustfmt::skip]
 pub const FORMATS: &[Format] = &[
-    entry("text", &["txt", "text"], text::ABOUT, in_memory!(text::open)),
+    entry("text", &["txt", "text"], text::ABOUT, (
+        |path, processors| Ok(Box::new(text::survey(path, processors)?.in_order()?)),
+        |path, processors| Ok(Box::new(text::survey(path, processors)?)),
+    )),
     entry("raw16", &["raw16", "raw"], RAW16, in_memory!(raw16::open)),
     entry("din", &["din", "xdin"], din::ABOUT, streaming!(din::survey)),
     entry("lackey", &["lackey"], lackey::ABOUT, streaming!(lackey::survey)),
@@ -166,27 +169,35 @@ pub fn open_in_order(
     (format_of(path, name)?.open)(path, processors)
 }
 
-/// Opens any readable trace as one stream per task, for caches with lines of `line` bytes; of
-/// formats with a processor field, at most `processors` are accepted. With `locks` the streams of a
-/// captured trace hold its lock events and its records tell what is `wanted`; other
-/// formats have neither.
+/// How a trace is read as one stream per task.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// Most processors accepted of formats with a processor field.
+    pub processors: usize,
+    /// Bytes per line of the caches: fetches within one line are joined.
+    pub line: u64,
+    /// Whether the kernel's pages of one task are private; captured traces alone tell them.
+    pub private_kernel: bool,
+    /// Whether recorded locks are delivered as events; captured traces alone hold them.
+    pub locks: bool,
+    /// What the records tell of dependences and branches; captured traces alone hold the code.
+    pub flow: captured::Wanted,
+}
+
+/// Opens any readable trace as one stream per task.
 ///
 /// # Errors
 /// As [`open_in_order`].
 pub fn open_by_task(
     path: &Path,
     name: Option<&str>,
-    processors: usize,
-    line: u64,
-    private_kernel: bool,
-    locks: bool,
-    wanted: captured::Wanted,
+    reading: &Reading,
 ) -> Result<Box<dyn TaskSource>, SourceError> {
     if is_captured(path, name) {
-        let source = captured::CapturedTasks::open(path, line, locks)?;
-        return Ok(Box::new(source.with_private_kernel(private_kernel).with_flow(wanted)));
+        let source = captured::CapturedTasks::open(path, reading.line, reading.locks)?;
+        return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_flow(reading.flow)));
     }
-    (format_of(path, name)?.split)(path, processors)
+    (format_of(path, name)?.split)(path, reading.processors)
 }
 
 /// A file that could not be opened or read.

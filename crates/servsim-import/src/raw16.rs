@@ -1,11 +1,18 @@
 //! raw16: 16-byte little-endian records `u64 address, u8 type (0 read, 1 write, 2 fetch; bit 7 set:
 //! kernel mode), u8 size, u16 zero, u16 cpu, u16 pid`. The `cpu` field is the processor, `pid` the
 //! task.
+//!
+//! Both passes run at the speed of a few host instructions per record, because an engine that hits
+//! needs little more: a record is two 64-bit words; a chunk is checked as a whole and searched for
+//! its fault only if there is one; and the first pass looks a page up only when a small filter does
+//! not know that this task has touched it (0.1-2 % of the references of commercial traces).
+//! Plain reads, not a mapping: copying a chunk costs half a nanosecond per record, and a file that
+//! shrinks while it is read ends in an error instead of a signal.
 
 use crate::io_error;
 use crate::survey::Survey;
 use servsim_core::reference::KERNEL;
-use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError, TaskInfo, TaskKind};
+use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError, TaskInfo, TaskKind, PAGE_SHIFT};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,7 +20,9 @@ use std::path::{Path, PathBuf};
 /// Bytes per record.
 const RECORD: usize = 16;
 /// Bytes read at a time: a batch and its decoded form fit a host's second-level cache.
-const CHUNK: usize = 8192 * RECORD;
+const CHUNK: usize = 4096 * RECORD;
+/// Entries of the filter of the first pass: 32 KiB.
+const FILTER: usize = 1 << 12;
 const NO_TASK: u32 = u32::MAX;
 
 /// Opens `path` after a first pass that checks every record.
@@ -32,6 +41,10 @@ pub struct Raw16 {
     tasks: Vec<TaskInfo>,
     task_of_pid: Vec<u32>,
     privacy: Privacy,
+    /// Of every chunk, as the first pass checked it.
+    sums: Vec<u64>,
+    /// The chunk that comes next.
+    chunk: usize,
 }
 
 impl Raw16 {
@@ -55,6 +68,8 @@ impl Raw16 {
             tasks: Vec::new(),
             task_of_pid: vec![NO_TASK; 1 << 16],
             privacy: Privacy::default(),
+            sums: Vec::new(),
+            chunk: 0,
         };
         source.survey(processors)?;
         source.file = File::open(path).map_err(|e| io_error(path, &e))?;
@@ -63,40 +78,41 @@ impl Raw16 {
 
     fn survey(&mut self, processors: usize) -> Result<(), SourceError> {
         let mut survey = Survey::default();
+        let mut filter = Filter::new();
         let mut number = 0_u64;
         loop {
             let filled = self.read_chunk()?;
             if filled == 0 {
                 break;
             }
-            for index in 0..filled / RECORD {
-                let bytes = &self.buffer[index * RECORD..(index + 1) * RECORD];
-                if let Some(fault) = fault_in(bytes, processors) {
-                    return Err(SourceError(format!(
-                        "{}: record {number} (byte {}): {fault}",
-                        self.path.display(),
-                        number * RECORD as u64
-                    )));
+            let (mut fault, mut sum, limit) = (false, 0, (processors as u64) << 32);
+            for bytes in self.buffer[..filled].chunks_exact(RECORD) {
+                let (address, rest) = words_of(bytes);
+                fault |= is_faulty(address, rest, limit);
+                sum = summed(sum, address, rest);
+                if !filter.knows(address, rest) {
+                    let task = task_of(&mut self.task_of_pid, &mut self.tasks, pid_of(rest));
+                    survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
                 }
-                let pid = pid_of(bytes);
-                let mut task = self.task_of_pid[usize::from(pid)];
-                if task == NO_TASK {
-                    task = self.tasks.len() as u32;
-                    self.task_of_pid[usize::from(pid)] = task;
-                    self.tasks.push(TaskInfo {
-                        name: format!("pid {pid}"),
-                        pid: u32::from(pid),
-                        kind: TaskKind::User,
-                        client: false,
-                    });
-                }
-                let address = address_of(bytes);
-                survey.touch(task, address, address + (u64::from(bytes[9]) - 1));
-                number += 1;
             }
+            if fault {
+                return Err(self.fault_in_chunk(filled, number, processors));
+            }
+            number += (filled / RECORD) as u64;
+            self.sums.push(sum);
         }
         self.privacy = survey.privacy();
         Ok(())
+    }
+
+    /// The first fault of the chunk, which begins with record `number`.
+    fn fault_in_chunk(&self, filled: usize, number: u64, processors: usize) -> SourceError {
+        let faults = self.buffer[..filled].chunks_exact(RECORD).zip(number..).find_map(|(bytes, number)| {
+            let fault = fault_in(bytes, processors)?;
+            let byte = number * RECORD as u64;
+            Some(SourceError(format!("{}: record {number} (byte {byte}): {fault}", self.path.display())))
+        });
+        faults.expect("a chunk found faulty has a fault")
     }
 
     /// Fills the buffer as far as the file goes, in whole records.
@@ -114,16 +130,92 @@ impl Raw16 {
     }
 }
 
-fn address_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
+/// A record as its address and the rest: type, size, reserved, processor and process from the
+/// lowest byte up.
+#[inline]
+fn words_of(bytes: &[u8]) -> (u64, u64) {
+    let word = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("8 bytes"));
+    (word(&bytes[..8]), word(&bytes[8..RECORD]))
 }
 
-fn pid_of(bytes: &[u8]) -> u16 {
-    u16::from_le_bytes([bytes[14], bytes[15]])
+#[inline]
+fn pid_of(rest: u64) -> u16 {
+    (rest >> 48) as u16
+}
+
+/// Size less one; a size of 0 counts as 256 here and is a fault elsewhere.
+#[inline]
+fn bytes_after_first(rest: u64) -> u64 {
+    (rest >> 8).wrapping_sub(1) & 0xFF
+}
+
+/// A sum that depends on the order within a record, to notice a file that was replaced.
+#[inline]
+fn summed(sum: u64, address: u64, rest: u64) -> u64 {
+    sum.wrapping_add(address).wrapping_add(rest.rotate_left(23))
+}
+
+/// Whether the record has a fault; `limit` is the number of processors in the place of the field.
+/// Without branches, since nearly no record has one.
+#[inline]
+#[allow(clippy::needless_bitwise_bool)] // no branches is the point
+fn is_faulty(address: u64, rest: u64, limit: u64) -> bool {
+    (rest & 0x7F > 2)
+        | (rest & 0xFF00 == 0)
+        | (rest & 0xFFFF_0000 != 0)
+        | (rest & 0xFFFF_0000_0000 >= limit)
+        | (address > u64::MAX - bytes_after_first(rest))
+}
+
+fn task_of(task_of_pid: &mut [u32], tasks: &mut Vec<TaskInfo>, pid: u16) -> u32 {
+    let task = &mut task_of_pid[usize::from(pid)];
+    if *task == NO_TASK {
+        *task = tasks.len() as u32;
+        tasks.push(TaskInfo {
+            name: format!("pid {pid}"),
+            pid: u32::from(pid),
+            kind: TaskKind::User,
+            client: false,
+        });
+    }
+    *task
+}
+
+/// Pairs of page and process that were seen lately: direct-mapped, one word each. A word holds the
+/// page and the low 12 bits of the process; the other 4 follow from its place.
+struct Filter(Box<[u64; FILTER]>);
+
+impl Filter {
+    fn new() -> Self {
+        // A word belongs to 16 places with the same low 8 bits; these words are not in theirs.
+        let unused = |place: usize| if place as u8 == 0 { 1 << PAGE_SHIFT } else { 0 };
+        let words: Vec<u64> = (0..FILTER).map(unused).collect();
+        debug_assert!(Self::spread(0) == 0 && Self::spread(1 << PAGE_SHIFT) & 0xFF != 0);
+        Self(words.into_boxed_slice().try_into().expect("the size of the filter"))
+    }
+
+    /// 12 bits that depend on all of the word: regions begin at round addresses.
+    #[inline]
+    fn spread(word: u64) -> usize {
+        (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize
+    }
+
+    /// Whether the record's page is known to be touched by its process; it is from now on. Never
+    /// for accesses that leave the page.
+    #[inline]
+    fn knows(&mut self, address: u64, rest: u64) -> bool {
+        const OFFSET: u64 = (1 << PAGE_SHIFT) - 1;
+        let word = (address & !OFFSET) | (rest >> 48 & OFFSET);
+        let place = Self::spread(word) ^ (rest >> 60 << 8) as usize;
+        let known = self.0[place] == word && (address & OFFSET) + bytes_after_first(rest) <= OFFSET;
+        self.0[place] = word;
+        known
+    }
 }
 
 #[inline]
 fn fault_in(bytes: &[u8], processors: usize) -> Option<String> {
+    let (address, rest) = words_of(bytes);
     let cpu = u16::from_le_bytes([bytes[12], bytes[13]]);
     if bytes[8] & 0x7F > 2 {
         return Some(format!("type {:#x} is none of 0 read, 1 write, 2 fetch (bit 7: kernel)", bytes[8]));
@@ -131,7 +223,7 @@ fn fault_in(bytes: &[u8], processors: usize) -> Option<String> {
     if bytes[9] == 0 {
         return Some("size 0; a reference touches at least one byte".into());
     }
-    if address_of(bytes).checked_add(u64::from(bytes[9]) - 1).is_none() {
+    if address.checked_add(bytes_after_first(rest)).is_none() {
         return Some("the access runs past the end of the address space".into());
     }
     if (bytes[10], bytes[11]) != (0, 0) {
@@ -160,21 +252,27 @@ impl GlobalSource for Raw16 {
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.clear();
+        batch.events.clear();
         let filled = self.read_chunk()?;
         let (task_of_pid, buffer) = (&self.task_of_pid, &self.buffer[..filled]);
-        batch.records.extend(buffer.chunks_exact(RECORD).map(|bytes| Record {
-            address: address_of(bytes),
-            task: task_of_pid[usize::from(pid_of(bytes))],
-            size: bytes[9],
-            op: [Op::Load, Op::Store, Op::Fetch, Op::Fetch][usize::from(bytes[8] & 3)],
-            flags: if bytes[8] & 0x80 != 0 { KERNEL } else { 0 },
-            cpu: bytes[12],
-        }));
+        let mut sum = 0;
+        batch.records.resize(filled / RECORD, Record::new(0, Op::Load, 0, 1));
+        for (record, bytes) in batch.records.iter_mut().zip(buffer.chunks_exact(RECORD)) {
+            let (address, rest) = words_of(bytes);
+            sum = summed(sum, address, rest);
+            record.address = address;
+            record.task = task_of_pid[usize::from(pid_of(rest))];
+            record.size = (rest >> 8) as u8;
+            record.op = [Op::Load, Op::Store, Op::Fetch, Op::Fetch][rest as usize & 3];
+            record.flags = (rest >> 7) as u8 & KERNEL;
+            record.cpu = (rest >> 32) as u8;
+        }
         // The file may have been replaced since the first pass checked it.
-        if batch.records.iter().any(|r| r.task == NO_TASK || r.size == 0) {
+        let expected = self.sums.get(self.chunk).copied().unwrap_or(0);
+        if sum != expected {
             return Err(SourceError(format!("{}: changed while being read", self.path.display())));
         }
+        self.chunk += 1;
         Ok(filled != 0)
     }
 }

@@ -6,7 +6,7 @@ use common::{at, drm, entry, head, instruction, plain, read, records, Folder, Pl
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, GlobalSource, Op, TaskSource};
 use servsim_import::captured::Wanted;
-use servsim_import::{din, drmemtrace, format_of, lackey, open_by_task};
+use servsim_import::{din, drmemtrace, format_of, lackey, open_by_task, Reading};
 use std::io::Write;
 use std::path::Path;
 
@@ -22,6 +22,9 @@ fn lackey_plain() -> Vec<Plain> {
         (0, Op::Load, 0x1000, 16, 0),
     ]
 }
+
+const READING: Reading =
+    Reading { processors: 4, line: 64, private_kernel: false, locks: true, flow: Wanted::Nothing };
 
 #[test]
 fn every_line_of_lackey_is_understood() {
@@ -134,7 +137,7 @@ fn threads_of_a_drmemtrace_directory_are_merged_by_their_timestamps() {
 #[test]
 fn the_stream_of_a_task_is_its_part_of_the_whole() {
     let folder = Folder::new();
-    let split = open_by_task(directory(&folder), None, 4, 64, false, true, Wanted::Nothing).unwrap();
+    let split = open_by_task(directory(&folder), None, &READING).unwrap();
     for task in 0..2 {
         let (mut cursor, mut batch, mut seen) =
             (split.open(task).unwrap(), Batch::default(), Vec::<Plain>::new());

@@ -8,7 +8,10 @@ use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
-use servsim_mem::{Access, CoherentSystem, Counters, Observer, WordMask};
+use servsim_mem::{
+    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, RunCounts, WordMask,
+};
+use std::collections::HashMap;
 
 /// References of one task, by mode and operation.
 pub type TaskCounts = [[u64; 3]; 2];
@@ -24,6 +27,12 @@ pub struct Counted {
     pub transactions: Vec<u64>,
     /// Distinct lines touched.
     pub distinct_lines: u64,
+    /// What each level counted, with its name, from the inside out.
+    pub levels: Vec<(String, LevelCounters)>,
+    /// Fetches that reached memory behind shared levels, and lines written to it.
+    pub memory: (u64, u64),
+    /// Host memory that the simulated memory system took, in bytes.
+    pub host_bytes: u64,
 }
 
 impl Counted {
@@ -46,68 +55,172 @@ pub fn run(
     setup: &Setup,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    with_word_mask!(setup.geometry.line, run_with(source, setup, proceed))
+    run_on(source, setup, &HierarchySpec::default(), proceed)
+}
+
+/// The same on a machine with more levels than the one that `setup` names.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    spec: &HierarchySpec,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Counted, SourceError> {
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
+    spec: &HierarchySpec,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let mut system: CoherentSystem<W> =
-        CoherentSystem::new(setup.processors, setup.geometry, setup.protocol.clone(), setup.shadow);
+    let mut caches: Hierarchy<W> =
+        Hierarchy::new(setup.processors, setup.geometry, setup.protocol.clone(), setup.shadow, spec);
     let mut counted = Counted {
         tasks: vec![TaskCounts::default(); source.tasks().len()],
         transactions: vec![0; source.transaction_kinds().len()],
         ..Counted::default()
     };
-    let mut references = vec![TaskCounts::default(); setup.processors];
+    let mut tally = Tally::new(setup.processors);
     let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let mut batch = Batch::default();
     let mut done = 0;
     let shift = setup.geometry.line.trailing_zeros();
     while source.next_batch(&mut batch)? {
-        for record in &batch.records {
-            if record.op == Op::Event {
-                if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
-                    let kind = kind as usize;
-                    if counted.transactions.len() <= kind {
-                        counted.transactions.resize(kind + 1, 0);
-                    }
-                    counted.transactions[kind] += 1;
-                }
-                continue;
-            }
-            let cpu = match record.cpu {
-                ANY_CPU => record.task as usize % setup.processors,
-                cpu => usize::from(cpu),
-            };
-            if record.flags & CONTINUATION == 0 {
-                let mode = usize::from(record.flags & KERNEL);
-                counted.tasks[record.task as usize][mode][record.op as usize] += 1;
-                references[cpu][mode][record.op as usize] += 1;
-            }
-            if !handlers[record.task as usize] {
-                system.run_task(cpu, record.task);
-                system.flushed.clear();
-            }
-            apply(&mut system, source.privacy(), record, cpu, shift);
-        }
+        run_batch(
+            &mut caches,
+            &mut tally,
+            &mut counted.transactions,
+            &batch,
+            (source.privacy(), &handlers),
+            shift,
+        );
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(SourceError("interrupted".into()));
         }
     }
-    system.finish();
-    for (counters, references) in system.counters.iter_mut().zip(references) {
-        counters.references = references;
-    }
-    counted.distinct_lines = system.distinct_lines() as u64;
-    counted.processors = system.counters;
+    caches.system.finish();
+    counted.processors = caches.processor_counters();
+    tally.settle(&mut caches, &mut counted);
+    counted.distinct_lines = caches.system.distinct_lines() as u64;
+    counted.levels = caches.counters();
+    counted.memory = caches.memory_traffic();
+    counted.host_bytes = caches.host_bytes() as u64;
     Ok(counted)
 }
 
-/// Applies one reference: each line that it overlaps, in ascending order.
+/// One batch. Apart from the rest, so that the compiler keeps its few variables in registers.
+#[inline(never)]
+fn run_batch<W: WordMask>(
+    caches: &mut Hierarchy<W>,
+    tally: &mut Tally,
+    transactions: &mut Vec<u64>,
+    batch: &Batch,
+    (privacy, handlers): (&Privacy, &[bool]),
+    shift: u32,
+) {
+    let mut rest = batch.records.as_slice();
+    while let Some(record) = rest.first() {
+        if record.op == Op::Event {
+            if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
+                let kind = kind as usize;
+                if transactions.len() <= kind {
+                    transactions.resize(kind + 1, 0);
+                }
+                transactions[kind] += 1;
+            }
+            rest = &rest[1..];
+            continue;
+        }
+        let cpu = match record.cpu {
+            ANY_CPU => record.task as usize % tally.current.len(),
+            cpu => usize::from(cpu),
+        };
+        if !handlers[record.task as usize] {
+            caches.system.run_task(cpu, record.task);
+            caches.system.flushed.clear();
+        }
+        let pair = tally.pair(cpu, record.task);
+        if caches.first_level_is_coherent() {
+            let (cache, data) = caches.first_caches(cpu);
+            let hits = caches.system.run_hits(cache, data, shift, rest, &mut pair.hits);
+            rest = &rest[hits..];
+        }
+        let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
+        if let Some(record) = rest.first().filter(same) {
+            if record.flags & CONTINUATION == 0 {
+                pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+            }
+            for_each_line(record, cpu, shift, |access, piece| {
+                caches.access(access, record.op == Op::Fetch, || page_of(privacy, piece));
+            });
+            rest = &rest[1..];
+        }
+    }
+}
+
+/// References by processor and task. Nearly always the task is the one that its processor ran last.
+struct Tally {
+    /// Per processor: the task that it ran last, and the place of the two in `pairs`.
+    current: Vec<(u32, u32)>,
+    places: HashMap<(usize, u32), u32>,
+    pairs: Vec<Pair>,
+}
+
+/// References of one task on one processor.
+struct Pair {
+    cpu: usize,
+    task: u32,
+    /// Taken in runs of hits.
+    hits: RunCounts,
+    /// The others.
+    others: RunCounts,
+}
+
+impl Tally {
+    fn new(processors: usize) -> Self {
+        Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
+    }
+
+    #[inline]
+    fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
+        let (last, mut place) = self.current[cpu];
+        if last != task {
+            place = self.switch(cpu, task);
+        }
+        &mut self.pairs[place as usize]
+    }
+
+    fn switch(&mut self, cpu: usize, task: u32) -> u32 {
+        let next = self.pairs.len() as u32;
+        let place = *self.places.entry((cpu, task)).or_insert(next);
+        if place == next {
+            self.pairs.push(Pair { cpu, task, hits: RunCounts::default(), others: RunCounts::default() });
+        }
+        self.current[cpu] = (task, place);
+        place
+    }
+
+    /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
+    fn settle<W: WordMask>(self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
+        for Pair { cpu, task, hits, others } in self.pairs {
+            let (cache, data) = caches.first_caches(cpu);
+            for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
+                let which = if op == Op::Fetch as usize { 0 } else { data };
+                caches.count_lookups(cache + which, hits[mode][op]);
+                let count = hits[mode][op] + others[mode][op];
+                counted.processors[cpu].references[mode][op] += count;
+                counted.tasks[task as usize][mode][op] += count;
+            }
+        }
+    }
+}
+
+/// Applies one reference to coherent caches that are all there is.
 #[inline]
 pub(crate) fn apply<W: WordMask, O: Observer>(
     system: &mut CoherentSystem<W, O>,
@@ -115,6 +228,23 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
     record: &Record,
     cpu: usize,
     shift: u32,
+) {
+    for_each_line(record, cpu, shift, |access, piece| {
+        if !system.try_hit(access) {
+            let page = page_of(privacy, piece);
+            while !system.transact(access, page).done {}
+        }
+    });
+}
+
+/// Calls `touch` for each line that a reference overlaps, in ascending order, with the access and
+/// the part of the record that lies in the line.
+#[inline]
+fn for_each_line<W: WordMask>(
+    record: &Record,
+    cpu: usize,
+    shift: u32,
+    mut touch: impl FnMut(&Access<W>, &Record),
 ) {
     let address = address_on(record, cpu);
     let last = address + (u64::from(record.size) - 1);
@@ -132,11 +262,7 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
             task: record.task,
             slot: record.op as usize,
         };
-        if !system.try_hit(&access) {
-            let piece = Record { address: (line << shift) + start, ..*record };
-            let page = page_of(privacy, &piece);
-            while !system.transact(&access, page).done {}
-        }
+        touch(&access, &Record { address: (line << shift) + start, ..*record });
         if !crosses {
             return;
         }

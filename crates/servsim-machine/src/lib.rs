@@ -2,14 +2,17 @@
 //! the same protocol tables: `functional` (order of the trace, atomic bus, exact counts) and
 //! `timing` (tasks re-scheduled over the processors, bus contention, cycles).
 
+pub mod along;
 pub mod classify;
 pub mod functional;
 mod place;
+mod replay;
 pub mod result;
 pub mod setup;
 pub mod simulate;
 pub mod statistics;
 pub mod timing;
+mod warnings;
 
 pub use setup::Setup;
 pub use simulate::{simulate, Request, SimulateError};

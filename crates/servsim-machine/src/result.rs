@@ -1,14 +1,14 @@
 //! The result of a simulation as JSON, schema `servsim.simulate/1`: the resolved machine, the
 //! trace's hash, every replication raw, and a summary with intervals.
 //!
-//! Nothing in it depends on the host or on the number of threads: the same input and seed give the
-//! same bytes.
+//! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
+use crate::along::{self, Along, MORE};
 use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
+use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause};
 use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
@@ -92,6 +92,8 @@ pub struct Window {
     pub busy: u64,
     /// Transactions completed.
     pub transactions: u64,
+    /// The further counters of [`along::MORE_NAMES`].
+    pub more: [u64; MORE],
 }
 
 /// What only the timing engine knows.
@@ -111,10 +113,18 @@ pub struct Timing {
     pub disk_reads: u64,
     /// Disk writes completed.
     pub disk_writes: u64,
+    /// Cycles that each port or link of the interconnect was taken; empty for a bus.
+    pub ways_busy: Vec<u64>,
+    /// Cycles that fetches waited for a memory bank.
+    pub bank_wait: u64,
+    /// What each cache level counted, from the inside out.
+    pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
     pub window_cycles: u64,
     /// Timeline.
     pub timeline: Vec<Window>,
+    /// Schedule and disk requests along the run.
+    pub along: Along,
     /// Most tasks that were ready or running at once.
     pub most_ready: u64,
     /// Processor-time average of ready or running tasks, in thousandths.
@@ -343,6 +353,12 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
+    let busiest = timing.ways_busy.iter().max().map(|&busy| busy as f64 / timing.cycles.max(1) as f64);
+    object.insert(
+        "interconnect".into(),
+        json!({"busiest_way_utilization": busiest, "bank_wait_cycles": timing.bank_wait}),
+    );
+    object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {
         json!({
@@ -352,6 +368,17 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
+    along::insert(timing, object);
+}
+
+pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
+    let level = |(name, c): &(String, LevelCounters)| {
+        json!({
+            "name": name, "hits": c.hits, "misses": c.misses, "evictions": c.evictions,
+            "write_backs": c.write_backs, "back_invalidations": c.back_invalidations,
+        })
+    };
+    levels.iter().map(level).collect()
 }
 
 fn locks_json(counts: &LockCounts) -> Value {

@@ -1,16 +1,16 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
-use crate::result::{document, Header, KindResult, Replication, TaskResult};
+use crate::result::{document, levels_json, Header, KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::{functional, timing};
+use crate::{functional, replay, timing, warnings};
 use serde_json::{json, Value};
-use servsim_config::{CoreModel, Machine};
+use servsim_config::{CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::captured::Wanted;
-use servsim_import::{open_by_task, open_in_order};
+use servsim_import::{open_by_task, open_in_order, Reading};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::Geometry;
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -93,6 +93,7 @@ pub(crate) fn open_machine(
 ) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
     let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
         .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+    one_level(&machine, "`classify`")?;
     let setup = setup_of(&machine)?;
     let kernel = machine.protocol.private_kernel;
     let source = open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel)?;
@@ -126,6 +127,43 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     })
 }
 
+/// The levels around the first.
+fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec, SimulateError> {
+    let level = |level: &Level| {
+        let inclusion = Inclusion::by_name(&level.inclusion).ok_or_else(|| {
+            SimulateError::Internal(format!("inclusion `{}` is described but not built", level.inclusion))
+        })?;
+        let (size, ways) = (level.size.0, level.associativity);
+        Ok::<_, SimulateError>(LevelSpec {
+            geometry: Geometry { size, ways, line: machine.cache.line.0 },
+            replacement: level.replacement.clone(),
+            inclusion,
+        })
+    };
+    let of = |shared: bool| {
+        let levels = machine.levels.iter().filter(move |l| l.shared == shared);
+        levels.map(level).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(HierarchySpec {
+        split: machine.split,
+        replacement: machine.replacement.clone(),
+        private: of(false)?,
+        shared: of(true)?,
+        seed,
+    })
+}
+
+/// Refuses machines with more than one unified LRU cache per processor.
+fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
+    if !machine.has_hierarchy() {
+        return Ok(());
+    }
+    Err(SimulateError::Usage(format!(
+        "{who} knows machines with one unified LRU cache per processor only: leave out \
+         cache.organisation, cache.replacement, [l2] and [l3], or use `simulate`"
+    )))
+}
+
 fn run_functional(
     request: &Request,
     machine: &Machine,
@@ -136,15 +174,19 @@ fn run_functional(
     let format = request.format.as_deref();
     let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
     let mut stopped = false;
-    let counted = functional::run(source.as_mut(), setup, &mut |done| {
-        stopped = !proceed(done);
-        !stopped
-    });
+    let spec = hierarchy_of(machine, request.seed)?;
+    let counted = replay::guarded(setup, || {
+        functional::run_on(source.as_mut(), setup, &spec, &mut |done| {
+            stopped = !proceed(done);
+            !stopped
+        })
+    })?;
     if stopped {
         return Err(SimulateError::Interrupted);
     }
     let counted = counted?;
     let kinds = source.transaction_kinds();
+    let (levels, memory) = (levels_json(&counted.levels), counted.memory);
     let replication = Replication {
         seed: request.seed,
         counters: counted.total(),
@@ -159,10 +201,15 @@ fn run_functional(
     };
     let mut warnings = source.notes();
     if request.replications > 1 {
-        warnings.push("the functional engine has no randomness: one replication was run".into());
+        warnings.push("the functional engine was run once: it does not repeat a trace".into());
     }
     let header = header_of(request, machine, "functional", warnings);
-    Ok(document(&header, &[replication]))
+    let mut result = document(&header, &[replication]);
+    result["replications"][0]["levels"] = levels;
+    if machine.levels.iter().any(|level| level.shared) {
+        result["replications"][0]["memory"] = json!({"reads": memory.0, "writes": memory.1});
+    }
+    Ok(result)
 }
 
 fn run_timing(
@@ -171,21 +218,19 @@ fn run_timing(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let (format, line) = (request.format.as_deref(), setup.geometry.line);
-    let kernel = machine.protocol.private_kernel;
-    let source = open_by_task(
-        &request.trace,
-        format,
-        servsim_mem::MAX_PROCESSORS,
-        line,
-        kernel,
-        machine.locks.arbitrated,
-        wanted_of(machine),
-    )?;
-    let model = timing::Model::new(machine, setup, request.transactions, request.warmup);
+    let reading = Reading {
+        processors: servsim_mem::MAX_PROCESSORS,
+        line: setup.geometry.line,
+        private_kernel: machine.protocol.private_kernel,
+        locks: machine.locks.arbitrated,
+        flow: wanted_of(machine),
+    };
+    let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
+    let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
+        .with_hierarchy(hierarchy_of(machine, request.seed)?);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
     let mut warnings = source.notes();
-    warnings.extend(warnings_of(request, machine, &replications));
+    warnings.extend(warnings::of(request, machine, &replications));
     let header = header_of(request, machine, "timing", warnings);
     Ok(document(&header, &replications))
 }
@@ -218,8 +263,7 @@ fn replicate(
         }
         let seed = request.seed + index as u64;
         let run = || timing::run(source, model, seed, &stop, &done);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(SimulateError::Internal(panic_text(&*panic))));
+        let result = replay::guarded(&model.setup, run).and_then(|result| result);
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -252,11 +296,6 @@ fn replicate(
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic").to_owned()
-}
-
 fn header_of(request: &Request, machine: &Machine, engine: &'static str, warnings: Vec<String>) -> Header {
     let name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned());
     Header {
@@ -271,47 +310,4 @@ fn header_of(request: &Request, machine: &Machine, engine: &'static str, warning
         }),
         warnings,
     }
-}
-
-/// Fewer transactions than this say little about a mix of five kinds.
-const FEW_TRANSACTIONS: u64 = 30;
-
-fn warnings_of(request: &Request, machine: &Machine, replications: &[Replication]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
-    let least = timings().map(|t| t.most_ready).min().unwrap_or(0);
-    let mean = timings().map(|t| t.mean_ready_thousandths).min().unwrap_or(0) as f64 / 1000.0;
-    if least < machine.processors as u64 || mean < machine.processors as f64 {
-        warnings.push(format!(
-            "the {} processors outnumber the ready tasks ({mean:.1} on average, {least} at most): \
-             some processors idle for lack of work, not because of the machine",
-            machine.processors
-        ));
-    }
-    let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
-    if fewest == 0 {
-        warnings.push("no transaction ended in the measured window: the trace has no marks there, and there is no cycles per transaction".into());
-    } else if fewest < FEW_TRANSACTIONS {
-        warnings.push(format!(
-            "only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"
-        ));
-    }
-    let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
-    let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
-    if forced > 0 {
-        warnings.push(format!(
-            "{forced} holds of a lock ended by force because the trace holds no release in time: \
-             see `locks` of the replications; `--set locks.arbitrated=off` keeps the recorded order"
-        ));
-    }
-    if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
-        warnings.push("the trace ended before the wished number of transactions".into());
-    }
-    if replications.len() < 3 {
-        warnings.push(format!(
-            "{} replications: too few for an interval; use --replications 3 or more",
-            replications.len()
-        ));
-    }
-    warnings
 }

@@ -111,7 +111,7 @@ fn the_functional_engine_touches_exactly_the_recorded_references() {
     };
     assert_eq!(by_task.iter().map(of_task).collect::<Vec<_>>(), [500; 4]);
     assert!(r["cycles"].is_null());
-    assert!(result["warnings"][0].as_str().unwrap().contains("no randomness"));
+    assert!(result["warnings"][0].as_str().unwrap().contains("run once"));
 }
 
 #[test]
@@ -144,4 +144,26 @@ fn wrong_input_is_one_message_and_an_interruption_is_none() {
     assert!(!usage(Request { trace: damaged, ..request(&files) }).is_empty());
     let stopped = simulate(&Request { functional: true, ..request(&files) }, &mut |_| false);
     assert_eq!(stopped.unwrap_err(), SimulateError::Interrupted);
+}
+
+#[test]
+fn a_hierarchy_is_counted_level_by_level() {
+    let files = files();
+    let machine = "[cache]\nsize = \"1 KiB\"\nline = \"64 B\"\norganisation = \"split\"\n\
+                   [l2]\nsize = \"4 KiB\"\n[l3]\nsize = \"32 KiB\"\nsharing = \"shared\"\n";
+    let functional = Request { machine: machine.into(), functional: true, ..request(&files) };
+    let result = run(&functional);
+    let one = &result["replications"][0];
+    let levels = one["levels"].as_array().unwrap();
+    let names: Vec<_> = levels.iter().map(|level| level["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["l1i", "l1d", "l2", "l3"]);
+    let count = |level: usize, key: &str| levels[level][key].as_u64().unwrap();
+    let references = one["references"].as_u64().unwrap();
+    let first = [0, 1].map(|level| count(level, "hits") + count(level, "misses"));
+    assert!(first[0] + first[1] >= references && first[0] > 0);
+    assert_eq!(count(2, "hits") + count(2, "misses"), count(0, "misses") + count(1, "misses"));
+    assert_eq!(one["memory"]["reads"].as_u64().unwrap(), count(3, "misses"));
+    for (index, key) in [(1, "evictions"), (2, "write_backs"), (3, "hits")] {
+        assert!(count(index, key) > 0, "{index} {key}: {levels:#?}");
+    }
 }

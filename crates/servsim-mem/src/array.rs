@@ -1,16 +1,23 @@
-//! One set-associative cache array with exact LRU.
+//! One set-associative cache array.
 //!
 //! Frequencies on commercial traces: 97-99 % of references hit, three quarters of them fetches,
-//! most to the line used last. So tags lie apart (8 ways fill one host line) and a hint per
-//! operation names the frame of the last hit. A frame keeps its tag after an invalidation: the
+//! most to the line used last. So tags lie apart (8 ways fill one host line), and a small table
+//! indexed by the low bits of the line number guesses the frame: it is right for all but a few
+//! per cent of the hits, whichever way holds the line, and what is left is a search whose length
+//! does not depend on the way found. A frame keeps its tag after an invalidation: the
 //! classification needs to know that the block is missing *because* it was invalidated, and the
 //! per-frame word masks then die with the tag, exactly when they stop mattering.
 //!
-//! Victim: the least recently used frame without a valid copy (never used frames first), otherwise
-//! the least recently used frame. A block whose invalidated tag is still there returns to it.
+//! Victim: see `replacement`. A block whose invalidated tag is still there returns to it.
+//!
+//! With private levels outside the first, the same structure is the *pool* of a processor: what is
+//! known of every line that any of its levels has a tag of. A pool finds lines by hash, grows, and
+//! never chooses a victim: the levels do (`hierarchy.rs`).
 
 use crate::protocol::{State, INVALID};
+use crate::replacement::Replacement;
 use crate::words::WordMask;
+use std::collections::HashMap;
 
 /// Size, associativity and line size of a cache; sizes are powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +45,9 @@ impl Geometry {
 /// Tag of a frame that was never filled; no line has this number, since a line has 16 bytes or
 /// more.
 pub const EMPTY: u64 = u64::MAX;
+
+/// Most guesses of an array: 16 KiB, so that they stay in the host's caches.
+const MOST_GUESSES: usize = 4096;
 
 /// An invalidation miss waits to be told true from false.
 pub const PENDING: u8 = 1;
@@ -120,11 +130,20 @@ pub struct Array<W> {
     pub tags: Vec<u64>,
     /// The rest of each frame.
     pub frames: Vec<Frame<W>>,
-    /// Frame of the last hit, per operation.
-    pub hints: [u32; 4],
+    /// Frame that held a line with these low bits last.
+    guesses: Vec<u32>,
     clock: u64,
     set_mask: u64,
     ways: usize,
+    replacement: Replacement,
+    pool: Option<Pool>,
+}
+
+/// Where a pool holds which line.
+#[derive(Debug, Default)]
+struct Pool {
+    places: HashMap<u64, u32>,
+    free: Vec<usize>,
 }
 
 impl<W: WordMask> Array<W> {
@@ -133,10 +152,28 @@ impl<W: WordMask> Array<W> {
         Self {
             tags: vec![EMPTY; geometry.frames()],
             frames: vec![Frame::new(); geometry.frames()],
-            hints: [0; 4],
+            guesses: vec![0; geometry.frames().next_power_of_two().min(MOST_GUESSES)],
             clock: 0,
             set_mask: geometry.sets() as u64 - 1,
             ways: geometry.ways as usize,
+            replacement: Replacement::Stamps,
+            pool: None,
+        }
+    }
+
+    /// The same with another replacement policy.
+    #[must_use]
+    pub fn with_replacement(self, replacement: Replacement) -> Self {
+        Self { replacement, ..self }
+    }
+
+    /// An empty pool.
+    pub fn pool() -> Self {
+        let array = Self::new(Geometry { size: 64, ways: 1, line: 64 });
+        Self {
+            guesses: vec![0; MOST_GUESSES],
+            pool: Some(Pool { free: vec![0], ..Pool::default() }),
+            ..array
         }
     }
 
@@ -147,20 +184,74 @@ impl<W: WordMask> Array<W> {
     /// The frame with the tag of `line`, valid or not.
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
+        let guess = self.guesses[line as usize & (self.guesses.len() - 1)] as usize;
+        if self.tags[guess] == line {
+            return Some(guess);
+        }
+        self.search(line)
+    }
+
+    /// As [`Array::find`], and the next guess for this line will be right.
+    #[inline]
+    pub fn find_and_guess(&mut self, line: u64) -> Option<usize> {
+        let slot = line as usize & (self.guesses.len() - 1);
+        let guess = self.guesses[slot] as usize;
+        if self.tags[guess] == line {
+            return Some(guess);
+        }
+        let found = self.search(line)?;
+        self.guesses[slot] = found as u32;
+        Some(found)
+    }
+
+    fn search(&self, line: u64) -> Option<usize> {
+        if let Some(pool) = &self.pool {
+            return pool.places.get(&line).map(|&index| index as usize);
+        }
         let first = self.first_way(line);
         let tags = &self.tags[first..first + self.ways];
         tags.iter().position(|&tag| tag == line).map(|way| first + way)
     }
 
-    /// The frame that `line` will take: see the head of this file.
-    pub fn victim(&self, line: u64) -> usize {
+    /// Gives frame `index` to `line`.
+    pub fn place(&mut self, index: usize, line: u64) {
+        self.tags[index] = line;
+        let slot = line as usize & (self.guesses.len() - 1);
+        self.guesses[slot] = index as u32;
+        if let Some(pool) = &mut self.pool {
+            pool.places.insert(line, index as u32);
+        }
+    }
+
+    /// Forgets the line of frame `index`, as if the frame had never been used.
+    pub fn erase(&mut self, index: usize) {
+        if let Some(pool) = &mut self.pool {
+            pool.places.remove(&self.tags[index]);
+            pool.free.push(index);
+        }
+        self.tags[index] = EMPTY;
+        self.frames[index].stamp = 0;
+        self.frames[index].state = INVALID;
+    }
+
+    /// Bytes of host memory in use, for the bench.
+    pub fn bytes(&self) -> usize {
+        self.tags.len() * 8 + self.frames.len() * size_of::<Frame<W>>() + self.guesses.len() * 4
+    }
+
+    /// The frame that `line` will take: see `replacement`. A pool has one that is free.
+    pub fn victim(&mut self, line: u64) -> usize {
+        if let Some(pool) = &mut self.pool {
+            return pool.free.pop().unwrap_or_else(|| {
+                self.tags.push(EMPTY);
+                self.frames.push(Frame::new());
+                self.tags.len() - 1
+            });
+        }
         let first = self.first_way(line);
-        let ways = first..first + self.ways;
-        let age = |&index: &usize| {
-            let frame = &self.frames[index];
-            (frame.state != INVALID, frame.stamp)
-        };
-        ways.min_by_key(age).unwrap_or(first)
+        let age = |frame: &Frame<W>| (frame.state != INVALID, frame.stamp);
+        let ways = self.frames[first..first + self.ways].iter().map(age);
+        first + self.replacement.victim(first / self.ways, ways)
     }
 
     /// Marks a frame as used now.
@@ -168,6 +259,16 @@ impl<W: WordMask> Array<W> {
     pub fn use_frame(&mut self, index: usize) {
         self.clock += 1;
         self.frames[index].stamp = self.clock;
+        if let Replacement::Policy(policy) = &mut self.replacement {
+            policy.hit(index / self.ways, index % self.ways);
+        }
+    }
+
+    /// Marks a frame as filled now.
+    pub fn fill_frame(&mut self, index: usize) {
+        self.clock += 1;
+        self.frames[index].stamp = self.clock;
+        self.replacement.fill(index / self.ways, index % self.ways);
     }
 
     /// Valid frames, for checks at the end of a run.

@@ -54,6 +54,11 @@ impl Shadow {
         None
     }
 
+    /// Bytes of host memory in use, for the bench.
+    pub fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + self.buckets.capacity() * 4
+    }
+
     /// Whether `line` is among the most recent `capacity` lines.
     pub fn contains(&self, line: u64) -> bool {
         self.find(line).is_some()

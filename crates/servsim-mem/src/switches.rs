@@ -9,10 +9,9 @@
 //! these misses without a test for them; this is one.)
 //!
 //! Kept per task and line: the quantum of first use. Kept per cache and line: who took the last
-//! copy, and when. Both change on first uses and losses only, so a hit costs one comparison.
-
-use servsim_core::source::PageHash;
-use std::collections::HashMap;
+//! copy, and when. Both change on first uses and losses only, so a hit costs one comparison. But
+//! every miss does both, nearly always in a place that the host's caches have lost; so they lie in
+//! blocks of neighbouring lines, one host line per look-up, made when they are first touched.
 
 const NONE: u32 = u32::MAX;
 
@@ -53,10 +52,64 @@ struct Task {
     arrived: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Lines per block: a page of 64-byte lines, whose users are mostly the same.
+const BLOCK: usize = 64;
+
+/// One value per line, 0 where none was set.
+#[derive(Debug, Default)]
+struct PerLine<T>(Vec<Option<Box<[T; BLOCK]>>>);
+
+impl<T: Copy + Default> PerLine<T> {
+    fn get(&self, line_id: u32) -> T {
+        let block = self.0.get(line_id as usize / BLOCK).and_then(Option::as_ref);
+        block.map_or_else(T::default, |block| block[line_id as usize % BLOCK])
+    }
+
+    fn at(&mut self, line_id: u32) -> &mut T {
+        let index = line_id as usize / BLOCK;
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, || None);
+        }
+        let block = self.0[index].get_or_insert_with(|| Box::new([T::default(); BLOCK]));
+        &mut block[line_id as usize % BLOCK]
+    }
+
+    fn bytes(&self) -> usize {
+        let blocks = self.0.iter().flatten().count();
+        self.0.capacity() * size_of::<usize>() + blocks * size_of::<[T; BLOCK]>()
+    }
+}
+
+/// Who took a copy, and the number of quanta begun by then; all 0 for a copy that was never lost.
+#[derive(Debug, Clone, Copy, Default)]
 struct Loss {
-    taker: Taker,
+    taker: u32,
     quantum: u32,
+}
+
+const BY_SNOOP: u32 = 1;
+const BY_FLUSH: u32 = 2;
+/// And up from here, the fills of tasks.
+const BY_TASK: u32 = 3;
+
+impl Loss {
+    fn new(taker: Taker, quantum: u32) -> Self {
+        let taker = match taker {
+            Taker::Snoop => BY_SNOOP,
+            Taker::Flush => BY_FLUSH,
+            Taker::Fill(task) => BY_TASK + task,
+        };
+        Self { taker, quantum }
+    }
+
+    fn taker(self) -> Option<Taker> {
+        match self.taker {
+            0 => None,
+            BY_SNOOP => Some(Taker::Snoop),
+            BY_FLUSH => Some(Taker::Flush),
+            task => Some(Taker::Fill(task - BY_TASK)),
+        }
+    }
 }
 
 /// Who runs where, who used what, who took what.
@@ -65,12 +118,10 @@ pub struct Switches {
     running: Vec<u32>,
     tasks: Vec<Task>,
     quanta: u32,
-    first_use: HashMap<u64, u32, PageHash>,
-    losses: HashMap<u64, Loss, PageHash>,
-}
-
-fn key(high: u32, line_id: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(line_id)
+    /// Per task and line: the quantum of first use.
+    first_use: Vec<PerLine<u32>>,
+    /// Per cache and line.
+    losses: Vec<PerLine<Loss>>,
 }
 
 impl Switches {
@@ -80,8 +131,8 @@ impl Switches {
             running: vec![NONE; processors],
             tasks: Vec::new(),
             quanta: 0,
-            first_use: HashMap::default(),
-            losses: HashMap::default(),
+            first_use: Vec::new(),
+            losses: (0..processors).map(|_| PerLine::default()).collect(),
         }
     }
 
@@ -110,24 +161,32 @@ impl Switches {
     /// `task` uses a line; called at least when it was not the last to use the copy.
     pub fn used(&mut self, task: u32, line_id: u32) {
         if let Some(quantum) = self.tasks.get(task as usize).map(|t| t.quantum).filter(|&q| q != 0) {
-            self.first_use.entry(key(task, line_id)).or_insert(quantum);
+            let index = task as usize;
+            if self.first_use.len() <= index {
+                self.first_use.resize_with(index + 1, PerLine::default);
+            }
+            let first = self.first_use[index].at(line_id);
+            if *first == 0 {
+                *first = quantum;
+            }
         }
     }
 
-    /// The cache of `cpu` lost its copy.
-    pub fn lost(&mut self, cpu: usize, line_id: u32, taker: Taker) {
-        self.losses.insert(key(cpu as u32, line_id), Loss { taker, quantum: self.quanta });
+    /// A cache lost its copy.
+    pub fn lost(&mut self, cache: usize, line_id: u32, taker: Taker) {
+        *self.losses[cache].at(line_id) = Loss::new(taker, self.quanta);
     }
 
     /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
-    pub fn cause(&self, cpu: usize, task: u32, line_id: u32) -> Option<SwitchCause> {
+    /// `cache` is the cache of `cpu` that misses.
+    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line_id: u32) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|t| t.cpu == cpu as u32)?;
-        let first = *self.first_use.get(&key(task, line_id))?;
-        if first >= state.quantum {
+        let first = self.first_use.get(task as usize).map_or(0, |lines| lines.get(line_id));
+        if first == 0 || first >= state.quantum {
             return None;
         }
-        let loss = self.losses.get(&key(cpu as u32, line_id));
-        match loss.map(|loss| loss.taker) {
+        let loss = self.losses[cache].get(line_id);
+        match loss.taker() {
             Some(Taker::Fill(other)) if other != task && self.has_quanta(other) => {
                 return Some(SwitchCause::Evicted)
             }
@@ -135,7 +194,13 @@ impl Switches {
             _ => {}
         }
         let arrived = state.arrived?;
-        loss.is_none_or(|loss| loss.quantum < arrived).then_some(SwitchCause::Migrated)
+        (loss.taker().is_none() || loss.quantum < arrived).then_some(SwitchCause::Migrated)
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn bytes(&self) -> usize {
+        let uses: usize = self.first_use.iter().map(PerLine::bytes).sum();
+        uses + self.losses.iter().map(PerLine::bytes).sum::<usize>()
     }
 
     /// Whether `task` is a process: handlers have no quanta.

@@ -27,14 +27,16 @@ use crate::array::{
 };
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
+use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
+use crate::protocol::checker::Step;
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
 use crate::switches::{Switches, Taker};
 use crate::words::WordMask;
 
 /// No silent transition.
-const NEEDS_BUS: State = State::MAX;
+pub(crate) const NEEDS_BUS: State = State::MAX;
 
 /// One line's share of a reference.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +81,14 @@ impl<W> Access<W> {
         By { cpu, line, task, kernel, write, slot }
     }
 
+    fn step(&self, private: bool) -> Step {
+        if self.write {
+            Step::Write(self.cpu, private)
+        } else {
+            Step::Read(self.cpu, private)
+        }
+    }
+
     fn event(&self, op: Option<BusOp>) -> StateEvent {
         if self.write {
             StateEvent::Write(op)
@@ -89,14 +99,24 @@ impl<W> Access<W> {
 }
 
 /// What a bus transaction did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The transaction, if the state found at the grant still needed one.
     pub op: Option<BusOp>,
     /// Whether a cache supplied the block.
     pub from_cache: bool,
+    /// The cache that did; the first, if several could.
+    pub supplied_by: Option<usize>,
     /// Line whose dirty copy had to be written back to make room.
     pub write_back: Option<u64>,
+    /// Line whose clean copy made room.
+    pub dropped_clean: Option<u64>,
+    /// Whether memory took the block from the cache that supplied it.
+    pub to_memory: bool,
+    /// Caches that lost their copy, one bit each.
+    pub lost: u64,
+    /// Caches whose copy was dirty and is clean now.
+    pub cleaned: u64,
     /// Whether the access is complete; if not, it is applied again.
     pub done: bool,
 }
@@ -106,11 +126,17 @@ pub struct Outcome {
 pub struct CoherentSystem<W, O = ()> {
     table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
-    hit: [[State; 16]; 2],
-    arrays: Vec<Array<W>>,
-    shadows: Vec<Shadow>,
+    pub(crate) hit: [[State; 16]; 2],
+    pub(crate) arrays: Vec<Array<W>>,
+    pub(crate) shadows: Vec<Shadow>,
     directory: Directory,
+    distinct_lines: usize,
+    /// Valid copies that made room, per cache.
+    pub evictions: Vec<u64>,
     switches: Switches,
+    history: History,
+    /// Caches of one processor: two when the first level is split and coherent.
+    pub(crate) per_processor: usize,
     /// Dirty lines written back by flushes at switches, with their processors, for the caller to
     /// take: their bus time is its business.
     pub flushed: Vec<(usize, u64)>,
@@ -137,6 +163,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// # Panics
     /// When the table writes silently in a state that is not exclusive: a fault of the table.
     pub fn watched(processors: usize, geometry: Geometry, table: Table, shadow: bool, observer: O) -> Self {
+        let arrays = (0..processors).map(|_| Array::new(geometry)).collect();
+        Self::of_arrays(arrays, geometry, table, shadow, observer)
+    }
+
+    /// The same with these arrays; `geometry` says their line, and the size of the shadow.
+    pub(crate) fn of_arrays(
+        arrays: Vec<Array<W>>,
+        geometry: Geometry,
+        table: Table,
+        shadow: bool,
+        observer: O,
+    ) -> Self {
+        let processors = arrays.len();
         let mut hit = [[NEEDS_BUS; 16]; 2];
         for (state, row) in table.rows.iter().enumerate().skip(1) {
             for (write, access) in [&row.read, &row.write].into_iter().enumerate() {
@@ -150,10 +189,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Self {
             table,
             hit,
-            arrays: (0..processors).map(|_| Array::new(geometry)).collect(),
+            arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
-            directory: Directory::default(),
+            directory: Directory::new(processors, geometry.line),
+            distinct_lines: 0,
+            evictions: vec![0; processors],
             switches: Switches::new(processors),
+            history: History::default(),
+            per_processor: 1,
             flushed: Vec::new(),
             counters: vec![Counters::default(); processors],
             observer,
@@ -183,7 +226,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 continue;
             }
             let (id, state) = (frame.line_id, frame.state);
-            self.directory.record(id).valid &= !(1 << cpu);
+            self.history.keep(line, Step::Evict(cpu));
+            if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
+                self.missing_cell(state, "Evict", cpu, line);
+            }
+            let mut record = self.directory.record(id);
+            record.valid &= !(1 << cpu);
+            self.directory.set_record(id, record);
             self.flush_written(id, cpu, line, index);
             self.lose(cpu, index);
             self.switches.lost(cpu, id, Taker::Flush);
@@ -192,10 +241,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
                 self.flushed.push((cpu, line));
             }
-            let array = &mut self.arrays[cpu];
-            array.tags[index] = EMPTY;
-            array.frames[index].state = INVALID;
-            array.frames[index].stamp = 0;
+            self.arrays[cpu].erase(index);
             if O::ACTIVE {
                 let by = By { cpu, line, task, kernel: true, write: false, slot: 1 };
                 let step = Transition { cpu, line, from: state, event: StateEvent::Flush, to: INVALID };
@@ -216,14 +262,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline]
     pub fn try_hit(&mut self, access: &Access<W>) -> bool {
         let array = &mut self.arrays[access.cpu];
-        let mut index = array.hints[access.slot] as usize;
-        if array.tags[index] != access.line {
-            match array.find(access.line) {
-                Some(found) => index = found,
-                None => return false,
-            }
-            array.hints[access.slot] = index as u32;
-        }
+        let Some(index) = array.find_and_guess(access.line) else { return false };
         let state = array.frames[index].state;
         let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
@@ -244,7 +283,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
             self.note_user(access, index);
         }
-        if O::ACTIVE && next != state {
+        if next != state {
+            self.history.keep(access.line, access.step(false));
             self.tell(access, access.cpu, access.line, state, access.event(None), next);
         }
         true
@@ -291,13 +331,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Performs one bus transaction for the access, or none if the state allows that by now.
     ///
     /// # Panics
-    /// When the protocol table lacks the cell that is needed: an internal bug.
+    /// Unwinds with a [`MissingCell`] when the protocol table lacks the cell that is needed: an
+    /// internal bug.
     pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
         let page = page.into();
         let private = page.private;
         if self.try_hit(access) {
-            return Outcome { op: None, from_cache: false, write_back: None, done: true };
+            return Outcome { done: true, ..Outcome::default() };
         }
+        self.history.keep(access.line, access.step(private));
         let id = self.directory.id(access.line);
         let found = self.arrays[access.cpu].find(access.line);
         let state = found.map_or(INVALID, |index| self.arrays[access.cpu].frames[index].state);
@@ -310,23 +352,23 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if !op.is_fetch() {
             self.classify_coherence(access, id, op, page);
         }
-        let (lines, from_cache) = self.snoop(access, id, op, private);
+        let mut outcome = Outcome { op: Some(op), done: !again, ..Outcome::default() };
+        let lines = self.snoop(access, id, op, private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
             unreachable!("read above")
         };
         let next = Table::resolve(branches, lines, private && self.table.uses_private);
-        let mut write_back = None;
         let index = if op.is_fetch() {
-            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(from_cache);
-            let (index, evicted) = self.fill(access, id, found, page);
-            write_back = evicted;
-            index
+            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
+            self.fill(access, id, found, page, &mut outcome)
         } else {
-            found.expect("an upgrade has a copy")
+            let index = found.expect("an upgrade has a copy");
+            self.arrays[access.cpu].use_frame(index);
+            index
         };
         self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, id, index, next, !again);
-        Outcome { op: Some(op), from_cache, write_back, done: !again }
+        outcome
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
@@ -351,9 +393,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Sets the new state, touches the words and commits a completed write.
     fn complete(&mut self, access: &Access<W>, id: u32, index: usize, next: State, done: bool) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
-        let array = &mut self.arrays[access.cpu];
-        array.use_frame(index);
-        let frame = &mut array.frames[index];
+        let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
         frame.touched.add(access.words);
         if frame.flags & PENDING != 0 {
@@ -443,43 +483,58 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         })
     }
 
-    /// Lets every other holder react; returns the response lines and whether a cache supplied.
-    fn snoop(&mut self, access: &Access<W>, id: u32, op: BusOp, private: bool) -> (Lines, bool) {
+    /// Lets every other holder react; returns the response lines.
+    fn snoop(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        op: BusOp,
+        private: bool,
+        outcome: &mut Outcome,
+    ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
         let mut holders = self.directory.record(id).valid & !(1 << access.cpu);
-        let (mut lines, mut from_cache) = (Lines::NONE, false);
+        let mut lines = Lines::NONE;
         while holders != 0 {
             let other = holders.trailing_zeros() as usize;
             holders &= holders - 1;
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(id, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
-            let OnSnoop::Act { raise, supply, next, .. } =
+            let OnSnoop::Act { raise, supply, memory, next, .. } =
                 self.table.rows[usize::from(state)].snoop[column as usize]
             else {
-                self.missing_cell(state, column, access)
+                self.missing_cell(state, column.heading(), other, access.line)
             };
             lines = lines.and(raise);
-            from_cache |= supply;
+            if supply && !outcome.from_cache {
+                outcome.supplied_by = Some(other);
+            }
+            outcome.from_cache |= supply;
+            outcome.to_memory |= memory;
+            let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;
+            outcome.cleaned |= u64::from(dirty(state) && !dirty(next)) << other;
+            outcome.lost |= u64::from(next == INVALID) << other;
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, id, other, index, op);
             }
         }
-        (lines, from_cache)
+        lines
     }
 
+    /// Unwinds with what is known, past the panic hook: whoever catches it has more to say.
     #[cold]
-    fn missing_cell(&self, state: State, column: Snoop, access: &Access<W>) -> ! {
-        panic!(
-            "protocol {} has no cell for state {} and {} (line {:#x}, processor {})",
-            self.table.name,
-            self.table.state_name(state),
-            column.heading(),
-            access.line,
-            access.cpu
-        )
+    fn missing_cell(&self, state: State, event: &'static str, cpu: usize, line: u64) -> ! {
+        std::panic::resume_unwind(Box::new(MissingCell {
+            protocol: self.table.name,
+            state: self.table.state_name(state),
+            event,
+            cpu,
+            line,
+            steps: self.history.of_line(line),
+        }))
     }
 
     fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
@@ -492,9 +547,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.observer.removal(&access.by(), cpu);
             }
         }
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale |= 1 << cpu;
+        self.directory.set_record(id, record);
     }
 
     /// Classifies the miss and gives the line a frame; returns it and a line written back.
@@ -504,25 +560,31 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         id: u32,
         found: Option<usize>,
         page: Page,
-    ) -> (usize, Option<u64>) {
+        outcome: &mut Outcome,
+    ) -> usize {
         let bit = 1 << access.cpu;
         let class = self.classify_miss(access, id, found, page);
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
-        let mut write_back = None;
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
-            write_back = self.evict(access, index);
-            self.arrays[access.cpu].tags[index] = access.line;
+            match self.evict(access, index) {
+                Some((line, true)) => outcome.write_back = Some(line),
+                Some((line, false)) => outcome.dropped_clean = Some(line),
+                None => {}
+            }
+            self.arrays[access.cpu].place(index, access.line);
             self.arrays[access.cpu].frames[index].line_id = id;
             index
         });
-        self.arrays[access.cpu].hints[access.slot] = index as u32;
-        let record = self.directory.record(id);
+        let mut record = self.directory.record(id);
+        self.distinct_lines += usize::from(record.seen == 0);
         record.valid |= bit;
         record.stale &= !bit;
         record.seen |= bit;
+        self.directory.set_record(id, record);
+        self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
         frame.written = W::default();
@@ -536,7 +598,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if page.private && self.table.rules.flush_private {
             frame.flags |= PRIVATE_COPY;
         }
-        (index, write_back)
+        index
     }
 
     /// Counts the miss; its class, unless that is still to be judged.
@@ -588,7 +650,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// The class of a miss that no invalidation caused.
     fn classify_other(&mut self, access: &Access<W>, id: u32) -> MissClass {
-        if let Some(cause) = self.switches.cause(access.cpu, access.task, id) {
+        if let Some(cause) =
+            self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, id)
+        {
             let mode = usize::from(access.kernel);
             self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
         }
@@ -603,29 +667,70 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    /// Makes room in a frame; returns the line if it is written back.
-    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<u64> {
+    /// Makes room in a frame; returns its line and whether that is written back.
+    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
         let cpu = access.cpu;
-        let (line, id) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index].line_id);
+        let line = self.arrays[cpu].tags[index];
         if line == EMPTY {
             return None;
         }
-        let state = self.arrays[cpu].frames[index].state;
-        let record = self.directory.record(id);
+        let state = self.leave(cpu, line, index)?;
+        self.evictions[cpu] += 1;
+        self.switches.lost(cpu, self.arrays[cpu].frames[index].line_id, Taker::Fill(access.task));
+        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
+        Some((line, self.write_back(cpu, state, access.kernel)))
+    }
+
+    /// Ends what is known of the copy in a frame; its state, if it was valid.
+    fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
+        let (state, id) = (self.arrays[cpu].frames[index].state, self.arrays[cpu].frames[index].line_id);
+        let mut record = self.directory.record(id);
         record.valid &= !(1 << cpu);
         record.stale &= !(1 << cpu);
+        self.directory.set_record(id, record);
         if state == INVALID {
             return None;
         }
+        self.history.keep(line, Step::Evict(cpu));
+        if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
+            self.missing_cell(state, "Evict", cpu, line);
+        }
         self.flush_written(id, cpu, line, index);
         self.lose(cpu, index);
+        Some(state)
+    }
+
+    /// Counts the write-back of a copy that leaves in `state`, if it needs one.
+    fn write_back(&mut self, cpu: usize, state: State, kernel: bool) -> bool {
+        let dirty = self.table.rows[usize::from(state)].evict == OnEvict::WriteBack;
+        self.counters[cpu].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
+        dirty
+    }
+
+    /// Takes `line` away from cache `cpu`, tag and all, because `access` made other levels of the
+    /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
+    pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
+        let index = self.arrays[cpu].find(line)?;
+        let id = self.arrays[cpu].frames[index].line_id;
+        let state = self.leave(cpu, line, index);
+        self.arrays[cpu].erase(index);
+        let state = state?;
         self.switches.lost(cpu, id, Taker::Fill(access.task));
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
-        if self.table.rows[usize::from(state)].evict != OnEvict::WriteBack {
-            return None;
-        }
-        self.counters[cpu].bus[usize::from(access.kernel)][BusOp::WriteBack as usize] += 1;
-        Some(line)
+        Some(self.write_back(cpu, state, access.kernel))
+    }
+
+    /// Caches with a valid copy of `line`, one bit each.
+    pub fn holders(&mut self, line: u64) -> u64 {
+        let id = self.directory.id(line);
+        self.directory.record(id).valid
+    }
+
+    /// Whether the copy of `line` at cache `cpu` is dirty.
+    pub fn is_dirty(&self, cpu: usize, line: u64) -> bool {
+        let array = &self.arrays[cpu];
+        let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
+        self.table.rows[usize::from(state)].info.dirty
     }
 
     /// Ends the run: misses still pending were false sharing.
@@ -648,7 +753,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Distinct lines touched so far.
     pub fn distinct_lines(&self) -> usize {
-        self.directory.lines()
+        self.distinct_lines
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn host_bytes(&self) -> usize {
+        let arrays: usize = self.arrays.iter().map(Array::bytes).sum();
+        let shadows: usize = self.shadows.iter().map(Shadow::bytes).sum();
+        arrays + shadows + self.directory.bytes() + self.switches.bytes()
     }
 
     /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.

@@ -16,9 +16,11 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod drive;
+mod levels;
 mod protocols;
 mod switches;
 
+pub use levels::{Keeps, Layout, Outer};
 pub use protocols::{Protocol, Variant};
 
 use protocols::{Action, Response};
@@ -72,6 +74,8 @@ pub struct Oracle {
     protocol: Protocol,
     caches: Vec<Vec<Vec<Entry>>>,
     shadow: Vec<Vec<u64>>,
+    shadow_blocks: u64,
+    levels: Option<levels::Levels>,
     seen: BTreeSet<(usize, u64)>,
     sharing: BTreeMap<(usize, u64), Sharing>,
     variant: Variant,
@@ -101,6 +105,8 @@ impl Oracle {
             protocol,
             caches: vec![vec![Vec::new(); sets]; processors],
             shadow: vec![Vec::new(); processors],
+            shadow_blocks: shape.size / shape.line,
+            levels: None,
             seen: BTreeSet::new(),
             sharing: BTreeMap::new(),
             variant: Variant::default(),
@@ -134,8 +140,9 @@ impl Oracle {
         self.counts.entry(name.to_owned()).or_default()[mode] += 1;
     }
 
-    /// Applies one reference of processor `cpu`; `facts` tells what is known of the page of an address.
-    pub fn reference(&mut self, cpu: usize, record: &Record, facts: &dyn Fn(u64) -> Facts) {
+    /// Applies one reference of processor `cpu`, or, not `counted`, the second part of one whose
+    /// pages lie apart; `facts` tells what is known of the page of an address.
+    pub fn reference(&mut self, cpu: usize, record: &Record, counted: bool, facts: &dyn Fn(u64) -> Facts) {
         let mode = usize::from(record.is_kernel());
         let name = match record.op {
             Op::Fetch => "references.fetch",
@@ -143,7 +150,9 @@ impl Oracle {
             Op::Store => "references.store",
             Op::Event => return,
         };
-        self.count(name, mode);
+        if counted {
+            self.count(name, mode);
+        }
         self.switch(cpu, record.task);
         let bytes: Vec<u64> = (0..u64::from(record.size)).map(|i| record.address + i).collect();
         let blocks: BTreeSet<u64> = bytes.iter().map(|b| b / self.shape.line).collect();
@@ -157,6 +166,7 @@ impl Oracle {
             let facts = facts(*first);
             let access = Touch {
                 cpu,
+                processor: cpu,
                 block,
                 words,
                 write: record.op == Op::Store,
@@ -165,7 +175,11 @@ impl Oracle {
                 owner: usize::from(facts.kernel),
                 task: record.task,
             };
-            while !self.access(&access) {}
+            if self.levels.is_some() {
+                self.through_levels(&access, record.op == Op::Fetch);
+            } else {
+                while !self.access(&access) {}
+            }
         }
     }
 
@@ -189,6 +203,9 @@ impl Oracle {
         match action {
             Action::Hit(next) => {
                 self.entry(a.cpu, a.block).expect("a hit has an entry").state = next;
+                if self.levels.is_some() {
+                    self.use_in(a);
+                }
                 self.use_block(a, &BTreeSet::new());
                 true
             }
@@ -201,8 +218,12 @@ impl Oracle {
                 self.miss(a);
                 let next = self.protocol.filled(a.write, a.private, &response, self.variant);
                 self.place(a, next);
+                let gone = self.levels.is_some().then(|| self.take_in(a)).flatten();
                 let finished = Touch { write: a.write && !again, ..a.clone() };
                 self.use_block(&finished, &BTreeSet::new());
+                if self.levels.is_some() {
+                    self.beyond(a, response.dirty, Some(response.supplied), gone);
+                }
                 !again
             }
             Action::Announce { word } => {
@@ -212,8 +233,30 @@ impl Oracle {
                 let next = self.protocol.announced(&response, self.variant);
                 self.entry(a.cpu, a.block).expect("an upgrade has an entry").state = next;
                 self.use_block(a, &updated);
+                if self.levels.is_some() {
+                    self.use_in(a);
+                    self.beyond(a, word, None, None);
+                }
                 true
             }
+        }
+    }
+
+    /// What a transaction means beyond the bus: memory takes the data when somebody had them alone
+    /// (`owned`) and nobody owns them now; otherwise a fetch that no cache `supplied` is served there.
+    /// `gone` is what made room inside.
+    fn beyond(&mut self, a: &Touch, owned: bool, supplied: Option<bool>, gone: Option<(u64, bool)>) {
+        let owner = (0..self.caches.len()).any(|c| {
+            let state = self.state(c, a.block);
+            self.protocol.writes_back(state)
+        });
+        if self.has_shared() && owned && !owner {
+            self.written(a, 0, a.block);
+        }
+        if self.has_shared() && supplied == Some(false) {
+            self.fetched(a, gone);
+        } else if let Some((block, written)) = gone {
+            self.handed_out(a, block, written);
         }
     }
 
@@ -230,6 +273,10 @@ impl Oracle {
             let entry = self.entry(other, a.block).expect("a holder has an entry");
             entry.state = next;
             entry.removed = next == "I" && what == "R";
+            let clean = !self.protocol.writes_back(next);
+            if self.levels.is_some() && clean {
+                self.snooped_in(other, a.block, next == "I");
+            }
             if next == "I" {
                 if what == "R" {
                     self.count("removed.copies", a.mode);
@@ -320,7 +367,7 @@ impl Oracle {
     }
 
     fn place(&mut self, a: &Touch, state: &'static str) {
-        let ways = self.shape.ways;
+        let ways = if self.levels.is_some() { usize::MAX } else { self.shape.ways };
         let set = self.set(a.cpu, a.block);
         let mut gone = None;
         if let Some(index) = set.iter().position(|e| e.block == a.block) {
@@ -347,14 +394,17 @@ impl Oracle {
         let shadow = &mut self.shadow[a.cpu];
         shadow.retain(|&b| b != a.block);
         shadow.push(a.block);
-        if shadow.len() as u64 > self.shape.size / self.shape.line {
+        if shadow.len() as u64 > self.shadow_blocks {
             shadow.remove(0);
         }
         self.touch(a);
         self.last_user.insert((a.cpu, a.block), a.task);
         if let Some(journey) = self.journeys.get_mut(&a.task) {
             let quantum = journey.quanta.last().expect("a journey has begun").0;
-            journey.used.entry(a.block).or_default().push(quantum);
+            let quanta = journey.used.entry(a.block).or_default();
+            if quanta.last() != Some(&quantum) {
+                quanta.push(quantum);
+            }
         }
         if !a.write {
             return;
@@ -402,13 +452,16 @@ impl Oracle {
         for (cpu, block) in keys {
             self.resolve(cpu, block);
         }
+        self.count_levels();
         self.counts
     }
 }
 
 #[derive(Debug, Clone)]
 struct Touch {
+    /// The coherent cache; the processor, until that is known.
     cpu: usize,
+    processor: usize,
     block: u64,
     words: BTreeSet<u64>,
     write: bool,

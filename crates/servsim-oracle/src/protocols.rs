@@ -59,7 +59,8 @@ pub enum Action {
 #[allow(clippy::struct_excessive_bools)] // one per bus line, as in the papers
 pub struct Response {
     shared: bool,
-    dirty: bool,
+    /// An owner was there.
+    pub dirty: bool,
     migratory: bool,
     evidence: bool,
     /// A cache supplied the block.

@@ -55,7 +55,7 @@ impl Oracle {
         let journey = self.journeys.get(&a.task)?;
         let &(now, place) = journey.quanta.last()?;
         let earlier = journey.used.get(&a.block)?.iter().any(|&quantum| quantum < now);
-        if place != a.cpu || !earlier {
+        if place != a.processor || !earlier {
             return None;
         }
         let last_loss = self.losses.get(&(a.cpu, a.block)).and_then(|losses| losses.last());
@@ -67,7 +67,7 @@ impl Oracle {
             _ => {}
         }
         // The stay here: back to the last quantum elsewhere, if there was one.
-        let elsewhere = journey.quanta.iter().rposition(|&(_, cpu)| cpu != a.cpu)?;
+        let elsewhere = journey.quanta.iter().rposition(|&(_, cpu)| cpu != a.processor)?;
         let arrived = journey.quanta[elsewhere + 1].0;
         last_loss.is_none_or(|&(_, at)| at < arrived).then_some("migrated")
     }

@@ -1,10 +1,13 @@
 """``servsim reproduce``: rerun a published study and print every figure beside ours."""
 
 import json
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from servsim.errors import CheckFailed
+from servsim.cli.terminal import Progress
+from servsim.errors import CheckFailed, UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -14,12 +17,21 @@ def register(app: typer.Typer) -> None:
     def reproduce(
         study: str = typer.Argument(help="Name of the study, for example du-2001."),
         quick: bool = typer.Option(False, "--quick", help="A shorter run where the study takes long."),
+        trace: Annotated[
+            Path | None, typer.Option(help="A captured OLTP trace instead of the shipped small one.")
+        ] = None,
         as_json: bool = typer.Option(False, "--json", help="Print JSON (schema servsim.reproduce/1)."),
     ) -> None:
-        """Rerun a published study: the paper's figures beside ours, cell by cell."""
+        """Rerun a published study: the paper's figures beside ours, cell by cell.
+
+        Example: servsim reproduce foglia-2004 --quick
+        """
         from servsim.reproduce import run
 
-        report = run(study, quick=quick)
+        if trace is not None and not trace.is_file():
+            raise UsageError(f"there is no trace {str(trace)!r}")
+        with Progress() as progress:
+            report = run(study, quick=quick, trace=trace, say=progress)
         typer.echo(json.dumps(report.to_dict()) if as_json else report.render(), nl=as_json)
         if not report.passed:
             missed = ", ".join(check.name for check in report.checks if not check.passed)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from servsim.reproduce.rows import Row, plain, render
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -69,6 +71,7 @@ class Report:
     findings: list[Finding]
     checks: list[Check]
     notes: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -77,7 +80,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-ready data (schema ``servsim.reproduce/1``)."""
-        return {"schema": "servsim.reproduce/1", "passed": self.passed, **asdict(self)}
+        rows = [{**asdict(row), "verdict": row.verdict} for row in self.rows]
+        return {"schema": "servsim.reproduce/1", "passed": self.passed, **asdict(self), "rows": rows}
 
     def render(self) -> str:
         """Return the report as plain text."""
@@ -86,9 +90,11 @@ class Report:
         for table in dict.fromkeys(cell.table for cell in self.cells):
             lines += ["", f"Table {table}"]
             lines += _table([cell for cell in self.cells if cell.table == table], list(self.readings))
-        lines += ["", "What the printed figures say about one another"]
-        lines += [f"  [{f.rule}] {f.message}" for f in self.findings]
-        lines += ["", "Remarks"] + [f"  {note}" for note in self.notes]
+        lines += render(self.rows)
+        if self.findings:
+            lines += ["", "What the printed figures say about one another"]
+            lines += [f"  [{f.rule}] {f.message}" for f in self.findings]
+        lines += ["", "Remarks"] + [f"  {plain(note)}" for note in self.notes]
         lines += ["", "Checks"]
         lines += [f"  {'held  ' if c.passed else 'MISSED'} {c.name}: {c.detail}" for c in self.checks]
         return "\n".join(lines) + "\n"

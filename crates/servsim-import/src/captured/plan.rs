@@ -120,8 +120,8 @@ impl Plan {
         while let Some(step) = cursor.next().map_err(|e| error(&e))? {
             match step.item {
                 Item::Block(block) => {
-                    planner.plan.locks.look(step.task, block.refs);
                     planner.plan.pages.block(step.task, dictionary, block.shape, block.refs);
+                    planner.plan.locks.look(step.task, block.refs);
                 }
                 Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
             }

@@ -4,7 +4,7 @@
 
 use super::file::{Stop, ThreadFile};
 use crate::foreign::Pass;
-use servsim_core::{Record, SourceError, TaskId, TaskInfo, TaskKind};
+use servsim_core::{Batch, Record, SourceError, TaskId, TaskInfo, TaskKind};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::path::PathBuf;
@@ -172,7 +172,8 @@ impl Merge {
 }
 
 impl Pass for Merge {
-    fn read(&mut self, out: &mut Vec<Record>) -> Result<bool, SourceError> {
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let out = &mut batch.records;
         let begin = out.len();
         while out.len() < begin + BATCH {
             let next = || self.waiting.pop().map(|Reverse((_, index))| index);

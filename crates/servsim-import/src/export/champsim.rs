@@ -5,7 +5,6 @@
 use super::{Holds, Reference, Writer};
 use crate::champsim::{LOADS, RECORD, STORES};
 use servsim_core::Op;
-use std::io::{self, Write};
 use std::ops::Range;
 
 /// What champsim holds.
@@ -32,9 +31,9 @@ pub struct ChampSim {
 }
 
 impl ChampSim {
-    fn flush(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn flush(&mut self, out: &mut Vec<u8>) {
         self.stored = false;
-        self.record.take().map_or(Ok(()), |record| out.write_all(&record))
+        out.extend(self.record.take().into_iter().flatten());
     }
 
     fn start(&mut self, address: u64) {
@@ -56,32 +55,31 @@ impl ChampSim {
 }
 
 impl Writer for ChampSim {
-    fn reference(&mut self, reference: &Reference, out: &mut dyn Write) -> io::Result<()> {
+    fn reference(&mut self, reference: &Reference, out: &mut Vec<u8>) {
         if reference.op == Op::Fetch {
-            self.flush(out)?;
+            self.flush(out);
             (self.address, self.task) = (reference.address, reference.task);
             self.start(reference.address);
-            return Ok(());
+            return;
         }
         if reference.address == 0 {
             self.nowhere += 1;
-            return Ok(());
+            return;
         }
         let range = if reference.op == Op::Store { STORES } else { LOADS };
         self.reordered += u64::from(self.stored && reference.op == Op::Load);
         if reference.task != self.task || !self.put(range.clone(), reference.address) {
-            self.flush(out)?;
+            self.flush(out);
             self.task = reference.task;
             self.added += 1;
             self.start(self.address);
             self.put(range, reference.address);
         }
         self.stored |= reference.op == Op::Store;
-        Ok(())
     }
 
-    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.flush(out)
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.flush(out);
     }
 
     fn losses(&self) -> Vec<String> {

@@ -1,8 +1,7 @@
 //! Dinero IV's extended lines, `TYPE ADDRESS SIZE`, which it reads as format D.
 
-use super::{Holds, Reference, Writer};
+use super::{hexadecimal, Holds, Reference, Writer};
 use servsim_core::Op;
-use std::io::{self, Write};
 
 /// What din holds.
 pub const HOLDS: Holds = Holds {
@@ -19,12 +18,16 @@ pub const HOLDS: Holds = Holds {
 pub struct Din;
 
 impl Writer for Din {
-    fn reference(&mut self, reference: &Reference, out: &mut dyn Write) -> io::Result<()> {
-        let kind = match reference.op {
-            Op::Fetch => 'i',
-            Op::Store => 'w',
-            Op::Load | Op::Event => 'r',
-        };
-        writeln!(out, "{kind} {:x} {:x}", reference.address, reference.size)
+    fn reference(&mut self, reference: &Reference, out: &mut Vec<u8>) {
+        out.push(match reference.op {
+            Op::Fetch => b'i',
+            Op::Store => b'w',
+            Op::Load | Op::Event => b'r',
+        });
+        out.push(b' ');
+        hexadecimal(out, reference.address, 1);
+        out.push(b' ');
+        hexadecimal(out, reference.size, 1);
+        out.push(b'\n');
     }
 }

@@ -1,8 +1,7 @@
 //! Lackey's lines; a load and a store of the same bytes stay two lines, which mean the same.
 
-use super::{Holds, Reference, Writer};
+use super::{decimal, hexadecimal, Holds, Reference, Writer};
 use servsim_core::Op;
-use std::io::{self, Write};
 
 /// What lackey holds.
 pub const HOLDS: Holds = Holds {
@@ -19,12 +18,15 @@ pub const HOLDS: Holds = Holds {
 pub struct Lackey;
 
 impl Writer for Lackey {
-    fn reference(&mut self, reference: &Reference, out: &mut dyn Write) -> io::Result<()> {
-        let kind = match reference.op {
-            Op::Fetch => "I ",
-            Op::Store => " S",
-            Op::Load | Op::Event => " L",
-        };
-        writeln!(out, "{kind} {:08x},{}", reference.address, reference.size)
+    fn reference(&mut self, reference: &Reference, out: &mut Vec<u8>) {
+        out.extend(match reference.op {
+            Op::Fetch => b"I  ",
+            Op::Store => b" S ",
+            Op::Load | Op::Event => b" L ",
+        });
+        hexadecimal(out, reference.address, 8);
+        out.push(b',');
+        decimal(out, reference.size);
+        out.push(b'\n');
     }
 }

@@ -56,42 +56,43 @@ pub struct Holds {
     pub single: bool,
 }
 
-/// Writes one format.
+/// Writes one format, into a buffer that goes to the file now and then.
 pub trait Writer {
     /// Called once, with the task table.
     ///
     /// # Errors
-    /// When the file cannot be written.
-    fn begin(&mut self, _tasks: &[TaskInfo], _out: &mut dyn Write) -> io::Result<()> {
+    /// When the format cannot hold these tasks.
+    fn begin(&mut self, _tasks: &[TaskInfo], _out: &mut Vec<u8>) -> Result<(), String> {
         Ok(())
     }
 
     /// Writes a reference.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    fn reference(&mut self, reference: &Reference, out: &mut dyn Write) -> io::Result<()>;
+    fn reference(&mut self, reference: &Reference, out: &mut Vec<u8>);
 
     /// Writes the end of a transaction, in formats that hold it.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    fn transaction(&mut self, _task: u32, _kind: &str, _out: &mut dyn Write) -> io::Result<()> {
-        Ok(())
-    }
+    fn transaction(&mut self, _task: u32, _kind: &str, _out: &mut Vec<u8>) {}
 
     /// Called once, after the last reference.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    fn end(&mut self, _out: &mut dyn Write) -> io::Result<()> {
-        Ok(())
-    }
+    fn end(&mut self, _out: &mut Vec<u8>) {}
 
     /// What was lost or added beyond what [`Holds`] tells.
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Appends a hexadecimal number of at least `digits` digits.
+fn hexadecimal(out: &mut Vec<u8>, value: u64, digits: u32) {
+    let needed = (64 - value.leading_zeros()).div_ceil(4).max(digits);
+    out.extend((0..needed).rev().map(|digit| b"0123456789abcdef"[(value >> (4 * digit)) as usize & 15]));
+}
+
+/// Appends a decimal number.
+fn decimal(out: &mut Vec<u8>, value: u64) {
+    if value >= 10 {
+        decimal(out, value / 10);
+    }
+    out.push(b'0' + (value % 10) as u8);
 }
 
 /// A format that can be written.
@@ -125,6 +126,9 @@ pub fn target_of(name: &str) -> Result<&'static Target, SourceError> {
         SourceError(format!("no trace format `{name}` is written{hint}; accepted are {}", names.join(", ")))
     })
 }
+
+/// Bytes after which the buffer goes to the file.
+const BUFFER: usize = 1 << 16;
 
 /// Which references are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -174,6 +178,7 @@ pub fn export(
         target,
         writer: (target.writer)(),
         sink: Sink::create(path)?,
+        buffer: Vec::with_capacity(2 * BUFFER),
         kinds: source.transaction_kinds(),
         only,
         processors: processors.max(1),
@@ -205,6 +210,8 @@ struct Exporter<'a> {
     target: &'a Target,
     writer: Box<dyn Writer>,
     sink: Sink,
+    /// What the sink has not got yet.
+    buffer: Vec<u8>,
     kinds: Vec<String>,
     only: Only,
     processors: usize,
@@ -215,19 +222,25 @@ struct Exporter<'a> {
 
 impl Exporter<'_> {
     fn all(&mut self, source: &mut dyn GlobalSource, tasks: &[TaskInfo]) -> Result<(), Fault> {
-        self.writer.begin(tasks, &mut self.sink)?;
+        let begun = self.writer.begin(tasks, &mut self.buffer);
+        begun.map_err(|what| Fault::Source(SourceError(what)))?;
         let mut batch = Batch::default();
         while source.next_batch(&mut batch).map_err(Fault::Source)? {
             for record in &batch.records {
                 match record.op {
-                    Op::Event => self.event(record.task, &batch.events[record.address as usize])?,
-                    op if self.wanted(op) => self.record(record)?,
+                    Op::Event => self.event(record.task, &batch.events[record.address as usize]),
+                    op if self.wanted(op) => self.record(record),
                     _ => {}
                 }
             }
+            if self.buffer.len() >= BUFFER {
+                self.sink.write_all(&self.buffer)?;
+                self.buffer.clear();
+            }
         }
-        self.flush()?;
-        self.writer.end(&mut self.sink)?;
+        self.flush();
+        self.writer.end(&mut self.buffer);
+        self.sink.write_all(&self.buffer)?;
         Ok(())
     }
 
@@ -239,7 +252,7 @@ impl Exporter<'_> {
         }
     }
 
-    fn record(&mut self, record: &Record) -> io::Result<()> {
+    fn record(&mut self, record: &Record) {
         let cpu = match record.cpu {
             ANY_CPU => record.task as usize % self.processors,
             cpu => usize::from(cpu),
@@ -250,12 +263,12 @@ impl Exporter<'_> {
             if let Some(pending) = &mut self.pending {
                 if pending.address + pending.size == address && pending.op == record.op {
                     pending.size += size;
-                    return Ok(());
+                    return;
                 }
             }
             self.count.continuations += 1;
         }
-        self.flush()?;
+        self.flush();
         self.count.atomic += u64::from(record.flags & ATOMIC != 0);
         self.count.bound |= record.cpu != ANY_CPU && cpu != record.task as usize;
         self.pending = Some(Reference {
@@ -267,34 +280,33 @@ impl Exporter<'_> {
             task: record.task,
             cpu,
         });
-        Ok(())
     }
 
-    fn event(&mut self, task: u32, event: &Event) -> io::Result<()> {
-        self.flush()?;
+    fn event(&mut self, task: u32, event: &Event) {
+        self.flush();
         let Event::TransactionEnd { kind, .. } = event else {
             self.count.events += 1;
-            return Ok(());
+            return;
         };
         self.count.transactions += 1;
         let name = self.kinds.get(*kind as usize).map_or("none", String::as_str);
-        self.writer.transaction(task, name, &mut self.sink)
+        self.writer.transaction(task, name, &mut self.buffer);
     }
 
     /// Writes the pending reference, in pieces when it is longer than the format can say.
-    fn flush(&mut self) -> io::Result<()> {
-        let Some(whole) = self.pending.take() else { return Ok(()) };
+    fn flush(&mut self) {
+        let Some(whole) = self.pending.take() else { return };
         self.count.reference(&whole);
         let longest = self.target.holds.size.unwrap_or(u64::MAX);
         let mut piece = whole;
         piece.size = whole.size.min(longest);
         loop {
-            self.writer.reference(&piece, &mut self.sink)?;
+            self.writer.reference(&piece, &mut self.buffer);
             self.count.references += 1;
             let end = piece.address + (piece.size - 1);
             let left = whole.address + (whole.size - 1) - end;
             if left == 0 {
-                return Ok(());
+                return;
             }
             self.count.pieces += 1;
             piece.address = end + 1;

@@ -4,7 +4,6 @@
 use super::{Holds, Reference, Writer};
 use servsim_core::{Op, TaskInfo};
 use std::collections::HashSet;
-use std::io::{self, Write};
 
 /// What raw16 holds.
 pub const HOLDS: Holds = Holds {
@@ -24,12 +23,11 @@ pub struct Raw16 {
 }
 
 impl Writer for Raw16 {
-    fn begin(&mut self, tasks: &[TaskInfo], _: &mut dyn Write) -> io::Result<()> {
+    fn begin(&mut self, tasks: &[TaskInfo], _: &mut Vec<u8>) -> Result<(), String> {
         let numbers: HashSet<u16> = tasks.iter().filter_map(|t| u16::try_from(t.pid).ok()).collect();
         let distinct = numbers.len() == tasks.len();
         if !distinct && tasks.len() > usize::from(u16::MAX) {
-            let text = format!("{} tasks are more than raw16 can tell apart", tasks.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            return Err(format!("{} tasks are more than raw16 can tell apart; write text", tasks.len()));
         }
         let number =
             |(index, task): (usize, &TaskInfo)| if distinct { task.pid as u16 } else { index as u16 };
@@ -37,7 +35,7 @@ impl Writer for Raw16 {
         Ok(())
     }
 
-    fn reference(&mut self, reference: &Reference, out: &mut dyn Write) -> io::Result<()> {
+    fn reference(&mut self, reference: &Reference, out: &mut Vec<u8>) {
         let kind = match reference.op {
             Op::Load | Op::Event => 0,
             Op::Store => 1,
@@ -49,6 +47,6 @@ impl Writer for Raw16 {
         bytes[9] = reference.size as u8;
         bytes[12..14].copy_from_slice(&(reference.cpu as u16).to_le_bytes());
         bytes[14..].copy_from_slice(&self.pids[reference.task as usize].to_le_bytes());
-        out.write_all(&bytes)
+        out.extend(bytes);
     }
 }

@@ -53,7 +53,7 @@ impl<W: WordMask> Engine<'_, W> {
         while let Some(flight) = complete.pop() {
             let Some(core) = &mut self.processors[cpu].core else { return };
             for (next, pending) in core.complete(flight) {
-                if self.system.try_hit(&pending.access) {
+                if self.caches.try_hit(&pending.access).is_some() {
                     complete.push(next);
                 } else {
                     self.ask_for_load(cpu, next, &pending, now);

@@ -3,6 +3,7 @@
 //! Over 400 lines: the three kinds of step work on one state, and the order among them at equal
 //! times is what must be read together.
 
+use super::along::Recorder;
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
 use super::stepping::{advance, step, Pace, Records, Stop};
@@ -11,7 +12,9 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Class, CoherentSystem, Counters, Origin, Request, WordMask};
+use servsim_mem::{
+    Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
+};
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -33,10 +36,13 @@ pub(super) enum Happening {
 /// Counters at the start of the measured window.
 pub(super) struct Base {
     pub(super) counters: Counters,
+    pub(super) levels: Vec<(String, LevelCounters)>,
     pub(super) times: Vec<ProcessorTimes>,
     pub(super) references: Vec<[[u64; 3]; 2]>,
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
+    /// Cycles that ports or links were taken, and that fetches waited for banks.
+    pub(super) fabric: (Vec<u64>, u64),
     pub(super) switches: (u64, u64),
     pub(super) dispatches: u64,
     pub(super) locks: LockCounts,
@@ -53,8 +59,9 @@ pub struct Engine<'a, W> {
     pub(super) interrupts: &'a [Interrupt],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
-    pub(super) system: CoherentSystem<W>,
+    pub(super) caches: Hierarchy<W>,
     pub(super) bus: Bus,
+    pub(super) fabric: Fabric,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next, apart: the loop looks at all of them in every round.
     next_times: Vec<u64>,
@@ -73,6 +80,7 @@ pub struct Engine<'a, W> {
     pub(super) handlers_of: HashMap<u64, Vec<usize>>,
     pub(super) delay: RandomStream,
     pub(super) measure: Measure,
+    pub(super) recorder: Recorder,
     pub(super) base: Option<Base>,
     /// Ready or running tasks, the integral of their number over time, and when it last changed.
     pub(super) active: u64,
@@ -86,6 +94,7 @@ pub struct Engine<'a, W> {
 impl<'a, W: WordMask> Engine<'a, W> {
     pub fn new(source: &'a dyn TaskSource, model: &'a Model, seed: u64) -> Result<Self, SimulateError> {
         let (n, setup) = (model.setup.processors, &model.setup);
+        let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
         let tasks = source.tasks().len();
         let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
         for (index, interrupt) in source.interrupts().iter().enumerate() {
@@ -99,7 +108,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
             interrupts: source.interrupts(),
             model,
             seed,
-            system: CoherentSystem::new(n, setup.geometry, setup.protocol.clone(), setup.shadow),
+            caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
+            fabric: Fabric::new(n, model.fabric),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
             processors: (0..n).map(|_| Processor::new(model.core)).collect(),
             next_times: vec![u64::MAX; n],
@@ -116,6 +126,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             handlers_of,
             delay: RandomStream::new(seed, "memory delay"),
             measure: Measure::new(source.transaction_kinds(), model.warmup, model.transactions),
+            recorder: Recorder::new(n),
             base: None,
             active: 0,
             most_active: 0,
@@ -168,6 +179,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         self.now = self.now.max(now);
         if self.measure.window_over(now) {
+            self.settle_idle(now);
             let reading = self.reading();
             self.measure.close_window(now, reading);
         }
@@ -277,8 +289,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
         processor.change_context();
-        self.system.run_task(cpu, task);
-        for (cpu, line) in std::mem::take(&mut self.system.flushed) {
+        self.recorder.begin(cpu, task, processor.time);
+        self.caches.system.run_task(cpu, task);
+        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
             self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
         }
@@ -287,6 +300,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// The processor has nothing to run: it takes a ready task or becomes idle.
     pub(super) fn dispatch(&mut self, cpu: usize) {
         self.processors[cpu].context = None;
+        self.recorder.end(cpu, self.processors[cpu].time);
         if let Some(task) = self.scheduler.dispatch(cpu) {
             self.begin_task(cpu, task);
             return;
@@ -376,13 +390,14 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, system, interrupts, task_references, privacy, .. } = self;
+        let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
         let parameters = Pace {
             limit,
             shift: self.shift,
             cycles: self.model.cycles_per_reference,
             branch_penalty: self.model.branch_penalty,
+            farther: &self.model.farther,
         };
         match context {
             Context::Task(task) => {
@@ -393,7 +408,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     privacy,
                     tasks: task_references,
                 };
-                step(cpu, processor, system, &mut work, parameters)
+                step(cpu, processor, caches, &mut work, parameters)
             }
             Context::Interrupt(index) => {
                 let mut position = processor.handler_position;
@@ -403,7 +418,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     privacy,
                     tasks: task_references,
                 };
-                let stop = step(cpu, processor, system, &mut work, parameters);
+                let stop = step(cpu, processor, caches, &mut work, parameters);
                 processor.handler_position = position;
                 stop
             }
@@ -511,6 +526,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             }
             (Event::IoSubmit { request, write, .. }, _) => {
                 let done = self.disk.submit(now, write);
+                self.recorder.disk(now, done, write);
                 self.schedule(done, Happening::Disk { request });
             }
             (Event::LockAcquire { class, word }, _) if self.model.locks => {

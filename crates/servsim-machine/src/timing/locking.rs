@@ -143,7 +143,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.time += interval;
         processor.times.lock_spin += interval;
         let in_buffer = processor.stores.iter().any(|store| store.access.line == pending.access.line);
-        if !in_buffer && !self.system.try_hit(&pending.access) {
+        if !in_buffer && self.caches.try_hit(&pending.access).is_none() {
             self.demand(cpu, pending);
         }
     }

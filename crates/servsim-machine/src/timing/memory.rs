@@ -4,6 +4,7 @@
 use super::engine::{Engine, Happening};
 use super::processor::{Context, Pending, Wait};
 use servsim_core::Op;
+use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{Class, Origin, Request, WordMask};
 
@@ -37,7 +38,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
-        match self.system.needed(&pending.access) {
+        match self.caches.needed(&pending.access) {
             Some(op) if op.is_fetch() => Class::Fetch,
             _ => Class::Coherence,
         }
@@ -45,7 +46,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// A store needs the bus or its turn; `true` when the processor goes on.
     pub(super) fn store(&mut self, cpu: usize, context: Context, pending: Pending<W>) -> bool {
-        let needed = self.system.needed(&pending.access);
+        let needed = self.caches.needed(&pending.access);
         let write_only = needed.is_none_or(|op| op == BusOp::Write);
         let processor = &mut self.processors[cpu];
         if !self.model.all_asynchronous && !write_only && processor.stores.is_empty() {
@@ -70,7 +71,7 @@ impl<W: WordMask> Engine<'_, W> {
     /// Performs the oldest stores that need no bus and asks for the first that does.
     pub(super) fn ask_for_store(&mut self, cpu: usize, now: u64) {
         while let Some(pending) = self.processors[cpu].stores.front().copied() {
-            if !self.system.try_hit(&pending.access) {
+            if self.caches.try_hit(&pending.access).is_none() {
                 let class = self.class_of(&pending);
                 let line = pending.access.line;
                 self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
@@ -101,7 +102,10 @@ impl<W: WordMask> Engine<'_, W> {
         let Some((now, request)) = self.bus.grant() else { return };
         let cpu = request.cpu;
         if request.class == Class::WriteBack {
-            let (_, occupancy) = self.model.bus.of(BusOp::WriteBack, false);
+            let op = BusOp::WriteBack;
+            let (latency, occupancy) = self.model.bus.of(op, false);
+            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
+            let (_, occupancy) = self.fabric.carry(&granted, Supplier::Memory);
             self.bus.occupy(now, &request, occupancy, None);
             self.bus.choose();
             return;
@@ -113,11 +117,14 @@ impl<W: WordMask> Engine<'_, W> {
             Origin::Load(load) => processor.core.as_mut().and_then(|core| core.access(load).copied()),
         };
         let Some(pending) = pending else { unreachable!("a request has its access") };
-        let outcome = self.system.transact(&pending.access, pending.page);
+        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
-            let (latency, occupancy) = self.model.bus.of(op, outcome.from_cache);
-            complete += if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let (latency, occupancy) = self.model.times_of(op, supplier);
+            let latency = if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
+            let (latency, occupancy) = self.fabric.carry(&granted, supplier);
+            complete += latency;
             let data_until = op.is_fetch().then_some(complete);
             self.bus.occupy(now, &request, occupancy, data_until);
             if let (Origin::StoreBuffer, Some(store)) =

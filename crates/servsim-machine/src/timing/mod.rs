@@ -17,6 +17,7 @@
 //!
 //! Left out: wake-up preemption, DMA traffic.
 
+mod along;
 mod cores;
 mod deadlock;
 mod engine;
@@ -35,7 +36,9 @@ use engine::Engine;
 use servsim_config::{CoreModel, Machine};
 use servsim_core::TaskSource;
 use servsim_cpu::Parameters;
-use servsim_mem::{BusTimes, WordMask};
+use servsim_mem::fabric::{fabric_by_name, FabricKind};
+use servsim_mem::protocol::BusOp;
+use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -63,12 +66,20 @@ pub struct Model {
     pub(crate) branch_penalty: u64,
     pub(crate) locks: bool,
     pub(crate) spin_interval: u64,
+    pub(crate) fabric: FabricSpec,
+    pub(crate) hierarchy: HierarchySpec,
+    /// Further cycles of a hit in each private level outside the first.
+    pub(crate) farther: Vec<u64>,
+    /// Cycles of each shared level, beside those of the bus.
+    pub(crate) shared: Vec<u64>,
 }
 
 impl Model {
     /// From a description; `transactions` after `warmup` transactions are measured.
     pub fn new(machine: &Machine, setup: &Setup, transactions: Option<u64>, warmup: u64) -> Self {
         let bus = &machine.bus;
+        let latencies =
+            |shared| machine.levels.iter().filter(move |l| l.shared == shared).map(|l| l.latency.0).collect();
         Self {
             setup: setup.clone(),
             bus: BusTimes {
@@ -98,6 +109,38 @@ impl Model {
             branch_penalty: machine.core.branch_penalty.0,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval.0,
+            fabric: FabricSpec {
+                // Descriptions are checked against the list of kinds.
+                kind: fabric_by_name(&machine.interconnect.kind).unwrap_or(FabricKind::Bus),
+                order: machine.interconnect.order.0,
+                hop: machine.interconnect.hop.0,
+                transfer: setup.geometry.line.div_ceil(bus.bytes_per_cycle),
+                banks: machine.interconnect.banks,
+                bank_time: machine.interconnect.bank_time.0,
+            },
+            hierarchy: HierarchySpec::default(),
+            farther: latencies(false),
+            shared: latencies(true),
+        }
+    }
+
+    /// The same with levels around the first.
+    #[must_use]
+    pub fn with_hierarchy(mut self, hierarchy: HierarchySpec) -> Self {
+        self.hierarchy = hierarchy;
+        self
+    }
+
+    /// Latency and occupancy of a transaction whose block `supplier` sends, on an idle bus. A shared
+    /// level answers as a cache does, after its own time.
+    pub(crate) fn times_of(&self, op: BusOp, supplier: Supplier) -> (u64, u64) {
+        match supplier {
+            Supplier::Processor(_) => self.bus.of(op, true),
+            Supplier::Memory => self.bus.of(op, false),
+            Supplier::Shared(level) => {
+                let (latency, occupancy) = self.bus.of(op, true);
+                (latency + self.shared[level], occupancy)
+            }
         }
     }
 

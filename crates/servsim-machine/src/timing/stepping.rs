@@ -6,7 +6,7 @@ use crate::place::{address_on, page_of};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
 use servsim_core::{Op, Privacy, Record};
 use servsim_cpu::Core;
-use servsim_mem::{Access, CoherentSystem, WordMask};
+use servsim_mem::{Access, Hierarchy, WordMask};
 
 /// Why stepping stopped.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ pub struct Records<'a> {
 
 /// How far and how fast to step.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct Pace<'a> {
     /// Time bound.
     pub limit: u64,
     /// log2 of the line size.
@@ -60,15 +60,17 @@ pub struct Pace {
     pub cycles: u64,
     /// Cycles lost at a mispredicted branch.
     pub branch_penalty: u64,
+    /// Further cycles of hits beyond the first level.
+    pub farther: &'a [u64],
 }
 
 /// Steps `processor` (number `cpu`) until `limit` or another stop.
 pub fn step<W: WordMask>(
     cpu: usize,
     processor: &mut Processor<W>,
-    system: &mut CoherentSystem<W>,
+    caches: &mut Hierarchy<W>,
     work: &mut Records<'_>,
-    Pace { limit, shift, cycles, branch_penalty }: Pace,
+    Pace { limit, shift, cycles, branch_penalty, farther }: Pace<'_>,
 ) -> Stop<W> {
     let line_mask = (1_u64 << shift) - 1;
     while let Some(record) = work.records.get(*work.position) {
@@ -102,8 +104,9 @@ pub fn step<W: WordMask>(
             slot: record.op as usize,
         };
         if record.op == Op::Load && processor.core.is_some() {
-            match load_on_core(processor, system, &access, record) {
-                OnCore::Hit => {
+            match load_on_core(processor, caches, &access, record) {
+                OnCore::Hit { depth } => {
+                    wait_for_level(processor, depth, access.slot, farther);
                     advance(processor, work, shift, cycles, cpu);
                     continue;
                 }
@@ -119,10 +122,15 @@ pub fn step<W: WordMask>(
             }
         }
         let behind_others = access.write && !processor.stores.is_empty();
-        if behind_others || is_on_its_way(processor, &access) || !system.try_hit(&access) {
+        let waits = behind_others || is_on_its_way(processor, &access);
+        let Some(depth) = (if waits { None } else { caches.try_hit(&access) }) else {
             let page = page_of(work.privacy, &Record { address: start, ..*record });
             let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
+        };
+        // The store buffer hides how far out a store finds its line.
+        if !access.write {
+            wait_for_level(processor, depth, access.slot, farther);
         }
         advance(processor, work, shift, cycles, cpu);
     }
@@ -157,7 +165,7 @@ fn before_entry<W: WordMask>(
 /// What a load does on a core.
 enum OnCore {
     /// It hits, or takes its words from the store buffer.
-    Hit,
+    Hit { depth: usize },
     /// It is under way from now on.
     Goes { after: Option<u64>, distance: u64 },
     /// It needs words of a line that a store of the own buffer fetches.
@@ -166,7 +174,7 @@ enum OnCore {
 
 fn load_on_core<W: WordMask>(
     processor: &Processor<W>,
-    system: &mut CoherentSystem<W>,
+    caches: &mut Hierarchy<W>,
     access: &Access<W>,
     record: &Record,
 ) -> OnCore {
@@ -180,10 +188,22 @@ fn load_on_core<W: WordMask>(
     } else {
         core.producer(distance).or_else(|| core.find(|other| other.access.line == access.line))
     };
-    if after.is_none() && system.try_hit(access) {
-        return OnCore::Hit;
+    if after.is_none() {
+        if let Some(depth) = caches.try_hit(access) {
+            return OnCore::Hit { depth };
+        }
     }
     OnCore::Goes { after, distance }
+}
+
+/// Waits for a level outside the first. A core waits as well: latencies of caches are not overlapped.
+#[inline]
+fn wait_for_level<W>(processor: &mut Processor<W>, depth: usize, slot: usize, farther: &[u64]) {
+    if depth != 0 {
+        processor.time += farther[depth - 1];
+        processor.times.memory_stall += farther[depth - 1];
+        processor.times.stalls[slot] += farther[depth - 1];
+    }
 }
 
 /// Whether the block was granted to a store of the own buffer but its data have not arrived, and

@@ -25,6 +25,8 @@ pub struct Violation {
     pub what: String,
     /// The shortest sequence of accesses that shows it.
     pub path: Vec<String>,
+    /// The same, to be replayed.
+    pub steps: Vec<Step>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,10 +35,14 @@ struct World {
     memory_fresh: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Step {
+/// One thing that happens to one block; the numbers are those of caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A load or fetch, of a private page if so.
     Read(usize, bool),
+    /// A store, to a private page if so.
     Write(usize, bool),
+    /// The cache makes room.
     Evict(usize),
 }
 
@@ -165,7 +171,7 @@ impl Explorer<'_> {
     }
 
     fn impossible(&self, state: State, column: &str) -> String {
-        format!("impossible cell met: {}/{column}", self.table.state_name(state))
+        missing(self.table.state_name(state), column)
     }
 
     fn check(&self, world: &World) -> Result<(), String> {
@@ -221,6 +227,11 @@ impl Explorer<'_> {
     }
 }
 
+/// What a violation says when the table has no cell for a pair.
+pub fn missing(state: &str, event: &str) -> String {
+    format!("impossible cell met: {state}/{event}")
+}
+
 fn steps(caches: usize, uses_private: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for c in 0..caches {
@@ -245,11 +256,15 @@ pub fn explore(table: &Table, caches: usize) -> Result<Exploration, Violation> {
     let mut queue = VecDeque::from([(start, Vec::new())]);
     let steps = steps(caches, table.uses_private);
     while let Some((world, path)) = queue.pop_front() {
-        let fail = |what, path: &[String]| Violation { what, path: path.to_vec() };
+        let fail = |what, path: &[Step]| Violation {
+            what,
+            path: path.iter().map(|step| step.text()).collect(),
+            steps: path.to_vec(),
+        };
         explorer.drain(&world).map_err(|what| fail(what, &path))?;
         for &step in &steps {
             let mut longer = path.clone();
-            longer.push(step.text());
+            longer.push(step);
             let next = explorer.apply(&world, step).map_err(|what| fail(what, &longer))?;
             if let Some(next) = next.filter(|next| seen.insert(next.clone())) {
                 queue.push_back((next, longer));
@@ -257,4 +272,21 @@ pub fn explore(table: &Table, caches: usize) -> Result<Exploration, Violation> {
         }
     }
     Ok(Exploration { states: seen.len(), dead_cells: explorer.dead_cells() })
+}
+
+/// Applies `steps` to a system of `caches` empty caches.
+///
+/// # Errors
+/// What is violated first, by the last of the returned number of steps.
+pub fn replay(table: &Table, caches: usize, steps: &[Step]) -> Result<(), (usize, String)> {
+    let mut world = World { copies: vec![(INVALID, false); caches], memory_fresh: true };
+    let mut explorer = Explorer { table, met: Cells::new() };
+    for (position, &step) in steps.iter().enumerate() {
+        match explorer.apply(&world, step) {
+            Ok(Some(next)) => world = next,
+            Ok(None) => {}
+            Err(what) => return Err((position + 1, what)),
+        }
+    }
+    Ok(())
 }

@@ -6,8 +6,11 @@ which printed cells contradict which others, and fails only when a hard row is m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
+from servsim.errors import UsageError
 from servsim.reproduce.du_2001 import blocked, data, literal
 from servsim.reproduce.du_2001.audit import DECISIVE, all_findings
 from servsim.reproduce.du_2001.machine import Machine, Outcome, configuration
@@ -172,9 +175,11 @@ def _notes(to: _Collector) -> list[str]:
     ]
 
 
-def run(quick: bool = False) -> Report:
-    """Rerun the study; ``quick`` changes nothing, since it takes seconds."""
-    del quick
+def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] | None = None) -> Report:
+    """Rerun the study; ``quick`` changes nothing, since it takes seconds, and no trace is used."""
+    del quick, say
+    if trace is not None:
+        raise UsageError("du-2001 solves models and runs no trace: leave --trace out")
     findings = all_findings()
     to = _Collector(findings)
     for part in (_table_10, _table_11, _table_12, _sweeps, _allocations):

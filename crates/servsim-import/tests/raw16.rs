@@ -1,0 +1,75 @@
+//! The first pass over raw16 files agrees with a plain set of pages, and the second with the first.
+
+use servsim_core::{Batch, GlobalSource, Op, RandomStream, Record};
+use servsim_import::raw16::Raw16;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+fn record(address: u64, size: u8, cpu: u16, pid: u16) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&address.to_le_bytes());
+    bytes[9] = size;
+    bytes[12..14].copy_from_slice(&cpu.to_le_bytes());
+    bytes[14..].copy_from_slice(&pid.to_le_bytes());
+    bytes
+}
+
+fn file_of(records: &[[u8; 16]]) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&records.concat()).unwrap();
+    file
+}
+
+/// Pages and processes chosen to meet in the filter: few low bits, many high ones.
+fn random_records(random: &mut RandomStream, length: u64) -> Vec<[u8; 16]> {
+    let mut one = |_| {
+        let page = random.below(6) | random.below(3) << 12 | random.below(2) << 40 | random.below(2) << 51;
+        let pid = random.below(3) | random.below(2) << 11 | random.below(16) << 12;
+        let size = 1 + random.below(255);
+        let offset = if random.below(8) == 0 { 4000 } else { 8 };
+        // Not the last page, where an access of this size would leave the address space.
+        record((page << 12) + offset, size as u8, random.below(4) as u16, pid as u16)
+    };
+    (0..length).map(&mut one).collect()
+}
+
+#[test]
+fn a_page_is_private_exactly_when_one_process_touches_it() {
+    for seed in 0..60 {
+        let mut random = RandomStream::new(seed, "raw16");
+        let length = 2 + random.below(9000);
+        let records = random_records(&mut random, length);
+        let mut touched: BTreeMap<u64, BTreeSet<u16>> = BTreeMap::new();
+        for bytes in &records {
+            let address = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+            let pid = u16::from_le_bytes(bytes[14..].try_into().unwrap());
+            for byte in address..address + u64::from(bytes[9]) {
+                touched.entry(byte >> 12).or_default().insert(pid);
+            }
+        }
+        let file = file_of(&records);
+        let source = Raw16::open(file.path(), 4).unwrap();
+        for (page, pids) in touched {
+            let record = Record::new(0, Op::Load, page << 12, 1);
+            assert_eq!(source.privacy().is_private(&record), pids.len() == 1, "page {page:#x}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changes_between_the_passes_is_refused() {
+    let records: Vec<_> = (0..5000).map(|i| record(i * 64, 4, 0, 7)).collect();
+    let file = file_of(&records);
+    let mut source = Raw16::open(file.path(), 1).unwrap();
+    let mut other = records.clone();
+    other[4500][12] = 9; // a processor that the machine does not have
+    std::fs::write(file.path(), other.concat()).unwrap();
+    let mut batch = Batch::default();
+    let fault = loop {
+        match source.next_batch(&mut batch) {
+            Ok(more) => assert!(more, "the change was not noticed"),
+            Err(fault) => break fault.0,
+        }
+    };
+    assert!(fault.contains("changed while being read"), "{fault}");
+}

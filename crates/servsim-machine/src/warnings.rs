@@ -1,0 +1,90 @@
+//! Warnings beside the figures of a timing run: what limits their use, and what to do about it.
+
+use crate::result::Replication;
+use crate::simulate::Request;
+use servsim_config::Machine;
+
+/// Disks that are asked for more of their time than this are the bottleneck: at 90 % a queue of one
+/// server holds nine requests on average (M/M/1).
+const BUSY_DISKS: f64 = 0.9;
+
+/// Fewer transactions than this say little about a mix of five kinds.
+const FEW_TRANSACTIONS: u64 = 30;
+
+/// What a reader of the result of a timing run must know.
+pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
+    let least = timings().map(|t| t.most_ready).min().unwrap_or(0);
+    let mean = timings().map(|t| t.mean_ready_thousandths).min().unwrap_or(0) as f64 / 1000.0;
+    if least < machine.processors as u64 || mean < machine.processors as f64 {
+        warnings.push(format!(
+            "the {} processors outnumber the ready tasks ({mean:.1} on average, {least} at most): \
+             some processors idle for lack of work, not because of the machine",
+            machine.processors
+        ));
+    }
+    let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
+    if fewest == 0 {
+        warnings.push("no transaction ended in the measured window: the trace has no marks there, and there is no cycles per transaction".into());
+    } else if fewest < FEW_TRANSACTIONS {
+        warnings.push(format!(
+            "only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"
+        ));
+    }
+    let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
+    let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
+    if forced > 0 {
+        warnings.push(format!(
+            "{forced} holds of a lock ended by force because the trace holds no release in time: \
+             see `locks` of the replications; `--set locks.arbitrated=off` keeps the recorded order"
+        ));
+    }
+    if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
+        warnings.push("the trace ended before the wished number of transactions".into());
+    }
+    let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
+    if share > BUSY_DISKS {
+        warnings.push(format!(
+            "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
+             more of them work side by side with `disk.parallel` above {}",
+            100.0 * share,
+            machine.disk_parallel
+        ));
+    }
+    if replications.len() < 3 {
+        warnings.push(format!(
+            "{} replications: too few for an interval; use --replications 3 or more",
+            replications.len()
+        ));
+    }
+    warnings
+}
+
+/// Service time of the requests of the measured window, as a share of what the disks had to give.
+fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
+    let Some(timing) = &replication.timing else { return 0.0 };
+    let cycles = |picos: servsim_units::Picos| picos.to_cycles(machine.clock).0 as f64;
+    let asked = timing.disk_reads as f64 * cycles(machine.disk_read)
+        + timing.disk_writes as f64 * cycles(machine.disk_write);
+    asked / (timing.cycles.max(1) as f64 * machine.disk_parallel as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Timing;
+
+    #[test]
+    fn disks_that_limit_the_throughput_are_named() {
+        let machine =
+            Machine::from_toml("[disk]\nread_time = \"1 ms\"\nparallel = 2", "m.toml", &[]).expect("valid");
+        // Two disks have 2 ms to give in a window of one million cycles at 1 GHz.
+        let after = |disk_reads| {
+            let timing = Timing { cycles: 1_000_000, disk_reads, ..Timing::default() };
+            Replication { timing: Some(timing), ..Replication::default() }
+        };
+        assert!((disk_share(&after(1), &machine) - 0.5).abs() < 1e-12);
+        assert!((disk_share(&after(2), &machine) - 1.0).abs() < 1e-12);
+    }
+}

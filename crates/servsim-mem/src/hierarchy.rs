@@ -1,0 +1,506 @@
+//! Up to three levels of caches around the coherent system: who is looked up, who is updated.
+//!
+//! What lies inside the point of coherence is here, what lies outside it (shared levels) in
+//! `shared.rs`. The rules, with reasons, are in
+//! docs/parts/hierarchy.md; every rule stands once in the code and once, in another form, in the
+//! oracle. Over 400 lines: a line's way through the levels is to be read in one place.
+//!
+//! **Point of coherence.** Coherence is kept once per processor, between its outermost private cache
+//! and the bus. Without private levels outside the first, that is the first level itself (two
+//! coherent caches per processor when it is split). Otherwise a processor has one state per line,
+//! valid as long as any of its levels holds the line; the levels decide where it lies.
+
+mod timed;
+
+use crate::array::{Array, Geometry};
+use crate::counters::Counters;
+use crate::level::{Displaced, Level, LevelCounters};
+use crate::observer::Observer;
+use crate::protocol::{BusOp, Table};
+use crate::replacement::{by_name, Replacement};
+use crate::shared::{Inside, Shared};
+use crate::system::{Access, CoherentSystem, Outcome, Page};
+use crate::words::WordMask;
+use servsim_core::RandomStream;
+
+/// What a level keeps of the lines that levels further in hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inclusion {
+    /// All of them; a line that it gives up goes from the levels further in too.
+    Inclusive,
+    /// None of them: it takes what they give up, and a hit moves the line in.
+    Exclusive,
+    /// It is filled on the way in and gives lines up on its own.
+    Neither,
+}
+
+impl Inclusion {
+    /// By the name that descriptions use.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "inclusive" => Some(Self::Inclusive),
+            "exclusive" => Some(Self::Exclusive),
+            "neither" => Some(Self::Neither),
+            _ => None,
+        }
+    }
+}
+
+/// One level outside the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelSpec {
+    /// Size, ways and line of each of its caches.
+    pub geometry: Geometry,
+    /// Replacement policy, by name.
+    pub replacement: String,
+    /// What it keeps of the levels further in.
+    pub inclusion: Inclusion,
+}
+
+/// The shape of a hierarchy. The first level's geometry comes from elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HierarchySpec {
+    /// Whether the first level is an instruction and a data cache.
+    pub split: bool,
+    /// Replacement policy of the first level, by name.
+    pub replacement: String,
+    /// Private levels outside the first, from the inside out.
+    pub private: Vec<LevelSpec>,
+    /// Shared levels, from the inside out.
+    pub shared: Vec<LevelSpec>,
+    /// Seed of policies that draw lots.
+    pub seed: u64,
+}
+
+impl Default for HierarchySpec {
+    /// One private level, unified, LRU.
+    fn default() -> Self {
+        let replacement = "lru".to_owned();
+        Self { split: false, replacement, private: Vec::new(), shared: Vec::new(), seed: 0 }
+    }
+}
+
+impl HierarchySpec {
+    /// The policy of one cache: `level` from 1, `index` within the level.
+    ///
+    /// # Panics
+    /// For a policy that is not registered: descriptions are checked before.
+    pub(crate) fn policy(&self, name: &str, geometry: Geometry, level: usize, index: usize) -> Replacement {
+        let lots = RandomStream::new(self.seed, &format!("replacement {level} {index}"));
+        let policy = by_name(name, geometry.sets(), geometry.ways as usize, lots);
+        policy.unwrap_or_else(|| panic!("replacement policy `{name}` is not registered"))
+    }
+
+    /// Coherent caches of one processor.
+    pub fn coherent_caches(&self) -> usize {
+        if self.private.is_empty() && self.split {
+            2
+        } else {
+            1
+        }
+    }
+}
+
+/// The levels of one processor inside its point of coherence.
+#[derive(Debug)]
+struct Domain {
+    /// The first level (one or two caches), then the others from the inside out.
+    levels: Vec<Level>,
+}
+
+/// A hierarchy.
+#[derive(Debug)]
+pub struct Hierarchy<W, O = ()> {
+    /// Where coherence is kept.
+    pub system: CoherentSystem<W, O>,
+    domains: Vec<Domain>,
+    /// Inclusion of the levels of a domain; those of the first level do not matter.
+    inclusion: Vec<Inclusion>,
+    /// Caches of the first level per processor.
+    first: usize,
+    shared: Shared,
+    /// Look-ups of first-level caches that are coherent themselves.
+    lookups: Vec<u64>,
+    back_invalidations: Vec<Taken>,
+}
+
+/// Copies that an inclusive level took from a coherent cache.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    copies: u64,
+    dirty: u64,
+}
+
+impl<W: WordMask> Hierarchy<W> {
+    /// Empty caches; `first` is the shape of each first-level cache, `shadow` as in
+    /// [`CoherentSystem::new`].
+    ///
+    /// # Panics
+    /// When the machine has more coherent caches than the directory's masks, or for a policy that is
+    /// not registered: descriptions are checked before.
+    pub fn new(processors: usize, first: Geometry, table: Table, shadow: bool, spec: &HierarchySpec) -> Self {
+        let per_processor = spec.coherent_caches();
+        let caches = processors * per_processor;
+        assert!(caches <= crate::MAX_PROCESSORS, "{caches} coherent caches");
+        let pooled = !spec.private.is_empty();
+        let array = |index| {
+            if pooled {
+                Array::pool()
+            } else {
+                Array::new(first).with_replacement(spec.policy(&spec.replacement, first, 1, index))
+            }
+        };
+        let arrays = (0..caches).map(array).collect();
+        let domains = if pooled { processors } else { 0 };
+        let mut inclusion = vec![Inclusion::Neither; 1 + usize::from(spec.split)];
+        inclusion.extend(spec.private.iter().map(|level| level.inclusion));
+        let mut system = CoherentSystem::of_arrays(arrays, spec.shadow_geometry(first), table, shadow, ());
+        system.per_processor = per_processor;
+        Self {
+            system,
+            domains: (0..domains).map(|cpu| Domain::new(cpu, first, spec)).collect(),
+            inclusion,
+            first: 1 + usize::from(spec.split),
+            shared: Shared::new(spec),
+            lookups: vec![0; caches],
+            back_invalidations: vec![Taken::default(); caches],
+        }
+    }
+}
+
+impl HierarchySpec {
+    /// The shadow is as large as the lines that the private levels hold together: the outermost,
+    /// when it includes the others, otherwise all of them.
+    fn shadow_geometry(&self, first: Geometry) -> Geometry {
+        let Some(last) = self.private.last() else { return first };
+        let inner = first.size * (1 + u64::from(self.split));
+        let sizes = self.private.iter().map(|level| level.geometry.size);
+        let inclusive = self.private.iter().all(|level| level.inclusion == Inclusion::Inclusive);
+        let size = if inclusive { last.geometry.size } else { inner + sizes.sum::<u64>() };
+        Geometry { size, ..first }
+    }
+}
+
+impl Domain {
+    fn new(cpu: usize, first: Geometry, spec: &HierarchySpec) -> Self {
+        let per_processor = 1 + usize::from(spec.split);
+        let mut levels: Vec<Level> = (0..per_processor)
+            .map(|which| {
+                let index = cpu * per_processor + which;
+                Level::new(first, spec.policy(&spec.replacement, first, 1, index))
+            })
+            .collect();
+        for (number, level) in spec.private.iter().enumerate() {
+            let policy = spec.policy(&level.replacement, level.geometry, number + 2, cpu);
+            levels.push(Level::new(level.geometry, policy));
+        }
+        Self { levels }
+    }
+
+    fn holds(&self, line: u64) -> bool {
+        self.levels.iter().any(|level| level.holds(line))
+    }
+}
+
+impl<W: WordMask, O: Observer> Hierarchy<W, O> {
+    /// Whether runs of hits may go to [`CoherentSystem::run_hits`]: the first level is coherent. The
+    /// caller reports them to [`Hierarchy::count_lookups`].
+    pub fn first_level_is_coherent(&self) -> bool {
+        self.domains.is_empty()
+    }
+
+    /// Cache and distance to the cache of data, for [`CoherentSystem::run_hits`].
+    pub fn first_caches(&self, cpu: usize) -> (usize, usize) {
+        (cpu * self.first, self.first - 1)
+    }
+
+    /// Counters of each processor: those of its coherent caches together.
+    pub fn processor_counters(&self) -> Vec<Counters> {
+        let together = |caches: &[Counters]| {
+            let mut sum = Counters::default();
+            caches.iter().for_each(|counters| sum.add(counters));
+            sum
+        };
+        self.system.counters.chunks(self.system.per_processor).map(together).collect()
+    }
+
+    /// Counts look-ups of first-level cache `cache` that were performed by
+    /// [`CoherentSystem::run_hits`]; there are none where the first level is not coherent.
+    pub fn count_lookups(&mut self, cache: usize, lookups: u64) {
+        if self.domains.is_empty() {
+            self.lookups[cache] += lookups;
+        }
+    }
+
+    /// Performs one line's share of a reference; `access.cpu` is the processor, `fetch` whether it is
+    /// an instruction fetch; `page` is asked only when the bus is needed.
+    #[inline]
+    pub fn access(&mut self, access: &Access<W>, fetch: bool, page: impl FnOnce() -> Page) {
+        let which = usize::from(self.first == 2 && !fetch);
+        if self.domains.is_empty() {
+            let mut access = *access;
+            access.cpu = access.cpu * self.first + which;
+            self.lookups[access.cpu] += 1;
+            self.coherent(&access, page);
+            return;
+        }
+        let (cpu, line) = (access.cpu, access.line);
+        let found = self.look_up(cpu, which, line);
+        self.coherent(access, page);
+        if found != Some(which) {
+            self.bring_in(access, which, found);
+        }
+        // A word that was written through leaves nothing to write back.
+        if access.write && self.system.is_dirty(cpu, line) {
+            self.domains[cpu].levels[which].write(line);
+        }
+    }
+
+    /// Applies the access at the point of coherence until it is done.
+    #[inline]
+    fn coherent(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
+        if self.system.try_hit(access) {
+            return;
+        }
+        let page = page();
+        loop {
+            let outcome = self.system.transact(access, page);
+            self.after(access, &outcome);
+            if outcome.done {
+                return;
+            }
+        }
+    }
+
+    /// The level that has the line: the own first level, then those further out, then the other half
+    /// of a split first level.
+    fn look_up(&mut self, cpu: usize, which: usize, line: u64) -> Option<usize> {
+        let levels = &mut self.domains[cpu].levels;
+        let order = std::iter::once(which).chain(self.first..levels.len());
+        for index in order {
+            if levels[index].look_up(line) {
+                return Some(index);
+            }
+        }
+        (0..self.first).find(|&other| other != which && levels[other].holds(line))
+    }
+
+    /// Places a line that was found at `found` (outside the domain without it) in first-level cache
+    /// `which` and in the levels that it passes.
+    fn bring_in(&mut self, access: &Access<W>, which: usize, found: Option<usize>) {
+        let (cpu, line) = (access.cpu, access.line);
+        let mut dirty = false;
+        let passed = match found {
+            Some(index) if index < self.first => self.first..self.first,
+            Some(index) => {
+                if self.inclusion[index] == Inclusion::Exclusive {
+                    dirty = self.domains[cpu].levels[index].erase(line) == Some(true);
+                }
+                self.first..index
+            }
+            None => self.first..self.inclusion.len(),
+        };
+        // From the outside in: what an inclusive level gives up leaves the others first.
+        for index in passed.rev() {
+            if self.inclusion[index] != Inclusion::Exclusive {
+                self.insert(access, index, line, false);
+            }
+        }
+        self.insert(access, which, line, dirty);
+    }
+
+    fn insert(&mut self, access: &Access<W>, index: usize, line: u64, dirty: bool) {
+        let cpu = access.cpu;
+        match self.domains[cpu].levels[index].insert(line, dirty) {
+            Some(Displaced { line, valid: true, dirty }) => self.give_up(access, index, line, dirty),
+            Some(Displaced { line, valid: false, .. }) => self.forget(access, line),
+            None => {}
+        }
+    }
+
+    /// Level `index` gave `line` up: where it goes.
+    fn give_up(&mut self, access: &Access<W>, index: usize, line: u64, mut dirty: bool) {
+        let cpu = access.cpu;
+        let own = index.max(self.first - 1);
+        let levels = &mut self.domains[cpu].levels;
+        if index >= self.first && self.inclusion[index] == Inclusion::Inclusive {
+            for level in &mut levels[..index] {
+                if let Some(written) = level.erase(line) {
+                    level.counters.back_invalidations += 1;
+                    dirty |= written;
+                }
+            }
+        }
+        let inside = (0..=own).filter(|&other| other != index).find(|&other| levels[other].holds(line));
+        let next = own + 1;
+        let outward = match self.inclusion.get(next) {
+            // The outermost level, or one that keeps nothing that is still held inside: the copy
+            // inside takes over the duty to write back.
+            None | Some(Inclusion::Exclusive) if inside.is_some() => {
+                if let (Some(inside), true) = (inside, dirty) {
+                    levels[inside].write(line);
+                }
+                false
+            }
+            None => false,
+            Some(Inclusion::Exclusive) => true,
+            Some(_) if levels[next].holds(line) => {
+                if dirty {
+                    levels[next].write(line);
+                    levels[index].counters.write_backs += 1;
+                }
+                false
+            }
+            Some(_) => dirty,
+        };
+        if outward {
+            levels[index].counters.write_backs += u64::from(dirty);
+            self.insert(access, next, line, dirty);
+        } else if !self.domains[cpu].holds(line) {
+            self.release(access, index, line);
+        }
+    }
+
+    /// No level of the processor holds `line` any more.
+    fn release(&mut self, access: &Access<W>, index: usize, line: u64) {
+        let cpu = access.cpu;
+        for level in &mut self.domains[cpu].levels {
+            level.erase(line);
+        }
+        if let Some(dirty) = self.system.release(access, cpu, line) {
+            self.domains[cpu].levels[index].counters.write_backs += u64::from(dirty);
+            let (shared, mut inside) = self.sides(access);
+            if !shared.levels.is_empty() {
+                shared.given_up(line, dirty, &mut inside);
+            }
+        }
+    }
+
+    /// A tag without a copy went: nothing is known of the line once no level has one.
+    fn forget(&mut self, access: &Access<W>, line: u64) {
+        let cpu = access.cpu;
+        if !self.domains[cpu].levels.iter().any(|level| level.has_tag(line)) {
+            self.system.release(access, cpu, line);
+        }
+    }
+
+    /// What a transaction means for the levels on both sides of the bus.
+    /// Returns the shared level that supplied the block, if one did.
+    fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
+        let line = access.line;
+        let mut touched = if self.domains.is_empty() { 0 } else { outcome.lost | outcome.cleaned };
+        while touched != 0 {
+            let cpu = touched.trailing_zeros() as usize;
+            touched &= touched - 1;
+            for level in &mut self.domains[cpu].levels {
+                if outcome.lost >> cpu & 1 != 0 {
+                    level.invalidate(line);
+                } else {
+                    level.clean(line);
+                }
+            }
+        }
+        if self.shared.levels.is_empty() {
+            return None;
+        }
+        let (shared, mut inside) = self.sides(access);
+        if outcome.to_memory {
+            shared.write(0, line, &mut inside);
+        }
+        let fetched = outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache;
+        let found = fetched.then(|| shared.look_up(line, &mut inside));
+        if let Some(line) = outcome.write_back {
+            shared.given_up(line, true, &mut inside);
+        }
+        if let Some(line) = outcome.dropped_clean {
+            shared.given_up(line, false, &mut inside);
+        }
+        if let Some(found) = found {
+            shared.fill(line, found, &mut inside);
+        }
+        found.flatten()
+    }
+
+    /// The shared levels, and the private caches as these see them.
+    fn sides<'a>(&'a mut self, access: &'a Access<W>) -> (&'a mut Shared, Private<'a, W, O>) {
+        let Self { system, domains, back_invalidations, shared, .. } = self;
+        (shared, Private { access, system, domains, back_invalidations })
+    }
+
+    /// What the levels counted, from the inside out, with their names: `l1` (or `l1i` and `l1d`),
+    /// `l2`, `l3`. Call it after [`CoherentSystem::finish`].
+    pub fn counters(&self) -> Vec<(String, LevelCounters)> {
+        let halves = if self.first == 2 { ["l1i", "l1d"].as_slice() } else { &["l1"] };
+        let mut all: Vec<(String, LevelCounters)> =
+            halves.iter().map(|name| ((*name).to_owned(), LevelCounters::default())).collect();
+        for (cache, &lookups) in self.lookups.iter().enumerate().filter(|_| self.domains.is_empty()) {
+            let counters = &self.system.counters[cache];
+            let misses = counters.total_misses();
+            all[cache % self.first].1.add(&LevelCounters {
+                hits: lookups - misses,
+                misses,
+                evictions: self.system.evictions[cache],
+                write_backs: counters.bus_total(BusOp::WriteBack) - self.back_invalidations[cache].dirty,
+                back_invalidations: self.back_invalidations[cache].copies,
+            });
+        }
+        for domain in &self.domains {
+            for (index, level) in domain.levels.iter().enumerate() {
+                if index == all.len() {
+                    all.push((format!("l{}", index + 2 - self.first), LevelCounters::default()));
+                }
+                all[index].1.add(&level.counters);
+            }
+        }
+        for level in &self.shared.levels {
+            let number = all.len() + 2 - self.first;
+            all.push((format!("l{number}"), level.counters));
+        }
+        all
+    }
+
+    /// Lines read from and written to memory.
+    pub fn memory_traffic(&self) -> (u64, u64) {
+        (self.shared.memory_reads, self.shared.memory_writes)
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn host_bytes(&self) -> usize {
+        let private = self.domains.iter().flat_map(|domain| &domain.levels);
+        let levels: usize = private.chain(&self.shared.levels).map(Level::host_bytes).sum();
+        self.system.host_bytes() + levels
+    }
+}
+
+/// The private caches, while `access` is performed.
+struct Private<'a, W, O> {
+    access: &'a Access<W>,
+    system: &'a mut CoherentSystem<W, O>,
+    domains: &'a mut [Domain],
+    back_invalidations: &'a mut [Taken],
+}
+
+impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
+    fn hold(&mut self, line: u64) -> bool {
+        self.system.holders(line) != 0
+    }
+
+    fn take(&mut self, line: u64) -> bool {
+        let (mut holders, mut dirty) = (self.system.holders(line), false);
+        while holders != 0 {
+            let cache = holders.trailing_zeros() as usize;
+            holders &= holders - 1;
+            if let Some(domain) = self.domains.get_mut(cache) {
+                for level in &mut domain.levels {
+                    level.counters.back_invalidations += u64::from(level.erase(line).is_some());
+                }
+            }
+            let written = self.system.release(self.access, cache, line) == Some(true);
+            let taken = &mut self.back_invalidations[cache];
+            taken.copies += 1;
+            taken.dirty += u64::from(written);
+            dirty |= written;
+        }
+        dirty
+    }
+}

@@ -1,0 +1,91 @@
+//! The hierarchy as an engine with time uses it: an access is first tried, and what needs the bus is
+//! performed when the bus is granted, by the state found then.
+//!
+//! The levels inside the point of coherence are looked up when an access completes: what it changes
+//! at the bus first does not touch the processor's own levels, except that an inclusive shared level
+//! may take other lines from them.
+
+use super::Hierarchy;
+use crate::fabric::Supplier;
+use crate::observer::Observer;
+use crate::protocol::BusOp;
+use crate::system::{Access, Outcome, Page};
+use crate::words::WordMask;
+
+/// The hint slot of instruction fetches, as [`Access::slot`] numbers operations.
+const FETCH: usize = 0;
+
+impl<W: WordMask, O: Observer> Hierarchy<W, O> {
+    /// First-level cache of the processor that serves the access: 0, or 1 for data of a split one.
+    #[inline]
+    fn half(&self, access: &Access<W>) -> usize {
+        usize::from(self.first == 2 && access.slot != FETCH)
+    }
+
+    /// The access as the coherent system knows it, whose processors are coherent caches.
+    #[inline]
+    fn at_coherence(&self, access: &Access<W>) -> Access<W> {
+        let mut access = *access;
+        if self.domains.is_empty() {
+            access.cpu = access.cpu * self.first + self.half(&access);
+        }
+        access
+    }
+
+    /// Performs the access if it needs no bus transaction; returns how far out its line was found,
+    /// 0 for the first level. A line in the other half of a split first level counts as one further.
+    #[inline]
+    pub fn try_hit(&mut self, access: &Access<W>) -> Option<usize> {
+        let inner = self.at_coherence(access);
+        if !self.system.try_hit(&inner) {
+            return None;
+        }
+        Some(self.completed(access, inner.cpu))
+    }
+
+    /// The levels' share of a completed access.
+    #[inline]
+    fn completed(&mut self, access: &Access<W>, cache: usize) -> usize {
+        if self.domains.is_empty() {
+            self.lookups[cache] += 1;
+            return 0;
+        }
+        let which = self.half(access);
+        let (cpu, line) = (access.cpu, access.line);
+        let found = self.look_up(cpu, which, line);
+        if found != Some(which) {
+            self.bring_in(access, which, found);
+        }
+        if access.write && self.system.is_dirty(cpu, line) {
+            self.domains[cpu].levels[which].write(line);
+        }
+        match found {
+            Some(index) if index == which => 0,
+            Some(index) if index >= self.first => index + 1 - self.first,
+            Some(_) => 1,
+            // It has just come by the bus, whose time is counted there.
+            None => 0,
+        }
+    }
+
+    /// The transaction that the access would need now; `None` when it would hit.
+    pub fn needed(&self, access: &Access<W>) -> Option<BusOp> {
+        self.system.needed(&self.at_coherence(access))
+    }
+
+    /// Performs one bus transaction for the access as [`crate::CoherentSystem::transact`] does; also
+    /// returns who supplied the block.
+    pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
+        let inner = self.at_coherence(access);
+        let outcome = self.system.transact(&inner, page);
+        let supplier = match (outcome.supplied_by, self.after(&inner, &outcome)) {
+            (Some(cache), _) => Supplier::Processor(cache / self.system.per_processor),
+            (None, Some(level)) => Supplier::Shared(level),
+            (None, None) => Supplier::Memory,
+        };
+        if outcome.done {
+            self.completed(access, inner.cpu);
+        }
+        (outcome, supplier)
+    }
+}

@@ -1,0 +1,185 @@
+//! One cache of a hierarchy that is not where coherence is kept: tags, and for each whether the copy
+//! is valid and whether it was written since it was last handed outward. States and words of a line
+//! are known once per processor, not per level.
+//!
+//! A tag whose copy was invalidated stays until its frame is reused, as in the coherent arrays.
+
+use crate::array::{Geometry, EMPTY};
+use crate::replacement::Replacement;
+
+/// What one level counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LevelCounters {
+    /// Look-ups that found the line.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Valid copies that made room.
+    pub evictions: u64,
+    /// Dirty copies that were handed outward when they made room.
+    pub write_backs: u64,
+    /// Copies taken away because an inclusive level further out gave the line up.
+    pub back_invalidations: u64,
+}
+
+impl LevelCounters {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            evictions: self.evictions - earlier.evictions,
+            write_backs: self.write_backs - earlier.write_backs,
+            back_invalidations: self.back_invalidations - earlier.back_invalidations,
+        }
+    }
+
+    /// Adds another set of counters.
+    pub fn add(&mut self, other: &Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.evictions += other.evictions;
+        self.write_backs += other.write_backs;
+        self.back_invalidations += other.back_invalidations;
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Tag {
+    stamp: u64,
+    valid: bool,
+    dirty: bool,
+}
+
+/// What had to make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Displaced {
+    /// The line.
+    pub line: u64,
+    /// Whether its copy was valid; otherwise only the tag was left.
+    pub valid: bool,
+    /// Whether it was written since it was last handed outward.
+    pub dirty: bool,
+}
+
+/// A level.
+#[derive(Debug)]
+pub struct Level {
+    lines: Vec<u64>,
+    tags: Vec<Tag>,
+    clock: u64,
+    ways: usize,
+    set_mask: u64,
+    replacement: Replacement,
+    /// What it counted.
+    pub counters: LevelCounters,
+}
+
+impl Level {
+    /// An empty level.
+    pub fn new(geometry: Geometry, replacement: Replacement) -> Self {
+        Self {
+            lines: vec![EMPTY; geometry.frames()],
+            tags: vec![Tag::default(); geometry.frames()],
+            clock: 0,
+            ways: geometry.ways as usize,
+            set_mask: geometry.sets() as u64 - 1,
+            replacement,
+            counters: LevelCounters::default(),
+        }
+    }
+
+    fn find(&self, line: u64) -> Option<usize> {
+        let first = (line & self.set_mask) as usize * self.ways;
+        let place = self.lines[first..first + self.ways].iter().position(|&tag| tag == line);
+        place.map(|way| first + way)
+    }
+
+    fn find_valid(&self, line: u64) -> Option<usize> {
+        self.find(line).filter(|&index| self.tags[index].valid)
+    }
+
+    /// Whether it has a valid copy.
+    pub fn holds(&self, line: u64) -> bool {
+        self.find_valid(line).is_some()
+    }
+
+    /// Whether it has the tag, with or without a valid copy.
+    pub fn has_tag(&self, line: u64) -> bool {
+        self.find(line).is_some()
+    }
+
+    fn stamp(&mut self, index: usize) {
+        self.clock += 1;
+        self.tags[index].stamp = self.clock;
+    }
+
+    /// Looks `line` up, counts, and marks it as used when it is there.
+    pub fn look_up(&mut self, line: u64) -> bool {
+        let Some(index) = self.find_valid(line) else {
+            self.counters.misses += 1;
+            return false;
+        };
+        self.counters.hits += 1;
+        self.stamp(index);
+        self.replacement.hit(index / self.ways, index % self.ways);
+        true
+    }
+
+    /// Places `line`; what had to make room.
+    pub fn insert(&mut self, line: u64, dirty: bool) -> Option<Displaced> {
+        let mut displaced = None;
+        let index = self.find(line).unwrap_or_else(|| {
+            let first = (line & self.set_mask) as usize * self.ways;
+            let ages = self.tags[first..first + self.ways].iter().map(|tag| (tag.valid, tag.stamp));
+            let index = first + self.replacement.victim(first / self.ways, ages);
+            let (line, Tag { valid, dirty, .. }) = (self.lines[index], self.tags[index]);
+            self.counters.evictions += u64::from(valid);
+            displaced = (line != EMPTY).then_some(Displaced { line, valid, dirty });
+            index
+        });
+        self.lines[index] = line;
+        self.tags[index] = Tag { stamp: 0, valid: true, dirty };
+        self.stamp(index);
+        self.replacement.fill(index / self.ways, index % self.ways);
+        displaced
+    }
+
+    /// Marks the copy of `line` as written, if there is one; whether there is.
+    pub fn write(&mut self, line: u64) -> bool {
+        let found = self.find_valid(line);
+        if let Some(index) = found {
+            self.tags[index].dirty = true;
+        }
+        found.is_some()
+    }
+
+    /// Marks the copy of `line` as not written.
+    pub fn clean(&mut self, line: u64) {
+        if let Some(index) = self.find(line) {
+            self.tags[index].dirty = false;
+        }
+    }
+
+    /// Invalidates the copy of `line`; its tag stays.
+    pub fn invalidate(&mut self, line: u64) {
+        if let Some(index) = self.find(line) {
+            self.tags[index].valid = false;
+            self.tags[index].dirty = false;
+        }
+    }
+
+    /// Takes `line` away, tag and all; whether a copy was valid, and if so whether it was dirty.
+    pub fn erase(&mut self, line: u64) -> Option<bool> {
+        let index = self.find(line)?;
+        let tag = std::mem::take(&mut self.tags[index]);
+        self.lines[index] = EMPTY;
+        tag.valid.then_some(tag.dirty)
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn host_bytes(&self) -> usize {
+        self.lines.len() * 8 + self.tags.len() * size_of::<Tag>()
+    }
+}

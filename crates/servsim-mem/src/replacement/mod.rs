@@ -1,0 +1,134 @@
+//! Replacement policies: one file each, one line each in [`POLICIES`].
+//!
+//! A policy is asked only when every frame of a set holds a valid copy. Otherwise the frame without
+//! one that was used longest ago is taken, whatever the policy (frames never used before all), and
+//! a block whose invalidated tag is still there returns to it. A *fill* places a block in a frame;
+//! every later application of an access to it is a *hit*.
+
+mod lru;
+mod random;
+mod srrip;
+mod tree_plru;
+
+use servsim_core::RandomStream;
+use std::fmt::Debug;
+
+/// Replacement state of every set of one cache.
+pub trait Policy: Debug + Send {
+    /// The block in `way` of `set` was used.
+    fn hit(&mut self, set: usize, way: usize);
+    /// A block was placed in `way` of `set`.
+    fn fill(&mut self, set: usize, way: usize);
+    /// The way of `set` that makes room.
+    fn victim(&mut self, set: usize) -> usize;
+}
+
+/// How a cache chooses victims.
+#[derive(Debug)]
+pub enum Replacement {
+    /// By the stamps of last use that every cache keeps: exact LRU.
+    Stamps,
+    /// By a policy with state of its own.
+    Policy(Box<dyn Policy>),
+}
+
+/// Makes the state for so many sets and ways; the stream is for policies that draw lots.
+pub type Make = fn(usize, usize, RandomStream) -> Replacement;
+
+/// Every policy by the name that descriptions use.
+pub const POLICIES: &[(&str, Make)] =
+    &[("lru", lru::make), ("tree-plru", tree_plru::make), ("random", random::make), ("srrip", srrip::make)];
+
+/// The state of policy `name`; `None` for an unknown name.
+pub fn by_name(name: &str, sets: usize, ways: usize, lots: RandomStream) -> Option<Replacement> {
+    POLICIES.iter().find(|(n, _)| *n == name).map(|(_, make)| make(sets, ways, lots))
+}
+
+impl Replacement {
+    /// The block in `way` of `set` was used.
+    #[inline]
+    pub fn hit(&mut self, set: usize, way: usize) {
+        if let Self::Policy(policy) = self {
+            policy.hit(set, way);
+        }
+    }
+
+    /// A block was placed in `way` of `set`.
+    #[inline]
+    pub fn fill(&mut self, set: usize, way: usize) {
+        if let Self::Policy(policy) = self {
+            policy.fill(set, way);
+        }
+    }
+
+    /// The way that makes room in `set`, whose ways are described by whether they are valid and by the
+    /// stamp of their last use.
+    ///
+    /// # Panics
+    /// For a set without ways.
+    pub fn victim(&mut self, set: usize, ways: impl Iterator<Item = (bool, u64)>) -> usize {
+        let oldest = ways.enumerate().min_by_key(|(_, age)| *age);
+        let (way, (valid, _)) = oldest.expect("a set has ways");
+        match self {
+            Self::Policy(policy) if valid => policy.victim(set),
+            _ => way,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str, ways: usize) -> Box<dyn Policy> {
+        match by_name(name, 2, ways, RandomStream::new(1, "test")) {
+            Some(Replacement::Policy(policy)) => policy,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_tree_spares_what_was_used_last() {
+        let mut tree = policy("tree-plru", 4);
+        for way in [0, 2, 1, 3] {
+            tree.fill(1, way);
+        }
+        // 3 was used last, so the left half; 1 was used after 0 there.
+        assert_eq!(tree.victim(1), 0);
+        tree.hit(1, 0);
+        // Now the right half, where 3 was used after 2.
+        assert_eq!(tree.victim(1), 2);
+        assert_eq!(tree.victim(0), 0, "sets are independent");
+    }
+
+    #[test]
+    fn srrip_takes_blocks_never_hit_before_blocks_hit() {
+        let mut srrip = policy("srrip", 4);
+        for way in 0..4 {
+            srrip.fill(0, way);
+        }
+        srrip.hit(0, 0);
+        assert_eq!(srrip.victim(0), 1);
+        srrip.fill(0, 1);
+        assert_eq!(srrip.victim(0), 2, "the others have aged to the limit, the new block has not");
+    }
+
+    #[test]
+    fn random_victims_repeat_with_their_seed_and_reach_every_way() {
+        let draw = || {
+            let mut random = policy("random", 8);
+            (0..200).map(|_| random.victim(0)).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(), draw());
+        assert!((0..8).all(|way| draw().contains(&way)));
+    }
+
+    #[test]
+    fn a_frame_without_a_copy_is_taken_before_any_policy_is_asked() {
+        for (name, make) in POLICIES {
+            let mut replacement = make(1, 4, RandomStream::new(1, "test"));
+            let ways = [(true, 1), (false, 9), (false, 4), (true, 2)];
+            assert_eq!(replacement.victim(0, ways.into_iter()), 2, "{name}");
+        }
+    }
+}

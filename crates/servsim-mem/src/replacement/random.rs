@@ -1,0 +1,25 @@
+//! Random replacement: any way with the same probability, from a seeded stream, so that a run
+//! repeats.
+
+use super::{Policy, Replacement};
+use servsim_core::RandomStream;
+
+pub(super) fn make(_sets: usize, ways: usize, lots: RandomStream) -> Replacement {
+    Replacement::Policy(Box::new(Random { ways: ways as u64, lots }))
+}
+
+#[derive(Debug)]
+struct Random {
+    ways: u64,
+    lots: RandomStream,
+}
+
+impl Policy for Random {
+    fn hit(&mut self, _set: usize, _way: usize) {}
+
+    fn fill(&mut self, _set: usize, _way: usize) {}
+
+    fn victim(&mut self, _set: usize) -> usize {
+        self.lots.below(self.ways) as usize
+    }
+}

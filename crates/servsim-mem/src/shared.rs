@@ -1,0 +1,129 @@
+//! Levels shared by all processors, between bus and memory: looked up by fetches that no cache
+//! supplies, written by what the private caches hand outward.
+//!
+//! They answer the bus like memory, so coherence does not know them. They know of the private caches
+//! only what [`Inside`] tells them: whether any holds a line, and that all must give one up.
+
+use crate::hierarchy::{HierarchySpec, Inclusion};
+use crate::level::{Displaced, Level};
+
+/// The private caches, as the shared levels see them.
+pub trait Inside {
+    /// Whether any private cache has a valid copy.
+    fn hold(&mut self, line: u64) -> bool;
+    /// Takes `line` away from every private cache; whether a copy was dirty.
+    fn take(&mut self, line: u64) -> bool;
+}
+
+/// The shared levels, from the inside out.
+#[derive(Debug)]
+pub struct Shared {
+    /// The levels.
+    pub levels: Vec<Level>,
+    inclusion: Vec<Inclusion>,
+    /// Fetches that reached memory.
+    pub memory_reads: u64,
+    /// Lines written to memory.
+    pub memory_writes: u64,
+}
+
+impl Shared {
+    /// Empty levels.
+    pub fn new(spec: &HierarchySpec) -> Self {
+        let number = |index| index + spec.private.len() + 2;
+        let level = |(index, level): (usize, &crate::hierarchy::LevelSpec)| {
+            Level::new(level.geometry, spec.policy(&level.replacement, level.geometry, number(index), 0))
+        };
+        Self {
+            levels: spec.shared.iter().enumerate().map(level).collect(),
+            inclusion: spec.shared.iter().map(|level| level.inclusion).collect(),
+            memory_reads: 0,
+            memory_writes: 0,
+        }
+    }
+
+    /// A fetch that no cache supplied: the level that has the line. What makes room for the line inside
+    /// is handed out before [`Shared::fill`], so that no line is on its way while levels fill.
+    pub fn look_up(&mut self, line: u64, inside: &mut dyn Inside) -> Option<usize> {
+        let found = (0..self.levels.len()).find(|&index| self.levels[index].look_up(line));
+        match found {
+            None => self.memory_reads += 1,
+            Some(index) if self.inclusion[index] == Inclusion::Exclusive => {
+                if self.levels[index].erase(line) == Some(true) {
+                    // The private copy is clean: the duty to write back goes outward.
+                    self.write(index + 1, line, inside);
+                }
+            }
+            Some(_) => {}
+        }
+        found
+    }
+
+    /// Fills the levels that the line passes on its way in.
+    pub fn fill(&mut self, line: u64, found: Option<usize>, inside: &mut dyn Inside) {
+        for index in (0..found.unwrap_or(self.levels.len())).rev() {
+            if self.inclusion[index] != Inclusion::Exclusive {
+                self.insert(index, line, false, inside);
+            }
+        }
+    }
+
+    /// A private cache gave `line` up.
+    pub fn given_up(&mut self, line: u64, dirty: bool, inside: &mut dyn Inside) {
+        let takes_all = self.inclusion.first() == Some(&Inclusion::Exclusive);
+        if dirty {
+            self.write(0, line, inside);
+        } else if takes_all && !inside.hold(line) {
+            self.insert(0, line, false, inside);
+        }
+    }
+
+    /// New data of `line` reach level `index` from inside (memory beyond the last).
+    pub fn write(&mut self, index: usize, line: u64, inside: &mut dyn Inside) {
+        let Some(inclusion) = self.inclusion.get(index) else {
+            self.memory_writes += 1;
+            return;
+        };
+        if self.levels[index].write(line) {
+            return;
+        }
+        if *inclusion == Inclusion::Exclusive && self.is_inside(index, line, inside) {
+            self.write(index + 1, line, inside);
+        } else {
+            self.insert(index, line, true, inside);
+        }
+    }
+
+    fn is_inside(&self, index: usize, line: u64, inside: &mut dyn Inside) -> bool {
+        self.levels[..index].iter().any(|level| level.holds(line)) || inside.hold(line)
+    }
+
+    fn insert(&mut self, index: usize, line: u64, dirty: bool, inside: &mut dyn Inside) {
+        let displaced = self.levels[index].insert(line, dirty);
+        if let Some(Displaced { line, dirty, .. }) = displaced {
+            self.give_up(index, line, dirty, inside);
+        }
+    }
+
+    /// Level `index` gave `line` up: where it goes.
+    fn give_up(&mut self, index: usize, line: u64, mut dirty: bool, inside: &mut dyn Inside) {
+        if self.inclusion[index] == Inclusion::Inclusive {
+            for level in &mut self.levels[..index] {
+                if let Some(written) = level.erase(line) {
+                    level.counters.back_invalidations += 1;
+                    dirty |= written;
+                }
+            }
+            dirty |= inside.take(line);
+        }
+        self.levels[index].counters.write_backs += u64::from(dirty);
+        let next = index + 1;
+        if dirty {
+            self.write(next, line, inside);
+        } else if self.inclusion.get(next) == Some(&Inclusion::Exclusive)
+            && !self.is_inside(next, line, inside)
+        {
+            self.insert(next, line, false, inside);
+        }
+    }
+}

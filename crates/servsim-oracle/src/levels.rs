@@ -1,0 +1,538 @@
+//! Hierarchies of caches, from the rules of docs/parts/hierarchy.md: every cache is a map from set
+//! and way to what lies there, every question is answered by looking everywhere. Over 400 lines,
+//! because private and shared levels follow one set of rules, to be read together.
+
+use crate::{Lost, Oracle, Shape, Touch};
+use servsim_core::RandomStream;
+use std::collections::BTreeMap;
+
+/// What a level keeps of the levels inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// All.
+    All,
+    /// Nothing.
+    Nothing,
+    /// Either.
+    Either,
+}
+
+/// A level outside the first.
+#[derive(Debug, Clone)]
+pub struct Outer {
+    /// Its shape.
+    pub shape: Shape,
+    /// `lru`, `tree-plru`, `random` or `srrip`.
+    pub policy: &'static str,
+    /// What it keeps of the levels inside it.
+    pub keeps: Keeps,
+}
+
+/// The levels of a machine.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// The first level is an instruction and a data cache.
+    pub split: bool,
+    /// Policy of the first level.
+    pub policy: &'static str,
+    /// Private levels outside the first.
+    pub private: Vec<Outer>,
+    /// Shared levels.
+    pub shared: Vec<Outer>,
+    /// Seed of the random policy.
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    block: u64,
+    valid: bool,
+    dirty: bool,
+    when: u64,
+}
+
+/// One cache.
+#[derive(Debug)]
+pub(crate) struct Store {
+    sets: u64,
+    ways: u64,
+    policy: &'static str,
+    keeps: Keeps,
+    lots: RandomStream,
+    slots: BTreeMap<(u64, u64), Slot>,
+    /// Of a range of ways of a set: whether its lower half was used last.
+    lower_last: BTreeMap<(u64, u64, u64), bool>,
+    intervals: BTreeMap<(u64, u64), u8>,
+    time: u64,
+    name: String,
+    events: BTreeMap<&'static str, u64>,
+}
+
+impl Store {
+    fn new(
+        shape: Shape,
+        policy: &'static str,
+        keeps: Keeps,
+        seed: u64,
+        place: (usize, usize),
+        name: String,
+    ) -> Self {
+        Self {
+            sets: shape.size / shape.line / shape.ways as u64,
+            ways: shape.ways as u64,
+            policy,
+            keeps,
+            lots: RandomStream::new(seed, &format!("replacement {} {}", place.0, place.1)),
+            slots: BTreeMap::new(),
+            lower_last: BTreeMap::new(),
+            intervals: BTreeMap::new(),
+            time: 0,
+            name,
+            events: BTreeMap::new(),
+        }
+    }
+
+    fn event(&mut self, what: &'static str) {
+        *self.events.entry(what).or_default() += 1;
+    }
+
+    fn place_of(&self, block: u64) -> Option<(u64, u64)> {
+        self.slots.iter().find(|(_, slot)| slot.block == block).map(|(place, _)| *place)
+    }
+
+    fn slot(&mut self, block: u64) -> Option<&mut Slot> {
+        self.slots.values_mut().find(|slot| slot.block == block)
+    }
+
+    fn tagged(&self, block: u64) -> bool {
+        self.place_of(block).is_some()
+    }
+
+    fn has(&self, block: u64) -> bool {
+        self.slots.values().any(|slot| slot.block == block && slot.valid)
+    }
+
+    /// Notes the use in every half of the ways that contains the way.
+    fn note_use(&mut self, (set, way): (u64, u64), filled: bool) {
+        self.time += 1;
+        self.slots.get_mut(&(set, way)).expect("used").when = self.time;
+        self.intervals.insert((set, way), if filled { 2 } else { 0 });
+        let (mut low, mut high) = (0, self.ways);
+        while high - low > 1 {
+            let middle = u64::midpoint(low, high);
+            self.lower_last.insert((set, low, high), way < middle);
+            if way < middle {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+    }
+
+    fn victim(&mut self, set: u64) -> u64 {
+        let age = |way: &u64| match self.slots.get(&(set, *way)) {
+            None => (0, 0),
+            Some(slot) => (u64::from(slot.valid), slot.when),
+        };
+        let oldest = (0..self.ways).min_by_key(age).expect("ways");
+        if age(&oldest).0 == 0 || self.policy == "lru" {
+            return oldest;
+        }
+        match self.policy {
+            "random" => self.lots.below(self.ways),
+            "srrip" => loop {
+                let distant = (0..self.ways).find(|way| self.intervals[&(set, *way)] == 3);
+                if let Some(way) = distant {
+                    return way;
+                }
+                for way in 0..self.ways {
+                    *self.intervals.get_mut(&(set, way)).expect("filled") += 1;
+                }
+            },
+            _ => {
+                let (mut low, mut high) = (0, self.ways);
+                while high - low > 1 {
+                    let middle = u64::midpoint(low, high);
+                    if self.lower_last.get(&(set, low, high)) == Some(&true) {
+                        low = middle;
+                    } else {
+                        high = middle;
+                    }
+                }
+                low
+            }
+        }
+    }
+
+    /// Puts a block in; what lay where it is now.
+    fn put(&mut self, block: u64, dirty: bool) -> Option<Slot> {
+        let set = block % self.sets;
+        let place = self.place_of(block).unwrap_or_else(|| (set, self.victim(set)));
+        let old = self.slots.insert(place, Slot { block, valid: true, dirty, when: 0 });
+        self.note_use(place, true);
+        let old = old.filter(|slot| slot.block != block);
+        if old.as_ref().is_some_and(|slot| slot.valid) {
+            self.event("evictions");
+        }
+        old
+    }
+
+    /// Looks a block up for a reference.
+    fn ask(&mut self, block: u64) -> bool {
+        let found = self.has(block);
+        self.event(if found { "hits" } else { "misses" });
+        if found {
+            let place = self.place_of(block).expect("found");
+            self.note_use(place, false);
+        }
+        found
+    }
+
+    fn remove(&mut self, block: u64) -> Option<Slot> {
+        let place = self.place_of(block)?;
+        self.slots.remove(&place).filter(|slot| slot.valid)
+    }
+}
+
+/// The caches of a machine with levels.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    layout: Layout,
+    /// Per coherent cache: first level, then outward.
+    private: Vec<Vec<Store>>,
+    first: usize,
+    shared: Vec<Store>,
+    memory: [u64; 2],
+}
+
+impl Levels {
+    fn new(processors: usize, first: Shape, layout: Layout) -> Self {
+        let halves = 1 + usize::from(layout.split);
+        let name = |which: usize| {
+            let names = if layout.split { ["l1i", "l1d"] } else { ["l1", ""] };
+            names[which].to_owned()
+        };
+        let inner = |index: usize, which: usize| {
+            Store::new(first, layout.policy, Keeps::Either, layout.seed, (1, index), name(which))
+        };
+        let outer = |level: &Outer, number: usize, index: usize| {
+            let place = (number, index);
+            Store::new(level.shape, level.policy, level.keeps, layout.seed, place, format!("l{number}"))
+        };
+        let mut private = Vec::new();
+        for cpu in 0..processors {
+            let mut own: Vec<Store> = (0..halves).map(|which| inner(cpu * halves + which, which)).collect();
+            if layout.private.is_empty() {
+                private.extend(own.into_iter().map(|store| vec![store]));
+                continue;
+            }
+            own.extend(layout.private.iter().enumerate().map(|(i, level)| outer(level, i + 2, cpu)));
+            private.push(own);
+        }
+        let beyond = layout.private.len() + 2;
+        let shared = layout.shared.iter().enumerate().map(|(i, level)| outer(level, beyond + i, 0)).collect();
+        let first = if layout.private.is_empty() { 1 } else { halves };
+        Self { private, first, shared, memory: [0; 2], layout }
+    }
+
+    fn alone(&self) -> bool {
+        self.layout.private.is_empty()
+    }
+
+    fn domain(&self, cpu: usize, which: usize) -> usize {
+        if self.alone() {
+            cpu * (1 + usize::from(self.layout.split)) + which
+        } else {
+            cpu
+        }
+    }
+}
+
+impl Oracle {
+    /// The same machine with these levels around and beside the first.
+    #[must_use]
+    pub fn with_levels(mut self, layout: Layout) -> Self {
+        let processors = self.caches.len();
+        let shape = self.shape;
+        let sizes: Vec<u64> = layout.private.iter().map(|level| level.shape.size).collect();
+        let halves = 1 + u64::from(layout.split);
+        let bytes = match sizes.last() {
+            None => shape.size,
+            Some(last) if layout.private.iter().all(|level| level.keeps == Keeps::All) => *last,
+            Some(_) => shape.size * halves + sizes.iter().sum::<u64>(),
+        };
+        self.shadow_blocks = bytes / shape.line;
+        let levels = Levels::new(processors, shape, layout);
+        self.caches = vec![vec![Vec::new()]; levels.private.len()];
+        self.shadow = vec![Vec::new(); levels.private.len()];
+        self.levels = Some(levels);
+        self
+    }
+
+    fn levels(&mut self) -> &mut Levels {
+        self.levels.as_mut().expect("levels")
+    }
+
+    /// One block's share of a reference on a machine with levels.
+    pub(crate) fn through_levels(&mut self, a: &Touch, fetch: bool) {
+        let levels = self.levels();
+        let which = usize::from(levels.layout.split && !fetch);
+        let domain = levels.domain(a.cpu, which);
+        let a = Touch { cpu: domain, ..a.clone() };
+        if levels.alone() {
+            let valid = levels.private[domain][0].has(a.block);
+            levels.private[domain][0].event(if valid { "hits" } else { "misses" });
+            while !self.access(&a) {}
+            return;
+        }
+        let order: Vec<usize> =
+            std::iter::once(which).chain(levels.first..levels.private[domain].len()).collect();
+        let mut found = None;
+        for index in order {
+            if levels.private[domain][index].ask(a.block) {
+                found = Some(index);
+                break;
+            }
+        }
+        let first = levels.first;
+        let beside = (0..first).find(|&i| i != which && levels.private[domain][i].has(a.block));
+        let found = found.or(beside);
+        while !self.access(&a) {}
+        if found != Some(which) {
+            self.move_in(&a, which, found);
+        }
+        let state = self.state(domain, a.block);
+        if a.write && self.protocol.writes_back(state) {
+            self.levels().private[domain][which].slot(a.block).expect("moved in").dirty = true;
+        }
+    }
+
+    fn move_in(&mut self, a: &Touch, which: usize, found: Option<usize>) {
+        let levels = self.levels();
+        let first = levels.first;
+        let count = levels.private[a.cpu].len();
+        let mut dirty = false;
+        if let Some(index) = found.filter(|&index| index >= first) {
+            if levels.private[a.cpu][index].keeps == Keeps::Nothing {
+                dirty = levels.private[a.cpu][index].remove(a.block).is_some_and(|slot| slot.dirty);
+            }
+        }
+        let end = found.unwrap_or(count).max(first);
+        for index in (first..end).rev() {
+            if self.levels().private[a.cpu][index].keeps != Keeps::Nothing {
+                self.put_private(a, index, a.block, false);
+            }
+        }
+        self.put_private(a, which, a.block, dirty);
+    }
+
+    fn put_private(&mut self, a: &Touch, index: usize, block: u64, dirty: bool) {
+        let Some(old) = self.levels().private[a.cpu][index].put(block, dirty) else { return };
+        if !old.valid {
+            if !self.levels().private[a.cpu].iter().any(|store| store.tagged(old.block)) {
+                self.caches[a.cpu][0].retain(|e| e.block != old.block);
+            }
+            return;
+        }
+        let (block, mut dirty) = (old.block, old.dirty);
+        let levels = self.levels();
+        let first = levels.first;
+        let stores = &mut levels.private[a.cpu];
+        if index >= first && stores[index].keeps == Keeps::All {
+            for inner in &mut stores[..index] {
+                if let Some(slot) = inner.remove(block) {
+                    inner.event("back_invalidations");
+                    dirty |= slot.dirty;
+                }
+            }
+        }
+        let next = if index < first { first } else { index + 1 };
+        let inside = (0..next).find(|&i| i != index && stores[i].has(block));
+        let keeps = stores.get(next).map(|store| store.keeps);
+        let stays = inside.filter(|_| keeps.is_none() || keeps == Some(Keeps::Nothing));
+        if let Some(inside) = stays {
+            stores[inside].slot(block).expect("has").dirty |= dirty;
+        } else if keeps == Some(Keeps::Nothing) {
+            if dirty {
+                stores[index].event("write_backs");
+            }
+            self.put_private(a, next, block, dirty);
+        } else if keeps.is_some() && dirty {
+            stores[index].event("write_backs");
+            if stores[next].has(block) {
+                stores[next].slot(block).expect("has").dirty = true;
+            } else {
+                self.put_private(a, next, block, true);
+            }
+        }
+        if !self.levels().private[a.cpu].iter().any(|store| store.has(block)) {
+            let written = self.leave(a, a.cpu, block);
+            if written {
+                self.levels().private[a.cpu][index].event("write_backs");
+            }
+            self.handed_out(a, block, written);
+        }
+    }
+
+    /// The last copy of `block` at coherent cache `cpu` goes, tags and all; whether it is written back.
+    fn leave(&mut self, a: &Touch, cpu: usize, block: u64) -> bool {
+        for store in &mut self.levels().private[cpu] {
+            store.remove(block);
+        }
+        let state = self.state(cpu, block);
+        self.caches[cpu][0].retain(|e| e.block != block);
+        let written = self.protocol.writes_back(state);
+        if written {
+            self.count("bus.update", a.mode);
+        }
+        self.lose(cpu, block, Lost::Fill(a.task));
+        written
+    }
+
+    /// A coherent first level takes the block that was fetched; what that drove out, if valid.
+    pub(crate) fn take_in(&mut self, a: &Touch) -> Option<(u64, bool)> {
+        if !self.levels().alone() {
+            return None;
+        }
+        let old = self.levels().private[a.cpu][0].put(a.block, false)?;
+        if !old.valid {
+            self.caches[a.cpu][0].retain(|e| e.block != old.block);
+            return None;
+        }
+        let written = self.leave(a, a.cpu, old.block);
+        if written {
+            self.levels().private[a.cpu][0].event("write_backs");
+        }
+        Some((old.block, written))
+    }
+
+    /// A coherent first level uses a block that it has.
+    pub(crate) fn use_in(&mut self, a: &Touch) {
+        if self.levels().alone() {
+            let store = &mut self.levels().private[a.cpu][0];
+            let place = store.place_of(a.block).expect("has");
+            store.note_use(place, false);
+        }
+    }
+
+    /// Coherent cache `cpu` lost its copy to a transaction, or it became clean.
+    pub(crate) fn snooped_in(&mut self, cpu: usize, block: u64, lost: bool) {
+        for store in &mut self.levels().private[cpu] {
+            if let Some(slot) = store.slot(block) {
+                slot.valid &= !lost;
+                slot.dirty = false;
+            }
+        }
+    }
+
+    pub(crate) fn has_shared(&mut self) -> bool {
+        !self.levels().shared.is_empty()
+    }
+
+    fn held(&mut self, block: u64) -> bool {
+        (0..self.caches.len()).any(|cpu| self.state(cpu, block) != "I")
+    }
+
+    fn held_inside(&mut self, index: usize, block: u64) -> bool {
+        self.levels().shared[..index].iter().any(|store| store.has(block)) || self.held(block)
+    }
+
+    /// A fetch that no cache supplied: looked up first, then what made room inside goes out, then the
+    /// levels are filled.
+    pub(crate) fn fetched(&mut self, a: &Touch, gone: Option<(u64, bool)>) {
+        let count = self.levels().shared.len();
+        let found = (0..count).find(|&index| self.levels().shared[index].ask(a.block));
+        if found.is_none() {
+            self.levels().memory[0] += 1;
+        }
+        if let Some(index) = found.filter(|&i| self.levels().shared[i].keeps == Keeps::Nothing) {
+            if self.levels().shared[index].remove(a.block).is_some_and(|slot| slot.dirty) {
+                self.written(a, index + 1, a.block);
+            }
+        }
+        if let Some((block, written)) = gone {
+            self.handed_out(a, block, written);
+        }
+        for index in (0..found.unwrap_or(count)).rev() {
+            if self.levels().shared[index].keeps != Keeps::Nothing {
+                self.put_shared(a, index, a.block, false);
+            }
+        }
+    }
+
+    /// Data reach shared level `index` from inside.
+    pub(crate) fn written(&mut self, a: &Touch, index: usize, block: u64) {
+        let Some(store) = self.levels().shared.get_mut(index) else {
+            self.levels().memory[1] += 1;
+            return;
+        };
+        let keeps = store.keeps;
+        if store.has(block) {
+            store.slot(block).expect("has").dirty = true;
+        } else if keeps == Keeps::Nothing && self.held_inside(index, block) {
+            self.written(a, index + 1, block);
+        } else {
+            self.put_shared(a, index, block, true);
+        }
+    }
+
+    /// A private cache gave a block up.
+    pub(crate) fn handed_out(&mut self, a: &Touch, block: u64, written: bool) {
+        if self.levels().shared.is_empty() {
+            return;
+        }
+        if written {
+            self.written(a, 0, block);
+        } else if self.levels().shared[0].keeps == Keeps::Nothing && !self.held(block) {
+            self.put_shared(a, 0, block, false);
+        }
+    }
+
+    fn put_shared(&mut self, a: &Touch, index: usize, block: u64, dirty: bool) {
+        let Some(old) = self.levels().shared[index].put(block, dirty) else { return };
+        let (block, mut dirty) = (old.block, old.dirty);
+        if self.levels().shared[index].keeps == Keeps::All {
+            for inner in &mut self.levels().shared[..index] {
+                if let Some(slot) = inner.remove(block) {
+                    inner.event("back_invalidations");
+                    dirty |= slot.dirty;
+                }
+            }
+            for cpu in 0..self.caches.len() {
+                if self.state(cpu, block) != "I" {
+                    for store in &mut self.levels().private[cpu] {
+                        if store.has(block) {
+                            store.event("back_invalidations");
+                        }
+                    }
+                    dirty |= self.leave(a, cpu, block);
+                }
+            }
+        }
+        if dirty {
+            self.levels().shared[index].event("write_backs");
+            self.written(a, index + 1, block);
+            return;
+        }
+        let next = self.levels().shared.get(index + 1).map(|store| store.keeps);
+        if next == Some(Keeps::Nothing) && !self.held_inside(index + 1, block) {
+            self.put_shared(a, index + 1, block, false);
+        }
+    }
+
+    /// Writes what the levels counted into the counts, as `level.NAME.EVENT`.
+    pub(crate) fn count_levels(&mut self) {
+        let Some(levels) = self.levels.take() else { return };
+        for store in levels.private.iter().flatten().chain(&levels.shared) {
+            for (event, count) in &store.events {
+                let name = format!("level.{}.{event}", store.name);
+                self.counts.entry(name).or_default()[0] += count;
+            }
+        }
+        for (name, count) in ["memory.reads", "memory.writes"].into_iter().zip(levels.memory) {
+            if count > 0 && !levels.shared.is_empty() {
+                self.counts.insert(name.into(), [count, 0]);
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+"""``servsim critical-point``: the largest number of processors that is still worth adding."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from servsim.cli.terminal import Progress, say
+from servsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from servsim.critical_point import CriticalPoint
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("critical-point")(critical_point)
+
+
+def critical_point(
+    trace: Annotated[Path, typer.Argument(help="Captured trace or importable file.")],
+    machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
+    ] = None,
+    least: Annotated[int, typer.Option(min=1, max=63, help="Fewest processors.")] = 1,
+    most: Annotated[int, typer.Option(min=2, max=64, help="Most processors.")] = 32,
+    step: Annotated[int, typer.Option(min=1, max=32, help="Step; above 1 the point is interpolated.")] = 1,
+    replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs, the same seeds everywhere.")] = 10,
+    transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the runs, to continue later.")
+    ] = None,
+    on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION].")] = "local",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.critical-point/1.")] = False,
+) -> None:
+    """Find the smallest N for which one more processor adds less than 0.5 to the global system power.
+
+    Example: servsim critical-point oltp.svt -m foglia-2004-8p --set scheduler.policy=affinity --most 24
+    """
+    from servsim.critical_point import scale
+
+    if replications < 2:
+        raise UsageError(
+            f"{replications} replications give no interval of a critical point: use --replications 10 or more"
+        )
+    counts = list(range(least, most + 1, step))
+    if len(counts) < 2:
+        raise UsageError(f"from {least} to {most} by {step} there are not two numbers of processors to compare")
+    options = {"transactions": transactions, "warmup": warmup}
+    with TemporaryDirectory() as temporary, Progress() as progress:
+        found, warnings = scale(
+            trace,
+            machine,
+            counts,
+            settings or [],
+            list(range(seed, seed + replications)),
+            output or Path(temporary) / "runs",
+            options={key: value for key, value in options.items() if value},
+            on=on,
+            progress=progress,
+        )
+    for warning in warnings:
+        say(f"servsim: warning: {warning}")
+    print(json.dumps(_document(found), indent=1) if as_json else _text(found))
+
+
+def _document(found: "CriticalPoint") -> dict[str, Any]:
+    def entry(known: Any) -> dict[str, Any]:
+        return {"mean": known.mean, "interval_95": [known.low, known.high], "n": known.n}
+
+    return {
+        "schema": "servsim.critical-point/1",
+        "critical_point": found.point,
+        "settled": found.settled,
+        "over_seeds": entry(found.known) if found.known else None,
+        "by_seed": found.by_seed,
+        "gsp": {str(count): entry(known) for count, known in found.gsp.items()},
+        "gain_per_processor": {str(count): entry(known) for count, known in found.gains.items()},
+    }
+
+
+def _text(found: "CriticalPoint") -> str:
+    counts = sorted(found.gsp)
+    lines = ["processors  GSP (95 % interval)      gain of one more"]
+    for count in counts:
+        known, gain = found.gsp[count], found.gains.get(count)
+        more = "" if gain is None else f"{gain.mean:6.3f} ± {gain.half_width:.3f}"
+        lines.append(f"{count:10}  {known.mean:7.3f} ± {known.half_width:<12.3f}  {more}")
+    lines.append("")
+    if found.point is None:
+        lines.append(f"Every processor up to {counts[-1]} adds 0.5 or more to GSP: no critical point was reached.")
+    else:
+        sure = "" if found.settled else "; some intervals hold 0.5, so more replications could move it"
+        lines.append(f"Critical point: {found.point:g} processors{sure}.")
+    if found.known is not None:
+        low, high = found.known.low, found.known.high
+        lines.append(
+            f"Over seeds: {found.known.mean:.2f} (95 % interval {low:.2f} to {high:.2f}, n = {found.known.n})."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,214 @@
+"""Simulated runs for studies: one configuration at a time, each run once, all with the same seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servsim import _core
+from servsim.environment import shipped_trace
+from servsim.errors import EnvironmentProblem
+from servsim.quickstart import measured
+from servsim.simulation import file_hash, simulate
+from servsim.statistics.intervals import estimate
+
+Replication = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A machine of a study: what differs from the shipped description."""
+
+    processors: int
+    line: int = 128
+    size: str = "2 MiB"
+    scheduler: str = "random"
+    protocol: str = "mesi"
+    ways: int = 2
+
+    def overrides(self) -> list[str]:
+        """Return the settings that it replaces."""
+        return [
+            f"processors={self.processors}",
+            f"cache.line={self.line} B",
+            f"cache.size={self.size}",
+            f"cache.associativity={self.ways}",
+            f"scheduler.policy={self.scheduler}",
+            f"protocol.name={self.protocol}",
+        ]
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.processors}p, {self.size}, {self.line} B, {self.ways}-way, {self.scheduler}, {self.protocol}"
+
+
+@dataclass
+class Runs:
+    """Makes and remembers runs; two studies of one configuration get the same runs."""
+
+    trace: Path
+    warmup: int
+    transactions: int
+    count: int
+    seed: int = 1
+    machine: str = "foglia-2004-8p"
+    say: Callable[[str], None] = lambda _: None
+    known: dict[tuple[Configuration, int], list[Replication]] = field(default_factory=dict)
+
+    def __call__(self, configuration: Configuration, count: int | None = None) -> list[Replication]:
+        """Return the runs of a configuration, made now if need be."""
+        wanted = count or self.count
+        key = (configuration, wanted)
+        if key not in self.known:
+            self.say(f"{configuration}: {wanted} runs")
+            result = simulate(
+                self.trace,
+                self.machine,
+                overrides=configuration.overrides(),
+                warmup=self.warmup,
+                transactions=self.transactions,
+                replications=wanted,
+                seed=self.seed,
+            )
+            self.known[key] = result["replications"]
+        return self.known[key]
+
+    def values(self, configuration: Configuration, figure: Callable[[Replication], float]) -> list[float]:
+        """Return a figure of every run of a configuration."""
+        return [figure(replication) for replication in self(configuration)]
+
+    def note(self) -> str:
+        """Say what was run, for the study's remarks."""
+        return (
+            f"Trace {self.trace.name} ({file_hash(self.trace)[:19]}…): {self.transactions} transactions after "
+            f"{self.warmup} of warm-up, {self.count} runs per configuration, seeds from {self.seed}, common to all."
+        )
+
+
+def runs(trace: Path | None, count: int, say: Callable[[str], None]) -> Runs:
+    """Prepare runs on a trace, or on the shipped one, divided into warm-up and measurement.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When no trace is given and the shipped one is missing.
+    """
+    path = trace or shipped_trace()
+    if path is None:
+        raise EnvironmentProblem("the trace that ships with servsim is missing: reinstall it, or give --trace FILE")
+    totals = json.loads(_core.trace_info(path))["totals"]
+    warmup, transactions = measured(int(totals["transactions"]))
+    return Runs(path, warmup, transactions, count, say=say)
+
+
+def gsp(run: Replication) -> float:
+    """Return the global system power."""
+    return float(run["gsp"])
+
+
+def bus_percent(run: Replication) -> float:
+    """Return the use of the bus in percent."""
+    return 100 * float(run["bus_utilization"])
+
+
+def total(run: Replication, table: str, *kinds: str, mode: str | None = None) -> float:
+    """Return the sum of a table's kinds, over both modes unless one is named."""
+    modes = (mode,) if mode else ("user", "kernel")
+    return float(sum(run[table][kind][m] for kind in kinds for m in modes))
+
+
+SHARING = ("true_sharing", "false_sharing", "passive_sharing")
+OTHER = ("cold", "capacity", "conflict")
+
+
+def invalidation_share(run: Replication) -> float:
+    """Return invalidation misses as a percentage of all misses."""
+    return 100 * total(run, "misses", *SHARING) / max(1.0, total(run, "misses", "total"))
+
+
+def miss_percent(run: Replication) -> float:
+    """Return misses per hundred references."""
+    return 100 * total(run, "misses", "total") / float(run["references"])
+
+
+def rate(table: str, *kinds: str, mode: str | None = None) -> Callable[[Replication], float]:
+    """Return a figure: a table's kinds per thousand references."""
+    return lambda run: 1000 * total(run, table, *kinds, mode=mode) / run["references"]
+
+
+def utilization(run: Replication) -> float:
+    """Return the mean utilisation of the processors."""
+    return sum(run["processor_utilization"]) / len(run["processor_utilization"])
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of figures of runs."""
+    return estimate(list(values)).mean
+
+
+#: The paper's workload: ready processes (section 4), stores and references (Tables 1-3).
+PAPER_READY, PAPER_STORES, PAPER_REFERENCES = 26, 7.39, 130
+#: Below this share of the paper's ready processes, or above this share of cold misses, in percent, ours differs.
+FEW_READY, MUCH_COLD, MANY_STORES = 50, 30, 1.25 * PAPER_STORES
+
+
+def why(made: Runs, configuration: Configuration) -> str:
+    """Explain from counters how our workload differs from the paper's where it decides the outcome."""
+    found = made(configuration)
+    times = {k: sum(p[k] for r in found for p in r["processors"]) for k in ("idle", "bus_wait")}
+    whole = max(1, sum(sum(p.values()) for r in found for p in r["processors"]))
+    idle, queued = 100 * times["idle"] / whole, 100 * times["bus_wait"] / max(1, whole - times["idle"])
+    cold = 100 * mean([total(r, "misses", "cold") / max(1.0, total(r, "misses", "total")) for r in found])
+    ready = mean([float(r["mean_ready_tasks"]) for r in found])
+    stores = mean([100 * total(r, "references_by_kind", "store") / r["references"] for r in found])
+    references, moved = mean([r["references"] / 1e6 for r in found]), mean([float(r["migrations"]) for r in found])
+    reasons = []
+    if ready < PAPER_READY * FEW_READY / 100:
+        reasons.append(
+            f"only {ready:.1f} tasks are ready on average (the paper: {PAPER_READY}), so processors idle {idle:.0f} % "
+            f"of the time, tasks migrate {moved:.0f} times in all, and the bus is busy {mean(bus_of(found)):.0f} % and "
+            f"waited for in {queued:.1f} % of the working time: contention and migration stay below the paper's"
+        )
+    if cold > MUCH_COLD:
+        reasons.append(
+            f"{cold:.0f} % of the misses are cold after {references:.0f} M references (the paper runs "
+            f"{PAPER_REFERENCES} M): longer blocks and larger caches act on first touches, and sharing is a small part"
+        )
+    if stores > MANY_STORES:
+        reasons.append(
+            f"stores are {stores:.1f} % of the references (the paper: {PAPER_STORES}), so more blocks leave the caches "
+            "dirty and more words must be told to others"
+        )
+    if not reasons:
+        reasons.append(
+            f"misses per 100 references {mean([miss_percent(r) for r in found]):.2f}, bus {mean(bus_of(found)):.0f} %"
+        )
+    return f"On {configuration}: {'; '.join(reasons)}."
+
+
+def bus_of(found: Sequence[Replication]) -> list[float]:
+    """Return the use of the bus of each run, in percent."""
+    return [bus_percent(run) for run in found]
+
+
+#: Bus cycles of a one-word write, and of a block of 128 bytes from memory (Table 4).
+WRITE_CYCLES, BLOCK_CYCLES = 5, 80
+
+
+def balance(made: Runs, update: Configuration, invalidate: Configuration) -> str:
+    """Weigh what a write-update protocol pays in writes against the fetches that it saves."""
+    kinds = ("needless", *SHARING)
+    paid = mean(made.values(update, rate("coherence", *kinds))) - mean(
+        made.values(invalidate, rate("coherence", *kinds))
+    )
+    saved = mean(made.values(invalidate, rate("misses", "total"))) - mean(made.values(update, rate("misses", "total")))
+    cost, gain = paid * WRITE_CYCLES, saved * BLOCK_CYCLES
+    verdict = "costs more than it saves" if cost > gain else "saves more than it costs"
+    return (
+        f"Per 1000 references {update.protocol.upper()} makes {paid:.2f} more coherence transactions of {WRITE_CYCLES} "
+        f"cycles ({cost:.0f}) and {saved:.2f} fewer fetches of about {BLOCK_CYCLES} ({gain:.0f}) than "
+        f"{invalidate.protocol.upper()}: with this sharing it {verdict}."
+    )

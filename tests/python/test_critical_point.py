@@ -1,0 +1,76 @@
+"""``servsim critical-point``: the sweep behind it, when it stops, and what it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servsim.simulation import simulate
+from sweep_study import write_trace
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+
+
+def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SERVSIM, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_the_point_is_the_first_whose_successor_gains_less_than_a_half(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path, 600)
+    slow = ("--set", "bus.memory_read=300 cycles", "--set", "cache.size=4 KiB")
+    done = servsim(
+        "critical-point",
+        trace,
+        "-m",
+        "foglia-2004-4p",
+        *slow,
+        "--most",
+        6,
+        "--replications",
+        3,
+        "--json",
+        "-o",
+        tmp_path / "runs",
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    means = {int(n): entry["mean"] for n, entry in found["gsp"].items()}
+    expected = next(n for n in sorted(means) if n + 1 in means and means[n + 1] - means[n] < 0.5)
+    assert found["critical_point"] == expected
+    alone = simulate(
+        trace,
+        "foglia-2004-4p",
+        replications=3,
+        overrides=["processors=2", "bus.memory_read=300 cycles", "cache.size=4 KiB"],
+    )
+    assert means[2] == pytest.approx(alone["summary"]["gsp"]["mean"])
+    assert max(means) < 6, "the search ends once the point is passed"
+    text = servsim(
+        "critical-point",
+        trace,
+        "-m",
+        "foglia-2004-4p",
+        *slow,
+        "--most",
+        6,
+        "--replications",
+        3,
+        "-o",
+        tmp_path / "runs",
+    )
+    assert f"Critical point: {expected} processors" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--replications", 1), "no interval"),
+        (("--least", 4, "--most", 4), "not two numbers"),
+        (("--set", "processors=2"), "leave processors out"),
+        (("--set", "cache.size"), "KEY=VALUE"),
+    ],
+)
+def test_a_senseless_search_is_refused(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:
+    done = servsim("critical-point", write_trace(tmp_path, 10), "-m", "foglia-2004-4p", *arguments)
+    assert done.returncode == 2 and words in done.stderr, done.stderr
