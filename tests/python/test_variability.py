@@ -22,9 +22,9 @@ def test_the_spread_between_groups_is_found_beside_that_within() -> None:
     chance = np.random.default_rng(3)
     groups = [(100 + shift + chance.normal(0, 2, 400)).tolist() for shift in chance.normal(0, 8, 60)]
     assert beyond(groups) == pytest.approx(8.0, rel=0.2)
-    alike = [(100 + chance.normal(0, 2, 20)).tolist() for _ in range(60)]
+    alike = [(100 + chance.normal(0, 2, 20)).tolist() for _ in range(400)]
     found = beyond(alike)
-    assert found is not None and found < 0.5
+    assert found is not None and found < 0.3, "0.45 is what the spread within the groups makes"
     assert beyond([[1.0, 2.0]]) is None
 
 
