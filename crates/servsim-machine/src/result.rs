@@ -336,7 +336,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     let times = |t: &ProcessorTimes| {
         json!({
             "busy_user": t.user, "busy_kernel": t.kernel, "memory_stall": t.memory_stall,
-            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "idle": t.idle,
+            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "branch": t.branch, "idle": t.idle,
         })
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
