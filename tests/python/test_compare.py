@@ -124,6 +124,15 @@ def test_three_designs_are_judged_pair_by_pair_with_adjusted_probabilities() -> 
     assert next((k.name, best, worst) for k, best, worst in found.ranks()) == ("fast", 1, 1)
 
 
+def test_results_of_one_name_are_told_apart_by_the_settings_that_differ() -> None:
+    wide, narrow = design("same", SLOW), design("same", FAST)
+    wide.result.document["machine"]["cache"]["associativity"] = 8
+    found = judge([wide, narrow], CPT)
+    assert [known.name for known in found.known] == ["same, cache.associativity=8", "same, cache.associativity=2"]
+    twins = judge([design("same", SLOW), design("same", FAST)], CPT)
+    assert [known.name for known in twins.known] == ["same (1)", "same (2)"]
+
+
 def test_machines_are_told_apart_by_what_differs() -> None:
     texts = ["foglia-2004-4p:processors=2,cache.size=64 KiB", "foglia-2004-4p:processors=4,cache.size=64 KiB"]
     assert [m.label for m in told_apart([parse_machine(t) for t in texts])] == [
@@ -222,8 +231,8 @@ def test_transactions_that_never_complete_are_said_so_and_another_figure_can_be_
 
 
 def test_a_warm_up_longer_than_a_captured_trace_is_refused_before_anything_is_run() -> None:
-    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--warmup", 9)
-    assert done.returncode == 2 and "ends 9 transactions" in done.stderr and done.stdout == ""
+    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--warmup", 10)
+    assert done.returncode == 2 and "ends 10 transactions" in done.stderr and done.stdout == ""
 
 
 def test_an_example_stands_in_the_help() -> None:

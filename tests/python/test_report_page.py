@@ -92,6 +92,16 @@ def test_a_drift_over_the_run_is_warned_of() -> None:
     assert warnings([check(document, "r")]) == []
 
 
+def test_spinning_is_shown_only_where_a_processor_spins() -> None:
+    document = layout_result()
+    assert "lock spin" not in _text(_render(document)).lower()
+    for replication in document["replications"]:
+        for processor in replication["processors"]:
+            processor["lock_spin"] = processor["busy_user"] // 4
+    assert "lock spin" in _text(_render(document)).lower()
+    assert "spinning for locks" in headline([check(document, "r")])
+
+
 def test_recorded_warnings_are_shown() -> None:
     document = layout_result()
     document["warnings"] = ["processors outnumber ready tasks"]

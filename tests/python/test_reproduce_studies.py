@@ -40,6 +40,7 @@ def made_up(c: Configuration, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "references": 10_000_000,
+        "references_by_kind": {"store": {"user": 500_000, "kernel": 200_000}},
         "gsp": power,
         "cycles_per_transaction": (1000 - 2 * c.ways) * (1 + 0.004 * ((seed * 7) % 5)),
         "bus_utilization": (0.5 - 0.2 * PROTOCOL_GAIN[c.protocol]) * wobble,
@@ -93,7 +94,18 @@ def test_amsd_behind_mesi_misses_f14_and_fails_the_study(study: Callable[..., Re
     report = study(foglia_2004, bend)
     assert row(report, "F14").verdict == "missed" and not report.passed
     assert "the reverse is proven" in " ".join(part.ours for part in row(report, "F14").parts)
-    assert "ready tasks" in row(report, "F14").explanation
+    told = row(report, "F14").explanation
+    # The reasons are computed: 4 ready tasks, 3 of 13 cycles idle, and what PSCR pays and saves.
+    assert "only 4.0 tasks are ready" in told and "idle 23 %" in told and "PSCR makes" in told
+
+
+def test_an_explanation_names_only_what_the_counters_show(study: Callable[..., Report]) -> None:
+    def busy(c: Configuration, run: dict[str, Any]) -> None:
+        run["mean_ready_tasks"], run["gsp"] = 26.0, 1.0
+        run["references_by_kind"]["store"]["user"] = 1_500_000
+
+    told = row(study(foglia_2004, busy), "F1").explanation
+    assert "tasks are ready" not in told and "stores are 17.0 %" in told
 
 
 def test_protocols_too_close_to_tell_apart_do_not_pass_a_hard_row(study: Callable[..., Report]) -> None:

@@ -6,7 +6,7 @@ mod read;
 mod setting;
 mod settings;
 
-pub use machine::{Bus, Cache, Level, Machine, Protocol};
+pub use machine::{Bus, Cache, CoreModel, Interconnect, Level, Machine, Protocol};
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};

@@ -84,6 +84,45 @@ pub struct Bus {
     pub fifo: bool,
 }
 
+/// What joins processors and memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interconnect {
+    /// Registered name.
+    pub kind: String,
+    /// Time of a transaction at the order point of a crossbar or network.
+    pub order: Cycles,
+    /// Time of a hop of a network.
+    pub hop: Cycles,
+    /// Memory banks.
+    pub banks: usize,
+    /// Time that an access keeps a bank busy.
+    pub bank_time: Cycles,
+}
+
+/// How a processor executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoreModel {
+    /// A fixed time per reference.
+    Fixed,
+    /// Blocks at the first use of a load's data.
+    InOrder,
+    /// Runs on until its window is full.
+    OutOfOrder,
+}
+
+/// The processor core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Core {
+    /// How it executes.
+    pub model: CoreModel,
+    /// Instructions per cycle.
+    pub width: u64,
+    /// Instructions in the window.
+    pub window: u64,
+    /// Lost at a mispredicted branch.
+    pub branch_penalty: Cycles,
+}
+
 /// Locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Locks {
@@ -103,6 +142,8 @@ pub struct Machine {
     pub processors: usize,
     /// Clock.
     pub clock: Hertz,
+    /// The processor core.
+    pub core: Core,
     /// Time of a reference that hits.
     pub cycles_per_reference: Cycles,
     /// Store buffer entries.
@@ -121,6 +162,8 @@ pub struct Machine {
     pub protocol: Protocol,
     /// The bus.
     pub bus: Bus,
+    /// What joins processors and memory.
+    pub interconnect: Interconnect,
     /// Affinity scheduling instead of random.
     pub affinity: bool,
     /// References per time slice.
@@ -173,6 +216,16 @@ impl Machine {
             name: text("name"),
             processors: number("processors") as usize,
             clock: Hertz(number("clock")),
+            core: Core {
+                model: match text("processor.model").as_str() {
+                    "inorder" => CoreModel::InOrder,
+                    "ooo" => CoreModel::OutOfOrder,
+                    _ => CoreModel::Fixed,
+                },
+                width: number("processor.width"),
+                window: number("processor.window"),
+                branch_penalty: Cycles(number("processor.branch_penalty")),
+            },
             cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
             store_buffer: number("processor.store_buffer") as usize,
             outstanding_misses: number("processor.outstanding_misses") as usize,
@@ -209,6 +262,13 @@ impl Machine {
                 bytes_per_cycle: number("bus.bytes_per_cycle"),
                 memory_hold: Cycles(number("bus.memory_hold")),
                 fifo: is("bus.arbitration", "fifo"),
+            },
+            interconnect: Interconnect {
+                kind: text("interconnect.kind"),
+                order: Cycles(number("interconnect.order")),
+                hop: Cycles(number("interconnect.hop")),
+                banks: number("memory.banks") as usize,
+                bank_time: Cycles(number("memory.bank_time")),
             },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),

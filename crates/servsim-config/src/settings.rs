@@ -45,10 +45,41 @@ pub const SETTINGS: &[Setting] = &[
         "Alameldeen et al. 2003 model 1 GHz processors",
     ),
     setting(
+        "processor.model",
+        Kind::Choice(&["fixed", "inorder", "ooo"]),
+        "fixed",
+        "How a processor executes: `fixed` takes `cycles_per_reference` for every reference and blocks \
+         on a miss; `inorder` blocks at the first use of a load's data; `ooo` runs on until its \
+         window is full. The latter two take 1/`width` cycle per instruction, none per load or store.",
+        "fixed: Foglia et al. 2004; ooo: interval model of Karkhanis & Smith 2004",
+    ),
+    setting(
+        "processor.width",
+        Kind::Count(1, 16),
+        "4",
+        "Models `inorder` and `ooo`: instructions per cycle.",
+        "MIPS R10000: Yeager 1996",
+    ),
+    setting(
+        "processor.window",
+        Kind::Things("instructions", 1, 4096),
+        "64 instructions",
+        "Models `inorder` and `ooo`: instructions that may have entered and not completed.",
+        "an assumption: twice the 32 of the MIPS R10000 (Yeager 1996); server cores of the 2020s hold \
+         some hundreds",
+    ),
+    setting(
+        "processor.branch_penalty",
+        Kind::Cycles(0, 1000),
+        "5 cycles",
+        "Models `inorder` and `ooo`: cycles lost at a mispredicted branch.",
+        "an assumption: five stages from fetch to the branch's execution",
+    ),
+    setting(
         "processor.cycles_per_reference",
         Kind::Cycles(1, 1000),
         "2 cycles",
-        "Processor time of one fetch, load or store that hits.",
+        "Processor time of one fetch, load or store that hits, of the model `fixed`.",
         TABLE_4,
     ),
     setting(
@@ -62,8 +93,8 @@ pub const SETTINGS: &[Setting] = &[
         "processor.outstanding_misses",
         Kind::Count(1, 64),
         "8",
-        "Fetches a cache may have under way at once. The blocking in-order processor uses one for \
-         loads and fetches, the store buffer the others.",
+        "Fetches a cache may have under way at once. The model `fixed` uses one for loads and \
+         fetches, the store buffer the others.",
         "Foglia et al. 2004 section 4",
     ),
     setting(
@@ -279,6 +310,42 @@ pub const SETTINGS: &[Setting] = &[
         "Order among requests of one class that wait for the bus; fetches come before invalidates \
          and writes, those before write-backs.",
         "decision D4",
+    ),
+    setting(
+        "interconnect.kind",
+        Kind::Choice(&["bus", "crossbar", "network"]),
+        "bus",
+        "What joins processors and memory: one bus for addresses and data, an ordered crossbar whose \
+         data take a port of the sender and one of the receiver, or a network with a link for each pair.",
+        "Foglia et al. 2004 section 4: a bus",
+    ),
+    setting(
+        "interconnect.order",
+        Kind::Cycles(1, 100_000),
+        "5 cycles",
+        "Time that a transaction takes the order point of a crossbar or network.",
+        "an assumption: an invalidate of Foglia et al. 2004, Table 4, which is an address alone",
+    ),
+    setting(
+        "interconnect.hop",
+        Kind::Cycles(0, 100_000),
+        "10 cycles",
+        "Time that a line travels over a link of a network beyond moving its bytes.",
+        "an assumption",
+    ),
+    setting(
+        "memory.banks",
+        Kind::Count(1, 1024),
+        "4",
+        "Memory banks; consecutive lines lie in consecutive banks.",
+        "an assumption",
+    ),
+    setting(
+        "memory.bank_time",
+        Kind::Cycles(0, 100_000),
+        "0 cycles",
+        "Time that one access keeps a memory bank busy; 0 for banks that are never in the way.",
+        "Foglia et al. 2004, Table 4 knows no contention of memory",
     ),
     setting(
         "scheduler.policy",

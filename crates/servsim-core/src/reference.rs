@@ -37,6 +37,9 @@ pub const ATOMIC: u8 = 16;
 /// rest of it, but not counted and not timed as a reference of its own.
 pub const CONTINUATION: u8 = 32;
 
+/// A mispredicted branch leads to the instruction.
+pub const MISPREDICTED: u8 = 64;
+
 /// `cpu` of a record that is not bound to a processor.
 pub const ANY_CPU: u8 = u8::MAX;
 
@@ -56,7 +59,8 @@ pub struct Record {
     pub flags: u8,
     /// In the order of a whole trace: the processor that the trace binds the reference to, or
     /// [`ANY_CPU`]. In the stream of one task, where nothing is bound to a processor: how many
-    /// consecutive fetches within one line the record stands for, at least 1.
+    /// consecutive fetches within one line the record stands for, at least 1; of a load 1, or 1 more
+    /// than a distance that processor models know the meaning of.
     pub cpu: u8,
 }
 

@@ -34,6 +34,11 @@ pub trait GlobalSource {
         false
     }
 
+    /// Symbols of the kernel's data, as lines `ADDRESS TYPE NAME`, where the trace has them.
+    fn kernel_symbols(&self) -> Option<&str> {
+        None
+    }
+
     /// What lies on the physical page with this number, where the trace tells.
     fn place(&self, page: u64) -> Option<Place> {
         let _ = page;

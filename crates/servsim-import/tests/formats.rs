@@ -5,6 +5,7 @@ mod common;
 use common::{at, drm, entry, head, instruction, plain, read, records, Folder, Plain};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, GlobalSource, Op, TaskSource};
+use servsim_import::captured::Wanted;
 use servsim_import::{din, drmemtrace, format_of, lackey, open_by_task, Reading};
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +23,8 @@ fn lackey_plain() -> Vec<Plain> {
     ]
 }
 
-const READING: Reading = Reading { processors: 4, line: 64, private_kernel: false, locks: false };
+const READING: Reading =
+    Reading { processors: 4, line: 64, private_kernel: false, locks: true, flow: Wanted::Nothing };
 
 #[test]
 fn every_line_of_lackey_is_understood() {

@@ -2,6 +2,7 @@
 //! the same protocol tables: `functional` (order of the trace, atomic bus, exact counts) and
 //! `timing` (tasks re-scheduled over the processors, bus contention, cycles).
 
+pub mod along;
 pub mod classify;
 pub mod functional;
 mod place;

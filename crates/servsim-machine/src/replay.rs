@@ -133,13 +133,13 @@ mod tests {
         Setup { processors: 4, geometry: Geometry { size: 4096, ways: 2, line: 64 }, protocol, shadow: true }
     }
 
-    fn run(setup: &Setup, text: &str) -> Box<MissingCell> {
+    fn run(setup: &Setup, text: &str) -> MissingCell {
         let mut source = servsim_import::text::read(text.as_bytes(), "test", setup.processors).unwrap();
         let source: &mut dyn GlobalSource = &mut source;
         let work = || crate::functional::run(source, setup, &mut |_| true).map(|_| ());
         let panic =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).expect_err("the hole is met");
-        panic.downcast().expect("by its type")
+        *panic.downcast().expect("by its type")
     }
 
     /// Much traffic on many lines, in which processor 2 at last invalidates the sharer 3.
@@ -151,10 +151,13 @@ mod tests {
         text + "2 L 1000 4 s\n3 L 1000 4 s\n0 L 8000 4 s\n" + last
     }
 
+    /// The hole, what runs into it, its state and event, and the fewest steps that lead there.
+    type Case = (fn(&mut Table), &'static str, (&'static str, &'static str), usize);
+
     #[test]
     fn a_hole_is_named_and_its_trace_leads_there_again() {
         let sharer = |t: &mut Table| t.rows[1].snoop[Snoop::Invalidate as usize] = OnSnoop::Impossible;
-        let cases: [(fn(&mut Table), &str, (&str, &str), usize); 2] = [
+        let cases: [Case; 2] = [
             (sharer, "2 S 1000 4 s\n", ("S", "BusInv"), 3),
             (
                 |t| t.rows[3].evict = OnEvict::Impossible,
@@ -177,7 +180,7 @@ mod tests {
     #[test]
     fn a_forgotten_history_is_found_by_search() {
         let setup = setup(|t| t.rows[1].snoop[Snoop::Invalidate as usize] = OnSnoop::Impossible);
-        let mut cell = *run(&setup, &traffic("2 S 1000 4 s\n"));
+        let mut cell = run(&setup, &traffic("2 S 1000 4 s\n"));
         cell.steps.clear();
         let steps = shortest(&setup.protocol, &cell).expect("the table itself leads there");
         let again = run(&setup, &text(&setup, &cell, &steps));

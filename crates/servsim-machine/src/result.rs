@@ -1,9 +1,9 @@
 //! The result of a simulation as JSON, schema `servsim.simulate/1`: the resolved machine, the
 //! trace's hash, every replication raw, and a summary with intervals.
 //!
-//! Nothing in it depends on the host or on the number of threads: the same input and seed give the
-//! same bytes.
+//! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
+use crate::along::{self, Along, MORE};
 use crate::statistics::Summary;
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
@@ -24,8 +24,12 @@ pub struct ProcessorTimes {
     pub bus_wait: u64,
     /// Spinning for a lock, without the misses of its word.
     pub lock_spin: u64,
+    /// Refilling the pipeline after mispredicted branches.
+    pub branch: u64,
     /// No ready task.
     pub idle: u64,
+    /// Of the waits for memory and bus: by fetches, loads, and stores (full buffer).
+    pub stalls: [u64; 3],
 }
 
 impl ProcessorTimes {
@@ -38,15 +42,17 @@ impl ProcessorTimes {
             memory_stall: self.memory_stall - earlier.memory_stall,
             bus_wait: self.bus_wait - earlier.bus_wait,
             lock_spin: self.lock_spin - earlier.lock_spin,
+            branch: self.branch - earlier.branch,
             idle: self.idle - earlier.idle,
+            stalls: std::array::from_fn(|i| self.stalls[i] - earlier.stalls[i]),
         }
     }
 
     /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004); spinning
-    /// for a lock counts as delay.
+    /// for a lock and refilling after a mispredicted branch count as delay.
     pub fn utilization(&self) -> f64 {
         let busy = (self.user + self.kernel) as f64;
-        let total = busy + (self.memory_stall + self.bus_wait + self.lock_spin) as f64;
+        let total = busy + (self.memory_stall + self.bus_wait + self.lock_spin + self.branch) as f64;
         if total == 0.0 {
             0.0
         } else {
@@ -86,6 +92,8 @@ pub struct Window {
     pub busy: u64,
     /// Transactions completed.
     pub transactions: u64,
+    /// The further counters of [`along::MORE_NAMES`].
+    pub more: [u64; MORE],
 }
 
 /// What only the timing engine knows.
@@ -105,12 +113,18 @@ pub struct Timing {
     pub disk_reads: u64,
     /// Disk writes completed.
     pub disk_writes: u64,
+    /// Cycles that each port or link of the interconnect was taken; empty for a bus.
+    pub ways_busy: Vec<u64>,
+    /// Cycles that fetches waited for a memory bank.
+    pub bank_wait: u64,
     /// What each cache level counted, from the inside out.
     pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
     pub window_cycles: u64,
     /// Timeline.
     pub timeline: Vec<Window>,
+    /// Schedule and disk requests along the run.
+    pub along: Along,
     /// Most tasks that were ready or running at once.
     pub most_ready: u64,
     /// Processor-time average of ready or running tasks, in thousandths.
@@ -310,14 +324,23 @@ fn task_json(task: &TaskResult) -> Value {
     Value::Object(object)
 }
 
+/// Where the cycles of one processor went, by cause.
+fn stack_json(t: &ProcessorTimes) -> Value {
+    json!({
+        "base": t.user + t.kernel, "fetch_miss": t.stalls[0], "load_miss": t.stalls[1],
+        "store": t.stalls[2], "branch": t.branch, "lock_spin": t.lock_spin, "idle": t.idle,
+    })
+}
+
 fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     let times = |t: &ProcessorTimes| {
         json!({
             "busy_user": t.user, "busy_kernel": t.kernel, "memory_stall": t.memory_stall,
-            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "idle": t.idle,
+            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "branch": t.branch, "idle": t.idle,
         })
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
+    object.insert("cycle_stacks".into(), timing.processors.iter().map(stack_json).collect());
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
     object.insert("context_switches".into(), json!(timing.context_switches));
     object.insert("migrations".into(), json!(timing.migrations));
@@ -330,6 +353,11 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
+    let busiest = timing.ways_busy.iter().max().map(|&busy| busy as f64 / timing.cycles.max(1) as f64);
+    object.insert(
+        "interconnect".into(),
+        json!({"busiest_way_utilization": busiest, "bank_wait_cycles": timing.bank_wait}),
+    );
     object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {
@@ -340,6 +368,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
+    along::insert(timing, object);
 }
 
 pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {

@@ -5,8 +5,9 @@ use crate::result::{document, levels_json, Header, KindResult, Replication, Task
 use crate::setup::Setup;
 use crate::{functional, replay, timing, warnings};
 use serde_json::{json, Value};
-use servsim_config::{Level, Machine};
+use servsim_config::{CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
+use servsim_import::captured::Wanted;
 use servsim_import::{open_by_task, open_in_order, Reading};
 use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
@@ -222,6 +223,7 @@ fn run_timing(
         line: setup.geometry.line,
         private_kernel: machine.protocol.private_kernel,
         locks: machine.locks.arbitrated,
+        flow: wanted_of(machine),
     };
     let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
@@ -231,6 +233,15 @@ fn run_timing(
     warnings.extend(warnings::of(request, machine, &replications));
     let header = header_of(request, machine, "timing", warnings);
     Ok(document(&header, &replications))
+}
+
+/// What the machine's cores want to know of the code.
+fn wanted_of(machine: &Machine) -> Wanted {
+    match machine.core.model {
+        CoreModel::Fixed => Wanted::Nothing,
+        CoreModel::InOrder => Wanted::Uses,
+        CoreModel::OutOfOrder => Wanted::Producers,
+    }
 }
 
 /// Runs the replications over the host's threads; the order of the results is that of the seeds.

@@ -76,8 +76,19 @@ pub struct Request {
     pub line: u64,
     /// Priority class.
     pub class: Class,
-    /// From the store buffer, not from the processor itself.
-    pub from_store_buffer: bool,
+    /// What of the processor asks.
+    pub origin: Origin,
+}
+
+/// What of a processor asks for the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The access that the processor waits for.
+    Processor,
+    /// The oldest store of its buffer.
+    StoreBuffer,
+    /// A load under way beside execution, by its number.
+    Load(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -250,7 +261,7 @@ mod tests {
     }
 
     fn request(cpu: usize, ready: u64, line: u64, class: Class) -> Request {
-        Request { cpu, ready, line, class, from_store_buffer: false }
+        Request { cpu, ready, line, class, origin: Origin::Processor }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::protocol::checker::Step;
 
-/// References kept: 1 MiB, some milliseconds of a commercial workload.
+/// Steps kept: 1.5 MiB, some milliseconds of a commercial workload.
 const KEPT: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy)]

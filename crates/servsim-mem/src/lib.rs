@@ -7,6 +7,7 @@ pub mod array;
 pub mod bus;
 pub mod counters;
 pub mod directory;
+pub mod fabric;
 pub mod hierarchy;
 pub mod history;
 mod hits;
@@ -21,8 +22,9 @@ pub mod system;
 pub mod words;
 
 pub use array::Geometry;
-pub use bus::{Bus, BusTimes, Class, Request};
+pub use bus::{Bus, BusTimes, Class, Origin, Request};
 pub use counters::{CoherenceClass, Counters, MissClass};
+pub use fabric::{Fabric, FabricSpec, Supplier};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
 pub use hits::RunCounts;

@@ -105,6 +105,8 @@ pub struct Outcome {
     pub op: Option<BusOp>,
     /// Whether a cache supplied the block.
     pub from_cache: bool,
+    /// The cache that did; the first, if several could.
+    pub supplied_by: Option<usize>,
     /// Line whose dirty copy had to be written back to make room.
     pub write_back: Option<u64>,
     /// Line whose clean copy made room.
@@ -505,6 +507,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.missing_cell(state, column.heading(), other, access.line)
             };
             lines = lines.and(raise);
+            if supply && !outcome.from_cache {
+                outcome.supplied_by = Some(other);
+            }
             outcome.from_cache |= supply;
             outcome.to_memory |= memory;
             let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;

@@ -1,5 +1,7 @@
 //! Locks, arbitrated in simulated time: who holds each, who waits, who is next.
 //!
+//! Over 400 lines: the rules that end a hold or a wait act on one state and must be read together.
+//!
 //! *Spinning* classes pass a lock on at its release, to the waiter that came first (as a ticket or
 //! MCS lock does). *Sleeping* classes free it and wake the first waiter (of shared waiters all that
 //! lead the queue); until that one runs, anybody may take the lock, which avoids the convoys that a

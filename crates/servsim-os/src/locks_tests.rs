@@ -140,5 +140,6 @@ fn the_digest_tells_the_order_within_locks_and_nothing_else() {
     let base = run(&[(0, 8), (1, 8), (0, 16)]);
     assert_eq!(base, run(&[(0, 16), (0, 8), (1, 8)]), "other locks in between do not matter");
     assert_ne!(base, run(&[(1, 8), (0, 8), (0, 16)]));
+    assert_ne!(run(&[(0, 8), (1, 8), (0, 8)]), run(&[(1, 8), (1, 8), (0, 8)]), "the last is not all");
     assert_ne!(base, run(&[(0, 8), (1, 8), (1, 16)]));
 }

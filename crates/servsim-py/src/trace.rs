@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 use servsim_import::export::{export, target_of, Only, TARGETS};
 use servsim_import::{captured, open_in_order, FORMATS};
-use servsim_trace::{Selection, TraceError, TraceReader, WriterTotals};
+use servsim_trace::{Meta, Selection, TraceError, TraceReader, WriterTotals};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,10 +49,14 @@ fn totals_json(totals: &WriterTotals) -> serde_json::Value {
 fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     answer(py, move || {
         let reader = open(&path)?;
+        // The symbols are megabytes of text that nobody reads here.
+        let symbols = reader.meta().kernel_symbols.lines().count();
+        let meta = Meta { kernel_symbols: String::new(), ..reader.meta().clone() };
         Ok(json!({
             "schema": "servsim.trace.info/1",
             "path": path,
-            "meta": reader.meta(),
+            "meta": meta,
+            "kernel_symbols": symbols,
             "file_bytes": reader.file_bytes(),
             "truncated": reader.truncated(),
             "epochs": reader.epoch_count(),

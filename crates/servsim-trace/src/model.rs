@@ -214,4 +214,8 @@ pub struct Meta {
     pub transaction_kinds: Vec<String>,
     /// Names of the block devices, indexed by the device number in disk events.
     pub devices: Vec<String>,
+    /// The guest kernel's symbols of data, as lines `ADDRESS TYPE NAME` of `/proc/kallsyms`; empty
+    /// in traces made before they were kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel_symbols: String,
 }

@@ -33,7 +33,9 @@ COMMANDS: tuple[str, ...] = (
     "reproduce",
     "simulate",
     "sweep",
+    "timeline",
     "trace",
+    "variability",
     "workload",
 )
 
@@ -41,9 +43,9 @@ COMMANDS: tuple[str, ...] = (
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "capture", "trace"),
-    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "reproduce"),
+    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "variability", "reproduce"),
     "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
-    "Report": ("report", "serve"),
+    "Report": ("report", "timeline", "serve"),
 }
 
 #: Commands in the order of the groups.

@@ -1,6 +1,7 @@
 """``servsim simulate``: run a trace on a described machine."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -125,15 +126,25 @@ def _write(path: Path, text: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
+#: What people look for first.
+FIRST = ("cycles_per_transaction", "transactions_per_million_cycles", "cycles", "gsp", "bus_utilization")
+
+
 def _figure(entry: dict[str, Any]) -> str:
-    """Return a mean with its interval."""
-    mean = f"{entry['mean']:,.4g}" if abs(entry["mean"]) < 1e4 else f"{entry['mean']:,.0f}"
+    """Return a mean with its interval, to two digits of the interval's half width."""
+    mean = float(entry["mean"])
     if entry["interval_95"] is None:
-        return f"{mean} (n = {entry['n']}, no interval)"
+        return f"{_plain(mean, mean / 100)} (n = {entry['n']}, no interval)"
     low, high = entry["interval_95"]
     half = (high - low) / 2
-    shown = f"{half:,.2g}" if half < 1e4 else f"{half:,.0f}"
-    return f"{mean} ± {shown} (95 %, n = {entry['n']})"
+    step = half or mean / 1000
+    return f"{_plain(mean, step)} ± {_plain(half, step)} (95 %, n = {entry['n']})"
+
+
+def _plain(value: float, step: float) -> str:
+    """Return a number without an exponent, to two digits of ``step``."""
+    decimals = max(0, 1 - math.floor(math.log10(abs(step)))) if step else 0
+    return f"{value:,.{min(decimals, 12)}f}"
 
 
 def _table(result: dict[str, Any]) -> str:
@@ -144,7 +155,10 @@ def _table(result: dict[str, Any]) -> str:
         f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine",
         "",
     ]
-    lines += [f"{name:32} {_figure(entry)}" for name, entry in result["summary"].items()]
+    summary = result["summary"]
+    names = [name for name in FIRST if name in summary]
+    names += [name for name in summary if name not in FIRST]
+    lines += [f"{name:32} {_figure(summary[name])}" for name in names]
     first = result["replications"][0]
     lines += ["", f"misses, seed {first['seed']:<12} {'user':>14} {'kernel':>14}"]
     for name, modes in first["misses"].items():

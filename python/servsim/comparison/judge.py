@@ -14,6 +14,7 @@ from servsim.comparison.designs import Design, Stopped
 from servsim.comparison.metrics import Metric
 from servsim.comparison.suspicions import suspicions
 from servsim.errors import UsageError
+from servsim.report.tables import flat
 from servsim.statistics.bootstrap import bootstrap_interval
 from servsim.statistics.comparison import (
     Difference,
@@ -224,9 +225,20 @@ def judge(
 
 
 def _named_apart(designs: Sequence[Design]) -> list[Design]:
-    """Append numbers to names that occur twice."""
+    """Tell designs of the same name apart: by the settings in which they differ, or else by number."""
     names = [design.name for design in designs]
-    return [Design(f"{d.name} ({i + 1})", d.result) if names.count(d.name) > 1 else d for i, d in enumerate(designs)]
+    twins = {name: [d for d in designs if d.name == name] for name in names if names.count(name) > 1}
+    labels = {id(d): label for group in twins.values() for d, label in zip(group, _labels(group), strict=True)}
+    return [Design(labels.get(id(d), d.name), d.result) for d in designs]
+
+
+def _labels(designs: Sequence[Design]) -> list[str]:
+    settings = [dict(flat(design.result.document.get("machine") or {})) for design in designs]
+    keys = [key for key in settings[0] if len({tree.get(key) for tree in settings}) > 1]
+    labels = [", ".join([d.name, *(f"{k}={t.get(k)}" for k in keys)]) for d, t in zip(designs, settings, strict=True)]
+    if len(set(labels)) == len(labels):
+        return labels
+    return [f"{design.name} ({number})" for number, design in enumerate(designs, 1)]
 
 
 def _known(design: Design, values: list[float], stopped: Stopped | None, precision: float) -> Known:

@@ -6,16 +6,14 @@ from pathlib import Path
 from markupsafe import Markup
 
 from servsim.comparison.judge import Comparison, Pair
-from servsim.comparison.text import answer
+from servsim.comparison.text import answer, small
 from servsim.report import write_page
-from servsim.report.charts.bars import Bar, bars
 from servsim.report.charts.dots import Row, dot_plot
 from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, grouped, mean, number
 from servsim.report.provenance import provenance
 from servsim.report.sections import Section
 from servsim.report.tables import details, pairs, side_by_side, table, with_code
-from servsim.statistics.intervals import Estimate
 
 _DOTS = (
     "Each dot is one run; the bar is the 95 % interval of their mean, the line the mean itself. The axis does not "
@@ -122,12 +120,13 @@ def _wrong(comparison: Comparison) -> Markup:
     blocks = []
     for pair in comparison.pairs:
         wrong = pair.wrong
-        single = Estimate(comparison.known[0].t.n, 100 * wrong.probability, None, 100 * wrong.low, 100 * wrong.high)
-        rows = [Bar("one run, observed", single, {"plain": single.mean})]
-        for runs, share in pair.wrong_by_runs.items():
-            known = Estimate(runs, 100 * share, None, 100 * share, 100 * share)
-            rows.append(Bar("1 run" if runs == 1 else f"{runs} runs", known, {"plain": known.mean}))
-        blocks += [tag("h3", f"{pair.a} and {pair.b}"), bars(rows, {"plain": ""}, "% wrong")]
+        said = (
+            f"Of all pairs of single runs, {100 * wrong.probability:.0f}{SPACE}% say the opposite "
+            f"(95 % interval {100 * wrong.low:.0f} to {100 * wrong.high:.0f}{SPACE}%)."
+        )
+        rows = [[str(runs), small(share)] for runs, share in pair.wrong_by_runs.items()]
+        head = ["runs of each, judged by their mean", "wrong conclusions expected"]
+        blocks += [tag("h3", f"{pair.a} and {pair.b}"), tag("p", said)] + ([table(head, rows)] if rows else [])
     return tag("div", *blocks)
 
 

@@ -18,8 +18,13 @@ TIMES = {
     "busy_kernel": "kernel",
     "memory_stall": "memory stall",
     "bus_wait": "bus wait",
+    "lock_spin": "lock spin",
+    "branch": "branch refill",
     "idle": "idle",
 }
+
+#: Of these, what only some machines and workloads have: left out where there is none.
+RARE_TIMES = frozenset({"lock_spin", "branch"})
 
 #: Kinds of miss, in the order they are drawn.
 MISSES = {
@@ -138,6 +143,15 @@ def mean_time_shares(result: Result) -> dict[str, Estimate] | None:
         for kind in TIMES:
             totals[kind].append(100 * spent[kind] / whole)
     return {kind: estimate(values) for kind, values in totals.items()}
+
+
+def shown_times(shares: Sequence[Mapping[str, Estimate]]) -> dict[str, str]:
+    """Return the kinds of processor time to show: rare ones only where some result has them."""
+    return {
+        kind: name
+        for kind, name in TIMES.items()
+        if kind not in RARE_TIMES or any(share[kind].mean > 0 for share in shares)
+    }
 
 
 def _percentages(processor: object) -> dict[str, float]:

@@ -250,16 +250,16 @@ def _time(results: Results) -> Markup:
     if len(results) == 1:
         processors = figures.time_shares(results[0]) or []
         rows = [("all", rows[0][1])] + [(f"CPU {i}", _means(shares)) for i, shares in enumerate(processors)]
+    shown = figures.shown_times([shares for _, shares in together if shares])
     single = ["share of time"] if len(results) == 1 else None
     head = ["processor time", *(single or [name for name, shares in together if shares])]
     body = [
-        [wording_, *(mean(shares[kind], "%") for _, shares in together if shares)]
-        for kind, wording_ in figures.TIMES.items()
+        [wording_, *(mean(shares[kind], "%") for _, shares in together if shares)] for kind, wording_ in shown.items()
     ]
     busy = figures.utilization(results[0]) if len(results) == 1 else None
     text = f"While not idle, processors execute {mean(busy, '%')} of the time."
     note = tag("p", text) if busy else Markup("")
-    return tag("div", stacked_bars(rows, figures.TIMES), note, table(head, body))
+    return tag("div", stacked_bars(rows, shown), note, table(head, body))
 
 
 def _means(shares: Mapping[str, Estimate]) -> dict[str, float]:

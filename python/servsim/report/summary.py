@@ -29,7 +29,7 @@ def _time(result: Result) -> str:
     shares = figures.mean_time_shares(result)
     if shares is None:
         return "not recorded"
-    return ", ".join(f"{name} {mean(shares[kind], '%')}" for kind, name in figures.TIMES.items())
+    return ", ".join(f"{name} {mean(shares[kind], '%')}" for kind, name in figures.shown_times([shares]).items())
 
 
 def _misses(result: Result) -> str:

@@ -82,9 +82,11 @@ def _one(result: Result) -> str:
         return sentence + "."
     work = times["busy_user"].mean + times["busy_kernel"].mean
     wait = times["memory_stall"].mean + times["bus_wait"].mean
+    others = sum(times[kind].mean for kind in figures.RARE_TIMES)
+    spinning = f"{others:.0f}{SPACE}% spinning for locks and refilling after branches, " if others >= 1 else ""
     return (
         f"{sentence}; its processors spend {work:.0f}{SPACE}% of their time executing, "
-        f"{wait:.0f}{SPACE}% waiting for memory and the bus, and {times['idle'].mean:.0f}{SPACE}% idle."
+        f"{wait:.0f}{SPACE}% waiting for memory and the bus, {spinning}and {times['idle'].mean:.0f}{SPACE}% idle."
     )
 
 

@@ -7,6 +7,7 @@
 //! processor's own copy; without that they would be false sharing that no real machine has. The
 //! idle task is left out.
 
+mod flow;
 mod locks;
 mod order;
 mod pages;
@@ -14,6 +15,7 @@ mod plan;
 mod tasks;
 mod template;
 
+pub use flow::Wanted;
 pub use order::CapturedOrder;
 pub use tasks::CapturedTasks;
 

@@ -17,6 +17,7 @@ pub struct CapturedOrder {
     kinds: Vec<String>,
     privacy: Privacy,
     pages: Pages,
+    symbols: String,
     templates: Templates,
     cursor: GlobalCursor,
 }
@@ -33,6 +34,7 @@ impl CapturedOrder {
             tasks: tasks_of(&reader),
             kinds: reader.meta().transaction_kinds.clone(),
             privacy: pages.privacy(false),
+            symbols: reader.meta().kernel_symbols.clone(),
             pages,
             templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
             cursor: GlobalCursor::new(reader),
@@ -62,6 +64,10 @@ impl GlobalSource for CapturedOrder {
 
     fn knows_places(&self) -> bool {
         true
+    }
+
+    fn kernel_symbols(&self) -> Option<&str> {
+        Some(self.symbols.as_str()).filter(|symbols| !symbols.is_empty())
     }
 
     fn place(&self, page: u64) -> Option<Place> {

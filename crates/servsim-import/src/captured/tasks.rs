@@ -1,9 +1,13 @@
 //! A captured trace as one stream per task, with the events that order them.
 
+use super::flow::{Flow, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
 use super::template::Templates;
 use super::{error, tasks_of};
-use servsim_core::{Batch, Event, Interrupt, Privacy, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource};
+use servsim_core::reference::CONTINUATION;
+use servsim_core::{
+    Batch, Event, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
+};
 use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +29,9 @@ pub struct CapturedTasks {
     device: Vec<Interrupt>,
     /// Whether the streams hold lock events.
     locks: bool,
+    /// What the records tell of the code, and the flow through each shape if they do.
+    wanted: Wanted,
+    flows: Vec<Flow>,
 }
 
 impl CapturedTasks {
@@ -41,7 +48,9 @@ impl CapturedTasks {
         let tasks = tasks_of(&reader);
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
-        let mut source = Self { reader, tasks, templates, plan, privacy, inline, device, locks };
+        let (wanted, flows) = (Wanted::Nothing, Vec::new());
+        let mut source =
+            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -50,6 +59,16 @@ impl CapturedTasks {
     #[must_use]
     pub fn with_private_kernel(mut self, yes: bool) -> Self {
         self.privacy = self.plan.pages.privacy(yes);
+        self
+    }
+
+    /// The same, with what processor cores want to know of the code in the records.
+    #[must_use]
+    pub fn with_flow(mut self, wanted: Wanted) -> Self {
+        self.wanted = wanted;
+        if wanted != Wanted::Nothing {
+            self.flows = self.reader.dictionary().shapes().iter().map(Flow::of).collect();
+        }
         self
     }
 
@@ -125,6 +144,7 @@ impl TaskSource for CapturedTasks {
             task,
             items: 0,
             next_inline: 0,
+            follower: Follower::new(self.wanted),
         }))
     }
 }
@@ -135,6 +155,7 @@ struct Cursor<'a> {
     task: TaskId,
     items: u64,
     next_inline: usize,
+    follower: Follower,
 }
 
 impl Cursor<'_> {
@@ -148,8 +169,9 @@ impl Cursor<'_> {
             }
             self.next_inline += 1;
             let Some(episode) = source.inline.get(number) else { continue };
+            self.follower.skip_loads(loads_of(episode));
             for record in &episode.records {
-                if record.op == servsim_core::Op::Event {
+                if record.op == Op::Event {
                     batch.push_event(record.task, episode.events[record.address as usize]);
                 } else {
                     batch.records.push(*record);
@@ -179,7 +201,13 @@ impl TaskCursor for Cursor<'_> {
             self.items += 1;
             match item {
                 Item::Block(block) => {
+                    let first = batch.records.len();
                     source.templates.expand(block.shape, block.refs, self.task, &mut batch.records);
+                    let added = &mut batch.records[first..];
+                    // Where an access was split by pages the places are others: it stays without.
+                    let whole = source.templates.records(block.shape) == added.len();
+                    let places = source.templates.loads(block.shape).filter(|_| whole);
+                    self.follower.block(&source.flows, block.shape, places, added);
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {
@@ -197,6 +225,12 @@ impl TaskCursor for Cursor<'_> {
         }
         Ok(!batch.records.is_empty())
     }
+}
+
+/// Loads of an interrupt episode, as a core counts them.
+fn loads_of(episode: &Batch) -> u64 {
+    let is_load = |record: &&Record| record.op == Op::Load && record.flags & CONTINUATION == 0;
+    episode.records.iter().filter(is_load).count() as u64
 }
 
 /// Appends the events that mean the same in every stream.

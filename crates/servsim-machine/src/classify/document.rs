@@ -2,7 +2,7 @@
 
 use super::ledger::{Ledger, LineTally, Tally};
 use super::watch::{Step, Watch};
-use super::{Grouping, Order, Question};
+use super::{Grouping, Order, Question, Symbols};
 use crate::place::per_cpu_offset;
 use crate::result::by_mode;
 use crate::simulate::Request;
@@ -20,6 +20,8 @@ pub struct Frame<'a> {
     pub request: &'a Request,
     /// The resolved machine.
     pub machine: Value,
+    /// Symbols of the kernel's data; none known without any.
+    pub symbols: Symbols,
     /// Bytes per line.
     pub line: u64,
 }
@@ -106,7 +108,7 @@ impl Frame<'_> {
         ledger: &Ledger,
         total: &Counters,
     ) -> Value {
-        let mut groups = self.groups(question, by, source, ledger);
+        let mut groups = self.groups(by, source, ledger);
         groups.retain(|group| group.weight(question.order) > 0);
         groups.sort_by_key(|group| (std::cmp::Reverse(group.weight(question.order)), group.address));
         let shown = groups.len().min(question.top);
@@ -124,13 +126,7 @@ impl Frame<'_> {
         Value::Object(object)
     }
 
-    fn groups(
-        &self,
-        question: &Question,
-        by: Grouping,
-        source: &dyn GlobalSource,
-        ledger: &Ledger,
-    ) -> Vec<Group> {
+    fn groups(&self, by: Grouping, source: &dyn GlobalSource, ledger: &Ledger) -> Vec<Group> {
         match by {
             Grouping::Task => {
                 let named = |(task, tally): (usize, &Tally)| Group {
@@ -149,22 +145,16 @@ impl Frame<'_> {
                 let kinds = ledger.by_kind().into_iter();
                 kinds.map(|(kind, tally)| Group { name: name(kind), tally, ..Group::default() }).collect()
             }
-            _ => self.by_data(question, by, source, ledger),
+            _ => self.by_data(by, source, ledger),
         }
     }
 
-    fn by_data(
-        &self,
-        question: &Question,
-        by: Grouping,
-        source: &dyn GlobalSource,
-        ledger: &Ledger,
-    ) -> Vec<Group> {
+    fn by_data(&self, by: Grouping, source: &dyn GlobalSource, ledger: &Ledger) -> Vec<Group> {
         let mut groups: BTreeMap<(String, u64), Group> = BTreeMap::new();
         for (&line, LineTally { tally, words }) in &ledger.lines {
             let address = line * self.line;
             let place = place_of(source, address);
-            let symbol = place.and_then(|place| self.symbol(question, place));
+            let symbol = place.and_then(|place| self.symbol(place));
             let area = place.map_or("unknown", |place| place.area);
             let (name, first) = match by {
                 Grouping::Line => (format!("{address:#x}"), Some(address)),
@@ -193,15 +183,16 @@ impl Frame<'_> {
         groups.into_values().collect()
     }
 
-    fn symbol(&self, question: &Question, place: Place) -> Option<String> {
-        if place.area != "kernel static data" {
+    fn symbol(&self, place: Place) -> Option<String> {
+        if !["kernel static data", PER_CPU_AREA].contains(&place.area) {
             return None;
         }
         // The symbol that a line holds most of: the one at its middle, unless one begins the line.
-        let symbols = question.symbols.as_ref()?;
-        let (name, distance) = symbols.at(place.address)?;
-        let (middle, _) = symbols.at(place.address + self.line / 2)?;
-        Some(if distance == 0 { name } else { middle }.to_owned())
+        let (name, distance) = self.symbols.at(place.address)?;
+        let (middle, _) = self.symbols.at(place.address + self.line / 2)?;
+        let name = if distance == 0 { name } else { middle };
+        // The linker's end of a section names nothing; what follows was allocated at run time.
+        (!name.ends_with("_end")).then(|| name.to_owned())
     }
 
     /// The steps of one line.

@@ -131,8 +131,16 @@ pub fn classify(
 ) -> Result<Value, SimulateError> {
     let (machine, setup, mut source) = open_machine(request)?;
     let source = source.as_mut();
-    let by = grouping(question, source)?;
-    let frame = Frame { request, machine: machine.resolved(), line: setup.geometry.line };
+    let symbols = match (&question.symbols, source.kernel_symbols()) {
+        (Some(given), _) => Some(given.clone()),
+        (None, Some(text)) => {
+            Some(Symbols::parse(text, "symbols of the trace").map_err(SimulateError::Usage)?)
+        }
+        (None, None) => None,
+    };
+    let by = grouping(question.by, source, symbols.is_some())?;
+    let symbols = symbols.unwrap_or_default();
+    let frame = Frame { request, symbols, machine: machine.resolved(), line: setup.geometry.line };
     if let Some(address) = question.watch {
         let watch = Watch::new(address / setup.geometry.line, &setup.protocol);
         let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;
@@ -144,9 +152,13 @@ pub fn classify(
 }
 
 /// Checks the grouping against what the trace knows.
-fn grouping(question: &Question, source: &dyn GlobalSource) -> Result<Grouping, SimulateError> {
+fn grouping(
+    by: Option<Grouping>,
+    source: &dyn GlobalSource,
+    has_symbols: bool,
+) -> Result<Grouping, SimulateError> {
     let fault = |text: &str| Err(SimulateError::Usage(text.into()));
-    match question.by {
+    match by {
         None if source.knows_places() => Ok(Grouping::Area),
         None => Ok(Grouping::Line),
         Some(Grouping::Relation) => fault(
@@ -157,7 +169,7 @@ fn grouping(question: &Question, source: &dyn GlobalSource) -> Result<Grouping, 
             "--by area, symbol: only captured traces tell what lies at an address; \
              group this one by line, page, task or kind",
         ),
-        Some(Grouping::Symbol) if question.symbols.is_none() => fault(
+        Some(Grouping::Symbol) if !has_symbols => fault(
             "--by symbol: the trace has no symbols; give the guest kernel's symbol table, as in \
              /proc/kallsyms or System.map, with --symbols FILE",
         ),

@@ -3,15 +3,18 @@
 //! Over 400 lines: the three kinds of step work on one state, and the order among them at equal
 //! times is what must be read together.
 
+use super::along::Recorder;
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
-use super::stepping::{advance, step, Records, Stop};
+use super::stepping::{advance, step, Pace, Records, Stop};
 use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Class, Counters, Hierarchy, HierarchySpec, LevelCounters, Request, WordMask};
+use servsim_mem::{
+    Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
+};
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -22,6 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) enum Happening {
     /// The oldest store of a processor got its data; it is `performed` or must ask again.
     Store { cpu: usize, performed: bool },
+    /// The data of a load under way arrive.
+    Load { cpu: usize, load: u64 },
     /// A disk request completes.
     Disk { request: u64 },
     /// A task's sleep is over.
@@ -36,6 +41,8 @@ pub(super) struct Base {
     pub(super) references: Vec<[[u64; 3]; 2]>,
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
+    /// Cycles that ports or links were taken, and that fetches waited for banks.
+    pub(super) fabric: (Vec<u64>, u64),
     pub(super) switches: (u64, u64),
     pub(super) dispatches: u64,
     pub(super) locks: LockCounts,
@@ -54,6 +61,7 @@ pub struct Engine<'a, W> {
     pub(super) seed: u64,
     pub(super) caches: Hierarchy<W>,
     pub(super) bus: Bus,
+    pub(super) fabric: Fabric,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next, apart: the loop looks at all of them in every round.
     next_times: Vec<u64>,
@@ -72,6 +80,7 @@ pub struct Engine<'a, W> {
     pub(super) handlers_of: HashMap<u64, Vec<usize>>,
     pub(super) delay: RandomStream,
     pub(super) measure: Measure,
+    pub(super) recorder: Recorder,
     pub(super) base: Option<Base>,
     /// Ready or running tasks, the integral of their number over time, and when it last changed.
     pub(super) active: u64,
@@ -100,8 +109,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
             model,
             seed,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
+            fabric: Fabric::new(n, model.fabric),
             bus: Bus::new(n, model.fifo, model.outstanding_misses),
-            processors: (0..n).map(|_| Processor::new()).collect(),
+            processors: (0..n).map(|_| Processor::new(model.core)).collect(),
             next_times: vec![u64::MAX; n],
             moved: 0,
             streams: open_all(source)?,
@@ -116,6 +126,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             handlers_of,
             delay: RandomStream::new(seed, "memory delay"),
             measure: Measure::new(source.transaction_kinds(), model.warmup, model.transactions),
+            recorder: Recorder::new(n),
             base: None,
             active: 0,
             most_active: 0,
@@ -168,6 +179,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         self.now = self.now.max(now);
         if self.measure.window_over(now) {
+            self.settle_idle(now);
             let reading = self.reading();
             self.measure.close_window(now, reading);
         }
@@ -211,6 +223,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let Some(Reverse((now, _, happening))) = self.happenings.pop() else { return };
         match happening {
             Happening::Store { cpu, performed } => self.store_returned(cpu, now, performed),
+            Happening::Load { cpu, load } => self.load_returned(cpu, load, now),
             Happening::SleepOver { task } => self.make_ready(task, now),
             Happening::Disk { request } => {
                 for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
@@ -275,16 +288,19 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
+        processor.change_context();
+        self.recorder.begin(cpu, task, processor.time);
         self.caches.system.run_task(cpu, task);
         for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
-            self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
+            self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
         }
     }
 
     /// The processor has nothing to run: it takes a ready task or becomes idle.
     pub(super) fn dispatch(&mut self, cpu: usize) {
         self.processors[cpu].context = None;
+        self.recorder.end(cpu, self.processors[cpu].time);
         if let Some(task) = self.scheduler.dispatch(cpu) {
             self.begin_task(cpu, task);
             return;
@@ -318,6 +334,16 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     if !self.miss(cpu, context, pending) {
                         return Ok(());
                     }
+                }
+                Stop::Load { pending, after, distance } => {
+                    if !self.load(cpu, context, pending, after, distance) {
+                        return Ok(());
+                    }
+                    limit = limit.min(self.bus.next_grant());
+                }
+                Stop::Full => {
+                    self.wait_for_load(cpu);
+                    return Ok(());
                 }
                 Stop::Store(pending) => {
                     if !self.store(cpu, context, pending) {
@@ -357,6 +383,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             };
             processor.context = Some(Context::Interrupt(index));
             processor.handler_position = 0;
+            processor.change_context();
             processor.saved_slice = processor.slice;
             processor.slice = u64::MAX;
         }
@@ -365,7 +392,13 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
         let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
         let processor = &mut processors[cpu];
-        let parameters = (limit, self.shift, self.model.cycles_per_reference, self.model.farther.as_slice());
+        let parameters = Pace {
+            limit,
+            shift: self.shift,
+            cycles: self.model.cycles_per_reference,
+            branch_penalty: self.model.branch_penalty,
+            farther: &self.model.farther,
+        };
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
@@ -449,6 +482,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;
+                processor.change_context();
                 processor.context = processor.interrupted.take().map(Context::Task);
                 if processor.context.is_none() && processor.handlers.is_empty() {
                     self.dispatch(cpu);
@@ -492,6 +526,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             }
             (Event::IoSubmit { request, write, .. }, _) => {
                 let done = self.disk.submit(now, write);
+                self.recorder.disk(now, done, write);
                 self.schedule(done, Happening::Disk { request });
             }
             (Event::LockAcquire { class, word }, _) if self.model.locks => {

@@ -3,8 +3,10 @@
 
 use super::engine::{Engine, Happening};
 use super::processor::{Context, Pending, Wait};
+use servsim_core::Op;
+use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Class, Request, WordMask};
+use servsim_mem::{Class, Origin, Request, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
@@ -32,7 +34,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.since = processor.time;
         let ready = processor.time;
         let line = pending.access.line;
-        self.bus.post(Request { cpu, ready, line, class, from_store_buffer: false });
+        self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
     }
 
     pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
@@ -72,7 +74,7 @@ impl<W: WordMask> Engine<'_, W> {
             if self.caches.try_hit(&pending.access).is_none() {
                 let class = self.class_of(&pending);
                 let line = pending.access.line;
-                self.bus.post(Request { cpu, ready: now, line, class, from_store_buffer: true });
+                self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
                 return;
             }
             self.processors[cpu].stores.pop_front();
@@ -90,6 +92,7 @@ impl<W: WordMask> Engine<'_, W> {
         let processor = &mut self.processors[cpu];
         if processor.wait == Wait::Store {
             processor.times.memory_stall += now - processor.since;
+            processor.times.stalls[Op::Store as usize] += now - processor.since;
             processor.time = now;
             processor.wait = Wait::Nothing;
         }
@@ -99,36 +102,48 @@ impl<W: WordMask> Engine<'_, W> {
         let Some((now, request)) = self.bus.grant() else { return };
         let cpu = request.cpu;
         if request.class == Class::WriteBack {
-            let (_, occupancy) = self.model.bus.of(BusOp::WriteBack, false);
+            let op = BusOp::WriteBack;
+            let (latency, occupancy) = self.model.bus.of(op, false);
+            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
+            let (_, occupancy) = self.fabric.carry(&granted, Supplier::Memory);
             self.bus.occupy(now, &request, occupancy, None);
             self.bus.choose();
             return;
         }
-        let processor = &self.processors[cpu];
-        let pending =
-            if request.from_store_buffer { processor.stores.front().copied() } else { processor.demand };
+        let processor = &mut self.processors[cpu];
+        let pending = match request.origin {
+            Origin::Processor => processor.demand,
+            Origin::StoreBuffer => processor.stores.front().copied(),
+            Origin::Load(load) => processor.core.as_mut().and_then(|core| core.access(load).copied()),
+        };
         let Some(pending) = pending else { unreachable!("a request has its access") };
         let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
-            let (latency, occupancy) = self.model.times_of(op, outcome.from_cache, supplier);
-            complete += if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let (latency, occupancy) = self.model.times_of(op, supplier);
+            let latency = if op.is_fetch() { self.perturbed(latency) } else { latency };
+            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
+            let (latency, occupancy) = self.fabric.carry(&granted, supplier);
+            complete += latency;
             let data_until = op.is_fetch().then_some(complete);
             self.bus.occupy(now, &request, occupancy, data_until);
-            if let (true, Some(store)) = (request.from_store_buffer, self.processors[cpu].stores.front_mut())
+            if let (Origin::StoreBuffer, Some(store)) =
+                (request.origin, self.processors[cpu].stores.front_mut())
             {
                 store.fetching = op.is_fetch();
             }
         }
         if let Some(line) = outcome.write_back {
             let class = Class::WriteBack;
-            self.bus.post(Request { cpu, ready: now, line, class, from_store_buffer: false });
+            self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::Processor });
         }
         self.bus.choose();
-        if request.from_store_buffer {
-            self.schedule(complete, Happening::Store { cpu, performed: outcome.done });
-        } else {
-            self.demand_returns(cpu, now, complete, outcome.done);
+        match request.origin {
+            Origin::StoreBuffer => {
+                self.schedule(complete, Happening::Store { cpu, performed: outcome.done });
+            }
+            Origin::Load(load) => self.schedule(complete, Happening::Load { cpu, load }),
+            Origin::Processor => self.demand_returns(cpu, now, complete, outcome.done),
         }
     }
 
@@ -146,9 +161,10 @@ impl<W: WordMask> Engine<'_, W> {
         let processor = &mut self.processors[cpu];
         processor.times.bus_wait += granted - processor.since;
         processor.times.memory_stall += complete - granted;
+        let slot = processor.demand.take().map_or(Op::Load as usize, |demand| demand.access.slot);
+        processor.times.stalls[slot] += complete - processor.since;
         processor.time = complete;
         processor.wait = Wait::Nothing;
-        processor.demand = None;
         // A load of a spinning processor is not one of its stream.
         let of_stream = done && processor.spinning.is_none();
         if let (true, Some(context)) = (of_stream, processor.context) {

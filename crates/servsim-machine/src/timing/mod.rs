@@ -3,7 +3,7 @@
 //! two-word store buffer, time slices) and Alameldeen et al. 2003 (fixed transaction count after a
 //! warm-up, small random delays).
 //!
-//! **Processor**: in order; a load or fetch that misses blocks it until the data arrive; stores
+//! **Processor**: with `processor.model = "fixed"` in order, every reference a fixed time; a load or fetch that misses blocks it until the data arrive; stores
 //! that need the bus wait in the store buffer and are performed in order (processor consistency),
 //! and the processor stalls when the buffer is full. Loads may take words from it.
 //!
@@ -12,8 +12,13 @@
 //! Within that bound its hits concern nobody else. So the outcome is that of a strict time order,
 //! at the cost of a few comparisons per run of hits instead of per reference.
 //!
-//! Left out: out-of-order execution, wake-up preemption, DMA traffic.
+//! With `inorder` or `ooo` instructions take 1/width cycle and loads that miss are under way beside
+//! execution (`cores.rs`, crate `servsim-cpu`).
+//!
+//! Left out: wake-up preemption, DMA traffic.
 
+mod along;
+mod cores;
 mod deadlock;
 mod engine;
 mod locking;
@@ -28,10 +33,12 @@ use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
 use crate::simulate::SimulateError;
 use engine::Engine;
-use servsim_config::Machine;
+use servsim_config::{CoreModel, Machine};
 use servsim_core::TaskSource;
+use servsim_cpu::Parameters;
+use servsim_mem::fabric::{fabric_by_name, FabricKind};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{BusTimes, HierarchySpec, WordMask};
+use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -55,8 +62,11 @@ pub struct Model {
     pub(crate) hertz: u64,
     pub(crate) transactions: Option<u64>,
     pub(crate) warmup: u64,
+    pub(crate) core: Option<Parameters>,
+    pub(crate) branch_penalty: u64,
     pub(crate) locks: bool,
     pub(crate) spin_interval: u64,
+    pub(crate) fabric: FabricSpec,
     pub(crate) hierarchy: HierarchySpec,
     /// Further cycles of a hit in each private level outside the first.
     pub(crate) farther: Vec<u64>,
@@ -95,8 +105,19 @@ impl Model {
             hertz: machine.clock.0,
             transactions,
             warmup,
+            core: core_of(machine),
+            branch_penalty: machine.core.branch_penalty.0,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval.0,
+            fabric: FabricSpec {
+                // Descriptions are checked against the list of kinds.
+                kind: fabric_by_name(&machine.interconnect.kind).unwrap_or(FabricKind::Bus),
+                order: machine.interconnect.order.0,
+                hop: machine.interconnect.hop.0,
+                transfer: setup.geometry.line.div_ceil(bus.bytes_per_cycle),
+                banks: machine.interconnect.banks,
+                bank_time: machine.interconnect.bank_time.0,
+            },
             hierarchy: HierarchySpec::default(),
             farther: latencies(false),
             shared: latencies(true),
@@ -110,12 +131,17 @@ impl Model {
         self
     }
 
-    /// Latency and occupancy of a transaction whose block a cache supplied, or shared level
-    /// `supplier`, or else memory. A shared level answers the bus as a cache does, after its own time.
-    pub(crate) fn times_of(&self, op: BusOp, from_cache: bool, supplier: Option<usize>) -> (u64, u64) {
-        let Some(level) = supplier else { return self.bus.of(op, from_cache) };
-        let (latency, occupancy) = self.bus.of(op, true);
-        (latency + self.shared[level], occupancy)
+    /// Latency and occupancy of a transaction whose block `supplier` sends, on an idle bus. A shared
+    /// level answers as a cache does, after its own time.
+    pub(crate) fn times_of(&self, op: BusOp, supplier: Supplier) -> (u64, u64) {
+        match supplier {
+            Supplier::Processor(_) => self.bus.of(op, true),
+            Supplier::Memory => self.bus.of(op, false),
+            Supplier::Shared(level) => {
+                let (latency, occupancy) = self.bus.of(op, true);
+                (latency + self.shared[level], occupancy)
+            }
+        }
     }
 
     /// Nanoseconds of the simulated clock in cycles.
@@ -123,6 +149,21 @@ impl Model {
         let Cycles(cycles) =
             servsim_units::Picos(nanos.saturating_mul(1000)).to_cycles(servsim_units::Hertz(self.hertz));
         cycles
+    }
+}
+
+fn core_of(machine: &Machine) -> Option<Parameters> {
+    let core = &machine.core;
+    let parameters = |in_order| Parameters {
+        width: core.width,
+        window: core.window,
+        misses: machine.outstanding_misses,
+        in_order,
+    };
+    match core.model {
+        CoreModel::Fixed => None,
+        CoreModel::InOrder => Some(parameters(true)),
+        CoreModel::OutOfOrder => Some(parameters(false)),
     }
 }
 

@@ -3,12 +3,14 @@
 use super::engine::{Base, Engine};
 use super::measure::Reading;
 use super::processor::Wait;
-use crate::result::{LockResult, Replication, TaskResult, Timing};
+use crate::along::MORE;
+use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
+use servsim_mem::protocol::BusOp;
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
-        let mut reading = Reading { bus_busy: self.bus.busy, ..Reading::default() };
+        let mut reading = Reading { bus_busy: self.bus.busy, more: self.more(), ..Reading::default() };
         for (processor, counters) in self.processors.iter().zip(self.caches.processor_counters()) {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];
@@ -16,6 +18,26 @@ impl<W: WordMask> Engine<'_, W> {
             reading.busy += processor.times.user + processor.times.kernel;
         }
         reading
+    }
+
+    /// The further counters of a timeline, in the order of their names.
+    fn more(&self) -> [u64; MORE] {
+        let counters = self.caches.system.total();
+        let both = |table: &[u64], other: &[u64]| -> Vec<u64> {
+            table.iter().zip(other).map(|(user, kernel)| user + kernel).collect()
+        };
+        let time = |part: fn(&ProcessorTimes) -> u64| -> u64 {
+            self.processors.iter().map(|p| part(&p.times)).sum()
+        };
+        let mut values = both(&counters.misses[0], &counters.misses[1]);
+        values.extend(both(&counters.coherence[0], &counters.coherence[1]));
+        values.extend(BusOp::ALL.iter().map(|&op| counters.bus_total(op)));
+        values.extend(both(&counters.cache_to_cache[0], &counters.cache_to_cache[1]));
+        values.extend([time(|t| t.user), time(|t| t.kernel), time(|t| t.memory_stall), time(|t| t.bus_wait)]);
+        values.extend([time(|t| t.lock_spin), time(|t| t.idle)]);
+        values.extend([self.scheduler.switches, self.scheduler.migrations]);
+        values.extend(self.disk.accepted);
+        std::array::from_fn(|index| values[index])
     }
 
     pub(super) fn maybe_start(&mut self, now: u64) {
@@ -26,6 +48,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.count_active(now, 0);
         let reading = self.reading();
         self.measure.begin(now, reading);
+        self.recorder.restart();
         self.base = Some(Base {
             counters: self.caches.system.total(),
             levels: self.caches.counters(),
@@ -33,6 +56,7 @@ impl<W: WordMask> Engine<'_, W> {
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.task_references.clone(),
             bus_busy: self.bus.busy,
+            fabric: (self.fabric.busy.clone(), self.fabric.bank_wait),
             switches: (self.scheduler.switches, self.scheduler.migrations),
             dispatches: self.scheduler.dispatches,
             locks: self.locks.counts,
@@ -66,6 +90,12 @@ impl<W: WordMask> Engine<'_, W> {
         let mut levels = self.caches.counters();
         for ((_, level), (_, before)) in levels.iter_mut().zip(base.iter().flat_map(|b| &b.levels)) {
             *level = level.since(before);
+        }
+        let mut ways = self.fabric.busy.clone();
+        let mut bank_wait = self.fabric.bank_wait;
+        if let Some(base) = &base {
+            ways.iter_mut().zip(&base.fabric.0).for_each(|(way, before)| *way -= before);
+            bank_wait -= base.fabric.1;
         }
         let mut references = [[0; 3]; 2];
         let mut times = Vec::new();
@@ -103,8 +133,11 @@ impl<W: WordMask> Engine<'_, W> {
                 disk_reads: self.disk.accepted[0] - disk[0],
                 disk_writes: self.disk.accepted[1] - disk[1],
                 levels,
+                ways_busy: ways,
+                bank_wait,
                 window_cycles: self.measure.window,
                 timeline: self.measure.timeline,
+                along: self.recorder.finish(start, end),
                 most_ready: self.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,

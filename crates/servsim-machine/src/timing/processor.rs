@@ -3,6 +3,7 @@
 use super::locking::Spinning;
 use crate::result::ProcessorTimes;
 use servsim_core::TaskId;
+use servsim_cpu::{Core, Parameters};
 use servsim_mem::{Access, Page};
 use std::collections::VecDeque;
 
@@ -24,6 +25,8 @@ pub enum Wait {
     Demand,
     /// The next store of its buffer to complete.
     Store,
+    /// A load under way to complete.
+    Load,
     /// A ready task.
     Task,
 }
@@ -70,16 +73,22 @@ pub struct Processor<W> {
     pub last_interrupt: u64,
     /// Since when it waits.
     pub since: u64,
+    /// Its core, unless every reference takes a fixed time.
+    pub core: Option<Core<Pending<W>>>,
+    /// The mispredicted branch before the record at hand is paid for.
+    pub branch_paid: bool,
     /// Where its cycles went.
     pub times: ProcessorTimes,
     /// References by mode and operation.
     pub references: [[u64; 3]; 2],
 }
 
-impl<W> Processor<W> {
+impl<W: Copy> Processor<W> {
     /// An idle processor at time 0.
-    pub fn new() -> Self {
+    pub fn new(core: Option<Parameters>) -> Self {
         Self {
+            core: core.map(Core::new),
+            branch_paid: false,
             time: 0,
             wait: Wait::Task,
             context: None,
@@ -96,6 +105,13 @@ impl<W> Processor<W> {
             since: 0,
             times: ProcessorTimes::default(),
             references: [[0; 3]; 2],
+        }
+    }
+
+    /// Another stream's loads do not depend on those of the one before.
+    pub fn change_context(&mut self) {
+        if let Some(core) = &mut self.core {
+            core.change_context();
         }
     }
 

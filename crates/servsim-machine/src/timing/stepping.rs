@@ -3,8 +3,9 @@
 
 use super::processor::{Pending, Processor};
 use crate::place::{address_on, page_of};
-use servsim_core::reference::{CONTINUATION, KERNEL};
+use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
 use servsim_core::{Op, Privacy, Record};
+use servsim_cpu::Core;
 use servsim_mem::{Access, Hierarchy, WordMask};
 
 /// Why stepping stopped.
@@ -18,8 +19,19 @@ pub enum Stop<W> {
     Event,
     /// All records are done.
     End,
-    /// A fetch or load that does not hit.
+    /// A fetch or load that does not hit, and blocks.
     Miss(Pending<W>),
+    /// A load that goes on beside execution, after another one if that is given.
+    Load {
+        /// The access.
+        pending: Pending<W>,
+        /// The load to wait for.
+        after: Option<u64>,
+        /// The recorded distance.
+        distance: u64,
+    },
+    /// Loads under way keep the next instruction out.
+    Full,
     /// A store that does not hit, or must wait behind others.
     Store(Pending<W>),
 }
@@ -37,14 +49,28 @@ pub struct Records<'a> {
     pub tasks: &'a mut [[[u64; 3]; 2]],
 }
 
-/// Steps `processor` (number `cpu`) until `limit` or another stop; `farther` are the further cycles
-/// of hits beyond the first level.
+/// How far and how fast to step.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace<'a> {
+    /// Time bound.
+    pub limit: u64,
+    /// log2 of the line size.
+    pub shift: u32,
+    /// Cycles per reference, of processors without core.
+    pub cycles: u64,
+    /// Cycles lost at a mispredicted branch.
+    pub branch_penalty: u64,
+    /// Further cycles of hits beyond the first level.
+    pub farther: &'a [u64],
+}
+
+/// Steps `processor` (number `cpu`) until `limit` or another stop.
 pub fn step<W: WordMask>(
     cpu: usize,
     processor: &mut Processor<W>,
     caches: &mut Hierarchy<W>,
     work: &mut Records<'_>,
-    (limit, shift, cycles, farther): (u64, u32, u64, &[u64]),
+    Pace { limit, shift, cycles, branch_penalty, farther }: Pace<'_>,
 ) -> Stop<W> {
     let line_mask = (1_u64 << shift) - 1;
     while let Some(record) = work.records.get(*work.position) {
@@ -56,6 +82,11 @@ pub fn step<W: WordMask>(
         }
         if record.op == Op::Event {
             return Stop::Event;
+        }
+        if processor.core.is_some() {
+            if let Some(stop) = before_entry(processor, record, branch_penalty) {
+                return stop;
+            }
         }
         let address = address_on(record, cpu);
         let last = address + (u64::from(record.size) - 1);
@@ -72,6 +103,24 @@ pub fn step<W: WordMask>(
             task: record.task,
             slot: record.op as usize,
         };
+        if record.op == Op::Load && processor.core.is_some() {
+            match load_on_core(processor, caches, &access, record) {
+                OnCore::Hit { depth } => {
+                    wait_for_level(processor, depth, access.slot, farther);
+                    advance(processor, work, shift, cycles, cpu);
+                    continue;
+                }
+                OnCore::Goes { after, distance } => {
+                    let page = page_of(work.privacy, &Record { address: start, ..*record });
+                    return Stop::Load {
+                        pending: Pending { access, page, fetching: false },
+                        after,
+                        distance,
+                    };
+                }
+                OnCore::Blocks => {}
+            }
+        }
         let behind_others = access.write && !processor.stores.is_empty();
         let waits = behind_others || is_on_its_way(processor, &access);
         let Some(depth) = (if waits { None } else { caches.try_hit(&access) }) else {
@@ -80,9 +129,8 @@ pub fn step<W: WordMask>(
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
         };
         // The store buffer hides how far out a store finds its line.
-        if depth != 0 && !access.write {
-            processor.time += farther[depth - 1];
-            processor.times.memory_stall += farther[depth - 1];
+        if !access.write {
+            wait_for_level(processor, depth, access.slot, farther);
         }
         advance(processor, work, shift, cycles, cpu);
     }
@@ -90,6 +138,71 @@ pub fn step<W: WordMask>(
         Stop::Limit
     } else {
         Stop::End
+    }
+}
+
+/// What must happen before the instructions of a record enter the core.
+fn before_entry<W: WordMask>(
+    processor: &mut Processor<W>,
+    record: &Record,
+    branch_penalty: u64,
+) -> Option<Stop<W>> {
+    if record.op != Op::Fetch || processor.offset != 0 || record.flags & CONTINUATION != 0 {
+        return None;
+    }
+    if processor.core.as_ref().is_some_and(Core::is_full) {
+        return Some(Stop::Full);
+    }
+    if record.flags & MISPREDICTED != 0 && !processor.branch_paid {
+        processor.branch_paid = true;
+        processor.time += branch_penalty;
+        processor.times.branch += branch_penalty;
+        return Some(Stop::Limit);
+    }
+    None
+}
+
+/// What a load does on a core.
+enum OnCore {
+    /// It hits, or takes its words from the store buffer.
+    Hit { depth: usize },
+    /// It is under way from now on.
+    Goes { after: Option<u64>, distance: u64 },
+    /// It needs words of a line that a store of the own buffer fetches.
+    Blocks,
+}
+
+fn load_on_core<W: WordMask>(
+    processor: &Processor<W>,
+    caches: &mut Hierarchy<W>,
+    access: &Access<W>,
+    record: &Record,
+) -> OnCore {
+    let Some(core) = &processor.core else { return OnCore::Blocks };
+    if processor.stores.iter().any(|store| store.access.line == access.line) {
+        return OnCore::Blocks;
+    }
+    let distance = u64::from(record.cpu).saturating_sub(1);
+    let after = if core.is_empty() {
+        None
+    } else {
+        core.producer(distance).or_else(|| core.find(|other| other.access.line == access.line))
+    };
+    if after.is_none() {
+        if let Some(depth) = caches.try_hit(access) {
+            return OnCore::Hit { depth };
+        }
+    }
+    OnCore::Goes { after, distance }
+}
+
+/// Waits for a level outside the first. A core waits as well: latencies of caches are not overlapped.
+#[inline]
+fn wait_for_level<W>(processor: &mut Processor<W>, depth: usize, slot: usize, farther: &[u64]) {
+    if depth != 0 {
+        processor.time += farther[depth - 1];
+        processor.times.memory_stall += farther[depth - 1];
+        processor.times.stalls[slot] += farther[depth - 1];
     }
 }
 
@@ -105,7 +218,13 @@ fn is_on_its_way<W: WordMask>(processor: &Processor<W>, access: &Access<W>) -> b
 
 /// Completes the current line's share of the current record.
 #[inline]
-pub fn advance<W>(processor: &mut Processor<W>, work: &mut Records<'_>, shift: u32, cycles: u64, cpu: usize) {
+pub fn advance<W: Copy>(
+    processor: &mut Processor<W>,
+    work: &mut Records<'_>,
+    shift: u32,
+    cycles: u64,
+    cpu: usize,
+) {
     let record = &work.records[*work.position];
     let address = address_on(record, cpu);
     let next_line = ((address + processor.offset) >> shift).wrapping_add(1) << shift;
@@ -120,13 +239,23 @@ pub fn advance<W>(processor: &mut Processor<W>, work: &mut Records<'_>, shift: u
     if record.flags & CONTINUATION != 0 {
         return;
     }
-    let count = u64::from(record.cpu);
+    let mut count = u64::from(record.cpu);
     let mode = usize::from(record.flags & KERNEL);
-    processor.time += cycles * count;
+    let taken = match &mut processor.core {
+        None => cycles * count,
+        Some(core) if record.op == Op::Fetch => core.enter(count),
+        Some(core) => {
+            count = 1;
+            core.count_load(record.op == Op::Load);
+            0
+        }
+    };
+    processor.branch_paid = false;
+    processor.time += taken;
     if mode == 0 {
-        processor.times.user += cycles * count;
+        processor.times.user += taken;
     } else {
-        processor.times.kernel += cycles * count;
+        processor.times.kernel += taken;
     }
     processor.references[mode][record.op as usize] += count;
     work.tasks[record.task as usize][mode][record.op as usize] += count;

@@ -6,6 +6,7 @@
 //! may take other lines from them.
 
 use super::Hierarchy;
+use crate::fabric::Supplier;
 use crate::observer::Observer;
 use crate::protocol::BusOp;
 use crate::system::{Access, Outcome, Page};
@@ -73,11 +74,15 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Performs one bus transaction for the access as [`crate::CoherentSystem::transact`] does; also
-    /// returns the shared level, counted from the inside out, that supplied the block.
-    pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Option<usize>) {
+    /// returns who supplied the block.
+    pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
         let inner = self.at_coherence(access);
         let outcome = self.system.transact(&inner, page);
-        let supplier = self.after(&inner, &outcome);
+        let supplier = match (outcome.supplied_by, self.after(&inner, &outcome)) {
+            (Some(cache), _) => Supplier::Processor(cache / self.system.per_processor),
+            (None, Some(level)) => Supplier::Shared(level),
+            (None, None) => Supplier::Memory,
+        };
         if outcome.done {
             self.completed(access, inner.cpu);
         }

@@ -45,10 +45,12 @@ class Study:
         witness: Configuration,
         *,
         hard: bool = False,
+        more: str = "",
     ) -> Row:
-        """Return a row; a missed one is explained from the counters of ``witness``."""
+        """Return a row; a missed one is explained from the counters of ``witness``, and by ``more``."""
         missed = not all(part.holds for part in parts)
-        return Row(name, claim, tolerance, hard, tuple(parts), why(self.made, witness) if missed else "")
+        reason = f"{why(self.made, witness)} {more}".rstrip() if missed else ""
+        return Row(name, claim, tolerance, hard, tuple(parts), reason)
 
     def critical(self, base: Configuration, counts: Sequence[int], steps: Sequence[int]) -> CriticalPoint:
         """Return a critical point: over ``counts`` in full, over ``steps`` and interpolated when quick."""
@@ -70,7 +72,9 @@ def at(what: str, paper: float, found: CriticalPoint, accepted: float) -> Part:
     if found.point is None:
         return Part(what, f"{paper:g}", f"none up to {most}", paper > most)
     over = "" if found.known is None else f" (over seeds {shown(found.known)})"
-    return Part(what, f"{paper:g}", f"{found.point:.1f}{over}", abs(found.point - paper) <= accepted)
+    # A curve that gains too little from its first step on may have its point further down.
+    less = " or less" if found.point <= min(found.gsp) else ""
+    return Part(what, f"{paper:g}", f"{found.point:.1f}{less}{over}", abs(found.point - paper) <= accepted)
 
 
 def gsp_at(what: str, paper: float, found: CriticalPoint, share: float) -> Part:

@@ -1,0 +1,106 @@
+//! What a result says along the run: further counters per window, and the schedule.
+
+use crate::result::{Timing, Window};
+use serde_json::{json, Map, Value};
+
+/// Number of further counters per window.
+pub const MORE: usize = 26;
+
+/// Names of the further counters per window; processor times are summed over the processors.
+pub const MORE_NAMES: [&str; MORE] = [
+    "misses.cold",
+    "misses.capacity",
+    "misses.conflict",
+    "misses.true_sharing",
+    "misses.false_sharing",
+    "misses.passive_sharing",
+    "coherence.needless",
+    "coherence.true_sharing",
+    "coherence.false_sharing",
+    "coherence.passive_sharing",
+    "bus.read",
+    "bus.read_exclusive",
+    "bus.invalidate",
+    "bus.write",
+    "bus.update",
+    "bus.cache_to_cache",
+    "busy_user",
+    "busy_kernel",
+    "memory_stall",
+    "bus_wait",
+    "lock_spin",
+    "idle",
+    "context_switches",
+    "migrations",
+    "disk.reads",
+    "disk.writes",
+];
+
+/// A task on a processor, from `start` to `end` in cycles of the measured window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunSpan {
+    /// The processor.
+    pub processor: usize,
+    /// The task.
+    pub task: servsim_core::TaskId,
+    /// When it got the processor.
+    pub start: u64,
+    /// When it left.
+    pub end: u64,
+}
+
+/// A disk request under way, from submission to completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskSpan {
+    /// When it was submitted.
+    pub start: u64,
+    /// When it was done.
+    pub end: u64,
+    /// Whether it writes.
+    pub write: bool,
+}
+
+/// What happened along the run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Along {
+    /// Tasks on processors, by start.
+    pub schedule: Vec<RunSpan>,
+    /// Disk requests, in order of submission.
+    pub disk: Vec<DiskSpan>,
+    /// Entries left out because there were too many.
+    pub dropped: u64,
+}
+
+impl Along {
+    /// As in results: columns, since there may be thousands of entries.
+    pub fn to_json(&self) -> Value {
+        let (runs, disk) = (&self.schedule, &self.disk);
+        json!({
+            "schedule": {
+                "processor": runs.iter().map(|s| s.processor).collect::<Vec<_>>(),
+                "task": runs.iter().map(|s| s.task).collect::<Vec<_>>(),
+                "start": runs.iter().map(|s| s.start).collect::<Vec<_>>(),
+                "end": runs.iter().map(|s| s.end).collect::<Vec<_>>(),
+            },
+            "disk": {
+                "write": disk.iter().map(|s| s.write).collect::<Vec<_>>(),
+                "start": disk.iter().map(|s| s.start).collect::<Vec<_>>(),
+                "end": disk.iter().map(|s| s.end).collect::<Vec<_>>(),
+            },
+            "dropped": self.dropped,
+        })
+    }
+}
+
+/// Adds `windows` and `along` to a replication.
+pub fn insert(timing: &Timing, object: &mut Map<String, Value>) {
+    object.insert("windows".into(), columns(&timing.timeline));
+    object.insert("along".into(), timing.along.to_json());
+}
+
+/// The further counters of a timeline as columns, one value per window.
+fn columns(timeline: &[Window]) -> Value {
+    let column = |index: usize| timeline.iter().map(|w| json!(w.more[index])).collect::<Value>();
+    let named = MORE_NAMES.iter().enumerate().map(|(index, name)| ((*name).into(), column(index)));
+    Value::Object(named.collect::<Map<String, Value>>())
+}

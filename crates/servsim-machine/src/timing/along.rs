@@ -1,0 +1,103 @@
+//! What happens along the run, for pictures of it: which task ran where, and when disk requests were
+//! under way. Only the measured window is kept, and at most [`MOST`] entries of each; the rest is
+//! counted. Nothing here changes what the engine does.
+
+use crate::along::{Along, DiskSpan, RunSpan};
+use servsim_core::TaskId;
+
+/// Most entries of each kind; a picture of more is unreadable, and results stay small.
+const MOST: usize = 20_000;
+
+/// Keeps the spans of one run.
+#[derive(Debug)]
+pub struct Recorder {
+    running: Vec<Option<(TaskId, u64)>>,
+    along: Along,
+}
+
+impl Recorder {
+    /// For `processors` processors.
+    pub fn new(processors: usize) -> Self {
+        Self { running: vec![None; processors], along: Along::default() }
+    }
+
+    /// The measured window begins: what ended before it is forgotten.
+    pub fn restart(&mut self) {
+        self.along = Along::default();
+    }
+
+    /// `task` gets `processor` at `now`.
+    pub fn begin(&mut self, processor: usize, task: TaskId, now: u64) {
+        self.end(processor, now);
+        self.running[processor] = Some((task, now));
+    }
+
+    /// `processor` is left at `now` by whatever ran on it.
+    pub fn end(&mut self, processor: usize, now: u64) {
+        let Some((task, start)) = self.running[processor].take() else { return };
+        if now <= start {
+            return;
+        }
+        if self.along.schedule.len() < MOST {
+            self.along.schedule.push(RunSpan { processor, task, start, end: now });
+        } else {
+            self.along.dropped += 1;
+        }
+    }
+
+    /// A disk request is under way from `start` to `end`.
+    pub fn disk(&mut self, start: u64, end: u64, write: bool) {
+        if self.along.disk.len() < MOST {
+            self.along.disk.push(DiskSpan { start, end, write });
+        } else {
+            self.along.dropped += 1;
+        }
+    }
+
+    /// The spans within `start..end`, in cycles from `start`.
+    pub fn finish(mut self, start: u64, end: u64) -> Along {
+        for processor in 0..self.running.len() {
+            self.end(processor, end);
+        }
+        let mut along = self.along;
+        let shift = |time: u64| time.clamp(start, end) - start;
+        for span in &mut along.schedule {
+            (span.start, span.end) = (shift(span.start), shift(span.end));
+        }
+        for span in &mut along.disk {
+            (span.start, span.end) = (shift(span.start), shift(span.end));
+        }
+        along.schedule.retain(|span| span.end > span.start);
+        along.schedule.sort_by_key(|span| (span.start, span.processor));
+        along
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_cut_to_the_window_and_a_processor_runs_one_task_at_a_time() {
+        let mut recorder = Recorder::new(2);
+        recorder.begin(0, 7, 10);
+        recorder.begin(1, 8, 40);
+        recorder.begin(0, 9, 120);
+        recorder.end(1, 130);
+        recorder.disk(90, 400, true);
+        let along = recorder.finish(100, 200);
+        let spans: Vec<_> = along.schedule.iter().map(|s| (s.processor, s.task, s.start, s.end)).collect();
+        assert_eq!(spans, [(0, 7, 0, 20), (1, 8, 0, 30), (0, 9, 20, 100)]);
+        assert_eq!(along.disk, [DiskSpan { start: 0, end: 100, write: true }]);
+    }
+
+    #[test]
+    fn more_spans_than_fit_are_counted() {
+        let mut recorder = Recorder::new(1);
+        for step in 0..=(MOST as u64) {
+            recorder.begin(0, 1, step * 2);
+            recorder.end(0, step * 2 + 1);
+        }
+        assert_eq!(recorder.finish(0, u64::MAX).dropped, 1);
+    }
+}

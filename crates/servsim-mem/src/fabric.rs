@@ -1,0 +1,246 @@
+//! What joins processors, shared levels and memory banks: the bus alone, an ordered crossbar, or a
+//! point-to-point network. All three keep one order of transactions, that of the grants, so the same
+//! protocol tables serve them; they differ in what a block's way occupies.
+//!
+//! * **bus**: one resource for addresses and data; see `bus.rs`.
+//! * **crossbar**: the order point is taken for the address only; data take the sender's output port
+//!   and the receiver's input port.
+//! * **network**: as the crossbar, but data take the link from sender to receiver alone, and travel a
+//!   hop longer.
+//!
+//! Memory answers from the bank of the line's number; a bank is busy for its own time, and what finds
+//! it busy waits. A shared level sits before the banks and uses their ports.
+//!
+//! Left out: the addresses' own way to the order point, and routes of more than one hop.
+
+use crate::protocol::BusOp;
+
+/// What joins the parts of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FabricKind {
+    /// One shared bus.
+    Bus,
+    /// Ports.
+    Crossbar,
+    /// Links.
+    Network,
+}
+
+/// Names in descriptions.
+pub const FABRICS: &[(&str, FabricKind)] =
+    &[("bus", FabricKind::Bus), ("crossbar", FabricKind::Crossbar), ("network", FabricKind::Network)];
+
+/// The kind called `name`.
+pub fn fabric_by_name(name: &str) -> Option<FabricKind> {
+    FABRICS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+}
+
+/// Who supplied a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supplier {
+    /// The caches of a processor.
+    Processor(usize),
+    /// A shared level, from the inside out.
+    Shared(usize),
+    /// Memory.
+    Memory,
+}
+
+/// Shape and times of a fabric, in processor cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FabricSpec {
+    /// What it is.
+    pub kind: FabricKind,
+    /// Time that a transaction takes the order point of a crossbar or network.
+    pub order: u64,
+    /// Time of the hop of a network.
+    pub hop: u64,
+    /// Time to move one line over a port or link.
+    pub transfer: u64,
+    /// Memory banks.
+    pub banks: usize,
+    /// Time that one access keeps a bank busy; 0 for banks that are never in the way.
+    pub bank_time: u64,
+}
+
+/// A transaction that has been granted.
+#[derive(Debug, Clone, Copy)]
+pub struct Granted {
+    /// When.
+    pub now: u64,
+    /// The processor that asked.
+    pub cpu: usize,
+    /// The line.
+    pub line: u64,
+    /// The transaction.
+    pub op: BusOp,
+    /// Cycles until it is complete, if nothing is in its way.
+    pub latency: u64,
+    /// Cycles that it would occupy a bus.
+    pub occupancy: u64,
+}
+
+/// The state of ports, links and banks.
+#[derive(Debug)]
+pub struct Fabric {
+    spec: FabricSpec,
+    processors: usize,
+    /// Per port or link: free from then on.
+    free: Vec<u64>,
+    banks: Vec<u64>,
+    /// Cycles that each port or link was taken; empty for a bus.
+    pub busy: Vec<u64>,
+    /// Cycles that fetches waited for a bank.
+    pub bank_wait: u64,
+}
+
+impl Fabric {
+    /// An idle fabric for `processors`.
+    pub fn new(processors: usize, spec: FabricSpec) -> Self {
+        let nodes = processors + spec.banks;
+        let resources = match spec.kind {
+            FabricKind::Bus => 0,
+            FabricKind::Crossbar => 2 * nodes,
+            FabricKind::Network => nodes * nodes,
+        };
+        Self {
+            spec,
+            processors,
+            free: vec![0; resources],
+            banks: vec![0; spec.banks],
+            busy: vec![0; resources],
+            bank_wait: 0,
+        }
+    }
+
+    fn bank_of(&self, line: u64) -> usize {
+        (line % self.banks.len() as u64) as usize
+    }
+
+    /// Carries a transaction out; returns its latency and the occupancy of bus or order point.
+    pub fn carry(&mut self, granted: &Granted, supplier: Supplier) -> (u64, u64) {
+        let Granted { now, cpu, line, op, mut latency, occupancy } = *granted;
+        let bank = self.bank_of(line);
+        let home = self.processors + bank;
+        let ends = match (op, supplier) {
+            (BusOp::WriteBack, _) => Some((cpu, home)),
+            (BusOp::Invalidate | BusOp::Write, _) => None,
+            (_, Supplier::Processor(other)) => Some((other, cpu)),
+            (_, Supplier::Shared(_) | Supplier::Memory) => Some((home, cpu)),
+        };
+        let from_memory = op.is_fetch() && supplier == Supplier::Memory;
+        if from_memory || op == BusOp::WriteBack {
+            let wait = self.take_bank(bank, now);
+            if from_memory {
+                self.bank_wait += wait;
+                latency += wait;
+            }
+        }
+        if self.spec.kind == FabricKind::Bus {
+            return (latency, occupancy);
+        }
+        if let Some((from, to)) = ends {
+            latency = self.move_line(from, to, now + latency) - now;
+        }
+        (latency, occupancy.min(self.spec.order))
+    }
+
+    /// Takes a bank at `now` or when it is free; returns the wait.
+    fn take_bank(&mut self, bank: usize, now: u64) -> u64 {
+        let start = now.max(self.banks[bank]);
+        self.banks[bank] = start + self.spec.bank_time;
+        start - now
+    }
+
+    /// Moves a line whose last byte would arrive at `arrival` if nothing were in its way; returns when
+    /// it does.
+    fn move_line(&mut self, from: usize, to: usize, arrival: u64) -> u64 {
+        let nodes = self.processors + self.banks.len();
+        let (ways, hop) = match self.spec.kind {
+            FabricKind::Network => ([from * nodes + to; 2], self.spec.hop),
+            _ => ([from, nodes + to], 0),
+        };
+        let ready = arrival.saturating_sub(self.spec.transfer);
+        let start = ways.iter().fold(ready, |start, &way| start.max(self.free[way]));
+        for &way in &ways {
+            self.free[way] = start + self.spec.transfer;
+        }
+        self.busy[ways[0]] += self.spec.transfer;
+        if ways[1] != ways[0] {
+            self.busy[ways[1]] += self.spec.transfer;
+        }
+        start + self.spec.transfer + hop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fabric(kind: FabricKind, banks: usize, bank_time: u64) -> Fabric {
+        Fabric::new(3, FabricSpec { kind, order: 5, hop: 7, transfer: 16, banks, bank_time })
+    }
+
+    /// A fetch of 128 bytes with the times of Foglia et al. 2004, Table 4.
+    fn fetch(now: u64, cpu: usize, line: u64, supplier: Supplier) -> Granted {
+        let (latency, occupancy) = if supplier == Supplier::Memory { (80, 24) } else { (24, 24) };
+        Granted { now, cpu, line, op: BusOp::Read, latency, occupancy }
+    }
+
+    #[test]
+    fn a_bus_with_banks_that_are_never_busy_adds_nothing() {
+        let mut bus = fabric(FabricKind::Bus, 1, 0);
+        for now in [0, 1, 2] {
+            assert_eq!(bus.carry(&fetch(now, 0, 4, Supplier::Memory), Supplier::Memory), (80, 24));
+        }
+    }
+
+    #[test]
+    fn a_busy_bank_makes_fetches_wait_and_another_bank_does_not() {
+        let mut bus = fabric(FabricKind::Bus, 2, 60);
+        let mut at = |now, line| bus.carry(&fetch(now, 0, line, Supplier::Memory), Supplier::Memory).0;
+        assert_eq!(at(0, 4), 80);
+        assert_eq!(at(24, 6), 80 + 36, "the bank of even lines is busy until 60");
+        assert_eq!(at(48, 5), 80, "that of odd lines is free");
+        assert_eq!(at(72, 4), 80 + 48, "busy until 120");
+        assert_eq!(bus.bank_wait, 84);
+    }
+
+    #[test]
+    fn a_crossbar_is_ordered_briefly_and_waits_for_its_ports() {
+        let mut crossbar = fabric(FabricKind::Crossbar, 2, 0);
+        let mut at = |now, cpu, line| {
+            let supplier = Supplier::Processor(2);
+            crossbar.carry(&fetch(now, cpu, line, supplier), supplier)
+        };
+        assert_eq!(at(0, 0, 1), (24, 5), "data leave processor 2 from 8 to 24");
+        assert_eq!(at(5, 1, 2), (35, 5), "its port is free at 24 only: 24 + 16 - 5");
+        assert_eq!(crossbar.busy.iter().sum::<u64>(), 4 * 16, "two lines, an output and an input each");
+        // Memory sends to processor 0 over other ports: nothing is in the way.
+        assert_eq!(crossbar.carry(&fetch(40, 0, 3, Supplier::Memory), Supplier::Memory), (80, 5));
+    }
+
+    #[test]
+    fn a_network_waits_for_one_link_only_and_pays_the_hop() {
+        let mut network = fabric(FabricKind::Network, 2, 0);
+        let mut at = |now, cpu| {
+            let supplier = Supplier::Processor(2);
+            network.carry(&fetch(now, cpu, 1, supplier), supplier).0
+        };
+        assert_eq!(at(0, 0), 24 + 7);
+        assert_eq!(at(5, 1), 24 + 7, "another link of the same sender");
+        assert_eq!(at(10, 0), 24 + 16 + 7 - 10, "the link is taken until 24");
+        assert_eq!(at(11, 0), 40 + 16 + 7 - 11, "and then until 40");
+    }
+
+    #[test]
+    fn what_moves_no_line_takes_the_order_point_only() {
+        let mut crossbar = fabric(FabricKind::Crossbar, 1, 50);
+        let invalidate = Granted { now: 3, cpu: 0, line: 9, op: BusOp::Invalidate, latency: 5, occupancy: 5 };
+        assert_eq!(crossbar.carry(&invalidate, Supplier::Memory), (5, 5));
+        assert_eq!(crossbar.busy.iter().sum::<u64>(), 0);
+        let back = Granted { op: BusOp::WriteBack, latency: 20, occupancy: 20, ..invalidate };
+        assert_eq!(crossbar.carry(&back, Supplier::Memory), (20, 5));
+        assert_eq!(crossbar.carry(&fetch(23, 1, 9, Supplier::Memory), Supplier::Memory).0, 80 + 30);
+    }
+}

@@ -1,0 +1,62 @@
+"""``servsim timeline``: counters along a run, as Parquet or for the Perfetto viewer."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servsim.cli.terminal import say
+from servsim.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("timeline")(timeline)
+
+
+def timeline(
+    result: Annotated[Path, typer.Argument(help="Result of `servsim simulate --json`.", metavar="RESULT")],
+    parquet: Annotated[Path | None, typer.Option(help="Write every counter per window as Parquet.")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(help="Write schedule, bus, disks and counters for ui.perfetto.dev.")
+    ] = None,
+    replication: Annotated[int, typer.Option(min=1, help="Which replication to draw (--perfetto, --json).")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the windows as JSON columns.")] = False,
+) -> None:
+    """Export what happened along a run: every counter per window, who ran where, disk requests.
+
+    Example: servsim timeline result.json --parquet windows.parquet --perfetto run.json
+    """
+    from servsim.report import load
+    from servsim.timeline import parquet as write_parquet
+    from servsim.timeline import trace_events, windows
+
+    document = load(result, needs=()).document
+    runs = document["replications"]
+    if replication > len(runs):
+        raise UsageError(f"{result} holds {len(runs)} replications, so there is no number {replication}")
+    columns = windows(runs[replication - 1])
+    if parquet is not None:
+        say(f"wrote {parquet}: {write_parquet(runs, parquet)} windows of {len(runs)} replications")
+    if perfetto is not None:
+        perfetto.write_text(json.dumps(trace_events(document, replication - 1)), encoding="utf-8")
+        say(f"wrote {perfetto}: open it at ui.perfetto.dev, or in chrome://tracing without a network")
+    if as_json:
+        print(json.dumps({"schema": "servsim.timeline/1", "replication": replication, "windows": columns}))
+    elif parquet is None and perfetto is None:
+        print(_text(columns))
+
+
+def _text(columns: dict[str, list[float]]) -> str:
+    """Return bus use, misses and transactions in at most twenty steps."""
+    count = len(columns["start_cycle"])
+    step = -(-count // 20)
+    lines = ["  from cycle   bus, %  misses/1000  transactions"]
+    for i in range(0, count, step):
+        part = slice(i, i + step)
+        bus = 100 * sum(columns["bus_busy"][part]) / sum(columns["window_cycles"][part])
+        misses = 1000 * sum(columns["misses"][part]) / max(1, sum(columns["references"][part]))
+        done = sum(columns["transactions"][part])
+        lines.append(f"{columns['start_cycle'][i]:12,.0f} {bus:8.1f} {misses:12.2f} {done:13,.0f}")
+    return "\n".join(lines)

@@ -1,0 +1,78 @@
+"""``servsim variability``: how much runs differ by seed, part of the trace, capture, and over time."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from servsim.cli.terminal import Progress
+from servsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from servsim.variability import Variability
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("variability")(variability)
+
+
+def variability(
+    traces: Annotated[list[Path], typer.Argument(help="One capture or several.", metavar="TRACE...")],
+    machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
+    transactions: Annotated[int, typer.Option(min=1, help="Transactions of each run.")],
+    parts: Annotated[int, typer.Option(min=1, help="Disjoint parts of each trace.")] = 1,
+    warmup: Annotated[int, typer.Option(min=0, help="Transactions before the first part.")] = 0,
+    replications: Annotated[int, typer.Option(min=0, max=100_000, help="Seeds of each part.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.variability/1.")] = False,
+) -> None:
+    """Tell apart what makes short runs differ (Alameldeen et al. 2003, Figures 2 and 3).
+
+    Example: servsim variability a.svt b.svt -m foglia-2004-8p --transactions 20 --parts 4 --warmup 20
+    """
+    from servsim.variability import variability as measure
+
+    missing = [str(trace) for trace in traces if not trace.is_file()]
+    if missing:
+        raise UsageError(f"there is no trace {', '.join(missing)}")
+    with Progress() as progress:
+        found = measure(
+            traces,
+            machine,
+            transactions=transactions,
+            parts=parts,
+            warmup=warmup,
+            replications=replications,
+            seed=seed,
+            overrides=settings or (),
+            say=progress,
+        )
+    print(json.dumps(found.to_dict(), indent=1) if as_json else _text(found))
+
+
+def _text(found: "Variability") -> str:
+    lines = ["cycles per transaction, by part of the trace (mean, 95 % interval)"]
+    for cell in found.cells:
+        known = cell.known
+        assert known.half_width is not None and known.sd is not None
+        share = 100 * known.sd / known.mean
+        where = f"{Path(cell.trace).name}, {cell.transactions} after {cell.warmup}"
+        lines.append(f"  {where:36} {known.mean:14,.0f} ± {known.half_width:,.0f}, n = {known.n}, sd {share:.2f} %")
+    lines += ["", "standard deviation in % of the mean, by source"]
+    for what, value in (
+        ("seeds (random memory delays)", found.seeds),
+        ("parts of the trace, beyond seeds", found.parts),
+        ("captures, beyond seeds and parts", found.captures),
+    ):
+        lines.append(f"  {what:36} {'one only' if value is None else f'{value:8.2f}'}")
+    if found.over_time:
+        lines += ["", "work within a run, by length of the interval (time variability)"]
+        lines.append(f"  {'cycles':>14} {'variation, %':>13} {'autocorrelation':>16} {'intervals':>10}")
+    for row in found.over_time:
+        lines.append(f"  {row.cycles:14,} {row.variation:13.1f} {row.autocorrelation:16.2f} {row.intervals:10}")
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""Counters per window: one column per counter, one row per window of every replication."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from servsim.errors import UsageError
+
+
+def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return the windows of a replication as columns of equal length.
+
+    Returns
+    -------
+    dict of str to list
+        ``start_cycle`` and ``window_cycles`` (cycles from the start of the measurement), then one
+        column per counter: counts, and cycles where the name says time (``busy``, ``memory_stall``).
+
+    Raises
+    ------
+    UsageError
+        When the replication has no timeline, as those of the functional engine.
+    """
+    timeline = replication.get("timeline")
+    if not timeline:
+        raise UsageError(
+            "this result has no timeline: it was made by the functional engine, or its window is too short; "
+            "repeat it with --engine timing"
+        )
+    length = replication["window_cycles"]
+    columns: dict[str, list[float]] = {"start_cycle": [w["start"] for w in timeline]}
+    columns["window_cycles"] = [length] * len(timeline)
+    columns |= {key: [w[key] for w in timeline] for key in timeline[0] if key != "start"}
+    return columns | {name: list(values) for name, values in (replication.get("windows") or {}).items()}
+
+
+def parquet(replications: Sequence[Mapping[str, Any]], output: Path) -> int:
+    """Write the windows of all replications as Parquet, and return the number of rows.
+
+    Columns: ``replication`` and ``seed``, then those of `windows`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for number, replication in enumerate(replications):
+        columns = windows(replication)
+        count = len(columns["start_cycle"])
+        tables.append(pa.table({"replication": [number] * count, "seed": [replication["seed"]] * count, **columns}))
+    table = pa.concat_tables(tables)
+    fresh = output.with_name(f".{output.name}.new")
+    pq.write_table(table, fresh, compression="zstd")
+    fresh.replace(output)
+    return int(table.num_rows)

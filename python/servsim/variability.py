@@ -1,0 +1,185 @@
+"""Where the variability of short runs comes from: seeds, the part of the trace, the capture, the time.
+
+Alameldeen et al. 2003 tell *time* variability (one long run looked at over short intervals, Figure 2)
+from *space* variability (the same interval run again, Figure 3). A trace adds two kinds of space: which
+transactions of it are run, and which capture it is. Random delays alone show only the first part.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from servsim.errors import UsageError
+from servsim.simulation import simulate
+from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.series import autocorrelation
+
+#: Fewest intervals of a run for which their variation is given.
+LEAST_INTERVALS = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Runs of one part of one capture: cycles per transaction by seed."""
+
+    trace: str
+    warmup: int
+    transactions: int
+    values: list[float]
+
+    @property
+    def known(self) -> Estimate:
+        """Their mean with its interval."""
+        return estimate(self.values)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Time variability: work done in intervals of one length within the runs.
+
+    ``variation`` is the coefficient of variation in percent, a mean over the runs; ``autocorrelation``
+    that of successive intervals, which tells how far they are from independent samples.
+    """
+
+    cycles: int
+    variation: float
+    autocorrelation: float
+    intervals: int
+
+
+@dataclass(frozen=True)
+class Variability:
+    """Coefficients of variation, in percent of the mean, by source.
+
+    ``seeds`` is the spread of runs that differ in their seed only; ``parts`` and ``captures`` the
+    spread beyond that between parts of a trace, and between captures; None where there is only one.
+    """
+
+    cells: list[Cell]
+    seeds: float
+    parts: float | None
+    captures: float | None
+    over_time: list[Interval]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-ready data (schema ``servsim.variability/1``)."""
+        return {"schema": "servsim.variability/1", **asdict(self)}
+
+
+def beyond(groups: Sequence[Sequence[float]]) -> float | None:
+    """Return the spread between groups beyond that within them, in percent of the grand mean.
+
+    The variance component of a one-way layout: variance of the group means, less the part that the
+    spread within the groups explains; 0 when that explains all of it. None for fewer than two groups.
+
+    Examples
+    --------
+    >>> round(beyond([[9.0, 11.0], [19.0, 21.0]]), 1)
+    46.7
+    """
+    if len(groups) < 2:
+        return None
+    data = [np.asarray(group, dtype=float) for group in groups]
+    means = np.array([group.mean() for group in data])
+    within = [group.var(ddof=1) / group.size if group.size > 1 else 0.0 for group in data]
+    return float(100 * np.sqrt(max(0.0, means.var(ddof=1) - np.mean(within))) / means.mean())
+
+
+def over_time(replications: Sequence[Mapping[str, Any]]) -> list[Interval]:
+    """Return how the work done varies over intervals of growing length within runs.
+
+    Work is instructions executed. Lengths double from one window of the timeline on, as long as every
+    run has `LEAST_INTERVALS` of them.
+    """
+    found: list[Interval] = []
+    length = 1
+    while True:
+        series = [_joined([w["instructions"] for w in r.get("timeline") or []], length) for r in replications]
+        least = min(map(len, series), default=0)
+        if least < LEAST_INTERVALS:
+            return found
+        cycles = max(int(r["window_cycles"]) for r in replications) * length
+        spread = [100 * np.std(line, ddof=1) / np.mean(line) for line in series if np.mean(line) > 0]
+        related = float(np.mean([autocorrelation(line) for line in series]))
+        found.append(Interval(cycles, float(np.mean(spread)), related, least))
+        length *= 2
+
+
+def _joined(values: Sequence[float], length: int) -> list[float]:
+    return [float(sum(values[i : i + length])) for i in range(0, len(values) - length + 1, length)]
+
+
+def variability(
+    traces: Sequence[Path],
+    machine: str,
+    *,
+    transactions: int,
+    parts: int = 1,
+    warmup: int = 0,
+    replications: int = 10,
+    seed: int = 1,
+    overrides: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _: None,
+) -> Variability:
+    """Measure the variability of runs by source.
+
+    Parameters
+    ----------
+    traces : sequence of Path
+        Captures, one or more.
+    machine : str
+        Description: file or shipped name.
+    transactions : int
+        Transactions of each run.
+    parts : int, default 1
+        Disjoint parts of each trace: part i is measured after ``warmup + i * transactions``.
+    warmup : int, default 0
+        Transactions before the first part.
+    replications : int, default 10
+        Seeds of each part, at least 2.
+
+    Returns
+    -------
+    Variability
+        Spread by seed, part, capture and time.
+
+    Raises
+    ------
+    UsageError
+        For fewer than two replications, or a part that lies beyond the end of a trace.
+    """
+    if replications < 2:
+        raise UsageError(f"{replications} replications say nothing about variability: use --replications 10 or more")
+    cells: list[Cell] = []
+    last: list[Mapping[str, Any]] = []
+    for trace in traces:
+        for part in range(parts):
+            skipped = warmup + part * transactions
+            say(f"{trace.name}: {replications} runs of {transactions} transactions after {skipped}")
+            found = simulate(
+                trace,
+                machine,
+                overrides=list(overrides),
+                transactions=transactions,
+                warmup=skipped,
+                replications=replications,
+                seed=seed,
+            )["replications"]
+            if any(run["transactions"] < transactions for run in found):
+                raise UsageError(
+                    f"{trace.name} ends before {skipped + transactions} transactions: use fewer --parts, fewer "
+                    "--transactions, or a longer trace"
+                )
+            cells.append(Cell(str(trace), skipped, transactions, [float(r["cycles_per_transaction"]) for r in found]))
+            last = last or found
+    groups = [cell.values for cell in cells]
+    by_trace = [[v for cell in cells if cell.trace == str(trace) for v in cell.values] for trace in traces]
+    within = np.sqrt(np.mean([np.var(g, ddof=1) for g in groups])) / np.mean([np.mean(g) for g in groups])
+    between = [beyond([cell.values for cell in cells if cell.trace == str(trace)]) for trace in traces]
+    known = [value for value in between if value is not None]
+    return Variability(
+        cells, float(100 * within), float(np.mean(known)) if known else None, beyond(by_trace), over_time(last)
+    )

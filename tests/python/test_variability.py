@@ -1,0 +1,74 @@
+"""Variability by source: against made-up layouts, and on a small trace."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from servsim.variability import beyond, over_time
+from sweep_study import write_trace
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+
+
+def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SERVSIM, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_the_spread_between_groups_is_found_beside_that_within() -> None:
+    chance = np.random.default_rng(3)
+    groups = [(100 + shift + chance.normal(0, 2, 400)).tolist() for shift in chance.normal(0, 8, 60)]
+    assert beyond(groups) == pytest.approx(8.0, rel=0.2)
+    alike = [(100 + chance.normal(0, 2, 20)).tolist() for _ in range(400)]
+    found = beyond(alike)
+    assert found is not None and found < 0.3, "0.45 is what the spread within the groups makes"
+    assert beyond([[1.0, 2.0]]) is None
+
+
+def _run(work: list[int]) -> dict[str, Any]:
+    return {"timeline": [{"instructions": value} for value in work], "window_cycles": 100}
+
+
+def test_variation_of_independent_work_falls_with_the_root_of_the_interval() -> None:
+    chance = np.random.default_rng(4)
+    runs = [_run((1000 + chance.normal(0, 100, 256)).round().astype(int).tolist()) for _ in range(20)]
+    found = over_time(runs)
+    assert [row.cycles for row in found] == [100, 200, 400, 800, 1600, 3200]
+    assert found[0].variation == pytest.approx(10, rel=0.1)
+    assert found[4].variation == pytest.approx(10 / 4, rel=0.25)
+    assert abs(found[0].autocorrelation) < 0.1
+
+
+def test_slow_waves_do_not_average_out_and_show_as_autocorrelation() -> None:
+    wave = [round(1000 + 100 * np.sin(i / 20)) for i in range(256)]
+    found = over_time([_run(wave)])
+    assert found[0].autocorrelation > 0.9
+    assert found[3].variation > 0.8 * found[0].variation
+
+
+def test_parts_and_captures_of_a_trace_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    traces = write_trace(tmp_path, 4000), write_trace(tmp_path / "other", 5000)
+    options = ("-m", "foglia-2004-4p", "--transactions", 3, "--parts", 2, "--warmup", 2, "--replications", 4)
+    done = servsim("variability", *traces, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(c["warmup"], len(c["values"])) for c in found["cells"]] == [(2, 4), (5, 4)] * 2
+    assert found["seeds"] > 0 and found["parts"] is not None and found["captures"] is not None
+    text = servsim("variability", traces[0], *options)
+    assert "beyond seeds" in text.stdout and "one only" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--transactions", 3, "--replications", 1), "say nothing about variability"),
+        (("--transactions", 50, "--warmup", 1), "ends before 51 transactions"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:
+    done = servsim("variability", write_trace(tmp_path, 2000), "-m", "foglia-2004-4p", *arguments)
+    assert done.returncode == 2 and words in done.stderr, done.stderr
