@@ -1,12 +1,14 @@
 //! Machine descriptions: one list of settings ([`SETTINGS`]) that reads, checks, explains and
 //! prints them. TOML for people; every error of a file at once.
 
+mod components;
 mod machine;
 mod read;
 mod setting;
 mod settings;
 
-pub use machine::{Bus, Cache, CoreModel, Interconnect, Level, Machine, Protocol};
+pub use components::{Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+pub use machine::Machine;
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};

@@ -5,6 +5,7 @@
 pub mod along;
 pub mod classify;
 pub mod functional;
+mod json;
 mod place;
 mod replay;
 pub mod result;

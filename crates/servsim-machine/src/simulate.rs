@@ -1,7 +1,8 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
-use crate::result::{document, levels_json, Header, KindResult, Replication, TaskResult};
+use crate::json::{document, levels_json, Header};
+use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
 use crate::{functional, replay, timing, warnings};
 use serde_json::{json, Value};

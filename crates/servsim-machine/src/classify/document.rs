@@ -3,8 +3,8 @@
 use super::ledger::{Ledger, LineTally, Tally};
 use super::watch::{Step, Watch};
 use super::{Grouping, Order, Question, Symbols};
+use crate::json::by_mode;
 use crate::place::per_cpu_offset;
-use crate::result::by_mode;
 use crate::simulate::Request;
 use serde_json::{json, Map, Value};
 use servsim_core::{GlobalSource, Place, TaskInfo, PAGE_SHIFT};

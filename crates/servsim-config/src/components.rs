@@ -1,0 +1,128 @@
+//! The parts of a machine, as the engines want them: quantities with units, names checked.
+
+use servsim_units::{Bytes, Cycles};
+
+/// A cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// Capacity.
+    pub size: Bytes,
+    /// Ways per set.
+    pub associativity: u32,
+    /// Line size.
+    pub line: Bytes,
+}
+
+/// A level outside the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Level {
+    /// Capacity of each of its caches.
+    pub size: Bytes,
+    /// Ways per set.
+    pub associativity: u32,
+    /// Registered replacement policy.
+    pub replacement: String,
+    /// One for all processors instead of one each.
+    pub shared: bool,
+    /// `inclusive`, `exclusive` or `neither`.
+    pub inclusion: String,
+    /// Time of a hit beyond that of a first-level hit.
+    pub latency: Cycles,
+}
+
+/// The coherence protocol and its open points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // independent switches, one per open point
+pub struct Protocol {
+    /// Registered name.
+    pub name: String,
+    /// D1: clean copies supply too.
+    pub any_copy_supplies: bool,
+    /// D6: invalidates and fetches of stores drain asynchronously, not only writes.
+    pub all_asynchronous: bool,
+    /// D10: a write miss keeps the migratory classification.
+    pub sticky_migratory: bool,
+    /// D9: blocks begin migratory.
+    pub start_migratory: bool,
+    /// D14: private hand-over updates memory.
+    pub private_handover_updates_memory: bool,
+    /// D9: two hand-overs show that a block migrates.
+    pub two_hand_overs: bool,
+    /// D13: written words go to memory too.
+    pub write_updates_memory: bool,
+    /// D17: who supplies a private fetch, unless as for any other.
+    pub any_copy_supplies_private: Option<bool>,
+    /// Per-process kernel data count as private.
+    pub private_kernel: bool,
+    /// Private copies leave the cache when their task leaves the processor.
+    pub flush_private: bool,
+}
+
+/// Bus times, in processor cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bus {
+    /// Invalidate.
+    pub invalidate: Cycles,
+    /// One-word write.
+    pub write: Cycles,
+    /// Fetch from memory, without its bytes.
+    pub memory_read: Cycles,
+    /// Fetch from a cache, without its bytes.
+    pub cache_read: Cycles,
+    /// Write-back, without its bytes.
+    pub write_back: Cycles,
+    /// Bytes moved per cycle.
+    pub bytes_per_cycle: u64,
+    /// D3: further occupancy of a memory fetch.
+    pub memory_hold: Cycles,
+    /// First come, first served instead of round-robin.
+    pub fifo: bool,
+}
+
+/// What joins processors and memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interconnect {
+    /// Registered name.
+    pub kind: String,
+    /// Time of a transaction at the order point of a crossbar or network.
+    pub order: Cycles,
+    /// Time of a hop of a network.
+    pub hop: Cycles,
+    /// Memory banks.
+    pub banks: usize,
+    /// Time that an access keeps a bank busy.
+    pub bank_time: Cycles,
+}
+
+/// How a processor executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoreModel {
+    /// A fixed time per reference.
+    Fixed,
+    /// Blocks at the first use of a load's data.
+    InOrder,
+    /// Runs on until its window is full.
+    OutOfOrder,
+}
+
+/// The processor core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Core {
+    /// How it executes.
+    pub model: CoreModel,
+    /// Instructions per cycle.
+    pub width: u64,
+    /// Instructions in the window.
+    pub window: u64,
+    /// Lost at a mispredicted branch.
+    pub branch_penalty: Cycles,
+}
+
+/// Locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Locks {
+    /// Taken again in simulated time.
+    pub arbitrated: bool,
+    /// Between two loads of a processor that spins.
+    pub spin_interval: Cycles,
+}

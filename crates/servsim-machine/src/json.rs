@@ -1,0 +1,207 @@
+//! The result of a simulation as JSON, schema `servsim.simulate/1`: the resolved machine, the
+//! trace's hash, every replication raw, and a summary with intervals.
+//!
+//! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
+
+use crate::along;
+use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
+use crate::statistics::Summary;
+use serde_json::{json, Map, Value};
+use servsim_core::LockClass;
+use servsim_mem::protocol::BusOp;
+use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause};
+use servsim_os::LockCounts;
+
+impl Replication {
+    fn to_json(&self) -> Value {
+        let c = &self.counters;
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| object.insert(key.into(), value);
+        put("seed", json!(self.seed));
+        put("references", json!(c.total_references()));
+        put("instructions", json!(c.instructions()));
+        put("transactions", json!(self.transactions()));
+        put("cycles", json!(self.timing.as_ref().map(|t| t.cycles)));
+        let per = |t: &Timing| {
+            let n = self.transactions();
+            (n > 0).then(|| t.cycles as f64 / n as f64)
+        };
+        put("cycles_per_transaction", json!(self.timing.as_ref().and_then(per)));
+        put("gsp", json!(self.timing.as_ref().map(gsp)));
+        let utilization =
+            |t: &Timing| t.processors.iter().map(ProcessorTimes::utilization).collect::<Vec<_>>();
+        put("processor_utilization", json!(self.timing.as_ref().map(utilization)));
+        let bus_use = |t: &Timing| t.bus_busy as f64 / t.cycles.max(1) as f64;
+        put("bus_utilization", json!(self.timing.as_ref().map(bus_use)));
+        put("references_by_kind", by_mode(&["fetch", "load", "store"], &c.references, false));
+        put("misses", by_mode(&MissClass::NAMES, &c.misses, true));
+        put("misses_true_by_self", json!({"user": c.true_by_self[0][0], "kernel": c.true_by_self[1][0]}));
+        put("coherence", by_mode(&CoherenceClass::NAMES, &c.coherence, true));
+        put("removed", by_mode(&["copies", "misses"], &c.removed, false));
+        put("misses_by_owner", by_mode(&MissClass::NAMES, &c.misses_by_owner, true));
+        put("coherence_by_owner", by_mode(&CoherenceClass::NAMES, &c.coherence_by_owner, true));
+        put("context_switch_misses", by_mode(&SwitchCause::NAMES, &c.context_switch, true));
+        put("flushed_copies", json!(c.flushed[0][0] + c.flushed[1][0]));
+        put("bus", bus_json(c));
+        // A kind without name and transactions is a number that the workload does not use.
+        let used = self.kinds.iter().filter(|kind| kind.count > 0 || kind.name != "none");
+        put("transactions_by_kind", used.map(kind_json).collect());
+        put("tasks", json!(self.tasks.iter().map(task_json).collect::<Vec<_>>()));
+        put("distinct_lines", json!(self.distinct_lines));
+        if let Some(timing) = &self.timing {
+            timing_json(timing, &mut object);
+        }
+        Value::Object(object)
+    }
+}
+
+pub(crate) fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], total: bool) -> Value {
+    let mut object = Map::new();
+    for (index, name) in names.iter().enumerate() {
+        let value = json!({"user": table[0][index], "kernel": table[1][index]});
+        object.insert((*name).into(), value);
+    }
+    if total {
+        let sum = |mode: usize| table[mode].iter().sum::<u64>();
+        object.insert("total".into(), json!({"user": sum(0), "kernel": sum(1)}));
+    }
+    Value::Object(object)
+}
+
+fn bus_json(c: &Counters) -> Value {
+    let mut object = Map::new();
+    for op in BusOp::ALL {
+        object.insert(op.name().into(), json!(c.bus_total(op)));
+    }
+    let supplied = c.cache_to_cache[0][0] + c.cache_to_cache[1][0];
+    object.insert("cache_to_cache".into(), json!(supplied));
+    Value::Object(object)
+}
+
+fn kind_json(kind: &KindResult) -> Value {
+    let mean = (kind.timed > 0).then(|| kind.response_cycles as f64 / kind.timed as f64);
+    json!({"kind": kind.name, "count": kind.count, "mean_response_cycles": mean})
+}
+
+fn task_json(task: &TaskResult) -> Value {
+    let mut object = Map::new();
+    object.insert("name".into(), json!(task.name));
+    object.insert("pid".into(), json!(task.pid));
+    object.insert("client".into(), json!(task.client));
+    if let Value::Object(kinds) = by_mode(&["fetch", "load", "store"], &task.references, false) {
+        object.extend(kinds);
+    }
+    Value::Object(object)
+}
+
+/// Where the cycles of one processor went, by cause.
+fn stack_json(t: &ProcessorTimes) -> Value {
+    json!({
+        "base": t.user + t.kernel, "fetch_miss": t.stalls[0], "load_miss": t.stalls[1],
+        "store": t.stalls[2], "branch": t.branch, "lock_spin": t.lock_spin, "idle": t.idle,
+    })
+}
+
+fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
+    let times = |t: &ProcessorTimes| {
+        json!({
+            "busy_user": t.user, "busy_kernel": t.kernel, "memory_stall": t.memory_stall,
+            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "branch": t.branch, "idle": t.idle,
+        })
+    };
+    object.insert("processors".into(), timing.processors.iter().map(times).collect());
+    object.insert("cycle_stacks".into(), timing.processors.iter().map(stack_json).collect());
+    object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
+    object.insert("context_switches".into(), json!(timing.context_switches));
+    object.insert("migrations".into(), json!(timing.migrations));
+    object.insert("dispatches".into(), json!(timing.dispatches));
+    object.insert("placement_digest".into(), json!(format!("{:016x}", timing.placement_digest)));
+    let order = timing.locks.map(|locks| format!("{:016x}", locks.order_digest));
+    object.insert("lock_order_digest".into(), json!(order));
+    object.insert("locks".into(), json!(timing.locks.map(|locks| locks_json(&locks.counts))));
+    object.insert("disk".into(), json!({"reads": timing.disk_reads, "writes": timing.disk_writes}));
+    object.insert("most_ready_tasks".into(), json!(timing.most_ready));
+    object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
+    object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
+    let busiest = timing.ways_busy.iter().max().map(|&busy| busy as f64 / timing.cycles.max(1) as f64);
+    object.insert(
+        "interconnect".into(),
+        json!({"busiest_way_utilization": busiest, "bank_wait_cycles": timing.bank_wait}),
+    );
+    object.insert("levels".into(), levels_json(&timing.levels));
+    object.insert("window_cycles".into(), json!(timing.window_cycles));
+    let window = |w: &Window| {
+        json!({
+            "start": w.start, "references": w.references, "instructions": w.instructions,
+            "misses": w.misses, "bus_busy": w.bus_busy, "busy": w.busy,
+            "transactions": w.transactions,
+        })
+    };
+    object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
+    along::insert(timing, object);
+}
+
+pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
+    let level = |(name, c): &(String, LevelCounters)| {
+        json!({
+            "name": name, "hits": c.hits, "misses": c.misses, "evictions": c.evictions,
+            "write_backs": c.write_backs, "back_invalidations": c.back_invalidations,
+        })
+    };
+    levels.iter().map(level).collect()
+}
+
+fn locks_json(counts: &LockCounts) -> Value {
+    let mut object = Map::new();
+    for (class, c) in LockClass::ALL.iter().zip(&counts.classes) {
+        let value = json!({
+            "acquisitions": c.acquisitions, "contended": c.contended,
+            "wait_cycles": c.wait_cycles, "spin_references": c.spin_references,
+        });
+        object.insert(class.name().into(), value);
+    }
+    object.insert("unmatched_releases".into(), json!(counts.unmatched_releases));
+    object.insert("repeated_acquisitions".into(), json!(counts.repeated));
+    object.insert("forced_releases".into(), json!(counts.forced_releases));
+    object.insert("cut_holds".into(), json!(counts.cut_holds));
+    object.insert("forced_handovers".into(), json!(counts.forced_handovers));
+    Value::Object(object)
+}
+
+/// What the result says beside the replications.
+#[derive(Debug, Clone)]
+pub struct Header {
+    /// `functional` or `timing`.
+    pub engine: &'static str,
+    /// The resolved machine.
+    pub machine: Value,
+    /// Name and hash of the trace, and what the run was asked for.
+    pub trace: Value,
+    /// The options of the run.
+    pub options: Value,
+    /// Sentences that the reader must see before the figures.
+    pub warnings: Vec<String>,
+}
+
+/// The whole result.
+pub fn document(header: &Header, replications: &[Replication]) -> Value {
+    let mut summary = Map::new();
+    let all: Vec<Vec<(String, f64)>> = replications.iter().map(Replication::figures).collect();
+    for (name, _) in all.first().into_iter().flatten() {
+        let values: Vec<f64> = all
+            .iter()
+            .filter_map(|figures| figures.iter().find(|(n, _)| n == name).map(|(_, v)| *v))
+            .collect();
+        summary.insert(name.clone(), Summary::of(&values).to_json());
+    }
+    json!({
+        "schema": "servsim.simulate/1",
+        "engine": header.engine,
+        "machine": header.machine,
+        "trace": header.trace,
+        "options": header.options,
+        "warnings": header.warnings,
+        "summary": summary,
+        "replications": replications.iter().map(Replication::to_json).collect::<Vec<_>>(),
+    })
+}
