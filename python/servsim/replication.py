@@ -6,7 +6,7 @@ from typing import Any
 from servsim.statistics.intervals import estimate
 
 #: Lists of a replication that are no figures of the whole run.
-APART = frozenset({"timeline", "tasks", "seed"})
+APART = frozenset({"timeline", "windows", "along", "tasks", "seed"})
 
 #: Fewest replications for which a summary gives an interval, as the simulator does.
 LEAST = 3
@@ -55,6 +55,10 @@ def described(replication: Mapping[str, Any]) -> dict[str, float]:
     misses = {kind: sum(modes.values()) for kind, modes in replication["misses"].items()}
     found["misses_per_reference"] = misses["total"] / max(1, replication["references"])
     found |= {f"misses.{kind}": float(count) for kind, count in misses.items() if kind != "total"}
+    if "context_switch_misses" in replication:
+        found["misses.context_switch"] = float(sum(replication["context_switch_misses"]["total"].values()))
+    for kind, modes in (replication.get("removed") or {}).items():
+        found[f"removed.{kind}"] = float(sum(modes.values()))
     coherence = {kind: sum(modes.values()) for kind, modes in replication["coherence"].items() if kind != "total"}
     found |= {f"coherence.{kind}": float(count) for kind, count in coherence.items()}
     found |= {f"bus.{op}": float(count) for op, count in replication["bus"].items() if op != "cache_to_cache"}
