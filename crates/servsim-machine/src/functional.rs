@@ -9,7 +9,8 @@ use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
 use servsim_mem::{
-    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, RunCounts, WordMask,
+    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, RunCounts, Shard,
+    WordMask,
 };
 use std::collections::HashMap;
 
@@ -36,6 +37,20 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// Adds what another shard of the same run counted.
+    pub fn add(&mut self, other: &Self) {
+        self.processors.iter_mut().zip(&other.processors).for_each(|(sum, more)| sum.add(more));
+        for (sum, more) in self.tasks.iter_mut().zip(&other.tasks) {
+            sum.iter_mut().flatten().zip(more.iter().flatten()).for_each(|(a, b)| *a += b);
+        }
+        self.transactions.resize(self.transactions.len().max(other.transactions.len()), 0);
+        self.transactions.iter_mut().zip(&other.transactions).for_each(|(sum, more)| *sum += more);
+        self.distinct_lines += other.distinct_lines;
+        self.levels.iter_mut().zip(&other.levels).for_each(|((_, sum), (_, more))| sum.add(more));
+        self.memory = (self.memory.0 + other.memory.0, self.memory.1 + other.memory.1);
+        self.host_bytes += other.host_bytes;
+    }
+
     /// All processors together.
     pub fn total(&self) -> Counters {
         let mut total = Counters::default();
@@ -68,13 +83,30 @@ pub fn run_on(
     spec: &HierarchySpec,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, proceed))
+    run_shard(source, setup, spec, Shard::WHOLE, proceed)
+}
+
+/// The same for the lines of one shard. References count in the shard of their first line,
+/// transactions in the first shard; the sum over all shards is what [`run_on`] counts, for machines
+/// that [`crate::sharded`] accepts.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_shard(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    spec: &HierarchySpec,
+    shard: Shard,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Counted, SourceError> {
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, shard, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
+    shard: Shard,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
     let mut caches: Hierarchy<W> =
@@ -96,7 +128,7 @@ fn run_with<W: WordMask>(
             &mut counted.transactions,
             &batch,
             (source.privacy(), &handlers),
-            shift,
+            (shift, shard),
         );
         done += batch.records.len() as u64;
         if !proceed(done) {
@@ -121,7 +153,7 @@ fn run_batch<W: WordMask>(
     transactions: &mut Vec<u64>,
     batch: &Batch,
     (privacy, handlers): (&Privacy, &[bool]),
-    shift: u32,
+    (shift, shard): (u32, Shard),
 ) {
     let mut rest = batch.records.as_slice();
     while let Some(record) = rest.first() {
@@ -131,7 +163,7 @@ fn run_batch<W: WordMask>(
                 if transactions.len() <= kind {
                     transactions.resize(kind + 1, 0);
                 }
-                transactions[kind] += 1;
+                transactions[kind] += u64::from(shard.is_first());
             }
             rest = &rest[1..];
             continue;
@@ -147,16 +179,19 @@ fn run_batch<W: WordMask>(
         let pair = tally.pair(cpu, record.task);
         if caches.first_level_is_coherent() {
             let (cache, data) = caches.first_caches(cpu);
-            let hits = caches.system.run_hits(cache, data, shift, rest, &mut pair.hits);
+            let hits = caches.system.run_hits(cache, data, shift, shard, rest, &mut pair.hits);
             rest = &rest[hits..];
         }
         let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
         if let Some(record) = rest.first().filter(same) {
-            if record.flags & CONTINUATION == 0 {
+            let first = address_on(record, cpu) >> shift;
+            if record.flags & CONTINUATION == 0 && shard.has(first) {
                 pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
             }
             for_each_line(record, cpu, shift, |access, piece| {
-                caches.access(access, record.op == Op::Fetch, || page_of(privacy, piece));
+                if shard.has(access.line) {
+                    caches.access(access, record.op == Op::Fetch, || page_of(privacy, piece));
+                }
             });
             rest = &rest[1..];
         }

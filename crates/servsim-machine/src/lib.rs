@@ -10,6 +10,7 @@ mod place;
 mod replay;
 pub mod result;
 pub mod setup;
+pub mod sharded;
 pub mod simulate;
 pub mod statistics;
 pub mod timing;

@@ -4,7 +4,7 @@
 use crate::json::{document, levels_json, Header};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::{functional, replay, timing, warnings};
+use crate::{replay, sharded, timing, warnings};
 use serde_json::{json, Value};
 use servsim_config::{CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
@@ -177,7 +177,9 @@ fn run_functional(
     let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
     let counted = replay::guarded(setup, || {
-        functional::run_on(source.as_mut(), setup, &spec, &mut |done| {
+        let open = || open_in_order(&request.trace, format, setup.processors, kernel);
+        let shards = sharded::shards(setup, &spec, request.threads);
+        sharded::run(source.as_mut(), &open, setup, &spec, shards, &mut |done| {
             stopped = !proceed(done);
             !stopped
         })

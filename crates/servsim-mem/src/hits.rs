@@ -12,6 +12,7 @@
 
 use crate::array::join_writers;
 use crate::observer::Observer;
+use crate::shard::Shard;
 use crate::system::{CoherentSystem, NEEDS_BUS};
 use crate::words::WordMask;
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
@@ -23,7 +24,8 @@ pub type RunCounts = [[u64; 4]; 2];
 impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Performs the records from the first on as long as they are plain hits of the same task and
     /// processor field, on cache `cache` (fetches) and `cache + data` (loads and stores), with lines
-    /// of `1 << shift` bytes. Adds to `counts`; returns how many it performed.
+    /// of `1 << shift` bytes. Lines of other shards than `shard` are passed over. Adds to `counts`;
+    /// returns how many it performed or passed over.
     ///
     /// # Panics
     /// When there is no such cache.
@@ -33,13 +35,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         cache: usize,
         data: usize,
         shift: u32,
+        shard: Shard,
         records: &[Record],
         counts: &mut RunCounts,
     ) -> usize {
         if data == 0 {
-            self.run::<false>(cache, shift, records, counts)
+            self.run::<false>(cache, shift, shard, records, counts)
         } else {
-            self.run::<true>(cache, shift, records, counts)
+            self.run::<true>(cache, shift, shard, records, counts)
         }
     }
 
@@ -48,6 +51,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         &mut self,
         cache: usize,
         shift: u32,
+        shard: Shard,
         records: &[Record],
         counts: &mut RunCounts,
     ) -> usize {
@@ -64,6 +68,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 return position;
             }
             let line = record.address >> shift;
+            if !shard.has(line) {
+                continue;
+            }
             let which = usize::from(SPLIT && record.op != Op::Fetch);
             let array = &mut arrays[which];
             let Some(index) = array.find_and_guess(line) else { return position };
