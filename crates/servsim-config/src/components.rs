@@ -118,11 +118,22 @@ pub struct Core {
     pub branch_penalty: Cycles,
 }
 
+/// Which recorded locks are taken again in simulated time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arbitration {
+    /// None.
+    Off,
+    /// Those whose waiters spin.
+    Spinlocks,
+    /// Those whose waiters sleep as well.
+    All,
+}
+
 /// Locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Locks {
     /// Taken again in simulated time.
-    pub arbitrated: bool,
+    pub arbitrated: Arbitration,
     /// Between two loads of a processor that spins.
     pub spin_interval: Cycles,
 }

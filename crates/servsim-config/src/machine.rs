@@ -1,7 +1,7 @@
 //! The typed machine, built from the values of a description, with the checks that involve more
 //! than one setting.
 
-use crate::components::{Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+use crate::components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
@@ -149,7 +149,11 @@ impl Machine {
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
             locks: Locks {
-                arbitrated: is("locks.arbitrated", "on"),
+                arbitrated: match text("locks.arbitrated").as_str() {
+                    "off" => Arbitration::Off,
+                    "all" => Arbitration::All,
+                    _ => Arbitration::Spinlocks,
+                },
                 spin_interval: Cycles(number("locks.spin_interval")),
             },
             disk_read: Picos(number("disk.read_time")),

@@ -363,11 +363,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "locks.arbitrated",
-        Kind::Choice(&["on", "off"]),
-        "on",
-        "Whether recorded locks are taken again in simulated time: tasks wait for the simulated \
-         holder, spinning or asleep, so that replications differ in who comes first. `off` ignores \
-         locks: no task ever waits for one.",
+        Kind::Choice(&["spinlocks", "all", "off"]),
+        "spinlocks",
+        "Which recorded locks are taken again in simulated time, so that replications differ in who \
+         comes first: spinlocks; or also mutexes and lightweight locks, whose holders may wait for \
+         recorded wake-ups that the new order delays for long; or none.",
         "Alameldeen et al. 2003: runs diverge when locks are taken in another order",
     ),
     setting(

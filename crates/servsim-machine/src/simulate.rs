@@ -6,7 +6,7 @@ use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
 use crate::{replay, sharded, timing, warnings};
 use serde_json::{json, Value};
-use servsim_config::{CoreModel, Level, Machine};
+use servsim_config::{Arbitration, CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::captured::Wanted;
 use servsim_import::{open_by_task, open_in_order, Reading};
@@ -225,7 +225,7 @@ fn run_timing(
         processors: servsim_mem::MAX_PROCESSORS,
         line: setup.geometry.line,
         private_kernel: machine.protocol.private_kernel,
-        locks: machine.locks.arbitrated,
+        locks: machine.locks.arbitrated != Arbitration::Off,
         flow: wanted_of(machine),
     };
     let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;

@@ -37,7 +37,7 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
     if forced > 0 {
         warnings.push(format!(
             "{forced} holds of a lock ended by force because the trace holds no release in time: \
-             see `locks` of the replications; `--set locks.arbitrated=off` keeps the recorded order"
+             see `locks` of the replications; `--set locks.arbitrated=spinlocks` leaves the others as recorded"
         ));
     }
     if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {

@@ -17,6 +17,9 @@ const LOCK: u64 = 0x10_0000;
 
 fn simulate_source(source: &dyn TaskSource, seed: u64, extra: &[&str]) -> Replication {
     let mut overrides = vec!["perturbation.memory_delay=0 cycles".to_owned()];
+    if !extra.iter().any(|setting| setting.starts_with("locks.arbitrated")) {
+        overrides.push("locks.arbitrated=all".to_owned());
+    }
     overrides.extend(extra.iter().map(|s| (*s).to_owned()));
     let machine = Machine::from_toml("", "test", &overrides).unwrap();
     let setup = Setup {
@@ -35,6 +38,10 @@ fn simulate_source(source: &dyn TaskSource, seed: u64, extra: &[&str]) -> Replic
 
 fn task(kind: TaskKind) -> TaskInfo {
     TaskInfo { name: "t".into(), pid: 0, kind, client: false }
+}
+
+fn cycles_of(result: &Replication) -> u64 {
+    result.timing.as_ref().unwrap().cycles
 }
 
 fn source(streams: Vec<Batch>) -> InMemory {
@@ -151,6 +158,10 @@ fn a_task_that_sleeps_for_a_lock_leaves_its_processor_and_goes_on_after_the_rele
     let off = simulate(vec![stream(0, true), stream(1, false)], 1, &["processors=1", "locks.arbitrated=off"]);
     let timing = off.timing.unwrap();
     assert_eq!((timing.cycles, timing.locks), (10_180, None), "without locks nobody waits");
+    let spinlocks = ["processors=1", "locks.arbitrated=spinlocks"];
+    let spinning = simulate(vec![stream(0, true), stream(1, false)], 1, &spinlocks);
+    assert_eq!(cycles_of(&spinning), 10_180, "nobody sleeps for a lock either");
+    assert_eq!(locks(&spinning).counts, servsim_os::LockCounts::default(), "releases are left out too");
 }
 
 #[test]

@@ -240,6 +240,11 @@ impl Locks {
         }
     }
 
+    /// Whether the lock at `word` has ever been taken.
+    pub fn knows(&self, word: u64) -> bool {
+        self.by_word.contains_key(&word)
+    }
+
     /// `owner` gives up the lock at `word`; the tasks to wake are appended to `woken`.
     pub fn release(&mut self, owner: Owner, word: u64, now: u64, woken: &mut Vec<TaskId>) {
         let lock = self.lock(word);

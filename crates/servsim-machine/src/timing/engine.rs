@@ -11,6 +11,7 @@ use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
+use servsim_config::Arbitration;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
 use servsim_mem::{
     Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
@@ -529,10 +530,12 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 self.recorder.disk(now, done, write);
                 self.schedule(done, Happening::Disk { request });
             }
-            (Event::LockAcquire { class, word }, _) if self.model.locks => {
+            (Event::LockAcquire { class, word }, _) if self.arbitrates(class) => {
                 self.acquire(cpu, context, class, word);
             }
-            (Event::LockRelease { word }, _) if self.model.locks => self.release(cpu, context, word),
+            (Event::LockRelease { word }, _) if self.model.locks != Arbitration::Off => {
+                self.release(cpu, context, word);
+            }
             (Event::Block { wake }, Context::Task(task)) => {
                 let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
                 if blocks {

@@ -9,6 +9,7 @@
 use super::engine::Engine;
 use super::processor::{Context, Pending};
 use crate::place::page_of;
+use servsim_config::Arbitration;
 use servsim_core::{LockClass, Op, Record, TaskId};
 use servsim_mem::{Access, WordMask};
 use servsim_os::locks::USER_SPINS;
@@ -34,6 +35,15 @@ impl<W: WordMask> Engine<'_, W> {
         match context {
             Context::Task(task) => task,
             Context::Interrupt(_) => (self.streams.len() + cpu) as u32,
+        }
+    }
+
+    /// Whether locks of `class` are taken again.
+    pub(super) fn arbitrates(&self, class: LockClass) -> bool {
+        match self.model.locks {
+            Arbitration::Off => false,
+            Arbitration::Spinlocks => class.spins(),
+            Arbitration::All => true,
         }
     }
 
@@ -65,6 +75,10 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn release(&mut self, cpu: usize, context: Context, word: u64) {
+        // A release does not tell its class: what was never taken is of a class left as recorded.
+        if self.model.locks != Arbitration::All && !self.locks.knows(word) {
+            return;
+        }
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         let mut woken = Vec::new();
         self.locks.release(owner, word, now, &mut woken);

@@ -33,7 +33,7 @@ use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
 use crate::simulate::SimulateError;
 use engine::Engine;
-use servsim_config::{CoreModel, Machine};
+use servsim_config::{Arbitration, CoreModel, Machine};
 use servsim_core::TaskSource;
 use servsim_cpu::Parameters;
 use servsim_mem::fabric::{fabric_by_name, FabricKind};
@@ -64,7 +64,7 @@ pub struct Model {
     pub(crate) warmup: u64,
     pub(crate) core: Option<Parameters>,
     pub(crate) branch_penalty: u64,
-    pub(crate) locks: bool,
+    pub(crate) locks: Arbitration,
     pub(crate) spin_interval: u64,
     pub(crate) fabric: FabricSpec,
     pub(crate) hierarchy: HierarchySpec,

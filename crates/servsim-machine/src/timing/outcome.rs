@@ -5,6 +5,7 @@ use super::measure::Reading;
 use super::processor::Wait;
 use crate::along::MORE;
 use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
+use servsim_config::Arbitration;
 use servsim_mem::protocol::BusOp;
 use servsim_mem::WordMask;
 
@@ -143,7 +144,7 @@ impl<W: WordMask> Engine<'_, W> {
                 trace_exhausted: exhausted,
                 dispatches: self.scheduler.dispatches - dispatches,
                 placement_digest: self.scheduler.placement_digest(),
-                locks: self.model.locks.then(|| LockResult {
+                locks: (self.model.locks != Arbitration::Off).then(|| LockResult {
                     counts: self.locks.counts.since(&locks),
                     order_digest: self.locks.order_digest(),
                 }),
