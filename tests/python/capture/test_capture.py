@@ -70,7 +70,9 @@ def test_the_trace_shows_tasks_calls_disk_and_locks(captured: Captured) -> None:
     servers = [task for task in found["tasks"] if task["name"] == "postgres" and task["transactions"] == 0]
     clients = [task for task in found["tasks"] if task["client"]]
     assert len(servers) >= SETTINGS.users
-    assert [(task["name"], task["transactions"]) for task in clients] == [("servsim-oltp", TRANSACTIONS)]
+    assert {task["name"] for task in clients} == {"servsim-oltp"}
+    ending = [task["transactions"] for task in clients if task["transactions"]]
+    assert (len(ending), sum(ending)) == (SETTINGS.users, TRANSACTIONS), "every user has a thread of its own"
     assert found["total"]["kernel_instructions"] > 0.02 * found["total"]["user_instructions"]
     assert found["syscalls"] and found["interrupts"]
     assert found["io_writes"] > 0, "every commit is flushed to the disk"
