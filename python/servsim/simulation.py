@@ -87,7 +87,8 @@ def simulate(
     seed
         Seed of the first run; the same seed gives the same bytes.
     threads
-        Host threads, one replication each; all cores without it.
+        Host threads: one replication each, all cores without it; a functional run is divided over
+        them only when they are given.
     progress
         Called a few times a second with the number of references simulated so far.
 
@@ -137,6 +138,9 @@ def simulate_text(
     if engine == "timing" and held is not None and warmup and warmup >= held:
         raise _too_long(warmup, path, f"which ends {held} transactions")
     options["overrides"] = options.get("overrides") or []
+    if engine == "functional" and options.get("threads") is None:
+        # Every thread decodes the whole trace, which may cost more than it saves.
+        options["threads"] = 1
     text = _core.simulate(
         path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, warmup=warmup, **options
     )

@@ -31,7 +31,9 @@ def command(
     warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Host threads; all cores without it (functional: one).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.simulate/1.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the JSON result to a file.")] = None,
     host_figures: Annotated[
