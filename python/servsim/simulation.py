@@ -138,9 +138,6 @@ def simulate_text(
     if engine == "timing" and held is not None and warmup and warmup >= held:
         raise _too_long(warmup, path, f"which ends {held} transactions")
     options["overrides"] = options.get("overrides") or []
-    if engine == "functional" and options.get("threads") is None:
-        # Every thread decodes the whole trace, which may cost more than it saves.
-        options["threads"] = 1
     text = _core.simulate(
         path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, warmup=warmup, **options
     )

@@ -27,9 +27,9 @@ def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def finished(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return inode and time of every finished run's result."""
+    """Return inode and time of every finished run's result; a run still under its temporary name is not one."""
     found = {}
-    for path in folder.glob("runs/*/result.json"):
+    for path in folder.glob("runs/[!.]*/result.json"):
         stat = path.stat()
         found[path.parent.name] = (stat.st_ino, stat.st_mtime_ns)
     return found

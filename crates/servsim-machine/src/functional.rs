@@ -190,7 +190,7 @@ fn run_batch<W: WordMask>(
             }
             for_each_line(record, cpu, shift, |access, piece| {
                 if shard.has(access.line) {
-                    caches.access(access, record.op == Op::Fetch, || page_of(privacy, piece));
+                    caches.access(access, || page_of(privacy, piece));
                 }
             });
             rest = &rest[1..];

@@ -2,15 +2,16 @@
 //! cycles and occupies the bus for 24. Every stream begins with a fetch that misses, so that the first
 //! instruction enters at 80 and, with width 1, the next thing happens at 81.
 
+#[path = "support/setup.rs"]
+mod setup;
+
 use servsim_config::Machine;
 use servsim_core::reference::MISPREDICTED;
 use servsim_core::{Batch, Op, RandomStream, Record, TaskInfo, TaskKind};
 use servsim_import::InMemory;
 use servsim_machine::result::{ProcessorTimes, Replication};
 use servsim_machine::timing::{run, Model};
-use servsim_machine::Setup;
-use servsim_mem::protocol::{by_name, Options};
-use servsim_mem::Geometry;
+use setup::setup;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 fn simulate(streams: Vec<Vec<Record>>, extra: &[&str]) -> Replication {
@@ -19,17 +20,7 @@ fn simulate(streams: Vec<Vec<Record>>, extra: &[&str]) -> Replication {
         .extend(["processors=1", "processor.width=1", "processor.branch_penalty=5 cycles"].map(Into::into));
     overrides.extend(extra.iter().map(|s| (*s).to_owned()));
     let machine = Machine::from_toml("", "test", &overrides).unwrap();
-    let setup = Setup {
-        processors: machine.processors,
-        geometry: Geometry {
-            size: machine.cache.size.0,
-            ways: machine.cache.associativity,
-            line: machine.cache.line.0,
-        },
-        protocol: by_name(&machine.protocol.name, &Options::default()).unwrap(),
-        shadow: true,
-    };
-    let model = Model::new(&machine, &setup, None, 0);
+    let model = Model::new(&machine, &setup(&machine), None, 0);
     let info = TaskInfo { name: "t".into(), pid: 0, kind: TaskKind::User, client: false };
     let tasks = vec![info; streams.len()];
     let streams = streams.into_iter().map(|records| Batch { records, events: Vec::new() }).collect();

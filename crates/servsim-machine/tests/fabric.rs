@@ -1,28 +1,14 @@
 //! Interconnects and memory banks in the timing engine, to the cycle.
 
+#[path = "support/one_run.rs"]
+mod one_run;
+
+use one_run::one_run;
 use serde_json::Value;
-use servsim_machine::{simulate, Request};
 
 /// Two processors that each load a line of 128 bytes at time 0: lines 0 and 32, both in bank 0 of 4.
 fn two_loads(machine: &str) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.txt");
-    std::fs::write(&path, "0 L 0\n1 L 1000\n").unwrap();
-    let request = Request {
-        trace: path,
-        format: None,
-        trace_hash: String::new(),
-        machine: format!("processors = 2\n[perturbation]\nmemory_delay = \"0 cycles\"\n{machine}"),
-        machine_file: "m.toml".into(),
-        overrides: Vec::new(),
-        functional: false,
-        transactions: None,
-        warmup: 0,
-        replications: 1,
-        seed: 1,
-        threads: 1,
-    };
-    simulate(&request, &mut |_| true).unwrap()["replications"][0].clone()
+    one_run("0 L 0\n1 L 1000\n", 2, machine, false)
 }
 
 /// Cycles that the two processors waited before their grant and for their data.

@@ -1,30 +1,16 @@
 //! Cache levels in the timing engine: times to the cycle, and counts equal to the functional engine's
 //! where the order of references is the same.
 
+#[path = "support/one_run.rs"]
+mod one_run;
+
+use one_run::one_run;
 use serde_json::Value;
 use servsim_core::RandomStream;
-use servsim_machine::{simulate, Request};
 use std::fmt::Write;
 
 fn result(trace: &str, machine: &str, functional: bool) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.txt");
-    std::fs::write(&path, trace).unwrap();
-    let request = Request {
-        trace: path,
-        format: None,
-        trace_hash: String::new(),
-        machine: format!("processors = 1\n[perturbation]\nmemory_delay = \"0 cycles\"\n{machine}"),
-        machine_file: "m.toml".into(),
-        overrides: Vec::new(),
-        functional,
-        transactions: None,
-        warmup: 0,
-        replications: 1,
-        seed: 1,
-        threads: 1,
-    };
-    simulate(&request, &mut |_| true).unwrap()["replications"][0].clone()
+    one_run(trace, 1, machine, functional)
 }
 
 /// Two lines of 64 bytes, direct-mapped; lines 0 and 2 collide.

@@ -1,15 +1,19 @@
 //! Locks in the timing engine: waits to the cycle, spinning and sleeping, interrupts and time slices
 //! held off, seeds that differ in who comes first, and traces whose lock events do not match.
 
+#[path = "support/handlers.rs"]
+mod handlers;
+#[path = "support/setup.rs"]
+mod setup;
+
+use handlers::WithHandlers;
 use servsim_config::Machine;
 use servsim_core::{Batch, Event, Interrupt, LockClass, Op, RandomStream, Record};
 use servsim_core::{TaskInfo, TaskKind, TaskSource};
 use servsim_import::InMemory;
 use servsim_machine::result::{LockResult, Replication};
 use servsim_machine::timing::{run, Model};
-use servsim_machine::Setup;
-use servsim_mem::protocol::{by_name, Options};
-use servsim_mem::Geometry;
+use setup::setup;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Where the lock's word is: a line of its own.
@@ -22,17 +26,7 @@ fn simulate_source(source: &dyn TaskSource, seed: u64, extra: &[&str]) -> Replic
     }
     overrides.extend(extra.iter().map(|s| (*s).to_owned()));
     let machine = Machine::from_toml("", "test", &overrides).unwrap();
-    let setup = Setup {
-        processors: machine.processors,
-        geometry: Geometry {
-            size: machine.cache.size.0,
-            ways: machine.cache.associativity,
-            line: machine.cache.line.0,
-        },
-        protocol: by_name(&machine.protocol.name, &Options::default()).unwrap(),
-        shadow: true,
-    };
-    let model = Model::new(&machine, &setup, None, 0);
+    let model = Model::new(&machine, &setup(&machine), None, 0);
     run(source, &model, seed, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap()
 }
 
@@ -183,30 +177,6 @@ fn the_end_of_a_time_slice_waits_for_the_release_of_a_kernel_spinlock() {
     assert!(switches(LockClass::LightweightShared) > 2, "others do not hold off the scheduler");
 }
 
-/// A source with an interrupt handler for the completion of request 1.
-struct WithHandler {
-    inner: InMemory,
-    handlers: Vec<Interrupt>,
-}
-
-impl TaskSource for WithHandler {
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-    fn transaction_kinds(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn privacy(&self) -> &servsim_core::Privacy {
-        self.inner.privacy()
-    }
-    fn open(&self, task: u32) -> Result<Box<dyn servsim_core::TaskCursor + '_>, servsim_core::SourceError> {
-        self.inner.open(task)
-    }
-    fn interrupts(&self) -> &[Interrupt] {
-        &self.handlers
-    }
-}
-
 #[test]
 fn an_interrupt_waits_for_the_release_of_a_kernel_spinlock_that_its_handler_takes() {
     let mut batch = Batch::default();
@@ -222,7 +192,7 @@ fn an_interrupt_waits_for_the_release_of_a_kernel_spinlock_that_its_handler_take
     release(&mut handler.batch, 1);
     let tasks = vec![task(TaskKind::User), task(TaskKind::Interrupt)];
     let inner = InMemory::from_streams(tasks, Vec::new(), vec![batch, Batch::default()]);
-    let source = WithHandler { inner, handlers: vec![handler] };
+    let source = WithHandlers { inner, handlers: vec![handler] };
     let result = simulate_source(&source, 1, &["processors=1", "disk.read_time=1 us"]);
     let counts = locks(&result).counts;
     let class = counts.classes[LockClass::KernelSpin as usize];

@@ -1,14 +1,21 @@
 //! The timing engine: hand-computed runs to the cycle, hand-over litmus, conservation,
 //! determinism, wake-ups, disks.
 
+#[path = "support/handlers.rs"]
+mod handlers;
+#[path = "support/setup.rs"]
+mod setup;
+
+use handlers::WithHandlers;
 use servsim_config::Machine;
 use servsim_core::{Batch, Event, Interrupt, Op, Record, TaskInfo, TaskKind, TaskSource};
 use servsim_import::InMemory;
 use servsim_machine::result::Replication;
 use servsim_machine::timing::{run, Model};
-use servsim_machine::{Setup, SimulateError};
+use servsim_machine::SimulateError;
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
+use setup::setup;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 fn task(name: &str) -> TaskInfo {
@@ -20,19 +27,6 @@ fn machine(extra: &[&str]) -> Machine {
         ["perturbation.memory_delay=0 cycles", "processors=1"].iter().map(|s| (*s).to_owned()).collect();
     overrides.extend(extra.iter().map(|s| (*s).to_owned()));
     Machine::from_toml("", "test", &overrides).unwrap()
-}
-
-fn setup(machine: &Machine) -> Setup {
-    Setup {
-        processors: machine.processors,
-        geometry: Geometry {
-            size: machine.cache.size.0,
-            ways: machine.cache.associativity,
-            line: machine.cache.line.0,
-        },
-        protocol: by_name(&machine.protocol.name, &Options::default()).unwrap(),
-        shadow: true,
-    }
 }
 
 fn simulate_with(
@@ -324,30 +318,6 @@ fn a_sleep_lasts_its_recorded_time() {
     assert_eq!(cycles(&result), 5000 + 80 + 2, "at 1 GHz a nanosecond is a cycle");
 }
 
-/// A source with an interrupt handler that wakes the task that waits for a disk.
-struct WithDisk {
-    inner: InMemory,
-    handlers: Vec<Interrupt>,
-}
-
-impl TaskSource for WithDisk {
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-    fn transaction_kinds(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn privacy(&self) -> &servsim_core::Privacy {
-        self.inner.privacy()
-    }
-    fn open(&self, task: u32) -> Result<Box<dyn servsim_core::TaskCursor + '_>, servsim_core::SourceError> {
-        self.inner.open(task)
-    }
-    fn interrupts(&self) -> &[Interrupt] {
-        &self.handlers
-    }
-}
-
 #[test]
 fn a_task_that_waits_for_a_disk_goes_on_after_the_service_time_and_the_handler() {
     let mut batch = Batch::default();
@@ -360,7 +330,7 @@ fn a_task_that_waits_for_a_disk_goes_on_after_the_service_time_and_the_handler()
     handler.batch.push_event(1, Event::Wake { wake: 3 });
     let interrupt = TaskInfo { kind: TaskKind::Interrupt, ..task("interrupts") };
     let inner = InMemory::from_streams(vec![task("t"), interrupt], Vec::new(), vec![batch, Batch::default()]);
-    let source = WithDisk { inner, handlers: vec![handler] };
+    let source = WithHandlers { inner, handlers: vec![handler] };
     let result = simulate_with(&source, &machine(&["disk.read_time=1 ms"]), 1, None, 0).unwrap();
     assert_eq!(cycles(&result), 1_000_000 + 82 + 82);
     assert_eq!(result.timing.as_ref().unwrap().disk_reads, 1);

@@ -232,43 +232,13 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         }
     }
 
-    /// Performs one line's share of a reference; `access.cpu` is the processor, `fetch` whether it is
-    /// an instruction fetch; `page` is asked only when the bus is needed.
+    /// Performs one line's share of a reference; `access.cpu` is the processor; `page` is asked only
+    /// when the bus is needed.
     #[inline]
-    pub fn access(&mut self, access: &Access<W>, fetch: bool, page: impl FnOnce() -> Page) {
-        let which = usize::from(self.first == 2 && !fetch);
-        if self.domains.is_empty() {
-            let mut access = *access;
-            access.cpu = access.cpu * self.first + which;
-            self.lookups[access.cpu] += 1;
-            self.coherent(&access, page);
-            return;
-        }
-        let (cpu, line) = (access.cpu, access.line);
-        let found = self.look_up(cpu, which, line);
-        self.coherent(access, page);
-        if found != Some(which) {
-            self.bring_in(access, which, found);
-        }
-        // A word that was written through leaves nothing to write back.
-        if access.write && self.system.is_dirty(cpu, line) {
-            self.domains[cpu].levels[which].write(line);
-        }
-    }
-
-    /// Applies the access at the point of coherence until it is done.
-    #[inline]
-    fn coherent(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
-        if self.system.try_hit(access) {
-            return;
-        }
-        let page = page();
-        loop {
-            let outcome = self.system.transact(access, page);
-            self.after(access, &outcome);
-            if outcome.done {
-                return;
-            }
+    pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
+        if self.try_hit(access).is_none() {
+            let page = page();
+            while !self.transact(access, page).0.done {}
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Over 400 lines: one function for each disk command, alike in form and without logic.
 
-use crate::errors::{internal, usage};
+use crate::errors::usage;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -25,8 +25,6 @@ use servsim_disk::server::{Discipline, Server};
 use servsim_disk::simulate::{closed_loop, open_loop};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::sync::mpsc;
-use std::time::Duration;
 
 /// Device, policy and text of a map.
 type DeviceMap = (String, String, String);
@@ -54,27 +52,15 @@ impl From<ModelError> for Fault {
 
 type Outcome<T> = Result<T, Fault>;
 
-/// Runs `work` on a thread without the interpreter lock; a signal ends the wait.
+/// Runs `work` aside ([`crate::interrupt`]) and raises what went wrong.
 fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Outcome<T> + Send + 'static,
 ) -> PyResult<T> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || sender.send(work()));
-    let receiver = std::sync::Mutex::new(receiver);
-    loop {
-        let answer =
-            py.allow_threads(|| receiver.lock().expect("one holder").recv_timeout(Duration::from_millis(50)));
-        match answer {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(Fault::Usage(message))) => return Err(usage(message)),
-            Ok(Err(Fault::Interrupted)) => return Err(PyKeyboardInterrupt::new_err("interrupted")),
-            Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(internal("the disk worker thread ended early"))
-            }
-        }
-    }
+    crate::interrupt::interruptible(py, work)?.map_err(|fault| match fault {
+        Fault::Usage(message) => usage(message),
+        Fault::Interrupted => PyKeyboardInterrupt::new_err("interrupted"),
+    })
 }
 
 /// How to read a trace.

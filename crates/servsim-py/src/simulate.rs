@@ -50,7 +50,14 @@ fn simulate(
             return Err(errors::usage(format!("unknown engine `{other}`: accepted are timing, functional")))
         }
     };
-    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Every thread of a functional run decodes the whole trace, which may cost more than it saves.
+    let unasked = || {
+        if functional {
+            1
+        } else {
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        }
+    };
     let request = Request {
         trace,
         format,
@@ -63,7 +70,7 @@ fn simulate(
         warmup,
         replications,
         seed,
-        threads: threads.unwrap_or_else(cores),
+        threads: threads.unwrap_or_else(unasked),
     };
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run(&request, proceed);
     let document = attended(py, work, progress.as_ref())?;

@@ -1,8 +1,6 @@
 """``servsim simulate``: run a trace on a described machine."""
 
 import json
-import math
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.errors import UsageError
+from servsim.files import beside
 from servsim.trace import formats
 
 
@@ -118,13 +117,11 @@ def _hertz(text: str) -> float:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write beside the final name, then rename: nothing half-written passes for whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write the file whole or not at all."""
     try:
-        temporary.write_text(text + "\n", encoding="utf-8")
-        temporary.replace(path)
+        with beside(path) as fresh:
+            fresh.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
@@ -145,8 +142,9 @@ def _figure(entry: dict[str, Any]) -> str:
 
 def _plain(value: float, step: float) -> str:
     """Return a number without an exponent, to two digits of ``step``."""
-    decimals = max(0, 1 - math.floor(math.log10(abs(step)))) if step else 0
-    return f"{value:,.{min(decimals, 12)}f}"
+    from servsim.report.format import decimals_for
+
+    return f"{value:,.{max(0, decimals_for(abs(step), most=12))}f}"
 
 
 def _table(result: dict[str, Any]) -> str:

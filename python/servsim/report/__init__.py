@@ -6,13 +6,13 @@ results alone, so the same results give the same bytes.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.files import beside
 from servsim.report import wording
 from servsim.report.result import Result, check, load
 from servsim.report.sections import Section, sections
@@ -96,14 +96,11 @@ def write_page(output: Path, title: str, kicker: str, headline: str, parts: Sequ
 
 
 def _put(text: str, output: Path) -> Path:
-    fresh = output.with_name(f".{output.name}.new")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(output)
+        with beside(output) as fresh:
+            fresh.write_text(text, encoding="utf-8")
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
         raise EnvironmentProblem(
             f"the report cannot be written to {output}: {error.strerror}; choose another place with -o"
         ) from None

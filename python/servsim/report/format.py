@@ -22,9 +22,12 @@ def grouped(value: float, decimals: int = 0) -> str:
     return f"{round(value, decimals):,.{max(0, decimals)}f}".replace(",", GROUP).replace("-", "\N{MINUS SIGN}")
 
 
-def decimals_for(half_width: float) -> int:
-    """Return the decimals that show two significant digits of a half-width; negative for tens and up."""
-    return 0 if half_width <= 0 else min(6, 1 - floor(log10(half_width)))
+def decimals_for(half_width: float, most: int = 6) -> int:
+    """Return the decimals, ``most`` at most, that show two significant digits of a half-width.
+
+    Negative for hundreds and up.
+    """
+    return 0 if half_width <= 0 else min(most, 1 - floor(log10(half_width)))
 
 
 def _unit(unit: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.files import beside
 from servsim.sweep.job import Job, versions
 
 SCHEMA = "servsim.sweep-directory/1"
@@ -59,9 +60,8 @@ class Store:
     def replace(self, name: str, text: str) -> Path:
         """Write a file of the directory whole or not at all."""
         path = self.folder / name
-        fresh = path.with_name(f".{name}.new")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+        with beside(path) as fresh:
+            fresh.write_text(text, encoding="utf-8")
         return path
 
 

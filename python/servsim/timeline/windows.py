@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.files import beside
 
 
 def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -48,7 +49,6 @@ def parquet(replications: Sequence[Mapping[str, Any]], output: Path) -> int:
         count = len(columns["start_cycle"])
         tables.append(pa.table({"replication": [number] * count, "seed": [replication["seed"]] * count, **columns}))
     table = pa.concat_tables(tables)
-    fresh = output.with_name(f".{output.name}.new")
-    pq.write_table(table, fresh, compression="zstd")
-    fresh.replace(output)
+    with beside(output) as fresh:
+        pq.write_table(table, fresh, compression="zstd")
     return int(table.num_rows)

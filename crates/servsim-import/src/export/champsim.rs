@@ -8,15 +8,7 @@ use servsim_core::Op;
 use std::ops::Range;
 
 /// What champsim holds.
-pub const HOLDS: Holds = Holds {
-    size: None,
-    tasks: false,
-    processors: false,
-    kernel: false,
-    private: false,
-    transactions: false,
-    single: false,
-};
+pub const HOLDS: Holds = Holds { size: None, single: false, ..Holds::REFERENCES };
 
 /// Writes champsim.
 #[derive(Default)]

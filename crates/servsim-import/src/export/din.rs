@@ -4,15 +4,7 @@ use super::{hexadecimal, Holds, Reference, Writer};
 use servsim_core::Op;
 
 /// What din holds.
-pub const HOLDS: Holds = Holds {
-    size: Some(u64::MAX),
-    tasks: false,
-    processors: false,
-    kernel: false,
-    private: false,
-    transactions: false,
-    single: true,
-};
+pub const HOLDS: Holds = Holds::REFERENCES;
 
 /// Writes din.
 pub struct Din;

@@ -4,15 +4,7 @@ use super::{decimal, hexadecimal, Holds, Reference, Writer};
 use servsim_core::Op;
 
 /// What lackey holds.
-pub const HOLDS: Holds = Holds {
-    size: Some(u64::MAX),
-    tasks: false,
-    processors: false,
-    kernel: false,
-    private: false,
-    transactions: false,
-    single: true,
-};
+pub const HOLDS: Holds = Holds::REFERENCES;
 
 /// Writes lackey.
 pub struct Lackey;

@@ -56,6 +56,19 @@ pub struct Holds {
     pub single: bool,
 }
 
+impl Holds {
+    /// Operation, address and any size of every reference, and nothing else.
+    pub const REFERENCES: Self = Self {
+        size: Some(u64::MAX),
+        tasks: false,
+        processors: false,
+        kernel: false,
+        private: false,
+        transactions: false,
+        single: true,
+    };
+}
+
 /// Writes one format, into a buffer that goes to the file now and then.
 pub trait Writer {
     /// Called once, with the task table.

@@ -36,7 +36,7 @@ use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine};
 use servsim_core::TaskSource;
 use servsim_cpu::Parameters;
-use servsim_mem::fabric::{fabric_by_name, FabricKind};
+use servsim_mem::fabric::fabric_by_name;
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
 use servsim_os::Policy;
@@ -76,6 +76,9 @@ pub struct Model {
 
 impl Model {
     /// From a description; `transactions` after `warmup` transactions are measured.
+    ///
+    /// # Panics
+    /// For an interconnect that is described but not built: an internal fault.
     pub fn new(machine: &Machine, setup: &Setup, transactions: Option<u64>, warmup: u64) -> Self {
         let bus = &machine.bus;
         let latencies =
@@ -110,8 +113,7 @@ impl Model {
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval.0,
             fabric: FabricSpec {
-                // Descriptions are checked against the list of kinds.
-                kind: fabric_by_name(&machine.interconnect.kind).unwrap_or(FabricKind::Bus),
+                kind: fabric_by_name(&machine.interconnect.kind).expect("descriptions are checked"),
                 order: machine.interconnect.order.0,
                 hop: machine.interconnect.hop.0,
                 transfer: setup.geometry.line.div_ceil(bus.bytes_per_cycle),

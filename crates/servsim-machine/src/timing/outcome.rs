@@ -7,15 +7,15 @@ use crate::along::MORE;
 use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::WordMask;
+use servsim_mem::{Counters, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
         let mut reading = Reading { bus_busy: self.bus.busy, more: self.more(), ..Reading::default() };
-        for (processor, counters) in self.processors.iter().zip(self.caches.processor_counters()) {
+        reading.misses = self.caches.system.counters.iter().map(Counters::total_misses).sum();
+        for processor in &self.processors {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];
-            reading.misses += counters.total_misses();
             reading.busy += processor.times.user + processor.times.kernel;
         }
         reading

@@ -1,5 +1,5 @@
-//! The hierarchy as an engine with time uses it: an access is first tried, and what needs the bus is
-//! performed when the bus is granted, by the state found then.
+//! The two steps of an access: it is first tried, and what needs the bus is performed when the bus is
+//! granted, by the state found then. The functional engine takes them at once ([`Hierarchy::access`]).
 //!
 //! The levels inside the point of coherence are looked up when an access completes: what it changes
 //! at the bus first does not touch the processor's own levels, except that an inclusive shared level
@@ -56,6 +56,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if found != Some(which) {
             self.bring_in(access, which, found);
         }
+        // A word that was written through leaves nothing to write back.
         if access.write && self.system.is_dirty(cpu, line) {
             self.domains[cpu].levels[which].write(line);
         }
