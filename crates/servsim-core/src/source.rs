@@ -39,6 +39,12 @@ pub trait GlobalSource {
         None
     }
 
+    /// What lies in the memory that a program's processes share, where the trace has it: a first
+    /// line `program NAME`, then lines `ADDRESS SIZE NAME`, hexadecimal, ascending.
+    fn shared_data(&self) -> Option<&str> {
+        None
+    }
+
     /// What lies on the physical page with this number, where the trace tells.
     fn place(&self, page: u64) -> Option<Place> {
         let _ = page;
@@ -59,6 +65,8 @@ pub struct Place {
     pub area: &'static str,
     /// Virtual address of the page in the captured system.
     pub address: u64,
+    /// Process (Linux `tgid`) that was first to reach it by this address; none for the kernel's.
+    pub process: Option<u32>,
 }
 
 /// A trace as one stream per task.
