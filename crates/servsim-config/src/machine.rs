@@ -151,8 +151,8 @@ impl Machine {
             locks: Locks {
                 arbitrated: match text("locks.arbitrated").as_str() {
                     "off" => Arbitration::Off,
-                    "all" => Arbitration::All,
-                    _ => Arbitration::Spinlocks,
+                    "spinlocks" => Arbitration::Spinlocks,
+                    _ => Arbitration::All,
                 },
                 spin_interval: Cycles(number("locks.spin_interval")),
             },

@@ -363,11 +363,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "locks.arbitrated",
-        Kind::Choice(&["spinlocks", "all", "off"]),
-        "spinlocks",
+        Kind::Choice(&["all", "spinlocks", "off"]),
+        "all",
         "Which recorded locks are taken again in simulated time, so that replications differ in who \
-         comes first: spinlocks; or also mutexes and lightweight locks, whose holders may wait for \
-         recorded wake-ups that the new order delays for long; or none.",
+         comes first: all, spinlocks only, or none. What is not taken again is waited for where the \
+         capture waited.",
         "Alameldeen et al. 2003: runs diverge when locks are taken in another order",
     ),
     setting(

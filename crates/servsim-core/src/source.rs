@@ -1,7 +1,7 @@
 //! Where references come from: one order for all (`GlobalSource`, for the functional engine) or
 //! one stream per task (`TaskSource`, for the timing engine), and which pages are private.
 
-use crate::event::{TaskId, TaskInfo};
+use crate::event::{TaskId, TaskInfo, WakeId};
 use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
 use std::collections::HashSet;
 
@@ -90,6 +90,12 @@ pub trait TaskSource: Sync {
     /// # Errors
     /// When the trace cannot be read.
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError>;
+
+    /// The task whose stream causes wake-up `wake`; `None` when an interrupt does, or nobody.
+    fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        let _ = wake;
+        None
+    }
 
     /// Interrupt handlers that run when disk requests complete, in captured order.
     fn interrupts(&self) -> &[Interrupt] {

@@ -7,6 +7,7 @@ use super::{error, tasks_of};
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{
     Batch, Event, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
+    WakeId,
 };
 use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
@@ -77,6 +78,16 @@ impl CapturedTasks {
         self.reader.truncated()
     }
 
+    /// A block of `task` that ends with wake-up `wake`.
+    fn wait(&self, task: TaskId, wake: WakeId) -> Event {
+        match self.plan.lock_waits.get(&wake) {
+            Some(lock) if self.locks && self.plan.locks.knows(task, lock.address) => {
+                Event::LockWait { wake, class: lock.class }
+            }
+            _ => Event::Block { wake: Some(wake) },
+        }
+    }
+
     fn read_interrupts(&mut self) -> Result<(), SourceError> {
         let kinds = self.reader.tasks();
         let Some(task) = kinds.iter().position(|t| t.kind == TaskKind::Interrupt) else {
@@ -131,6 +142,10 @@ impl TaskSource for CapturedTasks {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        self.plan.wakers.get(&wake).copied()
     }
 
     fn interrupts(&self) -> &[Interrupt] {
@@ -214,7 +229,7 @@ impl TaskCursor for Cursor<'_> {
                         let id = wake_id(self.task, block);
                         let event = match source.plan.ends.get(&id) {
                             Some(End::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
-                            Some(End::Stream) => Event::Block { wake: Some(id) },
+                            Some(End::Stream) => source.wait(self.task, id),
                             None => Event::Block { wake: None },
                         };
                         batch.push_event(self.task, event);

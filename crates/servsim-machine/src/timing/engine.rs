@@ -12,7 +12,7 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_config::Arbitration;
-use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
+use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
 use servsim_mem::{
     Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
 };
@@ -522,6 +522,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         match (event, context) {
             (Event::Wake { wake }, _) => {
                 if let Some(task) = self.wakeups.deliver(wake) {
+                    self.locks.wakes(task);
                     self.make_ready(task, now);
                 }
             }
@@ -536,12 +537,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
             (Event::LockRelease { word }, _) if self.model.locks != Arbitration::Off => {
                 self.release(cpu, context, word);
             }
-            (Event::Block { wake }, Context::Task(task)) => {
-                let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
-                if blocks {
-                    self.leave(cpu);
-                }
-            }
+            // The simulated lock was waited for where it was taken.
+            (Event::LockWait { class, .. }, _) if self.arbitrates(class) => {}
+            (Event::LockWait { wake, .. }, Context::Task(task)) => self.block(cpu, task, Some(wake)),
+            (Event::Block { wake }, Context::Task(task)) => self.block(cpu, task, wake),
             (Event::Sleep { nanos }, Context::Task(task)) => {
                 let over = now + self.model.nanos_to_cycles(nanos);
                 self.schedule(over, Happening::SleepOver { task });
@@ -553,6 +552,16 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 self.maybe_start(now);
             }
             _ => {}
+        }
+    }
+
+    /// `task` gives up its processor until `wake`, unless that came first.
+    fn block(&mut self, cpu: usize, task: TaskId, wake: Option<WakeId>) {
+        if wake.is_none_or(|wake| self.wakeups.wait(task, wake)) {
+            self.leave(cpu);
+            if let Some(waker) = wake.and_then(|wake| self.source.waker(wake)) {
+                self.waits_for(task, waker);
+            }
         }
     }
 
