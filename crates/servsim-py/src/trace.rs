@@ -51,12 +51,14 @@ fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         let reader = open(&path)?;
         // The symbols are megabytes of text that nobody reads here.
         let symbols = reader.meta().kernel_symbols.lines().count();
-        let meta = Meta { kernel_symbols: String::new(), ..reader.meta().clone() };
+        let files = reader.meta().files.lines().count();
+        let meta = Meta { kernel_symbols: String::new(), files: String::new(), ..reader.meta().clone() };
         Ok(json!({
             "schema": "servsim.trace.info/1",
             "path": path,
             "meta": meta,
             "kernel_symbols": symbols,
+            "file_ranges": files,
             "file_bytes": reader.file_bytes(),
             "truncated": reader.truncated(),
             "epochs": reader.epoch_count(),

@@ -218,4 +218,9 @@ pub struct Meta {
     /// in traces made before they were kept.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel_symbols: String,
+    /// Where files lie on the block devices: lines `DEVICE SECTOR SECTORS FILE [RELATION]` (name of the
+    /// device, sectors of 512 bytes, the database relation that the file holds); empty where it is not
+    /// known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub files: String,
 }

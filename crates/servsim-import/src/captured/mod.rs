@@ -7,6 +7,7 @@
 //! processor's own copy; without that they would be false sharing that no real machine has. The
 //! idle task is left out.
 
+mod files;
 mod flow;
 mod locks;
 mod order;
