@@ -51,14 +51,15 @@ fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         let reader = open(&path)?;
         // The symbols are megabytes of text that nobody reads here.
         let symbols = reader.meta().kernel_symbols.lines().count();
-        let files = reader.meta().files.lines().count();
+        let named = reader.meta().files.lines().filter_map(|line| line.split(' ').nth(4));
+        let relations: std::collections::BTreeSet<&str> = named.collect();
         let meta = Meta { kernel_symbols: String::new(), files: String::new(), ..reader.meta().clone() };
         Ok(json!({
             "schema": "servsim.trace.info/1",
             "path": path,
             "meta": meta,
             "kernel_symbols": symbols,
-            "file_ranges": files,
+            "relations": relations,
             "file_bytes": reader.file_bytes(),
             "truncated": reader.truncated(),
             "epochs": reader.epoch_count(),
