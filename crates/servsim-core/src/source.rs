@@ -1,6 +1,7 @@
 //! Where references come from: one order for all (`GlobalSource`, for the functional engine) or
 //! one stream per task (`TaskSource`, for the timing engine), and which pages are private.
 
+use crate::drive::FileRange;
 use crate::event::{TaskId, TaskInfo, WakeId};
 use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
 use std::collections::HashSet;
@@ -95,6 +96,16 @@ pub trait TaskSource: Sync {
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
         let _ = wake;
         None
+    }
+
+    /// Where files lie on the disks, by device and sector; empty where the trace does not tell.
+    fn files(&self) -> &[FileRange] {
+        &[]
+    }
+
+    /// Names of the disks, by number; empty where the trace does not tell.
+    fn devices(&self) -> &[String] {
+        &[]
     }
 
     /// Interrupt handlers that run when disk requests complete, in captured order.

@@ -13,6 +13,7 @@ pub mod setup;
 pub mod sharded;
 pub mod simulate;
 pub mod statistics;
+pub mod storage;
 pub mod timing;
 mod warnings;
 

@@ -52,14 +52,18 @@ fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         // The symbols are megabytes of text that nobody reads here.
         let symbols = reader.meta().kernel_symbols.lines().count();
         let shared = reader.meta().shared_data.lines().count().saturating_sub(1);
+        let named = reader.meta().files.lines().filter_map(|line| line.split(' ').nth(4));
+        let relations: std::collections::BTreeSet<&str> = named.collect();
+        let none = String::new;
         let meta =
-            Meta { kernel_symbols: String::new(), shared_data: String::new(), ..reader.meta().clone() };
+            Meta { kernel_symbols: none(), shared_data: none(), files: none(), ..reader.meta().clone() };
         Ok(json!({
             "schema": "servsim.trace.info/1",
             "path": path,
             "meta": meta,
             "kernel_symbols": symbols,
             "shared_data_ranges": shared,
+            "relations": relations,
             "file_bytes": reader.file_bytes(),
             "truncated": reader.truncated(),
             "epochs": reader.epoch_count(),

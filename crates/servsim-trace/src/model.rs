@@ -223,4 +223,9 @@ pub struct Meta {
     /// is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shared_data: String,
+    /// Where files lie on the block devices: lines `DEVICE SECTOR SECTORS FILE [RELATION]` (name of the
+    /// device, sectors of 512 bytes, the database relation that the file holds); empty where it is not
+    /// known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub files: String,
 }

@@ -8,6 +8,7 @@
 //! idle task is left out.
 
 mod contention;
+mod files;
 mod flow;
 mod locks;
 mod order;

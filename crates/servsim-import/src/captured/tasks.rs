@@ -1,13 +1,14 @@
 //! A captured trace as one stream per task, with the events that order them.
 
+use super::files::ranges;
 use super::flow::{Flow, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
 use super::template::Templates;
 use super::{error, tasks_of};
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{
-    Batch, Event, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
-    WakeId,
+    Batch, Event, FileRange, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
+    TaskSource, WakeId,
 };
 use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
@@ -33,6 +34,7 @@ pub struct CapturedTasks {
     /// What the records tell of the code, and the flow through each shape if they do.
     wanted: Wanted,
     flows: Vec<Flow>,
+    files: Vec<FileRange>,
 }
 
 impl CapturedTasks {
@@ -50,8 +52,9 @@ impl CapturedTasks {
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
         let (wanted, flows) = (Wanted::Nothing, Vec::new());
+        let files = ranges(&reader.meta().files, &reader.meta().devices)?;
         let mut source =
-            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows };
+            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows, files };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -150,6 +153,14 @@ impl TaskSource for CapturedTasks {
 
     fn interrupts(&self) -> &[Interrupt] {
         &self.device
+    }
+
+    fn files(&self) -> &[FileRange] {
+        &self.files
+    }
+
+    fn devices(&self) -> &[String] {
+        &self.reader.meta().devices
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
