@@ -23,6 +23,7 @@ pub mod session;
 pub mod terminal;
 pub mod user;
 pub mod waiting;
+pub mod windows;
 
 /// What every output of this workload says about itself.
 pub const NOTICE: &str = "TPC-C-derived, not TPC-C; not comparable";
