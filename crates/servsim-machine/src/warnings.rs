@@ -46,7 +46,7 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
     }
     let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
     if machine.storage.disks > 0 {
-        warnings.extend(timings().filter_map(busy_storage).next());
+        warnings.extend(timings().find_map(busy_storage));
     } else if share > BUSY_DISKS {
         warnings.push(format!(
             "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \

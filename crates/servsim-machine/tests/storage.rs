@@ -124,11 +124,20 @@ fn a_known_drive_repeats_by_seed_and_a_model_file_that_is_none_is_refused() {
     let disks = a.timing.as_ref().unwrap().storage.clone().unwrap().counts.disks;
     let (n, mechanism): (u64, u64) = disks.iter().fold((0, 0), |s, d| (s.0 + d.reads, s.1 + d.mechanism));
     let mean_ms = mechanism as f64 / n as f64 / 1e6;
-    assert!(n >= 40 && (8.0..40.0).contains(&mean_ms), "{n} reads of {mean_ms} ms: overhead, seek, half a turn");
-    let error = simulate(&readers(&[0], false), &machine(&["disk.count=1", "disk.model=no.sdm"]), 1).unwrap_err();
+    assert!(
+        n >= 40 && (8.0..40.0).contains(&mean_ms),
+        "{n} reads of {mean_ms} ms: overhead, seek, half a turn"
+    );
+    let error =
+        simulate(&readers(&[0], false), &machine(&["disk.count=1", "disk.model=no.sdm"]), 1).unwrap_err();
     let SimulateError::Usage(message) = error else { panic!("{error:?}") };
     assert!(message.contains("disk.model: `no.sdm` is neither fixed"), "{message}");
     let placed = machine(&["disk.count=1", "placement.relations=1: stock", "placement.sectors=1: sda 0-7"]);
-    let SimulateError::Usage(message) = simulate(&readers(&[0], false), &placed, 1).unwrap_err() else { panic!() };
-    assert!(message.contains("does not tell where its relations lie") && message.contains("its disks"), "{message}");
+    let SimulateError::Usage(message) = simulate(&readers(&[0], false), &placed, 1).unwrap_err() else {
+        panic!()
+    };
+    assert!(
+        message.contains("does not tell where its relations lie") && message.contains("its disks"),
+        "{message}"
+    );
 }
