@@ -101,6 +101,9 @@ impl Machine {
                 width: number("processor.width"),
                 window: number("processor.window"),
                 branch_penalty: Cycles(number("processor.branch_penalty")),
+                latencies: LATENCIES.map(|key| Cycles(number(key))),
+                agen: Cycles(number("processor.agen")),
+                load_to_use: Cycles(number("processor.load_to_use")),
             },
             cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
             store_buffer: number("processor.store_buffer") as usize,
@@ -180,6 +183,15 @@ impl Machine {
                 format!(
                     "{} is odd; the delay is spread evenly around the mean, so use an even number",
                     self.memory_delay
+                ),
+            );
+        }
+        if self.core.agen > self.core.load_to_use {
+            fault(
+                "processor.agen",
+                format!(
+                    "{} is longer than processor.load_to_use, {}, which includes it",
+                    self.core.agen, self.core.load_to_use
                 ),
             );
         }
@@ -273,6 +285,16 @@ impl Machine {
         self.cache.line.0
     }
 }
+
+/// Latencies of functional units, in the order of [`Core::latencies`].
+const LATENCIES: [&str; 6] = [
+    "processor.integer",
+    "processor.multiply",
+    "processor.divide",
+    "processor.float_add",
+    "processor.float_multiply",
+    "processor.float_divide",
+];
 
 /// Sections of the levels outside the first, from the inside out.
 const LEVELS: [&str; 2] = ["l2", "l3"];

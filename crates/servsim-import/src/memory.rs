@@ -4,7 +4,8 @@
 //! into one stream per task first; that takes 16 bytes of memory per reference.
 
 use servsim_core::{
-    Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
+    Batch, Event, GlobalSource, Instruction, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
+    TaskSource,
 };
 
 const BATCH: usize = 8192;
@@ -68,6 +69,7 @@ pub struct InMemory {
     kinds: Vec<String>,
     privacy: Privacy,
     streams: Vec<Batch>,
+    code: Vec<Instruction>,
 }
 
 impl InMemory {
@@ -93,6 +95,7 @@ impl InMemory {
             kinds: source.transaction_kinds(),
             privacy: source.privacy().clone(),
             streams,
+            code: Vec::new(),
         })
     }
 
@@ -104,7 +107,14 @@ impl InMemory {
                 survey.touch(task as u32, r.address, r.address + (u64::from(r.size) - 1));
             }
         }
-        Self { tasks, kinds, privacy: survey.privacy(), streams }
+        Self { tasks, kinds, privacy: survey.privacy(), streams, code: Vec::new() }
+    }
+
+    /// The same with the instructions that the streams point to, for tests.
+    #[must_use]
+    pub fn with_code(mut self, code: Vec<Instruction>) -> Self {
+        self.code = code;
+        self
     }
 }
 
@@ -119,6 +129,10 @@ impl TaskSource for InMemory {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn code(&self) -> &[Instruction] {
+        &self.code
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
@@ -142,6 +156,8 @@ impl TaskCursor for MemoryCursor<'_> {
                 batch.records.push(*record);
             }
         }
+        let known = &self.stream.code;
+        batch.code.extend_from_slice(&known[self.position.min(known.len())..end.min(known.len())]);
         self.position = end;
         Ok(!batch.records.is_empty())
     }

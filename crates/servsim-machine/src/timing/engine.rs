@@ -12,7 +12,7 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_config::Arbitration;
-use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
+use servsim_core::{Event, Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
 use servsim_mem::{
     Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
 };
@@ -58,6 +58,7 @@ pub struct Engine<'a, W> {
     pub(super) source: &'a dyn TaskSource,
     pub(super) privacy: &'a Privacy,
     pub(super) interrupts: &'a [Interrupt],
+    pub(super) instructions: &'a [Instruction],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
     pub(super) caches: Hierarchy<W>,
@@ -107,6 +108,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             source,
             privacy: source.privacy(),
             interrupts: source.interrupts(),
+            instructions: source.code(),
             model,
             seed,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
@@ -336,15 +338,22 @@ impl<'a, W: WordMask> Engine<'a, W> {
                         return Ok(());
                     }
                 }
-                Stop::Load { pending, after, distance } => {
-                    if !self.load(cpu, context, pending, after, distance) {
+                Stop::Load(pending, way) => {
+                    if !self.load(cpu, context, pending, way) {
                         return Ok(());
                     }
                     limit = limit.min(self.bus.next_grant());
                 }
+                Stop::Busy => {
+                    self.hold_load(cpu);
+                    return Ok(());
+                }
                 Stop::Full => {
                     self.wait_for_load(cpu);
                     return Ok(());
+                }
+                Stop::FarStore(pending, latency) => {
+                    limit = limit.min(self.far_store(cpu, context, pending, latency));
                 }
                 Stop::Store(pending) => {
                     if !self.store(cpu, context, pending) {
@@ -372,7 +381,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
-        let busy = processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_)));
+        let busy = processor.is_within_record() || matches!(processor.context, Some(Context::Interrupt(_)));
         if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
             return;
         }
@@ -391,7 +400,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
+        let Self { processors, streams, caches, interrupts, task_references, privacy, instructions, .. } =
+            self;
         let processor = &mut processors[cpu];
         let parameters = Pace {
             limit,
@@ -406,6 +416,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &stream.batch.records,
                     position: &mut stream.position,
+                    code: &stream.batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -416,6 +428,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &interrupts[index].batch.records,
                     position: &mut position,
+                    code: &interrupts[index].batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -428,7 +442,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, interrupts, task_references, privacy, .. } = self;
+        let Self { processors, streams, interrupts, task_references, privacy, instructions, .. } = self;
         let processor = &mut processors[cpu];
         let cycles = self.model.cycles_per_reference;
         match context {
@@ -437,6 +451,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &stream.batch.records,
                     position: &mut stream.position,
+                    code: &stream.batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -447,6 +463,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &interrupts[index].batch.records,
                     position: &mut position,
+                    code: &interrupts[index].batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -475,6 +493,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Task(task) => {
                 if self.streams[task as usize].refill()? {
                     return Ok(true);
+                }
+                if !self.drain(cpu) {
+                    return Ok(false);
                 }
                 self.leave_locks(cpu, context, true);
                 self.leave(cpu);

@@ -144,6 +144,7 @@ impl<W: WordMask> Engine<'_, W> {
                 trace_exhausted: exhausted,
                 dispatches: self.scheduler.dispatches - dispatches,
                 placement_digest: self.scheduler.placement_digest(),
+                cores: self.model.core.is_some(),
                 locks: (self.model.locks != Arbitration::Off).then(|| LockResult {
                     counts: self.locks.counts.since(&locks),
                     order_digest: self.locks.order_digest(),
