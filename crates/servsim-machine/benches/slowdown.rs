@@ -4,7 +4,7 @@
 //! `cargo bench -p servsim-machine --bench slowdown` runs the 16-processor machine of that paper with the
 //! models `fixed` and `ooo` on the trace that is shipped, or on `SERVSIM_BENCH_TRACE`: on one host core,
 //! in processor time, and as one replication on each host core, in elapsed time. Idle simulated
-//! processors cost nothing, so the busy ones are stated, and what the slowdown would be if all were busy.
+//! processors cost next to nothing, so the busy ones are stated, and the slowdown scaled to all of them busy.
 //! The opening of the trace is not counted: the replications of a simulation share it.
 
 use servsim_config::Machine;
