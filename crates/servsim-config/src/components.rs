@@ -114,8 +114,15 @@ pub struct Core {
     pub width: u64,
     /// Instructions in the window.
     pub window: u64,
-    /// Lost at a mispredicted branch.
+    /// From the execution of a mispredicted branch to the next entry.
     pub branch_penalty: Cycles,
+    /// Latencies of integer operations, multiplications and divisions, and of the same of floating
+    /// point.
+    pub latencies: [Cycles; 6],
+    /// From the registers of an address to the look-up.
+    pub agen: Cycles,
+    /// From the registers of an address to the data of a first-level hit.
+    pub load_to_use: Cycles,
 }
 
 /// Which recorded locks are taken again in simulated time.

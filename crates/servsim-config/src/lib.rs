@@ -3,6 +3,7 @@
 
 mod components;
 mod machine;
+mod parts;
 mod read;
 mod setting;
 mod settings;

@@ -1,7 +1,8 @@
 //! The typed machine, built from the values of a description, with the checks that involve more
 //! than one setting.
 
-use crate::components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+use crate::components::{Bus, Cache, Core, Interconnect, Level, Locks, Protocol};
+use crate::parts::{self, Values};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
@@ -83,29 +84,15 @@ impl Machine {
     }
 
     fn build(given: &Given) -> Self {
-        let number = |key| match value(given, key) {
-            Value::Number(number) => number,
-            Value::Text(text) => unreachable!("{key} is a number, not `{text}`"),
-        };
-        let text = |key| match value(given, key) {
-            Value::Text(text) => text,
-            Value::Number(number) => unreachable!("{key} is text, not {number}"),
-        };
-        let is = |key, word: &str| text(key) == word;
+        let values = Values(given);
+        let number = |key| values.number(key);
+        let text = |key| values.text(key);
+        let is = |key, word: &str| values.is(key, word);
         Self {
             name: text("name"),
             processors: number("processors") as usize,
             clock: Hertz(number("clock")),
-            core: Core {
-                model: match text("processor.model").as_str() {
-                    "inorder" => CoreModel::InOrder,
-                    "ooo" => CoreModel::OutOfOrder,
-                    _ => CoreModel::Fixed,
-                },
-                width: number("processor.width"),
-                window: number("processor.window"),
-                branch_penalty: Cycles(number("processor.branch_penalty")),
-            },
+            core: parts::core(&values),
             cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
             store_buffer: number("processor.store_buffer") as usize,
             outstanding_misses: number("processor.outstanding_misses") as usize,
@@ -117,32 +104,8 @@ impl Machine {
             split: is("cache.organisation", "split"),
             replacement: text("cache.replacement"),
             levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
-            protocol: Protocol {
-                name: text("protocol.name"),
-                any_copy_supplies: is("protocol.supplier", "any-copy"),
-                all_asynchronous: is("protocol.asynchronous", "all"),
-                sticky_migratory: is("protocol.migratory_write_miss", "keep"),
-                start_migratory: is("protocol.migratory_start", "migratory"),
-                private_handover_updates_memory: is("protocol.private_handover", "update-memory"),
-                two_hand_overs: is("protocol.migratory_evidence", "two"),
-                write_updates_memory: is("protocol.word_write", "update-memory"),
-                any_copy_supplies_private: match text("protocol.private_supplier").as_str() {
-                    "as-shared" => None,
-                    word => Some(word == "any-copy"),
-                },
-                private_kernel: is("protocol.private_kernel", "per-process"),
-                flush_private: is("protocol.private_on_switch", "flush"),
-            },
-            bus: Bus {
-                invalidate: Cycles(number("bus.invalidate")),
-                write: Cycles(number("bus.write")),
-                memory_read: Cycles(number("bus.memory_read")),
-                cache_read: Cycles(number("bus.cache_read")),
-                write_back: Cycles(number("bus.write_back")),
-                bytes_per_cycle: number("bus.bytes_per_cycle"),
-                memory_hold: Cycles(number("bus.memory_hold")),
-                fifo: is("bus.arbitration", "fifo"),
-            },
+            protocol: parts::protocol(&values),
+            bus: parts::bus(&values),
             interconnect: Interconnect {
                 kind: text("interconnect.kind"),
                 order: Cycles(number("interconnect.order")),
@@ -152,30 +115,11 @@ impl Machine {
             },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
-            locks: Locks {
-                arbitrated: match text("locks.arbitrated").as_str() {
-                    "off" => Arbitration::Off,
-                    "spinlocks" => Arbitration::Spinlocks,
-                    _ => Arbitration::All,
-                },
-                spin_interval: Cycles(number("locks.spin_interval")),
-            },
+            locks: parts::locks(&values),
             disk_read: Picos(number("disk.read_time")),
             disk_write: Picos(number("disk.write_time")),
             disk_parallel: number("disk.parallel") as usize,
-            storage: Storage {
-                disks: number("disk.count") as usize,
-                model: text("disk.model"),
-                scheduler: text("disk.scheduler"),
-                medium: number("disk.medium_rate") * 1000,
-                buses: number("io.buses") as usize,
-                bus_of: Vec::new(),
-                bus_rate: number("io.rate") * 1000,
-                bus_overhead: Picos(number("io.overhead")),
-                hold_on_read: is("io.hold_on_read", "yes"),
-                hold_on_write: is("io.hold_on_write", "yes"),
-                placement: Placement { stripe: Bytes(number("placement.stripe")), ..Placement::default() },
-            },
+            storage: parts::storage(&values),
             memory_delay: Cycles(number("perturbation.memory_delay")),
             exact_replacement: is("classification.replacement", "exact"),
             judge_at_miss: is("classification.sharing", "at-miss"),
@@ -230,6 +174,15 @@ impl Machine {
                 format!(
                     "{} is odd; the delay is spread evenly around the mean, so use an even number",
                     self.memory_delay
+                ),
+            );
+        }
+        if self.core.agen > self.core.load_to_use {
+            fault(
+                "processor.agen",
+                format!(
+                    "{} is longer than processor.load_to_use, {}, which includes it",
+                    self.core.agen, self.core.load_to_use
                 ),
             );
         }
@@ -363,7 +316,7 @@ fn check_shape(size: Bytes, ways: u32, line: Bytes, section: &str, fault: &mut d
     }
 }
 
-fn value(given: &Given, key: &str) -> Value {
+pub(crate) fn value(given: &Given, key: &str) -> Value {
     if let Some((value, _)) = given.get(key) {
         return value.clone();
     }

@@ -16,6 +16,12 @@ const INCLUSION: Kind = Kind::Choice(&["inclusive", "exclusive", "neither"]);
 const INCLUSION_MEANING: &str = "Which lines of the levels further in it keeps: all (and takes from \
      them what it gives up), none (it takes what they give up), or either.";
 
+const LATENCY: Kind = Kind::Cycles(0, 1000);
+const R10000: &str = "MIPS R10000: Yeager 1996, Table 1";
+const INTEGER_MEANING: &str = "Models `inorder` and `ooo`, which take latencies of traces with machine \
+     code only: latency of an addition, shift, logic operation, move between registers or branch; the \
+     units accept an instruction every cycle and are as many as `processor.width`.";
+
 /// Shorthand that keeps one setting on few lines.
 const fn setting(
     key: &'static str,
@@ -49,9 +55,11 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Choice(&["fixed", "inorder", "ooo"]),
         "fixed",
         "How a processor executes: `fixed` takes `cycles_per_reference` for every reference and blocks \
-         on a miss; `inorder` blocks at the first use of a load's data; `ooo` runs on until its \
-         window is full. The latter two take 1/`width` cycle per instruction, none per load or store.",
-        "fixed: Foglia et al. 2004; ooo: interval model of Karkhanis & Smith 2004",
+         on a miss; `inorder` starts an instruction when its operands are there; `ooo` runs on until \
+         its window is full behind what is not complete. Of traces without machine code the latter two \
+         know no operands: `inorder` waits for a load's data at the next instruction, in `ooo` only \
+         the window does.",
+        "fixed: Foglia et al. 2004; ooo: dependences and window as in Karkhanis & Smith 2004",
     ),
     setting(
         "processor.width",
@@ -64,7 +72,8 @@ pub const SETTINGS: &[Setting] = &[
         "processor.window",
         Kind::Things("instructions", 1, 4096),
         "64 instructions",
-        "Models `inorder` and `ooo`: instructions that may have entered and not completed.",
+        "Models `inorder` and `ooo`: instructions that may have entered and not left; they leave in \
+         order, when complete.",
         "an assumption: twice the 32 of the MIPS R10000 (Yeager 1996); server cores of the 2020s hold \
          some hundreds",
     ),
@@ -72,8 +81,61 @@ pub const SETTINGS: &[Setting] = &[
         "processor.branch_penalty",
         Kind::Cycles(0, 1000),
         "5 cycles",
-        "Models `inorder` and `ooo`: cycles lost at a mispredicted branch.",
+        "Models `inorder` and `ooo`: cycles from the execution of a mispredicted branch to the entry of \
+         what comes behind it.",
         "an assumption: five stages from fetch to the branch's execution",
+    ),
+    setting("processor.integer", LATENCY, "1 cycles", INTEGER_MEANING, R10000),
+    setting(
+        "processor.multiply",
+        LATENCY,
+        "6 cycles",
+        "Models `inorder` and `ooo`: latency of an integer multiplication.",
+        "MIPS R10000: Yeager 1996, Table 1, of 32 bits (10 of 64)",
+    ),
+    setting(
+        "processor.divide",
+        LATENCY,
+        "35 cycles",
+        "Models `inorder` and `ooo`: latency of an integer division.",
+        "MIPS R10000: Yeager 1996, Table 1, of 32 bits (67 of 64)",
+    ),
+    setting(
+        "processor.float_add",
+        LATENCY,
+        "2 cycles",
+        "Models `inorder` and `ooo`: latency of a floating-point addition, comparison or conversion.",
+        R10000,
+    ),
+    setting(
+        "processor.float_multiply",
+        LATENCY,
+        "2 cycles",
+        "Models `inorder` and `ooo`: latency of a floating-point multiplication, alone or with an addition.",
+        R10000,
+    ),
+    setting(
+        "processor.float_divide",
+        LATENCY,
+        "19 cycles",
+        "Models `inorder` and `ooo`: latency of a floating-point division or square root.",
+        "MIPS R10000: Yeager 1996, Table 1, of 64 bits (12 of 32)",
+    ),
+    setting(
+        "processor.agen",
+        LATENCY,
+        "1 cycles",
+        "Models `inorder` and `ooo`: cycles from the registers of an address to the look-up; a miss \
+         asks for its line then.",
+        "MIPS R10000: Yeager 1996: one cycle of address calculation before the cache",
+    ),
+    setting(
+        "processor.load_to_use",
+        LATENCY,
+        "2 cycles",
+        "Models `inorder` and `ooo`: cycles from the registers of an address to the data of a \
+         first-level hit, `processor.agen` included.",
+        "MIPS R10000: Yeager 1996, Table 1, integer loads (3 of floating point)",
     ),
     setting(
         "processor.cycles_per_reference",

@@ -4,12 +4,14 @@
 //! Nothing here reads a file, a clock or the environment: sources are handed in by the crate that
 //! assembles a machine.
 
+pub mod code;
 pub mod drive;
 pub mod event;
 pub mod random;
 pub mod reference;
 pub mod source;
 
+pub use code::Instruction;
 pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;

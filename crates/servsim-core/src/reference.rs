@@ -59,8 +59,7 @@ pub struct Record {
     pub flags: u8,
     /// In the order of a whole trace: the processor that the trace binds the reference to, or
     /// [`ANY_CPU`]. In the stream of one task, where nothing is bound to a processor: how many
-    /// consecutive fetches within one line the record stands for, at least 1; of a load 1, or 1 more
-    /// than a distance that processor models know the meaning of.
+    /// consecutive fetches within one line the record stands for, at least 1; of others 1.
     pub cpu: u8,
 }
 
@@ -105,6 +104,10 @@ pub struct Batch {
     pub records: Vec<Record>,
     /// Events that records of kind [`Op::Event`] point to.
     pub events: Vec<Event>,
+    /// For each record, where its first instruction lies in the source's list of instructions; those of
+    /// a run of fetches follow one another. Records beyond its end have [`crate::code::UNKNOWN_CODE`],
+    /// so it is empty where the source does not know the code.
+    pub code: Vec<u32>,
 }
 
 impl Batch {
@@ -112,6 +115,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.records.clear();
         self.events.clear();
+        self.code.clear();
     }
 
     /// Appends an event of `task`.

@@ -1,6 +1,7 @@
 //! Where references come from: one order for all (`GlobalSource`, for the functional engine) or
 //! one stream per task (`TaskSource`, for the timing engine), and which pages are private.
 
+use crate::code::Instruction;
 use crate::drive::FileRange;
 use crate::event::{TaskId, TaskInfo, WakeId};
 use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
@@ -84,6 +85,11 @@ pub trait TaskSource: Sync {
     /// What was left out or assumed when the trace was read, one sentence each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The instructions that `Batch::code` points to; empty where the code is not known.
+    fn code(&self) -> &[Instruction] {
+        &[]
     }
 
     /// Opens the stream of `task` at its beginning.

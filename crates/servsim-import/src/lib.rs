@@ -180,7 +180,7 @@ pub struct Reading {
     pub private_kernel: bool,
     /// Whether recorded locks are delivered as events; captured traces alone hold them.
     pub locks: bool,
-    /// What the records tell of dependences and branches; captured traces alone hold the code.
+    /// What the records tell of instructions and branches; captured traces alone hold the code.
     pub flow: captured::Wanted,
 }
 
@@ -195,7 +195,7 @@ pub fn open_by_task(
 ) -> Result<Box<dyn TaskSource>, SourceError> {
     if is_captured(path, name) {
         let source = captured::CapturedTasks::open(path, reading.line, reading.locks)?;
-        return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_flow(reading.flow)));
+        return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.flow)?));
     }
     (format_of(path, name)?.split)(path, reading.processors)
 }

@@ -4,8 +4,8 @@
 //! into one stream per task first; that takes 16 bytes of memory per reference.
 
 use servsim_core::{
-    Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
-    WakeId,
+    Batch, Event, GlobalSource, Instruction, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
+    TaskSource, WakeId,
 };
 use std::collections::HashMap;
 
@@ -70,6 +70,7 @@ pub struct InMemory {
     kinds: Vec<String>,
     privacy: Privacy,
     streams: Vec<Batch>,
+    code: Vec<Instruction>,
     wakers: HashMap<WakeId, TaskId>,
 }
 
@@ -109,6 +110,7 @@ impl InMemory {
             privacy: source.privacy().clone(),
             wakers: wakers(&streams),
             streams,
+            code: Vec::new(),
         })
     }
 
@@ -120,7 +122,14 @@ impl InMemory {
                 survey.touch(task as u32, r.address, r.address + (u64::from(r.size) - 1));
             }
         }
-        Self { tasks, kinds, privacy: survey.privacy(), wakers: wakers(&streams), streams }
+        Self { tasks, kinds, privacy: survey.privacy(), wakers: wakers(&streams), streams, code: Vec::new() }
+    }
+
+    /// The same with the instructions that the streams point to, for tests.
+    #[must_use]
+    pub fn with_code(mut self, code: Vec<Instruction>) -> Self {
+        self.code = code;
+        self
     }
 }
 
@@ -139,6 +148,10 @@ impl TaskSource for InMemory {
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
         self.wakers.get(&wake).copied()
+    }
+
+    fn code(&self) -> &[Instruction] {
+        &self.code
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
@@ -162,6 +175,8 @@ impl TaskCursor for MemoryCursor<'_> {
                 batch.records.push(*record);
             }
         }
+        let known = &self.stream.code;
+        batch.code.extend_from_slice(&known[self.position.min(known.len())..end.min(known.len())]);
         self.position = end;
         Ok(!batch.records.is_empty())
     }

@@ -120,12 +120,16 @@ fn task_json(task: &TaskResult) -> Value {
     Value::Object(object)
 }
 
-/// Where the cycles of one processor went, by cause.
-fn stack_json(t: &ProcessorTimes) -> Value {
-    json!({
-        "base": t.user + t.kernel, "fetch_miss": t.stalls[0], "load_miss": t.stalls[1],
+/// Where the cycles of one processor went, by cause; waits for dependences where the model knows them.
+fn stack_json(t: &ProcessorTimes, cores: bool) -> Value {
+    let mut stack = json!({
+        "base": t.user + t.kernel - t.dependence, "fetch_miss": t.stalls[0], "load_miss": t.stalls[1],
         "store": t.stalls[2], "branch": t.branch, "lock_spin": t.lock_spin, "idle": t.idle,
-    })
+    });
+    if cores {
+        stack["dependence"] = json!(t.dependence);
+    }
+    stack
 }
 
 fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
@@ -136,7 +140,10 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
-    object.insert("cycle_stacks".into(), timing.processors.iter().map(stack_json).collect());
+    object.insert(
+        "cycle_stacks".into(),
+        timing.processors.iter().map(|t| stack_json(t, timing.cores)).collect(),
+    );
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
     object.insert("context_switches".into(), json!(timing.context_switches));
     object.insert("migrations".into(), json!(timing.migrations));

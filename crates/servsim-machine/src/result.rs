@@ -20,12 +20,15 @@ pub struct ProcessorTimes {
     pub bus_wait: u64,
     /// Spinning for a lock, without the misses of its word.
     pub lock_spin: u64,
-    /// Refilling the pipeline after mispredicted branches.
+    /// Waiting for mispredicted branches to execute, and refilling the pipeline behind them.
     pub branch: u64,
     /// No ready task.
     pub idle: u64,
     /// Of the waits for memory and bus: by fetches, loads, and stores (full buffer).
     pub stalls: [u64; 3],
+    /// Of the execution: nothing entered because operands were on their way from functional units or the
+    /// first level.
+    pub dependence: u64,
 }
 
 impl ProcessorTimes {
@@ -41,6 +44,7 @@ impl ProcessorTimes {
             branch: self.branch - earlier.branch,
             idle: self.idle - earlier.idle,
             stalls: std::array::from_fn(|i| self.stalls[i] - earlier.stalls[i]),
+            dependence: self.dependence - earlier.dependence,
         }
     }
 
@@ -137,6 +141,8 @@ pub struct Timing {
     pub task_levels: Vec<Level>,
     /// What each kind of transaction asked for, when disks were described.
     pub profiles: Vec<Profile>,
+    /// Whether the processors have cores, which know dependences.
+    pub cores: bool,
     /// Locks, when they were arbitrated.
     pub locks: Option<LockResult>,
 }

@@ -244,8 +244,7 @@ fn run_timing(
 fn wanted_of(machine: &Machine) -> Wanted {
     match machine.core.model {
         CoreModel::Fixed => Wanted::Nothing,
-        CoreModel::InOrder => Wanted::Uses,
-        CoreModel::OutOfOrder => Wanted::Producers,
+        CoreModel::InOrder | CoreModel::OutOfOrder => Wanted::Code,
     }
 }
 

@@ -18,6 +18,7 @@
 pub mod drive;
 mod levels;
 mod protocols;
+pub mod scoreboard;
 mod switches;
 
 pub use levels::{Keeps, Layout, Outer};

@@ -1,21 +1,21 @@
-//! What processor cores want to know of captured code: from which load each load's address comes, where
-//! its data are first used, and which branches are mispredicted. The trace holds the machine code of
-//! every block; it is decoded once per shape.
+//! What processor cores want to know of captured code: which registers order its instructions, what
+//! executes them, and which branches are mispredicted. The trace holds the machine code of every block;
+//! it is decoded once per shape, and the records of a task point to its instructions.
 //!
-//! * *Producers* (for out-of-order cores): the youngest load among the ancestors of the address,
-//!   through registers, within the block and across blocks of the task.
-//! * *Uses* (for in-order cores): instructions from the load to the first reader of a register it
-//!   writes; one that is not used in its block counts as used by the next.
+//! * *Registers*: general and vector registers and the flags, as one; values that an instruction merely
+//!   steps the stack pointer by, and registers that it clears, depend on nothing.
+//! * *Classes*: by mnemonic; moves from memory are loads and no more.
 //! * *Branches*: conditional ones by gshare (`McFarling` 1993) with 4,096 two-bit counters and 12 bits of
 //!   history; indirect jumps and calls go where they went last; returns are always right. Each task
 //!   has a predictor of its own, as if it ran alone.
 //!
-//! Left out: dependences through memory (a store and a later load) and through flags alone.
+//! Left out: dependences through memory (a store and a later load), x87 and mask registers, that
+//! instructions may write a part of the flags.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
-use iced_x86::{Mnemonic, OpAccess, Register};
-use servsim_core::reference::MISPREDICTED;
-use servsim_core::Record;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+use servsim_core::code::{Class, Instruction, FLAGS, UNKNOWN_CODE, VECTORS};
+use servsim_core::reference::{CONTINUATION, MISPREDICTED};
+use servsim_core::{Op, Record};
 use servsim_trace::{Shape, ShapeId};
 use std::collections::HashMap;
 
@@ -25,36 +25,11 @@ pub enum Wanted {
     /// Nothing.
     #[default]
     Nothing,
-    /// Producers and branches.
-    Producers,
-    /// Uses and branches.
-    Uses,
+    /// Instructions and branches.
+    Code,
 }
 
-const REGISTERS: usize = 16;
-/// Longest distance a record holds.
-const FARTHEST: u64 = 254;
 const COUNTERS: usize = 4096;
-
-/// Where a value comes from: a load of the block, and the registers at its entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Source {
-    load: Option<u16>,
-    entry: u16,
-}
-
-impl Source {
-    fn join(self, other: Self) -> Self {
-        Self { load: self.load.max(other.load), entry: self.entry | other.entry }
-    }
-}
-
-/// A load of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Load {
-    address: Source,
-    first_use: u8,
-}
 
 /// How a block ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +40,10 @@ enum End {
     Indirect,
 }
 
-/// The flow of data and control through one shape.
+/// One shape: where its instructions begin in the list, and how it ends.
 #[derive(Debug, Clone)]
-pub struct Flow {
-    loads: Vec<Load>,
-    exit: [Source; REGISTERS],
+struct Block {
+    first: u32,
     end: End,
     /// Address of the last instruction and of the one behind it.
     last: u64,
@@ -77,132 +51,170 @@ pub struct Flow {
     begin: u64,
 }
 
-fn number(register: Register) -> Option<usize> {
-    register.is_gpr().then(|| register.full_register().number())
+/// The code of a trace.
+#[derive(Debug, Default)]
+pub struct Code {
+    blocks: Vec<Block>,
+    /// The instructions of all shapes, one shape after the other.
+    pub instructions: Vec<Instruction>,
 }
 
-impl Flow {
-    /// Decodes `shape`.
-    pub fn of(shape: &Shape) -> Self {
-        let mut registers: [Source; REGISTERS] =
-            std::array::from_fn(|r| Source { load: None, entry: 1 << r });
-        let mut flow = Self {
-            loads: Vec::new(),
-            exit: registers,
-            end: End::Plain,
-            last: shape.vaddr,
-            behind: shape.vaddr + shape.code.len() as u64,
-            begin: shape.vaddr,
-        };
-        let mut decoder = Decoder::with_ip(64, &shape.code, shape.vaddr, DecoderOptions::NONE);
+impl Code {
+    /// Decodes all `shapes`.
+    pub fn of<'a>(shapes: impl Iterator<Item = &'a Shape>) -> Self {
+        let mut code = Self::default();
         let mut factory = InstructionInfoFactory::new();
-        // Where each load's data went and at which instruction, until they are used.
-        let mut unused: Vec<(usize, usize, u16)> = Vec::new();
+        for shape in shapes {
+            code.add(shape, &mut factory);
+        }
+        code
+    }
+
+    fn add(&mut self, shape: &Shape, factory: &mut InstructionInfoFactory) {
+        let first = self.instructions.len() as u32;
+        let (mut last, mut end) = (shape.vaddr, End::Plain);
+        let mut decoder = Decoder::with_ip(64, &shape.code, shape.vaddr, DecoderOptions::NONE);
         let mut ops = shape.ops.iter().peekable();
         for index in 0..shape.insns.len() {
-            let instruction = decoder.decode();
-            flow.last = instruction.ip();
-            let (reads, writes, address) = operands(&mut factory, &instruction, &registers);
-            unused.retain(|&(load, at, into)| {
-                let used = reads.0 & into != 0;
-                if used {
-                    flow.loads[load].first_use = (index - at).min(FARTHEST as usize) as u8;
-                }
-                !used
-            });
-            let mut made = reads.1;
+            let decoded = decoder.decode();
+            let mut loads = false;
             while let Some(op) = ops.next_if(|op| usize::from(op.insn) == index) {
-                if !op.store {
-                    made.load = Some(flow.loads.len() as u16);
-                    let rest = (shape.insns.len() - index).min(FARTHEST as usize) as u8;
-                    unused.push((flow.loads.len(), index, writes.0 & !writes.1));
-                    flow.loads.push(Load { address, first_use: rest });
-                }
+                loads |= !op.store;
             }
-            write(&instruction, &mut registers, writes, made);
+            self.instructions.push(instruction(factory, &decoded, loads));
+            last = decoded.ip();
+            end = match decoded.flow_control() {
+                FlowControl::ConditionalBranch => End::Conditional,
+                FlowControl::IndirectBranch | FlowControl::IndirectCall => End::Indirect,
+                _ => End::Plain,
+            };
         }
-        flow.exit = registers;
-        flow.end = match decoder_end(shape) {
-            Some(FlowControl::ConditionalBranch) => End::Conditional,
-            Some(FlowControl::IndirectBranch | FlowControl::IndirectCall) => End::Indirect,
-            _ => End::Plain,
-        };
-        flow
+        let behind = shape.vaddr + shape.code.len() as u64;
+        self.blocks.push(Block { first, end, last, behind, begin: shape.vaddr });
+    }
+
+    /// Appends to `code` where the instructions of `records`, one execution of `shape`, are in the list.
+    pub fn point(&self, shape: ShapeId, records: &[Record], code: &mut Vec<u32>) {
+        let mut next = self.blocks[shape as usize].first;
+        for record in records {
+            code.push(next);
+            if record.op == Op::Fetch && record.flags & CONTINUATION == 0 {
+                next += u32::from(record.cpu);
+            }
+        }
     }
 }
 
-/// How the last instruction of a shape goes on.
-fn decoder_end(shape: &Shape) -> Option<FlowControl> {
-    let mut decoder = Decoder::with_ip(64, &shape.code, shape.vaddr, DecoderOptions::NONE);
-    (0..shape.insns.len()).map(|_| decoder.decode()).last().map(|last| last.flow_control())
+/// Lengthens `code` to the number of `records` with what stands for unknown code.
+pub fn fill(code: &mut Vec<u32>, records: usize) {
+    code.resize(records, UNKNOWN_CODE);
 }
 
-type Reads = (u16, Source);
+/// The number of a register among those of [`Instruction`].
+fn number(register: Register) -> Option<usize> {
+    if register.is_gpr() {
+        Some(register.full_register().number())
+    } else if register.is_vector_register() {
+        Some(VECTORS + register.number())
+    } else {
+        None
+    }
+}
 
-/// Registers read and where their values come from; registers written, and of them the stack pointer
-/// that an instruction steps; where the addresses of its accesses come from.
-fn operands(
+/// What a core wants to know of `decoded`.
+fn instruction(
     factory: &mut InstructionInfoFactory,
-    instruction: &Instruction,
-    registers: &[Source; REGISTERS],
-) -> (Reads, (u16, u16), Source) {
-    let info = factory.info(instruction);
-    let mut reads: Reads = (0, Source::default());
-    let (mut written, mut stepped) = (0_u16, 0_u16);
+    decoded: &iced_x86::Instruction,
+    loads: bool,
+) -> Instruction {
+    let info = factory.info(decoded);
+    let (mut address, mut reads, mut writes) = (0, 0, 0);
     for used in info.used_registers() {
         let Some(register) = number(used.register()) else { continue };
-        let is_step = instruction.is_stack_instruction() && used.register().full_register() == Register::RSP;
-        let access = used.access();
-        if matches!(
-            access,
-            OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-        ) || matches!(access, OpAccess::CondWrite)
-        {
-            reads.0 |= 1 << register;
-            if !is_step {
-                reads.1 = reads.1.join(registers[register]);
-            }
+        // Stepping the stack pointer is done ahead of execution.
+        if decoded.is_stack_instruction() && used.register().full_register() == Register::RSP {
+            continue;
         }
-        if matches!(
-            access,
-            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-        ) {
-            written |= 1 << register;
-            stepped |= u16::from(is_step) << register;
-        }
+        let (read, written) = match used.access() {
+            OpAccess::Read | OpAccess::CondRead => (1, 0),
+            OpAccess::Write => (0, 1),
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite | OpAccess::CondWrite => (1, 1),
+            _ => (0, 0),
+        };
+        reads |= read << register;
+        writes |= written << register;
     }
-    let mut address = Source::default();
     for memory in info.used_memory() {
-        for register in [memory.base(), memory.index()].into_iter().filter_map(number) {
-            address = address.join(registers[register]);
-        }
+        let stack = |register: &Register| decoded.is_stack_instruction() && *register == Register::RSP;
+        let registers = [memory.base(), memory.index()].into_iter().filter(|r| !stack(r));
+        registers.filter_map(number).for_each(|register| address |= 1 << register);
     }
-    (reads, (written, stepped), address)
+    reads |= u64::from(decoded.rflags_read() != 0) << FLAGS;
+    writes |= u64::from(decoded.rflags_modified() != 0) << FLAGS;
+    if clears(decoded) {
+        reads = 0;
+    }
+    Instruction { address, reads, writes, class: class(decoded.mnemonic(), loads) }
 }
 
-fn write(
-    instruction: &Instruction,
-    registers: &mut [Source; REGISTERS],
-    (written, stepped): (u16, u16),
-    made: Source,
-) {
-    let clears = matches!(instruction.mnemonic(), Mnemonic::Xor | Mnemonic::Sub)
-        && instruction.op0_register() != Register::None
-        && instruction.op0_register() == instruction.op1_register();
-    for (register, source) in registers.iter_mut().enumerate() {
-        if (written & !stepped) >> register & 1 != 0 {
-            *source = if clears { Source::default() } else { made };
-        }
+/// Whether the result is zero whatever the operands.
+fn clears(decoded: &iced_x86::Instruction) -> bool {
+    let name = format!("{:?}", decoded.mnemonic());
+    let exclusive = matches!(
+        name.trim_start_matches('V'),
+        "Xor"
+            | "Sub"
+            | "Pxor"
+            | "Pxord"
+            | "Pxorq"
+            | "Xorps"
+            | "Xorpd"
+            | "Psubb"
+            | "Psubw"
+            | "Psubd"
+            | "Psubq"
+    );
+    let count = decoded.op_count();
+    let (one, other) = (count.saturating_sub(2), count.saturating_sub(1));
+    exclusive
+        && decoded.op_register(one) != Register::None
+        && decoded.op_register(one) == decoded.op_register(other)
+}
+
+/// What executes instructions of this name; moves that `load` do no more than that.
+fn class(mnemonic: Mnemonic, load: bool) -> Class {
+    let full = format!("{mnemonic:?}").to_lowercase();
+    let name = full.trim_start_matches('v');
+    let float = ["ss", "sd", "ps", "pd"].iter().any(|end| name.ends_with(end));
+    let begins = |names: &[&str]| names.iter().any(|begin| name.starts_with(begin));
+    match mnemonic {
+        Mnemonic::Mul | Mnemonic::Imul | Mnemonic::Mulx => return Class::Multiply,
+        Mnemonic::Div | Mnemonic::Idiv => return Class::Divide,
+        _ => {}
+    }
+    if begins(&["pmul", "pmadd", "pclmul"]) {
+        Class::Multiply
+    } else if float && begins(&["div", "sqrt"]) || begins(&["fdiv", "fidiv", "fsqrt"]) {
+        Class::FloatDivide
+    } else if float && begins(&["mul", "fmadd", "fmsub", "fnmadd", "fnmsub", "dp"])
+        || begins(&["fmul", "fimul"])
+    {
+        Class::FloatMultiply
+    } else if float
+        && begins(&["add", "sub", "min", "max", "cmp", "comis", "ucomis", "hadd", "hsub", "round"])
+        || begins(&["cvt", "fadd", "fiadd", "fsub", "fisub", "fcom", "fucom"])
+    {
+        Class::FloatAdd
+    } else if load && begins(&["mov", "pop", "lods", "ret", "leave", "lddqu", "broadcast", "pbroadcast"]) {
+        Class::None
+    } else {
+        Class::Integer
     }
 }
 
-/// Follows one task through its blocks and annotates its records.
+/// Follows one task through its blocks and marks where it was mispredicted.
 #[derive(Debug)]
 pub struct Follower {
-    wanted: Wanted,
-    /// One more than the number of the youngest load that each register's value comes from.
-    registers: [u64; REGISTERS],
-    loads: u64,
     before: Option<ShapeId>,
     history: usize,
     counters: Vec<u8>,
@@ -213,58 +225,22 @@ impl Follower {
     /// At the beginning of a task.
     pub fn new(wanted: Wanted) -> Self {
         let counters = if wanted == Wanted::Nothing { Vec::new() } else { vec![1; COUNTERS] };
-        let registers = [0; REGISTERS];
-        Self { wanted, registers, loads: 0, before: None, history: 0, counters, targets: HashMap::new() }
+        Self { before: None, history: 0, counters, targets: HashMap::new() }
     }
 
-    /// Loads of another stream come in between.
-    pub fn skip_loads(&mut self, count: u64) {
-        self.loads += count;
-    }
-
-    /// Annotates the records of one execution of `shape`; `places` are those of its loads.
-    pub fn block(
-        &mut self,
-        flows: &[Flow],
-        shape: ShapeId,
-        places: impl Iterator<Item = usize>,
-        records: &mut [Record],
-    ) {
-        if self.wanted == Wanted::Nothing {
-            return;
-        }
-        let flow = &flows[shape as usize];
+    /// Marks the records of one execution of `shape`.
+    pub fn block(&mut self, code: &Code, shape: ShapeId, records: &mut [Record]) {
+        let block = &code.blocks[shape as usize];
         let mispredicted =
-            self.before.is_some_and(|before| self.mispredicts(&flows[before as usize], flow.begin));
+            self.before.is_some_and(|before| self.mispredicts(&code.blocks[before as usize], block.begin));
         if let (true, Some(first)) = (mispredicted, records.first_mut()) {
             first.flags |= MISPREDICTED;
         }
         self.before = Some(shape);
-        for ((load, place), own) in flow.loads.iter().zip(places).zip(self.loads..) {
-            let distance = match self.wanted {
-                Wanted::Uses => u64::from(load.first_use),
-                _ => self.youngest(load.address).map_or(0, |producer| own - producer),
-            };
-            if distance <= FARTHEST {
-                records[place].cpu = 1 + distance as u8;
-            }
-        }
-        let exits = flow.exit.map(|source| self.youngest(source).map_or(0, |load| load + 1));
-        self.registers = exits;
-        self.loads += flow.loads.len() as u64;
-    }
-
-    /// The youngest load that a value comes from, by its number in the task.
-    fn youngest(&self, source: Source) -> Option<u64> {
-        if let Some(load) = source.load {
-            return Some(self.loads + u64::from(load));
-        }
-        let entry = (0..REGISTERS).filter(|register| source.entry >> register & 1 != 0);
-        entry.map(|register| self.registers[register]).max().and_then(|load| load.checked_sub(1))
     }
 
     /// Whether the way from `block` to the one at `next` was foreseen wrongly; learns it.
-    fn mispredicts(&mut self, block: &Flow, next: u64) -> bool {
+    fn mispredicts(&mut self, block: &Block, next: u64) -> bool {
         match block.end {
             End::Plain => false,
             End::Indirect => self.targets.insert(block.last, next).is_some_and(|before| before != next),
@@ -283,13 +259,12 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use servsim_core::Op;
     use servsim_trace::{Insn, MemOp};
 
     /// A shape of `code`, its instructions' lengths and the instructions that load.
-    fn flow(vaddr: u64, code: &[u8], lengths: &[u8], loads: &[u16]) -> Flow {
+    fn shape(vaddr: u64, code: &[u8], lengths: &[u8], loads: &[u16]) -> Shape {
         let op = |&insn: &u16| MemOp { insn, size: 8, store: false, slot: 0, disp: 0 };
-        Flow::of(&Shape {
+        Shape {
             vaddr,
             paddr: 0,
             next_page: None,
@@ -297,57 +272,90 @@ mod tests {
             code: code.into(),
             ops: loads.iter().map(op).collect(),
             stack_step: 0,
-        })
+        }
     }
 
-    fn distances(follower: &mut Follower, flows: &[Flow], shape: ShapeId) -> Vec<u8> {
-        let count = flows[shape as usize].loads.len();
-        let mut records = vec![Record { cpu: 1, ..Record::new(0, Op::Load, 0, 8) }; count];
-        follower.block(flows, shape, 0..count, &mut records);
-        records.iter().map(|record| record.cpu - 1).collect()
+    fn decoded(code: &[u8], lengths: &[u8], loads: &[u16]) -> Vec<Instruction> {
+        Code::of([shape(0x1000, code, lengths, loads)].iter()).instructions
     }
 
-    /// mov rax,[rdi]; mov rcx,[rsi]; add rax,8; mov rdx,[rax]
-    const CHASE: [u8; 13] = [0x48, 0x8B, 0x07, 0x48, 0x8B, 0x0E, 0x48, 0x83, 0xC0, 0x08, 0x48, 0x8B, 0x10];
-
-    #[test]
-    fn a_loads_producer_is_found_through_registers_and_across_blocks() {
-        // Then, in a block of its own: mov rdi,[rdx]; xor eax,eax; mov rbx,[rax]
-        let next = [0x48, 0x8B, 0x3A, 0x31, 0xC0, 0x48, 0x8B, 0x18];
-        let flows =
-            [flow(0x1000, &CHASE, &[3, 3, 4, 3], &[0, 1, 3]), flow(0x100D, &next, &[3, 2, 3], &[0, 2])];
-        let mut follower = Follower::new(Wanted::Producers);
-        assert_eq!(distances(&mut follower, &flows, 0), [0, 0, 2], "rax comes from the first load");
-        assert_eq!(distances(&mut follower, &flows, 1), [1, 0], "rdx from the last; rax is cleared");
-        assert_eq!(distances(&mut follower, &flows, 0), [2, 0, 2], "rdi from the load before last");
-        follower.skip_loads(10);
-        assert_eq!(distances(&mut follower, &flows, 1), [11, 0]);
+    const RAX: u64 = 1;
+    const RCX: u64 = 1 << 1;
+    const RDX: u64 = 1 << 2;
+    const RBX: u64 = 1 << 3;
+    const RSI: u64 = 1 << 6;
+    const RFLAGS: u64 = 1 << FLAGS;
+    const fn xmm(number: usize) -> u64 {
+        1 << (VECTORS + number)
     }
 
     #[test]
-    fn the_first_use_of_a_loads_data_is_counted_in_instructions() {
-        let flows = [flow(0x1000, &CHASE, &[3, 3, 4, 3], &[0, 1, 3])];
-        let mut follower = Follower::new(Wanted::Uses);
-        assert_eq!(distances(&mut follower, &flows, 0), [2, 3, 1], "unused data count for the next block");
+    fn registers_order_instructions_and_the_address_is_apart() {
+        // mov rax,[rsi+rcx*8]; add rax,rdx; imul rbx,rax; jne +0
+        let code = [0x48, 0x8B, 0x04, 0xCE, 0x48, 0x01, 0xD0, 0x48, 0x0F, 0xAF, 0xD8, 0x75, 0x00];
+        let list = decoded(&code, &[4, 3, 4, 2], &[0]);
+        let expected = [
+            Instruction { address: RSI | RCX, reads: RSI | RCX, writes: RAX, class: Class::None },
+            Instruction { address: 0, reads: RAX | RDX, writes: RAX | RFLAGS, class: Class::Integer },
+            Instruction { address: 0, reads: RBX | RAX, writes: RBX | RFLAGS, class: Class::Multiply },
+            Instruction { address: 0, reads: RFLAGS, writes: 0, class: Class::Integer },
+        ];
+        assert_eq!(list, expected);
     }
 
     #[test]
-    fn pushing_and_popping_make_no_chain_through_the_stack_pointer() {
-        // pop rax; pop rbx; mov rcx,[rax]
-        let flows = [flow(0x1000, &[0x58, 0x5B, 0x48, 0x8B, 0x08], &[1, 1, 3], &[0, 1, 2])];
-        let mut follower = Follower::new(Wanted::Producers);
-        assert_eq!(distances(&mut follower, &flows, 0), [0, 0, 2]);
-        assert_eq!(distances(&mut follower, &flows, 0), [0, 0, 2]);
+    fn stepping_the_stack_pointer_and_clearing_a_register_depend_on_nothing() {
+        // pop rax; push rbx; xor ecx,ecx; pxor xmm1,xmm1
+        let code = [0x58, 0x53, 0x31, 0xC9, 0x66, 0x0F, 0xEF, 0xC9];
+        let list = decoded(&code, &[1, 1, 2, 4], &[0]);
+        let expected = [
+            Instruction { address: 0, reads: 0, writes: RAX, class: Class::None },
+            Instruction { address: 0, reads: RBX, writes: 0, class: Class::Integer },
+            Instruction { address: 0, reads: 0, writes: RCX | RFLAGS, class: Class::Integer },
+            Instruction { address: 0, reads: 0, writes: xmm(1), class: Class::Integer },
+        ];
+        assert_eq!(list, expected);
+    }
+
+    #[test]
+    fn mnemonics_have_the_class_of_their_unit() {
+        // div rcx; addsd xmm0,xmm1; mulsd xmm0,[rsi]; divss xmm2,xmm3; cvtsi2sd xmm0,rax; vfmadd231sd
+        // xmm0,xmm1,xmm2; sqrtsd xmm0,xmm1; movsd xmm0,[rsi]; lea rax,[rsi+4]; pmulld xmm0,xmm1
+        let code = [
+            0x48, 0xF7, 0xF1, 0xF2, 0x0F, 0x58, 0xC1, 0xF2, 0x0F, 0x59, 0x06, 0xF3, 0x0F, 0x5E, 0xD3, 0xF2,
+            0x48, 0x0F, 0x2A, 0xC0, 0xC4, 0xE2, 0xF1, 0xB9, 0xC2, 0xF2, 0x0F, 0x51, 0xC1, 0xF2, 0x0F, 0x10,
+            0x06, 0x48, 0x8D, 0x46, 0x04, 0x66, 0x0F, 0x38, 0x40, 0xC1,
+        ];
+        let list = decoded(&code, &[3, 4, 4, 4, 5, 5, 4, 4, 4, 5], &[2, 7]);
+        let classes: Vec<Class> = list.iter().map(|i| i.class).collect();
+        let (add, multiply, divide) = (Class::FloatAdd, Class::FloatMultiply, Class::FloatDivide);
+        let expected = [Class::Divide, add, multiply, divide, add, multiply, divide, Class::None];
+        assert_eq!(classes[..8], expected);
+        assert_eq!(classes[8..], [Class::Integer, Class::Multiply]);
+        assert_eq!((list[2].address, list[2].reads), (RSI, RSI | xmm(0)));
+    }
+
+    #[test]
+    fn records_point_to_the_first_of_their_instructions() {
+        let nops = |vaddr| shape(vaddr, &[0x90; 4], &[1; 4], &[2]);
+        let code = Code::of([nops(0x1000), nops(0x2000)].iter());
+        let of = |op, cpu| Record { cpu, ..Record::new(0, op, 0, 1) };
+        let records = [of(Op::Fetch, 3), of(Op::Load, 1), of(Op::Fetch, 1)];
+        let mut pointers = Vec::new();
+        code.point(1, &records, &mut pointers);
+        fill(&mut pointers, 4);
+        assert_eq!(pointers, [4, 7, 7, UNKNOWN_CODE]);
     }
 
     #[test]
     fn a_loop_is_learnt_and_its_end_mispredicted() {
         // A block that ends in `jne` back to itself, and the block behind it.
-        let flows = [flow(0x1000, &[0x90, 0x75, 0xFD], &[1, 2], &[]), flow(0x1003, &[0x90], &[1], &[])];
-        let mut follower = Follower::new(Wanted::Producers);
+        let shapes = [shape(0x1000, &[0x90, 0x75, 0xFD], &[1, 2], &[]), shape(0x1003, &[0x90], &[1], &[])];
+        let code = Code::of(shapes.iter());
+        let mut follower = Follower::new(Wanted::Code);
         let mut visit = |shape: ShapeId| {
             let mut records = [Record::new(0, Op::Fetch, 0, 1)];
-            follower.block(&flows, shape, 0..0, &mut records);
+            follower.block(&code, shape, &mut records);
             records[0].flags & MISPREDICTED != 0
         };
         assert!(!visit(0), "nothing comes before the first block");

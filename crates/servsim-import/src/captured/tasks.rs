@@ -1,13 +1,12 @@
 //! A captured trace as one stream per task, with the events that order them.
 
 use super::files::ranges;
-use super::flow::{Flow, Follower, Wanted};
+use super::flow::{fill, Code, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
 use super::template::Templates;
 use super::{error, tasks_of};
-use servsim_core::reference::CONTINUATION;
 use servsim_core::{
-    Batch, Event, FileRange, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
+    Batch, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
     TaskSource, WakeId,
 };
 use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
@@ -31,9 +30,9 @@ pub struct CapturedTasks {
     device: Vec<Interrupt>,
     /// Whether the streams hold lock events.
     locks: bool,
-    /// What the records tell of the code, and the flow through each shape if they do.
+    /// What the records tell of the code, and the code if they do.
     wanted: Wanted,
-    flows: Vec<Flow>,
+    code: Code,
     files: Vec<FileRange>,
 }
 
@@ -51,10 +50,10 @@ impl CapturedTasks {
         let tasks = tasks_of(&reader);
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
-        let (wanted, flows) = (Wanted::Nothing, Vec::new());
+        let (wanted, code) = (Wanted::Nothing, Code::default());
         let files = ranges(&reader.meta().files, &reader.meta().devices)?;
         let mut source =
-            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows, files };
+            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, code, files };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -66,14 +65,26 @@ impl CapturedTasks {
         self
     }
 
-    /// The same, with what processor cores want to know of the code in the records.
-    #[must_use]
-    pub fn with_flow(mut self, wanted: Wanted) -> Self {
+    /// The same, with what processor cores want to know of the code.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn with_code(mut self, wanted: Wanted) -> Result<Self, SourceError> {
         self.wanted = wanted;
-        if wanted != Wanted::Nothing {
-            self.flows = self.reader.dictionary().shapes().iter().map(Flow::of).collect();
+        if wanted == Wanted::Code {
+            self.code = Code::of(self.reader.dictionary().shapes().iter());
+            (self.inline, self.device) = (Vec::new(), Vec::new());
+            self.read_interrupts()?;
         }
-        self
+        Ok(self)
+    }
+
+    /// Points the records from `first` on, one execution of `shape`, to their instructions.
+    fn point(&self, shape: servsim_trace::ShapeId, batch: &mut Batch, first: usize) {
+        if self.wanted == Wanted::Code {
+            fill(&mut batch.code, first);
+            self.code.point(shape, &batch.records[first..], &mut batch.code);
+        }
     }
 
     /// Why the trace is not whole, if it is not.
@@ -103,7 +114,9 @@ impl CapturedTasks {
             let batch = &mut episode.batch;
             match item {
                 Item::Block(block) => {
+                    let first = batch.records.len();
                     self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records);
+                    self.point(block.shape, &mut episode.batch, first);
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::InterruptBegin { .. } => episode = Interrupt::default(),
@@ -163,6 +176,10 @@ impl TaskSource for CapturedTasks {
         &self.reader.meta().devices
     }
 
+    fn code(&self) -> &[Instruction] {
+        &self.code.instructions
+    }
+
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
         Ok(Box::new(Cursor {
             source: self,
@@ -195,7 +212,9 @@ impl Cursor<'_> {
             }
             self.next_inline += 1;
             let Some(episode) = source.inline.get(number) else { continue };
-            self.follower.skip_loads(loads_of(episode));
+            let first = batch.records.len();
+            fill(&mut batch.code, if episode.code.is_empty() { 0 } else { first });
+            batch.code.extend_from_slice(&episode.code);
             for record in &episode.records {
                 if record.op == Op::Event {
                     batch.push_event(record.task, episode.events[record.address as usize]);
@@ -229,11 +248,10 @@ impl TaskCursor for Cursor<'_> {
                 Item::Block(block) => {
                     let first = batch.records.len();
                     source.templates.expand(block.shape, block.refs, self.task, &mut batch.records);
-                    let added = &mut batch.records[first..];
-                    // Where an access was split by pages the places are others: it stays without.
-                    let whole = source.templates.records(block.shape) == added.len();
-                    let places = source.templates.loads(block.shape).filter(|_| whole);
-                    self.follower.block(&source.flows, block.shape, places, added);
+                    if source.wanted == Wanted::Code {
+                        source.point(block.shape, batch, first);
+                        self.follower.block(&source.code, block.shape, &mut batch.records[first..]);
+                    }
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {
@@ -251,12 +269,6 @@ impl TaskCursor for Cursor<'_> {
         }
         Ok(!batch.records.is_empty())
     }
-}
-
-/// Loads of an interrupt episode, as a core counts them.
-fn loads_of(episode: &Batch) -> u64 {
-    let is_load = |record: &&Record| record.op == Op::Load && record.flags & CONTINUATION == 0;
-    episode.records.iter().filter(is_load).count() as u64
 }
 
 /// Appends the events that mean the same in every stream.

@@ -33,18 +33,6 @@ impl Templates {
         Self { shapes, per_cpu: start..start.saturating_add(length) }
     }
 
-    /// Records of one execution of `shape`, when no access is split.
-    pub fn records(&self, shape: ShapeId) -> usize {
-        self.shapes[shape as usize].records.len()
-    }
-
-    /// Places of the loads among the records of `shape`.
-    pub fn loads(&self, shape: ShapeId) -> impl Iterator<Item = usize> + '_ {
-        let template = &self.shapes[shape as usize];
-        let places = template.data.iter().map(|&place| usize::from(place));
-        places.filter(|&place| template.records[place].op == Op::Load)
-    }
-
     /// Appends the records of one execution of `shape` by `task`.
     pub fn expand(&self, shape: ShapeId, refs: &[Ref], task: u32, out: &mut Vec<Record>) {
         let template = &self.shapes[shape as usize];

@@ -1,62 +1,93 @@
 //! The engine's side of processor cores: loads under way beside execution.
 //!
-//! A load that misses asks for the bus and lets the core run on; so does one whose address comes from
-//! such a load, or whose line is under way, when that load completes. The core stops when its window
-//! is full or as many loads ask as can. Fetches that miss, spinning, and loads of words next to those
-//! in the own store buffer block as in the model `fixed`.
+//! A load that misses asks for the bus when its address is known and lets the core run on; so does one
+//! whose address comes from such a load, when that completes. A load that hits in a private level outside
+//! the first is under way for the latency of that level. The core stops when its window is full or as
+//! many loads are under way as can. Fetches that miss, spinning, and loads of words next to those in the
+//! own store buffer block as in the model `fixed`.
 
-use super::engine::Engine;
+use super::engine::{Engine, Happening};
 use super::processor::{Context, Pending, Wait};
+use super::stepping::Way;
 use servsim_core::Op;
+use servsim_cpu::Issue;
 use servsim_mem::{Origin, Request, WordMask};
 
+/// The number of no load: wakes a processor that waits for any.
+const NO_LOAD: u64 = u64::MAX;
+
 impl<W: WordMask> Engine<'_, W> {
-    /// A load misses or depends on load `after`; `true` when the core runs on.
-    pub(super) fn load(
-        &mut self,
-        cpu: usize,
-        context: Context,
-        pending: Pending<W>,
-        after: Option<u64>,
-        distance: u64,
-    ) -> bool {
+    /// A load goes on beside execution; `true` when the core runs on.
+    pub(super) fn load(&mut self, cpu: usize, context: Context, pending: Pending<W>, way: Way) -> bool {
         let processor = &mut self.processors[cpu];
+        let now = processor.time;
         let Some(core) = &mut processor.core else { unreachable!("only cores have loads under way") };
-        if core.is_crowded() || after.is_none() && core.is_busy() {
-            self.wait_for_load(cpu);
+        if core.is_crowded() || matches!(way, Way::Asks(_)) && core.is_busy(now) {
+            self.hold_load(cpu);
             return false;
         }
-        let flight = core.miss(pending, after, distance);
-        let ready = processor.time;
-        if after.is_none() {
-            self.ask_for_load(cpu, flight, &pending, ready);
+        match way {
+            Way::Asks(ready) => {
+                let load = core.miss(pending);
+                self.ask_for_load(cpu, load, &pending, ready);
+            }
+            Way::Address => {
+                core.wait_for_address(pending);
+            }
+            Way::Merged(other) => {
+                core.merge(pending, other);
+            }
         }
         self.advance(cpu, context);
         true
     }
 
-    fn ask_for_load(&mut self, cpu: usize, flight: u64, pending: &Pending<W>, ready: u64) {
+    fn ask_for_load(&mut self, cpu: usize, load: u64, pending: &Pending<W>, ready: u64) {
         let (line, class) = (pending.access.line, self.class_of(pending));
-        self.bus.post(Request { cpu, ready, line, class, origin: Origin::Load(flight) });
+        self.bus.post(Request { cpu, ready, line, class, origin: Origin::Load(load) });
     }
 
-    /// The core cannot go on before a load completes.
+    /// The core cannot go on before a load that misses returns.
     pub(super) fn wait_for_load(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
         processor.wait = Wait::Load;
         processor.since = processor.time;
     }
 
-    pub(super) fn load_returned(&mut self, cpu: usize, flight: u64, now: u64) {
+    /// The load at hand needs a place among those under way.
+    pub(super) fn hold_load(&mut self, cpu: usize) {
+        self.wait_for_load(cpu);
+        let processor = &mut self.processors[cpu];
+        processor.held = true;
+        let now = processor.time;
+        if let Some(at) = processor.core.as_ref().and_then(|core| core.next_return(now)) {
+            self.schedule(at, Happening::Load { cpu, load: NO_LOAD });
+        }
+    }
+
+    /// A task ends when its last instruction completes; `false` when that is not known or later than now.
+    pub(super) fn drain(&mut self, cpu: usize) -> bool {
+        let processor = &mut self.processors[cpu];
+        let Some(core) = &mut processor.core else { return true };
+        let Some(until) = core.drained() else {
+            self.wait_for_load(cpu);
+            return false;
+        };
+        let waited = until.saturating_sub(processor.time);
+        processor.time += waited;
+        processor.times.user += waited;
+        processor.times.dependence += waited;
+        waited == 0
+    }
+
+    pub(super) fn load_returned(&mut self, cpu: usize, load: u64, now: u64) {
         self.moved |= 1 << cpu;
-        let mut complete = vec![flight];
-        while let Some(flight) = complete.pop() {
+        let mut complete = vec![(load, now)];
+        while let Some((load, at)) = complete.pop() {
             let Some(core) = &mut self.processors[cpu].core else { return };
-            for (next, pending) in core.complete(flight) {
-                if self.caches.try_hit(&pending.access).is_some() {
-                    complete.push(next);
-                } else {
-                    self.ask_for_load(cpu, next, &pending, now);
+            for issue in core.arrived(load, at) {
+                if let Some(at) = self.issue(cpu, &issue, now) {
+                    complete.push((issue.load, at));
                 }
             }
         }
@@ -68,5 +99,29 @@ impl<W: WordMask> Engine<'_, W> {
             processor.time = until;
             processor.wait = Wait::Nothing;
         }
+    }
+
+    /// A load that waited for its address or its line goes on; returns when it has its data, if that
+    /// is known.
+    fn issue(&mut self, cpu: usize, issue: &Issue<Pending<W>>, now: u64) -> Option<u64> {
+        let line = issue.access.access.line;
+        let core = self.processors[cpu].core.as_mut()?;
+        if let Some(other) = core.asking(|other| other.access.line == line) {
+            core.merge_into(issue.load, other);
+            return None;
+        }
+        let words = issue.access.access.words;
+        let mut own = self.processors[cpu].stores.iter().map(|store| &store.access);
+        let forwarded = own.any(|store| store.line == line && store.words.covers(words));
+        let depth = if forwarded { Some(0) } else { self.caches.try_hit(&issue.access.access) };
+        let core = self.processors[cpu].core.as_mut()?;
+        if let Some(depth) = depth {
+            let farther = if depth == 0 { 0 } else { self.model.farther[depth - 1] };
+            return Some(core.hit_of(issue, line, now, farther));
+        }
+        core.ask(issue.load);
+        let ready = now.max(issue.start + self.model.core.map_or(0, |core| core.agen));
+        self.ask_for_load(cpu, issue.load, &issue.access, ready);
+        None
     }
 }

@@ -14,7 +14,7 @@ use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_config::Arbitration;
-use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
+use servsim_core::{Event, Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
 use servsim_mem::{
     Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
 };
@@ -64,6 +64,7 @@ pub struct Engine<'a, W> {
     pub(super) source: &'a dyn TaskSource,
     pub(super) privacy: &'a Privacy,
     pub(super) interrupts: &'a [Interrupt],
+    pub(super) instructions: &'a [Instruction],
     pub(super) model: &'a Model,
     pub(super) seed: u64,
     pub(super) caches: Hierarchy<W>,
@@ -119,6 +120,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             source,
             privacy: source.privacy(),
             interrupts: source.interrupts(),
+            instructions: source.code(),
             model,
             seed,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
@@ -360,15 +362,22 @@ impl<'a, W: WordMask> Engine<'a, W> {
                         return Ok(());
                     }
                 }
-                Stop::Load { pending, after, distance } => {
-                    if !self.load(cpu, context, pending, after, distance) {
+                Stop::Load(pending, way) => {
+                    if !self.load(cpu, context, pending, way) {
                         return Ok(());
                     }
                     limit = limit.min(self.bus.next_grant());
                 }
+                Stop::Busy => {
+                    self.hold_load(cpu);
+                    return Ok(());
+                }
                 Stop::Full => {
                     self.wait_for_load(cpu);
                     return Ok(());
+                }
+                Stop::FarStore(pending, latency) => {
+                    limit = limit.min(self.far_store(cpu, context, pending, latency));
                 }
                 Stop::Store(pending) => {
                     if !self.store(cpu, context, pending) {
@@ -396,7 +405,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
-        let busy = processor.offset != 0 || matches!(processor.context, Some(Context::Interrupt(_)));
+        let busy = processor.is_within_record() || matches!(processor.context, Some(Context::Interrupt(_)));
         if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
             return;
         }
@@ -415,7 +424,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, caches, interrupts, task_references, privacy, .. } = self;
+        let Self { processors, streams, caches, interrupts, task_references, privacy, instructions, .. } =
+            self;
         let processor = &mut processors[cpu];
         let parameters = Pace {
             limit,
@@ -430,6 +440,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &stream.batch.records,
                     position: &mut stream.position,
+                    code: &stream.batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -440,6 +452,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &interrupts[index].batch.records,
                     position: &mut position,
+                    code: &interrupts[index].batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -452,7 +466,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, interrupts, task_references, privacy, .. } = self;
+        let Self { processors, streams, interrupts, task_references, privacy, instructions, .. } = self;
         let processor = &mut processors[cpu];
         let cycles = self.model.cycles_per_reference;
         match context {
@@ -461,6 +475,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &stream.batch.records,
                     position: &mut stream.position,
+                    code: &stream.batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -471,6 +487,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut work = Records {
                     records: &interrupts[index].batch.records,
                     position: &mut position,
+                    code: &interrupts[index].batch.code,
+                    instructions,
                     privacy,
                     tasks: task_references,
                 };
@@ -499,6 +517,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Task(task) => {
                 if self.streams[task as usize].refill()? {
                     return Ok(true);
+                }
+                if !self.drain(cpu) {
+                    return Ok(false);
                 }
                 self.leave_locks(cpu, context, true);
                 self.leave(cpu);

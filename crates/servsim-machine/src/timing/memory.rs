@@ -15,6 +15,10 @@ impl<W: WordMask> Engine<'_, W> {
         let line = pending.access.line;
         if let Some(store) = processor.stores.iter().rev().find(|s| s.access.line == line) {
             if store.access.words.covers(pending.access.words) {
+                let now = processor.time;
+                if let (true, Some(core)) = (pending.access.slot == Op::Load as usize, &mut processor.core) {
+                    core.hit(line, now, 0);
+                }
                 self.advance(cpu, context);
                 return true;
             }
@@ -68,14 +72,39 @@ impl<W: WordMask> Engine<'_, W> {
         true
     }
 
+    /// A core's store, alone in its buffer, hit in a level outside the first.
+    /// Returns when it leaves the buffer.
+    pub(super) fn far_store(
+        &mut self,
+        cpu: usize,
+        context: Context,
+        pending: Pending<W>,
+        latency: u64,
+    ) -> u64 {
+        let processor = &mut self.processors[cpu];
+        processor.stores.push_back(pending);
+        let at = processor.time + latency;
+        self.schedule(at, Happening::Store { cpu, performed: true });
+        self.advance(cpu, context);
+        at
+    }
+
     /// Performs the oldest stores that need no bus and asks for the first that does.
     pub(super) fn ask_for_store(&mut self, cpu: usize, now: u64) {
         while let Some(pending) = self.processors[cpu].stores.front().copied() {
-            if self.caches.try_hit(&pending.access).is_none() {
-                let class = self.class_of(&pending);
-                let line = pending.access.line;
-                self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
-                return;
+            match self.caches.try_hit(&pending.access) {
+                None => {
+                    let class = self.class_of(&pending);
+                    let line = pending.access.line;
+                    self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
+                    return;
+                }
+                Some(depth) if depth != 0 && self.model.core.is_some() => {
+                    let at = now + self.model.farther[depth - 1];
+                    self.schedule(at, Happening::Store { cpu, performed: true });
+                    return;
+                }
+                Some(_) => {}
             }
             self.processors[cpu].stores.pop_front();
         }
@@ -114,7 +143,7 @@ impl<W: WordMask> Engine<'_, W> {
         let pending = match request.origin {
             Origin::Processor => processor.demand,
             Origin::StoreBuffer => processor.stores.front().copied(),
-            Origin::Load(load) => processor.core.as_mut().and_then(|core| core.access(load).copied()),
+            Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
         };
         let Some(pending) = pending else { unreachable!("a request has its access") };
         let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
@@ -167,6 +196,9 @@ impl<W: WordMask> Engine<'_, W> {
         processor.wait = Wait::Nothing;
         // A load of a spinning processor is not one of its stream.
         let of_stream = done && processor.spinning.is_none();
+        if let (true, Some(core)) = (of_stream && slot == Op::Load as usize, &mut processor.core) {
+            core.loaded(complete);
+        }
         if let (true, Some(context)) = (of_stream, processor.context) {
             self.advance(cpu, context);
         }

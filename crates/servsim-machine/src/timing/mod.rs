@@ -12,8 +12,8 @@
 //! Within that bound its hits concern nobody else. So the outcome is that of a strict time order,
 //! at the cost of a few comparisons per run of hits instead of per reference.
 //!
-//! With `inorder` or `ooo` instructions take 1/width cycle and loads that miss are under way beside
-//! execution (`cores.rs`, crate `servsim-cpu`).
+//! With `inorder` or `ooo` instructions enter a core at its width and complete when their operands and
+//! loads let them, beside execution (`cores.rs`, crate `servsim-cpu`).
 //!
 //! Left out: wake-up preemption, DMA traffic.
 
@@ -171,9 +171,12 @@ fn core_of(machine: &Machine) -> Option<Parameters> {
     let core = &machine.core;
     let parameters = |in_order| Parameters {
         width: core.width,
-        window: core.window,
+        window: core.window as usize,
         misses: machine.outstanding_misses,
         in_order,
+        latencies: std::array::from_fn(|class| if class == 0 { 0 } else { core.latencies[class - 1].0 }),
+        agen: core.agen.0,
+        load: core.load_to_use.0,
     };
     match core.model {
         CoreModel::Fixed => None,

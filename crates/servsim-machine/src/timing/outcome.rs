@@ -172,6 +172,7 @@ impl<W: WordMask> Engine<'_, W> {
                 task_levels,
                 profiles: self.profiles.kinds,
                 placement_digest: self.scheduler.placement_digest(),
+                cores: self.model.core.is_some(),
                 locks: (self.model.locks != Arbitration::Off).then(|| LockResult {
                     counts: self.locks.counts.since(&locks),
                     order_digest: self.locks.order_digest(),

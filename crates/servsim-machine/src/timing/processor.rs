@@ -77,6 +77,14 @@ pub struct Processor<W> {
     pub core: Option<Core<Pending<W>>>,
     /// The mispredicted branch before the record at hand is paid for.
     pub branch_paid: bool,
+    /// The fetches of the record at hand are done, and so many of its instructions have entered.
+    pub fetched: bool,
+    /// See `fetched`.
+    pub entered: u8,
+    /// The load at hand found its data in this level, and waits until fewer loads are under way.
+    pub found: Option<usize>,
+    /// The load at hand waited until fewer loads were under way.
+    pub held: bool,
     /// Where its cycles went.
     pub times: ProcessorTimes,
     /// References by mode and operation.
@@ -89,6 +97,10 @@ impl<W: Copy> Processor<W> {
         Self {
             core: core.map(Core::new),
             branch_paid: false,
+            fetched: false,
+            entered: 0,
+            found: None,
+            held: false,
             time: 0,
             wait: Wait::Task,
             context: None,
@@ -113,6 +125,11 @@ impl<W: Copy> Processor<W> {
         if let Some(core) = &mut self.core {
             core.change_context();
         }
+    }
+
+    /// Whether it is in the middle of a record.
+    pub fn is_within_record(&self) -> bool {
+        self.offset != 0 || self.fetched || self.held || self.found.is_some()
     }
 
     /// When it acts next; `u64::MAX` while it waits.

@@ -4,8 +4,8 @@
 use super::processor::{Pending, Processor};
 use crate::place::{address_on, page_of};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
-use servsim_core::{Op, Privacy, Record};
-use servsim_cpu::Core;
+use servsim_core::{Instruction, Op, Privacy, Record};
+use servsim_cpu::Entry;
 use servsim_mem::{Access, Hierarchy, WordMask};
 
 /// Why stepping stopped.
@@ -21,19 +21,27 @@ pub enum Stop<W> {
     End,
     /// A fetch or load that does not hit, and blocks.
     Miss(Pending<W>),
-    /// A load that goes on beside execution, after another one if that is given.
-    Load {
-        /// The access.
-        pending: Pending<W>,
-        /// The load to wait for.
-        after: Option<u64>,
-        /// The recorded distance.
-        distance: u64,
-    },
+    /// A load that goes on beside execution.
+    Load(Pending<W>, Way),
+    /// A load that found its data in a level outside the first, when as many as can are under way.
+    Busy,
     /// Loads under way keep the next instruction out.
     Full,
     /// A store that does not hit, or must wait behind others.
     Store(Pending<W>),
+    /// A core's store that hit in a level outside the first: it is in the buffer for so many cycles.
+    FarStore(Pending<W>, u64),
+}
+
+/// How a load goes on beside execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It misses, and asks at this time at the earliest.
+    Asks(u64),
+    /// It waits for its address.
+    Address,
+    /// It waits for the line that this load asked for.
+    Merged(u64),
 }
 
 /// The records to step through.
@@ -43,6 +51,10 @@ pub struct Records<'a> {
     pub records: &'a [Record],
     /// Next one.
     pub position: &'a mut usize,
+    /// Where their instructions are in the list.
+    pub code: &'a [u32],
+    /// The list.
+    pub instructions: &'a [Instruction],
     /// Which pages are private.
     pub privacy: &'a Privacy,
     /// References per task.
@@ -83,9 +95,15 @@ pub fn step<W: WordMask>(
         if record.op == Op::Event {
             return Stop::Event;
         }
-        if processor.core.is_some() {
-            if let Some(stop) = before_entry(processor, record, branch_penalty) {
+        if processor.core.is_some() && record.op == Op::Fetch {
+            if let Some(stop) = await_branch(processor, record, branch_penalty) {
                 return stop;
+            }
+            if processor.fetched {
+                if enter(processor, work) {
+                    continue;
+                }
+                return Stop::Full;
             }
         }
         let address = address_on(record, cpu);
@@ -104,20 +122,16 @@ pub fn step<W: WordMask>(
             slot: record.op as usize,
         };
         if record.op == Op::Load && processor.core.is_some() {
-            match load_on_core(processor, caches, &access, record) {
-                OnCore::Hit { depth } => {
-                    wait_for_level(processor, depth, access.slot, farther);
+            match load_on_core(processor, caches, &access, farther) {
+                OnCore::Hit => {
                     advance(processor, work, shift, cycles, cpu);
                     continue;
                 }
-                OnCore::Goes { after, distance } => {
+                OnCore::Goes(way) => {
                     let page = page_of(work.privacy, &Record { address: start, ..*record });
-                    return Stop::Load {
-                        pending: Pending { access, page, fetching: false },
-                        after,
-                        distance,
-                    };
+                    return Stop::Load(Pending { access, page, fetching: false }, way);
                 }
+                OnCore::Busy => return Stop::Busy,
                 OnCore::Blocks => {}
             }
         }
@@ -128,9 +142,16 @@ pub fn step<W: WordMask>(
             let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
         };
-        // The store buffer hides how far out a store finds its line.
-        if !access.write {
-            wait_for_level(processor, depth, access.slot, farther);
+        match (record.op, &mut processor.core) {
+            // The store buffer of the model `fixed` hides how far out a store finds its line.
+            (Op::Store, None) => {}
+            (Op::Store, Some(_)) if depth == 0 => {}
+            (Op::Store, Some(_)) => {
+                let page = page_of(work.privacy, &Record { address: start, ..*record });
+                return Stop::FarStore(Pending { access, page, fetching: false }, farther[depth - 1]);
+            }
+            (Op::Load, Some(core)) => core.hit(line, processor.time, beyond(depth, farther)),
+            _ => wait_for_level(processor, depth, access.slot, farther),
         }
         advance(processor, work, shift, cycles, cpu);
     }
@@ -141,62 +162,143 @@ pub fn step<W: WordMask>(
     }
 }
 
-/// What must happen before the instructions of a record enter the core.
-fn before_entry<W: WordMask>(
+/// The way from a mispredicted branch to the record is known only when the branch has executed.
+fn await_branch<W: WordMask>(
     processor: &mut Processor<W>,
     record: &Record,
     branch_penalty: u64,
 ) -> Option<Stop<W>> {
-    if record.op != Op::Fetch || processor.offset != 0 || record.flags & CONTINUATION != 0 {
+    if record.flags & (MISPREDICTED | CONTINUATION) != MISPREDICTED || processor.branch_paid {
         return None;
     }
-    if processor.core.as_ref().is_some_and(Core::is_full) {
-        return Some(Stop::Full);
+    let core = processor.core.as_mut()?;
+    let Some(resolved) = core.resolved() else { return Some(Stop::Full) };
+    let until = processor.time.max(resolved) + branch_penalty;
+    processor.branch_paid = true;
+    processor.times.branch += until - processor.time;
+    processor.time = until;
+    Some(Stop::Limit)
+}
+
+/// The instructions of the record at hand, which has been fetched, enter the core; `false` when a load
+/// under way keeps one out. Nobody else sees any of it, so no time bound is looked at.
+#[inline]
+fn enter<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>) -> bool {
+    let record = &work.records[*work.position];
+    let Some(core) = &mut processor.core else { return true };
+    let first = work.code.get(*work.position).map_or(usize::MAX, |&code| code as usize);
+    let times = &mut processor.times;
+    let mut executed = 0;
+    while processor.entered < record.cpu {
+        let instruction = work.instructions.get(first.wrapping_add(usize::from(processor.entered)));
+        match core.enter(processor.time, instruction) {
+            Entry::Entered(next) => {
+                executed += next - processor.time;
+                processor.time = next;
+                processor.entered += 1;
+            }
+            Entry::Later { at, load } => {
+                let waited = at - processor.time;
+                processor.time = at;
+                if load {
+                    times.memory_stall += waited;
+                    times.stalls[Op::Load as usize] += waited;
+                } else {
+                    executed += waited;
+                    times.dependence += waited;
+                }
+            }
+            Entry::Blocked => break,
+        }
     }
-    if record.flags & MISPREDICTED != 0 && !processor.branch_paid {
-        processor.branch_paid = true;
-        processor.time += branch_penalty;
-        processor.times.branch += branch_penalty;
-        return Some(Stop::Limit);
+    let mode = usize::from(record.flags & KERNEL);
+    if mode == 0 {
+        times.user += executed;
+    } else {
+        times.kernel += executed;
     }
-    None
+    if processor.entered < record.cpu {
+        return false;
+    }
+    (processor.fetched, processor.entered, processor.branch_paid) = (false, 0, false);
+    *work.position += 1;
+    count(processor, work, record, u64::from(record.cpu));
+    true
+}
+
+/// Counts `count` references of `record`.
+#[inline]
+fn count<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>, record: &Record, count: u64) {
+    let mode = usize::from(record.flags & KERNEL);
+    processor.references[mode][record.op as usize] += count;
+    work.tasks[record.task as usize][mode][record.op as usize] += count;
+    processor.slice = processor.slice.saturating_sub(count);
 }
 
 /// What a load does on a core.
 enum OnCore {
     /// It hits, or takes its words from the store buffer.
-    Hit { depth: usize },
+    Hit,
     /// It is under way from now on.
-    Goes { after: Option<u64>, distance: u64 },
+    Goes(Way),
+    /// Too many are under way.
+    Busy,
     /// It needs words of a line that a store of the own buffer fetches.
     Blocks,
 }
 
+#[inline]
 fn load_on_core<W: WordMask>(
-    processor: &Processor<W>,
+    processor: &mut Processor<W>,
     caches: &mut Hierarchy<W>,
     access: &Access<W>,
-    record: &Record,
+    farther: &[u64],
 ) -> OnCore {
-    let Some(core) = &processor.core else { return OnCore::Blocks };
-    if processor.stores.iter().any(|store| store.access.line == access.line) {
-        return OnCore::Blocks;
+    let now = processor.time;
+    let Some(core) = &mut processor.core else { return OnCore::Blocks };
+    if processor.held {
+        processor.held = false;
+        core.hold(now);
     }
-    let distance = u64::from(record.cpu).saturating_sub(1);
-    let after = if core.is_empty() {
-        None
-    } else {
-        core.producer(distance).or_else(|| core.find(|other| other.access.line == access.line))
-    };
-    if after.is_none() {
-        if let Some(depth) = caches.try_hit(access) {
-            return OnCore::Hit { depth };
+    let found = processor.found.take();
+    if found.is_none() {
+        let Some(address) = core.address() else { return OnCore::Goes(Way::Address) };
+        if processor.stores.iter().any(|store| store.access.line == access.line) {
+            return OnCore::Blocks;
         }
+        if let Some(other) = core.asking(|other| other.access.line == access.line) {
+            return OnCore::Goes(Way::Merged(other));
+        }
+        match caches.try_hit(access) {
+            None => return OnCore::Goes(Way::Asks(address.max(now))),
+            Some(0) => {
+                core.hit(access.line, now, 0);
+                return OnCore::Hit;
+            }
+            Some(depth) => processor.found = Some(depth),
+        }
+    } else {
+        processor.found = found;
     }
-    OnCore::Goes { after, distance }
+    if core.is_busy(now) {
+        return OnCore::Busy;
+    }
+    let depth = processor.found.take().unwrap_or(0);
+    core.hit(access.line, now, beyond(depth, farther));
+    OnCore::Hit
 }
 
-/// Waits for a level outside the first. A core waits as well: latencies of caches are not overlapped.
+/// Cycles that a hit at `depth` takes beyond one in the first level.
+#[inline]
+fn beyond(depth: usize, farther: &[u64]) -> u64 {
+    if depth == 0 {
+        0
+    } else {
+        farther[depth - 1]
+    }
+}
+
+/// Waits for a level outside the first.
 #[inline]
 fn wait_for_level<W>(processor: &mut Processor<W>, depth: usize, slot: usize, farther: &[u64]) {
     if depth != 0 {
@@ -235,29 +337,23 @@ pub fn advance<W: Copy>(
         return;
     }
     processor.offset = 0;
+    if processor.core.is_some() && record.op == Op::Fetch && record.flags & CONTINUATION == 0 {
+        processor.fetched = true;
+        return;
+    }
     *work.position += 1;
     if record.flags & CONTINUATION != 0 {
         return;
     }
-    let mut count = u64::from(record.cpu);
-    let mode = usize::from(record.flags & KERNEL);
-    let taken = match &mut processor.core {
-        None => cycles * count,
-        Some(core) if record.op == Op::Fetch => core.enter(count),
-        Some(core) => {
-            count = 1;
-            core.count_load(record.op == Op::Load);
-            0
+    let references = u64::from(record.cpu);
+    if processor.core.is_none() {
+        let taken = cycles * references;
+        processor.time += taken;
+        if record.flags & KERNEL == 0 {
+            processor.times.user += taken;
+        } else {
+            processor.times.kernel += taken;
         }
-    };
-    processor.branch_paid = false;
-    processor.time += taken;
-    if mode == 0 {
-        processor.times.user += taken;
-    } else {
-        processor.times.kernel += taken;
     }
-    processor.references[mode][record.op as usize] += count;
-    work.tasks[record.task as usize][mode][record.op as usize] += count;
-    processor.slice = processor.slice.saturating_sub(count);
+    count(processor, work, record, references);
 }
