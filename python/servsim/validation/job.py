@@ -59,7 +59,7 @@ def run(wish: Wish, say: Say) -> Outcome | None:
     if not base:
         raise UsageError(f"the record of native runs has none of '{BASE.name}', on which everything is calibrated")
     clock = simulator.calibrate(estimate(base).mean)
-    runs = [found for configuration in configurations for found in simulator.run(configuration, clock)]
+    runs = simulator.run(configurations, clock)
     return _outcome(wish, measured, runs, clock)
 
 
