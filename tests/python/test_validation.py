@@ -174,6 +174,15 @@ def test_wrong_usage_is_refused(words: tuple[object, ...], told: str) -> None:
     assert done.returncode == 2 and told in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("word", "told"), [("work_mem", "--set needs KEY=VALUE"), ("work_mem=4MB -c fsync=off", "NAME=VALUE of letters")]
+)
+def test_a_server_setting_of_the_guest_that_is_none_is_refused(word: str, told: str, tmp_path: Path) -> None:
+    command = [SERVSIM, "capture", "oltp", "-o", tmp_path / "x.svt", "--set", word]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
 def test_a_record_is_read_as_it_was_written_and_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "native.json"
     written = record.Record(HOST, real("base", [1.5, 2.5]), [NativeRun("base", 0, 2.0, 1.0, 1.0, [1, 2])])

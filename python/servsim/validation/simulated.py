@@ -63,10 +63,13 @@ def capture_all(
 class Simulator:
     """Runs captures on this host's description at one clock."""
 
-    def __init__(self, host: Host, captures: dict[tuple[str, int], Path], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, host: Host, captures: dict[tuple[str, int], Path], say: Callable[[str], None], jobs: int | None = None
+    ) -> None:
         self.host = host
         self.captures = captures
         self.say = say
+        self.jobs = jobs or len(os.sched_getaffinity(0))
 
     def calibrate(self, throughput: float) -> float:
         """Return the clock in hertz at which the base has the native throughput, in transactions/s.
@@ -78,9 +81,9 @@ class Simulator:
         return round(exact / 1e6) * 1e6  # as the description writes it
 
     def run(self, configurations: Sequence[Configuration], clock_hz: float) -> list[SimulatedRun]:
-        """Run configurations on each of their captures, as many at once as there are processors here."""
+        """Run configurations on each of their captures, ``jobs`` at once."""
         wanted = [(c, seed) for c in configurations for of, seed in self.captures if of == software(c)]
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(self.jobs) as pool:
             return list(pool.map(lambda pair: self._one(pair[0], pair[1], clock_hz), wanted))
 
     def _one(self, configuration: Configuration, seed: int, clock_hz: float) -> SimulatedRun:
