@@ -143,8 +143,15 @@ def test_a_pinned_run_gives_the_processors_back() -> None:
 
 def test_the_base_is_calibrated_by_its_rate_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     simulator = simulated.Simulator(HOST, {}, lambda _: None)
-    monkeypatch.setattr(simulator, "run", lambda *_: modelled("base", [800.0, 1200.0]))
-    assert simulator.calibrate(500.0) == pytest.approx(simulated.FIRST_CLOCK_HZ / 2)
+    asked: list[str] = []
+
+    def run(configurations: list[plan.Configuration], clock_hz: float) -> list[SimulatedRun]:
+        asked.extend(c.name for c in configurations)
+        return modelled("base", [200.0 * clock_hz / 1e9, 300.0 * clock_hz / 1e9])
+
+    monkeypatch.setattr(simulator, "run", run)
+    assert simulator.calibrate(500.0, 4e9) == pytest.approx(2e9) and asked == ["base", "base"]
+    assert simulator.calibrate(500.0, 2.04e9) == 2.04e9, "close enough: what is left over is printed"
 
 
 def test_a_host_with_one_processor_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

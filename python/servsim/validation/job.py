@@ -29,6 +29,7 @@ class Wish:
     traces: Path | None
     measure_only: bool
     jobs: int | None = None
+    clock_hz: float = simulated.FIRST_CLOCK_HZ
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def run(wish: Wish, say: Say) -> Outcome | None:
     base = [found.throughput for found in measured.runs if found.configuration == BASE.name]
     if not base:
         raise UsageError(f"the record of native runs has none of '{BASE.name}', on which everything is calibrated")
-    clock = simulator.calibrate(estimate(base).mean)
+    clock = simulator.calibrate(estimate(base).mean, wish.clock_hz)
     runs = simulator.run(configurations, clock)
     return _outcome(wish, measured, runs, clock)
 
