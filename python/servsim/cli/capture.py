@@ -12,6 +12,7 @@ from servsim.errors import CheckFailed, UsageError
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
     from servsim.capture.emulator import Plugin
+    from servsim.capture.settings import GuestSettings
 
 #: Workloads that can be captured: name to the module with its ``capture`` function.
 WORKLOADS = {"oltp": "servsim.capture.oltp"}
@@ -27,6 +28,11 @@ def capture(
     output: Annotated[Path, typer.Option("--output", "-o", help="The trace to write (.svt).")],
     transactions: Annotated[int, typer.Option(min=1, help="Transactions to capture, over all users.")] = 200,
     users: Annotated[int | None, typer.Option(min=1, max=200, help="Concurrent users.")] = None,
+    warehouses: Annotated[int | None, typer.Option(min=1, help="Size of the database.")] = None,
+    warm_up: Annotated[int | None, typer.Option(min=0, help="Transactions before the checkpoint, over all.")] = None,
+    server: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the server; may be repeated.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the requests.")] = 1,
     verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -40,15 +46,29 @@ def capture(
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
     module = import_module(WORKLOADS[workload])
+    settings = _settings(users, warehouses, warm_up, server or [])
     say = partial(typer.echo, err=True)
     with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
         counts = Path(folder) / "counts.json"
         observers = partial(_counting, counts) if verify else None
-        captured = module.capture(transactions, output, users, say, seed, observers=observers)
+        captured = module.capture(transactions, output, None, say, seed, settings, observers)
         document = captured.as_document()
         if verify:
             document["verify"] = _verified(captured.trace, counts)
     typer.echo(json.dumps(document)) if as_json else _show(document)
+
+
+def _settings(users: int | None, warehouses: int | None, warm_up: int | None, server: "list[str]") -> "GuestSettings":
+    """Return the guest's settings: those given, and the defaults of the rest."""
+    from servsim.capture.settings import GuestSettings
+
+    given = {"users": users, "warehouses": warehouses, "warmup": warm_up}
+    pairs = [word.partition("=") for word in server]
+    wrong = [key for key, separator, _ in pairs if not separator or not key]
+    if wrong:
+        raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
+    numbers = {key: value for key, value in given.items() if value is not None}
+    return GuestSettings(**numbers, server=tuple((key, value) for key, _, value in pairs))
 
 
 def _counting(counts: Path, checkpoint: "Checkpoint") -> list["Plugin"]:

@@ -28,6 +28,8 @@ def validate(
     traces: Annotated[
         Path | None, typer.Option(help="Folder of the captures; without it one in servsim's cache.")
     ] = None,
+    clock: Annotated[float, typer.Option(min=0.1, help="Where the calibration of the clock starts, in GHz.")] = 4.0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Simulations at once; all cores without it.")] = None,
     measure_only: Annotated[bool, typer.Option("--measure-only", help="Stop after the native runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.validate/1.")] = False,
 ) -> None:
@@ -46,7 +48,9 @@ def validate(
     if measure_only and native is None:
         raise UsageError("--measure-only needs --native FILE, or its runs would be lost")
     chosen = [change for change in CHANGES if only is None or change.name in only]
-    wish = Wish(chosen, rounds, seconds, captures, long_runs, long_seconds, native, traces, measure_only)
+    wish = Wish(
+        chosen, rounds, seconds, captures, long_runs, long_seconds, native, traces, measure_only, jobs, clock * 1e9
+    )
     outcome = run(wish, partial(typer.echo, err=True))
     if outcome is not None:
         typer.echo(json.dumps(outcome.document, indent=1) if as_json else outcome.text)

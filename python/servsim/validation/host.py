@@ -158,7 +158,8 @@ def describe(host: Host, clock_hz: float) -> str:
     stands for everything about a core that the description does not have (issue ports, prefetching,
     latencies of its own), and is therefore no frequency of the hardware. A synchronous commit is one
     write and one flush in the trace, which share the measured time of an ``fdatasync``; they do not wait
-    for one another, as one flush of a real log serves all commits that wait for it.
+    for one another, as one flush of a real log serves all commits that wait for it. Reads take no time:
+    natively the database was just copied, so the kernel's page cache holds it, while the guest's is cold.
     """
     lines = [
         'name = "this host"',
@@ -196,7 +197,7 @@ def describe(host: Host, clock_hz: float) -> str:
         'policy = "affinity"',
         'time_slice = "2000000 references"',
         "[disk]",
-        f'read_time = "{1e6 * host.flush_seconds / 2:.0f} us"',
+        'read_time = "1 us"',
         f'write_time = "{1e6 * host.flush_seconds / 2:.0f} us"',
         "parallel = 64",
         "[classification]",

@@ -28,6 +28,8 @@ class Wish:
     native: Path | None
     traces: Path | None
     measure_only: bool
+    jobs: int | None = None
+    clock_hz: float = simulated.FIRST_CLOCK_HZ
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ def run(wish: Wish, say: Say) -> Outcome | None:
     folder = wish.traces or cache.folder("validation", "captures")
     configurations = [BASE, *wish.changes]
     captures = simulated.capture_all(configurations, range(1, wish.captures + 1), folder, say)
-    simulator = simulated.Simulator(measured.host, captures, say)
+    simulator = simulated.Simulator(measured.host, captures, say, wish.jobs)
     base = [found.throughput for found in measured.runs if found.configuration == BASE.name]
     if not base:
         raise UsageError(f"the record of native runs has none of '{BASE.name}', on which everything is calibrated")
-    clock = simulator.calibrate(estimate(base).mean)
-    runs = [found for configuration in configurations for found in simulator.run(configuration, clock)]
+    clock = simulator.calibrate(estimate(base).mean, wish.clock_hz)
+    runs = simulator.run(configurations, clock)
     return _outcome(wish, measured, runs, clock)
 
 

@@ -1,21 +1,30 @@
 """Simulated runs of the same configurations: captures, the one calibration, and the predictions."""
 
+import json
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from servsim.simulation import simulate_text
+from servsim import _core, cache
+from servsim.capture import store
+from servsim.files import beside
+from servsim.simulation import file_hash, simulate_text
 from servsim.statistics.intervals import estimate
 from servsim.validation.host import Host, describe
 from servsim.validation.plan import BASE, Configuration, software
 from servsim.variability import Interval, over_time
 
-#: Transactions of a capture; the first warm the simulated caches up, the last are left out, because
-#: users that have finished no longer load the server then.
-CAPTURED, WARM_UP, MEASURED = 120, 20, 80
-#: Clock of the run from which the calibration starts, in hertz: any does, for that run waits for no disk.
+#: Transactions of a capture. All of them are simulated and measured: captures of one seed hold the same
+#: requests, so a change is compared over the same work. A part of a trace would be another mix each time.
+CAPTURED = 120
+#: Clock at which the calibration starts, in hertz, when none is given.
 FIRST_CLOCK_HZ = 4e9
+#: The clock is found when the base is within this of its native throughput: less than native runs differ by.
+#: Every further step is another run of all the base's captures. What is left over is printed.
+TOLERANCE, MOST_STEPS = 0.05, 3
 
 
 @dataclass(frozen=True)
@@ -57,37 +66,51 @@ def capture_all(
 class Simulator:
     """Runs captures on this host's description at one clock."""
 
-    def __init__(self, host: Host, captures: dict[tuple[str, int], Path], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, host: Host, captures: dict[tuple[str, int], Path], say: Callable[[str], None], jobs: int | None = None
+    ) -> None:
         self.host = host
         self.captures = captures
         self.say = say
+        self.jobs = jobs or len(os.sched_getaffinity(0))
 
-    def calibrate(self, throughput: float) -> float:
+    def calibrate(self, throughput: float, start_hz: float = FIRST_CLOCK_HZ) -> float:
         """Return the clock in hertz at which the base has the native throughput, in transactions/s.
 
-        The base waits for no disk, so its throughput is proportional to the clock.
+        The base waits for no disk, so its throughput is nearly proportional to the clock.
         """
-        runs = self.run(BASE, FIRST_CLOCK_HZ)
-        return FIRST_CLOCK_HZ * throughput / estimate([run.throughput for run in runs]).mean
+        clock = start_hz
+        for _ in range(MOST_STEPS):
+            found = estimate([run.throughput for run in self.run([BASE], clock)]).mean
+            if abs(found / throughput - 1) <= TOLERANCE:
+                break
+            clock = round(clock * throughput / found / 1e6) * 1e6  # as the description writes it
+        return clock
 
-    def run(self, configuration: Configuration, clock_hz: float) -> list[SimulatedRun]:
-        """Run a configuration on each of its captures."""
-        name = software(configuration)
-        runs = []
-        for (of, seed), path in self.captures.items():
-            if of == name:
-                self.say(f"simulating {configuration.name}, capture {seed}, {clock_hz / 1e9:.2f} GHz")
-                found = simulate_text(
-                    path,
-                    describe(self.host, clock_hz),
-                    "this host",
-                    overrides=[f"processors={configuration.processors}"],
-                    warmup=WARM_UP,
-                    transactions=MEASURED,
-                    seed=seed,
-                )["replications"][0]
-                runs.append(_as_run(configuration.name, seed, found, clock_hz))
-        return runs
+    def run(self, configurations: Sequence[Configuration], clock_hz: float) -> list[SimulatedRun]:
+        """Run configurations on each of their captures, ``jobs`` at once."""
+        wanted = [(c, seed) for c in configurations for of, seed in self.captures if of == software(c)]
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return list(pool.map(lambda pair: self._one(pair[0], pair[1], clock_hz), wanted))
+
+    def _one(self, configuration: Configuration, seed: int, clock_hz: float) -> SimulatedRun:
+        """Run one capture, or return what an earlier run of the same inputs found."""
+        path = self.captures[software(configuration), seed]
+        description, overrides = describe(self.host, clock_hz), [f"processors={configuration.processors}"]
+        inputs = [file_hash(path), description, overrides, CAPTURED, seed, file_hash(Path(str(_core.__file__)))]
+        kept = cache.folder("validation", "runs") / f"{store.digest(inputs)}.json"
+        if kept.is_file():
+            document = json.loads(kept.read_text())
+            rows = [Interval(**row) for row in document.pop("over_time")]
+            return replace(SimulatedRun(**document, over_time=rows), configuration=configuration.name)
+        self.say(f"simulating {configuration.name}, capture {seed}, {clock_hz / 1e9:.2f} GHz")
+        found = simulate_text(
+            path, description, "this host", overrides=overrides, transactions=CAPTURED, seed=seed, threads=1
+        )
+        run = _as_run(configuration.name, seed, found["replications"][0], clock_hz)
+        with beside(kept) as fresh:
+            fresh.write_text(json.dumps(asdict(run)))
+        return run
 
 
 def _as_run(name: str, seed: int, found: dict[str, Any], clock_hz: float) -> SimulatedRun:
