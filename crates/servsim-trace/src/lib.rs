@@ -26,7 +26,8 @@ mod stats;
 mod varint;
 mod writer;
 
-pub use cursor::{Block, GlobalCursor, GlobalItem, Item, TaskCursor};
+pub use chunk::FILE_MAGIC;
+pub use cursor::{epoch_events, Block, GlobalCursor, GlobalItem, Item, TaskCursor};
 pub use dictionary::Dictionary;
 pub use error::TraceError;
 pub use event::{Event, EventKind, LockClass, MarkKind, SwitchReason};
