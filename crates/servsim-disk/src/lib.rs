@@ -21,4 +21,5 @@ pub mod order;
 pub mod reorganize;
 pub mod request;
 pub mod server;
+pub mod sets;
 pub mod simulate;
