@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from servsim.errors import EnvironmentProblem
+from servsim.errors import EnvironmentProblem, UsageError
 
 #: Trace events recorded.
 EVENTS = ("block_bio_queue", "block_rq_insert", "block_rq_issue", "block_rq_complete")
@@ -73,8 +73,14 @@ def capture(output: Path, seconds: float, tracefs: Path = TRACEFS) -> dict[str, 
     ------
     servsim.errors.EnvironmentProblem
         When this host cannot capture.
+    servsim.errors.UsageError
+        When ``output`` cannot be written.
     """
     check(tracefs)
+    try:
+        output.touch()
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
     instance = tracefs / "instances" / f"servsim-{os.getpid()}"
     instance.mkdir()
     began, cpu_began, written = time.monotonic(), time.process_time(), 0
