@@ -56,7 +56,7 @@ def test_tables_of_another_trace_miss_the_hard_row(monkeypatch: pytest.MonkeyPat
     path.write_text("\n".join(lines))
     draw = rows._Model.draw
     monkeypatch.setattr(rows._Model, "draw", lambda model, seed: draw(model, seed) * 1.5)
-    with traces.traces(path) as (server, _):
+    with traces.both(path) as (server, _):
         row = rows._whole(0, server, 2, str(tmp_path))
     assert row.hard and row.verdict == "missed"
 

@@ -65,7 +65,7 @@ impl std::str::FromStr for SetSpec {
             }
             unit_bytes = value.parse::<Bytes>().map_err(|error| bad(error.to_string()))?.0;
         }
-        if unit_bytes == 0 || unit_bytes % SECTOR_BYTES != 0 {
+        if unit_bytes == 0 || !unit_bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(bad(format!("the stripe unit must be a multiple of {SECTOR_BYTES} B, above 0")));
         }
         Ok(SetSpec { device, layout: Layout { level, members, unit_sectors: unit_bytes / SECTOR_BYTES } })

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from servsim.reproduce.report import Check, Report
 from servsim.reproduce.thornock_1997.rows import claims, cross_checks
-from servsim.reproduce.thornock_1997.traces import traces
+from servsim.reproduce.thornock_1997.traces import both
 
 TITLE = "Thornock, Tu & Flanagan 1997: a stochastic disk I/O simulation technique"
 
@@ -20,7 +20,7 @@ TITLE = "Thornock, Tu & Flanagan 1997: a stochastic disk I/O simulation techniqu
 def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Report:
     """Rerun the study: on ``trace`` (a guest's ``.svt`` or any block trace) as the server, if given."""
     seeds = 3 if quick else 10
-    with traces(trace) as measured:
+    with both(trace) as measured:
         rows, notes = cross_checks()
         more, remarks = claims(measured, seeds, say)
     rows += more

@@ -94,7 +94,7 @@ def measured(what: str, paper: Printed, source: disk.Source) -> Measured:
 
 
 @contextmanager
-def traces(given: Path | None) -> Iterator[list[Measured]]:
+def both(given: Path | None) -> Iterator[list[Measured]]:
     """Yield the server's and the benchmark's trace; ``given`` replaces the server's."""
     with tempfile.TemporaryDirectory() as folder:
         found = []
