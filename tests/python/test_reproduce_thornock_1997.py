@@ -63,7 +63,8 @@ def test_tables_of_another_trace_miss_the_hard_row(monkeypatch: pytest.MonkeyPat
 
 def test_the_command_ends_with_one_when_a_hard_row_is_missed() -> None:
     program = (
-        "from servsim.reproduce.thornock_1997 import rows; rows.SURFACES = 1; from servsim.cli import main; main()"
+        "import servsim.reproduce.thornock_1997 as study; from servsim.reproduce.thornock_1997 import rows; "
+        "study.claims = lambda *_: ([], []); rows.SURFACES = 1; from servsim.cli import main; main()"
     )
     command = [sys.executable, "-c", program, "reproduce", "thornock-1997", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

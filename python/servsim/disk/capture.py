@@ -3,9 +3,10 @@
 Uses a trace instance of its own, so that it disturbs no other tracer: ``block_rq_insert``, ``block_rq_issue``
 and ``block_rq_complete`` go to a ring buffer, a reader copies them to a file as text that the ``tracefs``
 importer reads. A request arrives when it is inserted into the scheduler's queue or, given to the driver
-directly, when it is issued: the place where the collection of Thornock et al. (1997) sat. What was asked for
-before requests were merged (``block_bio_queue``) is left out: it doubles the cost of a request. Events lost are counted by the kernel and
-reported. The reader's own writes carry its process name; the importer can flag or leave them out.
+directly, when it is issued: the place where the collection of Thornock et al. (1997) sat. What was asked
+for before requests were merged (``block_bio_queue``) is left out: it doubles the cost of a request, and what was
+merged never completes under its own name. Events lost are counted by the kernel and reported. The reader's own
+writes carry its process name; the importer can flag or leave them out.
 """
 
 import os
