@@ -13,6 +13,7 @@ use servsim_disk::reorganize::{covered, plan, predict, Policy};
 use servsim_disk::request::{by_device, Op, Request, NO_START};
 use servsim_disk::simulate::closed_loop;
 use servsim_oracle::drive::{workload, Drive, Job, Order};
+use std::fmt::Write;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -148,7 +149,8 @@ fn loads() {
                 let ours = closed_loop(&model, &base, load, 3).expect("a load");
                 let ours = ours.iter().map(|s| (s.completion_ns - s.start_ns) as f64).sum::<f64>()
                     / ours.len() as f64;
-                text += &format!(
+                let _ = write!(
+                    text,
                     "  x{load}: {error:+5.1} {d:5.1}{} ({:+.2})",
                     if good { " " } else { "!" },
                     100.0 * (ours / physical - 1.0)

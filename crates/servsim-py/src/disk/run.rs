@@ -243,12 +243,11 @@ pub(super) fn disk_reorganize(
         for (device, part) in by_device(&requests) {
             let name = &report.devices[usize::from(device)];
             let cut = request.fit.cut(part.len());
-            let model = match &models {
-                Some(models) => model_for(models, name, &part, request.allow_other_device)?,
-                None => {
-                    let options = FitOptions { movable: true, ..request.fit.options()? };
-                    fit(&request.fit.kind, &part[..cut], &report.devices, &options)?.remove(0)
-                }
+            let model = if let Some(models) = &models {
+                model_for(models, name, &part, request.allow_other_device)?
+            } else {
+                let options = FitOptions { movable: true, ..request.fit.options()? };
+                fit(&request.fit.kind, &part[..cut], &report.devices, &options)?.remove(0)
             };
             for policy in &request.policies {
                 let map = plan(&part, request.blocks, policy.parse::<Policy>()?);
