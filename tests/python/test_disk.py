@@ -97,6 +97,100 @@ def test_the_command_prints_versioned_json(trace: Path) -> None:
     assert json.loads(done.stdout)["schema"] == "servsim.disk.evaluate/1"
 
 
+SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
+
+
+def _servsim(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from servsim.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_requests_of_a_guest_are_those_its_trace_counts() -> None:
+    columns, report = disk.load(str(SHIPPED))
+    done = _servsim("trace", "stats", str(SHIPPED), "--json")
+    counted = json.loads(done.stdout)["statistics"]
+    assert report["format"] == "svt"
+    assert report["requests"] == counted["io_reads"] + counted["io_writes"] > 0
+    assert report["zero_length"] == counted["io_flushes"]
+    write, size = columns["is_write"], columns["sectors"].astype(np.int64) * 512
+    assert size[~write].sum() == counted["io_read_bytes"]
+    assert size[write].sum() == counted["io_written_bytes"]
+    assert (columns["completion_ns"] > columns["arrival_ns"]).all()
+    named, _ = disk.load(disk.Source(str(SHIPPED), format="svt"))
+    assert (named["lba"] == columns["lba"]).all()
+
+
+def test_sets_share_the_work_as_their_level_says(trace: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m.ssdm")
+    disk.fit(str(trace), model)
+    one = disk.simulate(str(trace), model).summary["devices"][0]["figures"]
+    requests = disk.import_trace(str(trace))["requests"]
+    means = {}
+    for spec in ("stripe:4", "raid1:2", "disk0=raid5:5,unit=64KiB"):
+        run = disk.simulate(str(trace), model, sets=[spec])
+        figures = run.summary["devices"][0]["figures"]
+        assert len(run.response_ns) == requests and (run.response_ns > 0).all()
+        means[spec] = figures["simulated_mean_ms"]
+        reads, writes = (sum(member[kind] for member in figures["members"]) for kind in ("reads", "writes"))
+        if spec == "raid1:2":
+            assert reads + writes / 2 == requests
+    assert means["stripe:4"] < one["simulated_mean_ms"]
+    done = _servsim("disk", "simulate", str(trace), "-m", model, "--set", "raid5:5,unit=64KiB")
+    assert done.stdout.count("drive ") == 5, done.stderr
+
+
+def test_mistakes_about_sets_and_caches_are_told_with_a_remedy(trace: Path, tmp_path: Path) -> None:
+    model, paper = str(tmp_path / "m.ssdm"), str(tmp_path / "p.ssdm")
+    disk.fit(str(trace), model)
+    disk.fit(str(trace), paper, kind="paper")
+    for arguments, message in (
+        ({"sets": ["raid7:5"]}, "accepted: raid0"),
+        ({"sets": ["sda=raid1:2"]}, "the trace has disk0"),
+        ({"sets": ["raid1:2"], "mode": "open"}, "queue of its own"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            disk.simulate(str(trace), model, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="physical service times"):
+        disk.simulate(str(trace), paper, sets=["raid1:2"])
+    with pytest.raises(UsageError, match="only a mechanical model"):
+        disk.fit(str(trace), kind="forest", read_ahead=True)
+    with pytest.raises(UsageError, match="no cache"):
+        disk.fit("", kind="mechanical", drive="hp335h", write_cache="write-back")
+    with pytest.raises(UsageError, match="write-back, write-through"):
+        disk.fit("", kind="mechanical", drive="hp97560", write_cache="back")
+
+
+def test_a_write_back_drive_answers_sooner(trace: Path, tmp_path: Path) -> None:
+    means = {}
+    for cache in ("write-back", "write-through"):
+        model = str(tmp_path / cache)
+        disk.fit("", model, kind="mechanical", drive="hp97560", write_cache=cache)
+        run = disk.simulate(str(trace), model, allow_other_device=True)
+        means[cache] = run.summary["devices"][0]["figures"]["simulated_mean_ms"]
+    assert means["write-back"] < 0.9 * means["write-through"]
+
+
+def test_capture_into_a_folder_that_is_not_there_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    from servsim.disk.capture import capture
+
+    for folder in ("instances", "events/block/block_rq_complete"):
+        (tmp_path / folder).mkdir(parents=True)
+    with pytest.raises(UsageError, match="cannot write"):
+        capture(tmp_path / "absent" / "x", 0.1, tracefs=tmp_path)
+
+
+def test_capture_records_what_a_loop_device_does(tmp_path: Path) -> None:
+    from servsim.disk.capture import capture, check
+
+    try:
+        check()
+    except EnvironmentProblem as problem:
+        pytest.skip(f"block requests cannot be captured here: {problem}")
+    facts = capture(tmp_path / "x", 0.3)
+    assert facts["lost_events"] >= 0 and facts["seconds"] < 30
+    assert not list(Path("/sys/kernel/tracing/instances").glob(f"servsim-{os.getpid()}"))
+
+
 DATA = Path(os.environ.get("SERVSIM_DATA", Path(__file__).parents[3] / "shared" / "data")) / "disk"
 
 

@@ -2,8 +2,7 @@
 //!
 //! The trace is synthetic (a million requests by default, generated here from a fixed seed) so that
 //! the figures do not depend on files; the last line is the size of the 1997 paper's longer trace.
-//! Times are processor time of the one thread. Peer figures for comparison
-//! (measured elsewhere): DiskSim 4.0 20,000 to 55,000 requests/s, MQSim 79,000.
+//! Times are processor time of the one thread.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -87,10 +86,25 @@ fn rate(count: usize, mut work: impl FnMut()) -> f64 {
     count as f64 / best
 }
 
-fn line(what: &str, rate: f64, wanted: f64) {
-    let verdict = if rate >= wanted { "" } else { "   BELOW TARGET" };
-    println!("{what:<44}{:>9.2} M requests/s   (target {:.0}){verdict}", rate * 1e-6, wanted * 1e-6);
+/// Figures measured, and printed as JSON at the end for `make bench`.
+#[derive(Default)]
+struct Figures(Vec<serde_json::Value>);
+
+impl Figures {
+    fn line(&mut self, what: &str, rate: f64, wanted: f64) {
+        let verdict = if rate >= wanted { "" } else { "   BELOW TARGET" };
+        println!("{what:<44}{:>9.2} M requests/s   (target {:.0}){verdict}", rate * 1e-6, wanted * 1e-6);
+        self.add(what, rate, "requests/s");
+    }
+
+    fn add(&mut self, name: &str, value: f64, unit: &str) {
+        self.0.push(serde_json::json!({"name": name, "value": value, "unit": unit}));
+    }
 }
+
+/// Peers on the same kind of work, requests a second: measured with their own tools elsewhere.
+const PEERS: [(&str, f64); 3] =
+    [("DiskSim 4.0, slowest", 20e3), ("DiskSim 4.0, fastest", 55e3), ("MQSim", 79e3)];
 
 fn fit_from(bytes: &[u8]) -> DeviceModel {
     let mut fitter = Fitter::new("disk0", FitOptions::default());
@@ -121,24 +135,33 @@ fn main() {
     write_native(&mut binary, &["disk0".to_owned()], &requests).expect("memory");
     let csv = csv_of(&requests);
 
-    line("fit from binary", rate(count, || drop(black_box(fit_from(&binary)))), 15e6);
-    line("fit from CSV", rate(count, || drop(black_box(fit_from(csv.as_bytes())))), 5e6);
+    let mut figures = Figures::default();
+    figures.line("fit from binary", rate(count, || drop(black_box(fit_from(&binary)))), 15e6);
+    figures.line("fit from CSV", rate(count, || drop(black_box(fit_from(csv.as_bytes())))), 5e6);
     let mut model = fit_from(&binary);
-    line("simulate, open loop", rate(count, || drop(black_box(open_loop(&model, &requests, 1)))), 30e6);
+    let open = rate(count, || drop(black_box(open_loop(&model, &requests, 1))));
+    figures.line("simulate, open loop", open, 30e6);
     let closed = |model: &DeviceModel| rate(count, || drop(black_box(closed_loop(model, &requests, 1.0, 1))));
-    line("simulate, FCFS", closed(&model), 8e6);
+    figures.line("simulate, FCFS", closed(&model), 8e6);
     model.server.discipline = Discipline::Sstf;
-    line("simulate, SSTF", closed(&model), 2e6);
+    figures.line("simulate, SSTF", closed(&model), 2e6);
     model.server.discipline = Discipline::CScan;
-    line("simulate, C-SCAN", closed(&model), 2e6);
-    println!("model file {:.2} MB (target at most 8)", file::to_bytes(&[model]).len() as f64 * 1e-6);
+    figures.line("simulate, C-SCAN", closed(&model), 2e6);
+    for (name, rate) in PEERS {
+        println!("{name:<44}{:>9.3} M requests/s   (a peer, measured elsewhere)", rate * 1e-6);
+        figures.add(&format!("{name} (peer, measured elsewhere)"), rate, "requests/s");
+    }
+    let megabytes = file::to_bytes(&[model]).len() as f64 * 1e-6;
+    println!("model file {megabytes:.2} MB (target at most 8)");
+    figures.add("model file", megabytes, "MB");
     drop((requests, binary, csv));
-    large_run();
+    figures.add("23.65 M requests, fitted and simulated", large_run(), "s");
+    println!("{}", serde_json::json!({"schema": "servsim.bench.disk/1", "figures": figures.0}));
 }
 
 /// Fits and simulates as many requests as the paper's longer trace has, chunk by chunk; making the
-/// requests is not counted.
-fn large_run() {
+/// requests is not counted. Returns the seconds of both.
+fn large_run() -> f64 {
     let (mut fit_seconds, mut simulate_seconds) = (0.0, 0.0);
     let mut fitter = Fitter::new("disk0", FitOptions::default());
     let mut source = Source::new();
@@ -158,4 +181,5 @@ fn large_run() {
         "{PAPER_REQUESTS} requests: fitted in {fit_seconds:.2} s, simulated in {simulate_seconds:.2} s, together {:.2} s (target 3)",
         fit_seconds + simulate_seconds
     );
+    fit_seconds + simulate_seconds
 }

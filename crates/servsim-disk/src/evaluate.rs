@@ -15,8 +15,15 @@ use serde::Serialize;
 
 /// Draws a request for CRPS.
 const DRAWS: usize = 32;
+/// Requests simulated at another load, over all replications, at most.
+const POOLED: usize = 160_000;
 /// Share of requests outside the support beyond which a verdict warns.
 const UNKNOWN_SHARE: f64 = 0.02;
+
+/// Replications of a load: few where the trace itself is long enough to average.
+pub fn replications(requests: usize) -> u64 {
+    (POOLED / requests.max(1)).clamp(1, 8) as u64
+}
 
 /// Which requests test and which trained.
 #[derive(Debug, Clone, Copy)]
@@ -154,7 +161,7 @@ pub fn evaluate(
     let outside_support = outside(model, requests, split.cut);
     let mut at_loads = Vec::new();
     for (load, truth) in truths {
-        at_loads.push(at_load(model, requests, *load, *truth, seed)?);
+        at_loads.push(at_load_pooled(model, requests, *load, *truth, seed, replications(requests.len()))?);
     }
     let mut evaluation = Evaluation {
         device: model.device.clone(),
@@ -244,10 +251,29 @@ pub fn at_load(
     truth: Option<&[Request]>,
     seed: u64,
 ) -> Result<ClosedLoop, ModelError> {
-    let services = closed_loop(model, requests, load, seed)?;
-    let simulated = responses_us(&services);
-    let busy_ns: u64 = services.iter().map(|service| service.completion_ns - service.start_ns).sum();
-    let span_ns = services.iter().map(|service| service.completion_ns).max().unwrap_or(1).max(1);
+    at_load_pooled(model, requests, load, truth, seed, 1)
+}
+
+/// [`at_load`] over several replications with consecutive seeds, pooled: near saturation a single run
+/// differs from the next by more than a model errs.
+///
+/// # Errors
+/// When `load` is no positive number.
+pub fn at_load_pooled(
+    model: &DeviceModel,
+    requests: &[Request],
+    load: f64,
+    truth: Option<&[Request]>,
+    seed: u64,
+    replications: u64,
+) -> Result<ClosedLoop, ModelError> {
+    let (mut simulated, mut busy_ns, mut span_ns) = (Vec::new(), 0, 0);
+    for replication in 0..replications.max(1) {
+        let services = closed_loop(model, requests, load, seed.wrapping_add(replication))?;
+        simulated.extend(responses_us(&services));
+        busy_ns += services.iter().map(|service| service.completion_ns - service.start_ns).sum::<u64>();
+        span_ns += services.iter().map(|service| service.completion_ns).max().unwrap_or(1).max(1);
+    }
     let p99 = |times: &[f64]| quantile(&sorted(times), 0.99) * 1e-3;
     let real: Option<Vec<f64>> =
         truth.map(|truth| truth.iter().map(|request| request.response_ns() as f64 * 1e-3).collect());

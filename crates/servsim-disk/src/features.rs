@@ -81,6 +81,19 @@ pub struct History {
     remembers_places: bool,
 }
 
+/// Sets the features that depend on when the service starts: idleness and the time since a write.
+#[inline(always)]
+pub fn set_times(features: &mut Features, idle_ns: u64, since_write_ns: Option<u64>) {
+    // Through i64: one instruction, where u64 takes a branch and several.
+    features[4] = idle_ns as i64 as f32 * 1e-3;
+    features[12] = since_write_ns.map_or(NONE_RECENT, |since| since as i64 as f32 * 1e-3);
+}
+
+/// Whether a feature depends on when the service starts, or on what else is in service then.
+pub fn is_timed(feature: u32) -> bool {
+    matches!(feature, 4 | 11 | 12)
+}
+
 impl Default for History {
     fn default() -> Self {
         History::new(true)
@@ -108,7 +121,7 @@ impl History {
 
     /// The features of `wanted`, whose service starts at `start_ns` after `idle_ns` without work
     /// (0 when it waited) while `others` requests are being served.
-    #[inline]
+    #[inline(always)]
     pub fn features(&self, wanted: &Wanted, start_ns: u64, idle_ns: u64, others: u32) -> Features {
         let (seek, from_start, previous_op, previous_sectors) = match &self.previous {
             Some(previous) => {
@@ -119,35 +132,35 @@ impl History {
         };
         let (gap, age, recent_op) =
             if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
-        let since_write =
-            self.last_write_ns.map_or(NONE_RECENT, |at| start_ns.saturating_sub(at) as f32 * 1e-3);
-        [
+        let mut features = [
             f32::from(wanted.op as u8),
             seek,
             seek.abs(),
             wanted.sectors as f32,
-            idle_ns as f32 * 1e-3,
+            0.0,
             previous_op,
             self.previous_seek,
             previous_sectors,
-            wanted.lba as f32,
+            wanted.lba as i64 as f32,
             gap,
             age,
             others as f32,
-            since_write,
+            0.0,
             recent_op,
             from_start,
             0.0,
-        ]
+        ];
+        set_times(&mut features, idle_ns, self.last_write_ns.map(|at| start_ns.saturating_sub(at)));
+        features
     }
 
-    #[inline]
+    #[inline(always)]
     fn seek(&self, wanted: &Wanted) -> f32 {
         self.position().map_or(0.0, |at| distance(wanted.lba, at) as f32)
     }
 
     /// Distance from the end of the latest request near `wanted`, its age in requests, its operation.
-    #[inline]
+    #[inline(always)]
     fn recent(&self, wanted: &Wanted) -> (f32, f32, f32) {
         let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
         let mut best: Option<&Place> = None;
@@ -165,7 +178,7 @@ impl History {
     }
 
     /// Notes that `wanted` was served and completed at `completion_ns`.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, wanted: &Wanted, completion_ns: u64) {
         self.previous_seek = self.seek(wanted).abs();
         self.previous = Some(*wanted);

@@ -44,6 +44,8 @@ pub struct ServiceOrder {
     arrived: usize,
     /// The last completions, oldest first, as many as there are slots.
     completions: VecDeque<u64>,
+    /// The last completion of a device with one slot, which needs no list.
+    latest: Option<u64>,
 }
 
 impl ServiceOrder {
@@ -55,6 +57,7 @@ impl ServiceOrder {
             in_flight: VecDeque::new(),
             arrived: 0,
             completions: VecDeque::new(),
+            latest: None,
         }
     }
 
@@ -77,12 +80,17 @@ impl ServiceOrder {
             self.in_flight.pop_front();
             self.serve(number, first, each);
         }
-        let mut at = self.in_flight.len();
+        let number = self.arrived;
+        self.arrived += 1;
+        if self.in_flight.back().is_none_or(|last| self.rank(&last.1) <= rank) {
+            self.in_flight.push_back((number, request));
+            return;
+        }
+        let mut at = self.in_flight.len() - 1;
         while at > 0 && self.rank(&self.in_flight[at - 1].1) > rank {
             at -= 1;
         }
-        self.in_flight.insert(at, (self.arrived, request));
-        self.arrived += 1;
+        self.in_flight.insert(at, (number, request));
     }
 
     /// A whole trace, from nothing to its end. One that is in order of service already, as on an FCFS
@@ -93,7 +101,7 @@ impl ServiceOrder {
             && self.slots == 1
         {
             for request in requests {
-                self.serve(self.arrived, *request, each);
+                self.serve_alone(self.arrived, request, each);
                 self.arrived += 1;
             }
             return;
@@ -109,8 +117,23 @@ impl ServiceOrder {
         }
     }
 
+    /// [`ServiceOrder::serve`] of a device with one slot.
+    #[inline(always)]
+    fn serve_alone(&mut self, number: usize, request: &Request, each: &mut impl FnMut(&Served)) {
+        let free = self.latest.unwrap_or(0);
+        let recorded = request.recorded_start_ns().filter(|_| self.uses_recorded_start);
+        let start_ns = recorded.unwrap_or_else(|| request.arrival_ns.max(free).min(request.completion_ns));
+        let idle_ns = if self.latest.is_some() { start_ns.saturating_sub(free) } else { 0 };
+        self.latest = Some(request.completion_ns);
+        each(&Served { request: *request, start_ns, idle_ns, others: 0, number });
+    }
+
     #[inline]
     fn serve(&mut self, number: usize, request: Request, each: &mut impl FnMut(&Served)) {
+        if self.slots == 1 {
+            self.serve_alone(number, &request, each);
+            return;
+        }
         let slot_free = if self.completions.len() == self.slots { self.completions[0] } else { 0 };
         let latest = self.completions.back().copied();
         let recorded = request.recorded_start_ns().filter(|_| self.uses_recorded_start);
@@ -118,11 +141,8 @@ impl ServiceOrder {
             recorded.unwrap_or_else(|| request.arrival_ns.max(slot_free).min(request.completion_ns));
         let idle_ns = latest.map_or(0, |latest| start_ns.saturating_sub(latest));
         // Requests that complete later were in flight too, if they had arrived: they still queue here.
-        let mut others = 0;
-        if self.slots > 1 {
-            others += self.in_flight.iter().filter(|(_, other)| other.arrival_ns <= start_ns).count() as u32;
-            others += self.completions.iter().filter(|&&done| done > start_ns).count() as u32;
-        }
+        let waiting = self.in_flight.iter().filter(|(_, other)| other.arrival_ns <= start_ns).count() as u32;
+        let others = waiting + self.completions.iter().filter(|&&done| done > start_ns).count() as u32;
         each(&Served { request, start_ns, idle_ns, others, number });
         if self.completions.len() == self.slots {
             self.completions.pop_front();

@@ -7,7 +7,7 @@
 //! it is one-to-one whatever the policy.
 
 use crate::error::{suggestion, ModelError};
-use crate::models::DeviceModel;
+use crate::models::{DeviceModel, Model};
 use crate::request::{arrival_seeks, Request};
 use crate::simulate::{closed_loop, responses_us};
 use serde::Serialize;
@@ -216,6 +216,9 @@ pub struct Prediction {
     pub replications: u64,
     /// Share of requests unlike any in the training part, after the move.
     pub outside_support: f64,
+    /// Whether the model knows blocks by their place, and so mistakes a block for what lay there
+    /// before; fit with [`crate::models::fit::FitOptions::movable`].
+    pub bound_to_place: bool,
 }
 
 /// Predicts what `map` would do to `requests` (one device, in arrival order) with `model`.
@@ -263,6 +266,7 @@ pub fn predict(
         half_width_percent: T_95 * (variance / REPLICATIONS as f64).sqrt(),
         replications: REPLICATIONS,
         outside_support: crate::evaluate::outside(model, &moved, 0),
+        bound_to_place: matches!(&model.model, Model::Forest(forest) if forest.uses_place()),
     })
 }
 

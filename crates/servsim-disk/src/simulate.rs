@@ -5,19 +5,23 @@
 //! replays the arrivals, at any load, and lets the server produce the queue.
 
 use crate::error::ModelError;
-use crate::features::{Features, History, Wanted};
+use crate::features::{set_times, Features, History, Wanted};
+use crate::models::bulk::{Walker, LANES};
 use crate::models::forest::Forest;
-use crate::models::{DeviceModel, Model, ResponseContext, ResponseModel, Service};
+use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
 use crate::order::{Served, ServiceOrder};
 use crate::request::{distance, Op, Request};
 use crate::server::station::{Device, ServiceContext, ServiceModel, Started, Station};
+use crate::server::Discipline;
+use crate::sets::array::{Array, MemberWork};
+use crate::sets::layout::Layout;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Requests drawn together in open loop.
-const BATCH: usize = 256;
+/// Requests drawn together in open loop; their features share the nearest cache with the trees.
+const BATCH: usize = 64;
 
 /// Simulated response times in ns, one a request in arrival order, with the queue of the trace.
 /// `requests` are those of one device in arrival order, with real completions.
@@ -52,40 +56,49 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
 
 /// Draws for many requests at once.
 struct Batch<'a> {
-    forest: &'a Forest,
+    walker: Walker<'a>,
     rng: Pcg64Mcg,
     history: History,
-    features: Vec<Features>,
-    places: Vec<(usize, u64)>,
-    draws: Vec<f32>,
+    features: Box<[Features; BATCH]>,
+    numbers: [usize; BATCH],
+    draws: [f32; BATCH],
+    length: usize,
 }
 
 impl<'a> Batch<'a> {
     fn new(forest: &'a Forest, rng: Pcg64Mcg) -> Self {
-        let history = History::new(forest.uses_places());
-        let (features, places) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        Batch { forest, rng, history, features, places, draws: vec![0.0; BATCH] }
+        Batch {
+            walker: Walker::new(forest),
+            rng,
+            history: History::new(forest.uses_places()),
+            features: Box::new([Features::default(); BATCH]),
+            numbers: [0; BATCH],
+            draws: [0.0; BATCH],
+            length: 0,
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, served: &Served, responses: &mut [u64]) {
         let wanted = Wanted::from(&served.request);
-        self.features.push(self.history.features(&wanted, served.start_ns, served.idle_ns, served.others));
-        self.places.push((served.number, served.wait_ns()));
+        let at = self.length % BATCH;
+        self.features[at] = self.history.features(&wanted, served.start_ns, served.idle_ns, served.others);
+        self.numbers[at] = served.number;
+        responses[served.number] = served.wait_ns();
         self.history.advance(&wanted, served.request.completion_ns);
-        if self.features.len() == BATCH {
+        self.length += 1;
+        if self.length == BATCH {
             self.flush(responses);
         }
     }
 
     fn flush(&mut self, responses: &mut [u64]) {
-        let draws = &mut self.draws[..self.features.len()];
-        self.forest.draw_many_us(&self.features, &mut self.rng, draws);
-        for ((number, wait_ns), draw) in self.places.iter().zip(draws) {
-            responses[*number] = wait_ns + (*draw * 1e3) as u64;
+        let draws = &mut self.draws[..self.length];
+        self.walker.draw_many_us(&self.features[..self.length], &mut self.rng, draws);
+        for (number, draw) in self.numbers.iter().zip(draws) {
+            responses[*number] += (*draw * 1e3) as i64 as u64;
         }
-        self.features.clear();
-        self.places.clear();
+        self.length = 0;
     }
 }
 
@@ -135,19 +148,107 @@ pub fn closed_loop(
     load: f64,
     seed: u64,
 ) -> Result<Vec<Started>, ModelError> {
+    let arrivals = arrivals(requests, load)?;
+    let rng = Pcg64Mcg::seed_from_u64(seed);
+    if let Some(response) = model.model.as_response() {
+        return Ok(closed_responses(response, arrivals, rng));
+    }
+    if let (Model::Forest(forest), Discipline::Fcfs, 1) =
+        (&model.model, model.server.discipline, model.server.slots)
+    {
+        return Ok(closed_in_order(forest, arrivals, requests.len(), rng));
+    }
+    let service = model.model.as_service().expect("a model predicts responses or services");
+    Ok(closed_services(model, service, arrivals, requests.len(), rng))
+}
+
+/// What [`closed_services`] does for a device that serves one request at a time in order of arrival:
+/// nothing needs to wait in a list, since its start is known when it arrives. Several requests walk
+/// the trees together as far as their start does not matter.
+fn closed_in_order(
+    forest: &Forest,
+    mut arrivals: impl Iterator<Item = (u64, Wanted)>,
+    count: usize,
+    mut rng: Pcg64Mcg,
+) -> Vec<Started> {
+    let walker = Walker::new(forest);
+    let mut results = Vec::with_capacity(count);
+    let mut history = History::new(forest.uses_places());
+    let mut rows = [Features::default(); LANES];
+    let mut wanted = [(0, Wanted { lba: 0, sectors: 0, op: Op::Read }); LANES];
+    let (mut free_ns, mut last_write_ns) = (0, None);
+    loop {
+        let mut length = 0;
+        for (row, arrival) in rows.iter_mut().zip(arrivals.by_ref()) {
+            *row = history.features(&arrival.1, 0, 0, 0);
+            history.advance(&arrival.1, 0);
+            wanted[length] = arrival;
+            length += 1;
+        }
+        if length == 0 {
+            return results;
+        }
+        let lanes = walker.walk_timeless(&rows[..length], &mut rng);
+        for lane in 0..length {
+            let (arrival_ns, Wanted { op, .. }) = wanted[lane];
+            let start_ns = u64::max(arrival_ns, free_ns);
+            let idle_ns = if free_ns == 0 { 0 } else { start_ns - free_ns };
+            set_times(&mut rows[lane], idle_ns, last_write_ns.map(|at| start_ns - at));
+            free_ns = start_ns + service_ns(walker.end(&lanes, lane, &rows[lane], &mut rng));
+            if op == Op::Write {
+                last_write_ns = Some(free_ns);
+            }
+            let id = results.len() as u64;
+            results.push(Started { id, arrival_ns, start_ns, completion_ns: free_ns });
+        }
+    }
+}
+
+/// What a set of drives did with the requests of one device.
+#[derive(Debug, Clone)]
+pub struct SetRun {
+    /// One a request, in arrival order.
+    pub services: Vec<Started>,
+    /// What each drive did.
+    pub members: Vec<MemberWork>,
+}
+
+/// [`closed_loop`] on a set of drives, each like `model`, instead of one drive. Every drive draws from
+/// a random stream of its own.
+///
+/// # Errors
+/// When `load` is not a positive number, or the model knows no physical service times.
+pub fn closed_set(
+    model: &DeviceModel,
+    layout: Layout,
+    requests: &[Request],
+    load: f64,
+    seed: u64,
+) -> Result<SetRun, ModelError> {
+    let mut members = Vec::new();
+    for member in 0..layout.members as u64 {
+        let service = model.model.as_service().ok_or_else(|| {
+            ModelError::Invalid(format!(
+                "a set needs a model of physical service times (forest, mechanical, ssd); `{}` has whole responses",
+                model.model.kind()
+            ))
+        })?;
+        let rng = Pcg64Mcg::seed_from_u64(seed ^ (member + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        members.push(Station::new(&model.server, service, rng));
+    }
+    let mut array = Array::new(layout, members);
+    let services = run_device(&mut array, arrivals(requests, load)?, requests.len());
+    Ok(SetRun { services, members: array.work().to_vec() })
+}
+
+/// Arrivals `load` times as dense.
+fn arrivals(requests: &[Request], load: f64) -> Result<impl Iterator<Item = (u64, Wanted)> + '_, ModelError> {
     if !(load.is_finite() && load > 0.0) {
         return Err(ModelError::Invalid(format!(
             "load {load} is not a positive factor; 1.2 means 20 % more"
         )));
     }
-    let rng = Pcg64Mcg::seed_from_u64(seed);
-    let arrivals =
-        requests.iter().map(|request| ((request.arrival_ns as f64 / load) as u64, Wanted::from(request)));
-    if let Some(response) = model.model.as_response() {
-        return Ok(closed_responses(response, arrivals, rng));
-    }
-    let service = model.model.as_service().expect("a model predicts responses or services");
-    Ok(closed_services(model, service, arrivals, requests.len(), rng))
+    Ok(requests.iter().map(move |request| ((request.arrival_ns as f64 / load) as u64, Wanted::from(request))))
 }
 
 fn closed_services(
@@ -158,13 +259,21 @@ fn closed_services(
     rng: Pcg64Mcg,
 ) -> Vec<Started> {
     let mut station = Station::new(&model.server, service, rng);
+    run_device(&mut station, arrivals, count)
+}
+
+fn run_device(
+    device: &mut impl Device,
+    arrivals: impl Iterator<Item = (u64, Wanted)>,
+    count: usize,
+) -> Vec<Started> {
     let nothing = Started { id: 0, arrival_ns: 0, start_ns: 0, completion_ns: 0 };
     let mut results = vec![nothing; count];
     let started = &mut |service: Started| results[service.id as usize] = service;
     for (id, (now_ns, wanted)) in arrivals.enumerate() {
-        station.submit(id as u64, wanted, now_ns, started);
+        device.submit(id as u64, wanted, now_ns, started);
     }
-    station.advance(u64::MAX, started);
+    device.advance(u64::MAX, started);
     results
 }
 

@@ -25,6 +25,32 @@ pub enum Item<'a> {
     Event(Event),
 }
 
+/// The events of epoch `index` that `wanted` accepts, of all tasks, in order of time (events of the
+/// same instant in order of task). References are not decoded, which is many times quicker than a walk.
+///
+/// # Errors
+/// When the epoch is damaged.
+pub fn epoch_events(
+    reader: &TraceReader,
+    index: usize,
+    wanted: impl Fn(&Event) -> bool,
+) -> Result<Vec<(TaskId, Event)>, TraceError> {
+    let fault = |fault| reader.epoch_fault(index, fault);
+    let epoch = reader.epoch(index)?;
+    let mut found = Vec::new();
+    for entry in &epoch.entries {
+        let (tokens, events) = epoch.tokens_and_events(entry).map_err(fault)?;
+        let keep = &mut |event: Event| {
+            if wanted(&event) {
+                found.push((entry.task, event));
+            }
+        };
+        crate::decode::events(&tokens, &events, keep).map_err(fault)?;
+    }
+    found.sort_by_key(|(task, event)| (event.time_ns, *task));
+    Ok(found)
+}
+
 /// Walks the stream of one task through all epochs.
 pub struct TaskCursor {
     reader: Arc<TraceReader>,

@@ -26,6 +26,27 @@ pub struct Columns {
     pub events: Vec<u8>,
 }
 
+/// Calls `each` with every event of a stream; needs its tokens and events only, so that nothing is
+/// spent on its references.
+pub fn events(tokens: &[u8], events: &[u8], each: &mut impl FnMut(Event)) -> Result<(), Fault> {
+    let (mut token_at, mut event_at) = (0, 0);
+    let mut context = EventContext::default();
+    while token_at < tokens.len() {
+        match get(tokens, &mut token_at)? {
+            TOKEN_EVENT => each(context.decode(events, &mut event_at)?),
+            TOKEN_FORGET => {
+                get(events, &mut event_at)?;
+            }
+            _ => {}
+        }
+    }
+    if event_at == events.len() {
+        Ok(())
+    } else {
+        Err(Fault::from("the columns of a stream do not end together"))
+    }
+}
+
 /// Walks one stream of one epoch.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {

@@ -110,6 +110,11 @@ impl Epoch {
         Ok(Columns { tokens: read(0)?, addresses: read(1)?, pages: read(2)?, events: read(3)? })
     }
 
+    /// The decompressed tokens and events of a stream.
+    pub fn tokens_and_events(&self, entry: &StreamEntry) -> Result<(Vec<u8>, Vec<u8>), Fault> {
+        Ok((column(&self.payload, &entry.columns[0])?, column(&self.payload, &entry.columns[3])?))
+    }
+
     /// The directory entry of `task`, if it ran in this epoch.
     pub fn entry(&self, task: TaskId) -> Option<&StreamEntry> {
         self.entries.iter().find(|entry| entry.task == task)

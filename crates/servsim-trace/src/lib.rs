@@ -28,7 +28,8 @@ mod varint;
 mod writer;
 
 pub use annotate::annotate;
-pub use cursor::{Block, GlobalCursor, GlobalItem, Item, TaskCursor};
+pub use chunk::FILE_MAGIC;
+pub use cursor::{epoch_events, Block, GlobalCursor, GlobalItem, Item, TaskCursor};
 pub use dictionary::Dictionary;
 pub use error::TraceError;
 pub use event::{Event, EventKind, LockClass, MarkKind, SwitchReason};

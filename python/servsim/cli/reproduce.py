@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         study: str = typer.Argument(help="Name of the study, for example du-2001."),
         quick: bool = typer.Option(False, "--quick", help="A shorter run where the study takes long."),
         trace: Annotated[
-            Path | None, typer.Option(help="A captured OLTP trace instead of the shipped small one.")
+            Path | None, typer.Option(help="A trace of your own instead of the shipped small one.")
         ] = None,
         as_json: bool = typer.Option(False, "--json", help="Print JSON (schema servsim.reproduce/1)."),
     ) -> None:

@@ -63,17 +63,8 @@ def _source(source: Source | str) -> str:
     return (source if isinstance(source, Source) else Source(str(source))).text()
 
 
-def _fit_request(
-    kind: str, train: float, seed: int, scheduler: str | None, slots: int | None, drive: str | None
-) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "train": train,
-        "seed": seed,
-        "scheduler": scheduler,
-        "slots": slots,
-        "drive": drive,
-    }
+def _fit_request(kind: str, train: float, seed: int, **more: str | int | bool | None) -> dict[str, Any]:
+    return {"kind": kind, "train": train, "seed": seed, **more}
 
 
 def _dict(text: str) -> dict[str, Any]:
@@ -142,6 +133,8 @@ def fit(
     scheduler: str | None = None,
     slots: int | None = None,
     drive: str | None = None,
+    write_cache: str | None = None,
+    read_ahead: bool | None = None,
 ) -> dict[str, Any]:
     """Fit a model to every device of a trace, or take a drive that ships.
 
@@ -162,13 +155,23 @@ def fit(
         of inferring them.
     drive
         For ``mechanical`` and ``ssd``: the drive's name.
+    write_cache, read_ahead
+        For ``mechanical``: ``write-back`` or ``write-through``, and whether the drive reads ahead, instead
+        of what the drive does by itself.
 
     Returns
     -------
     dict
         ``bytes`` (size of the model), ``import`` (report) and ``devices`` (descriptions).
     """
-    request = json.dumps(_fit_request(kind, train, seed, scheduler, slots, drive))
+    more = {
+        "scheduler": scheduler,
+        "slots": slots,
+        "drive": drive,
+        "write_cache": write_cache,
+        "read_ahead": read_ahead,
+    }
+    request = json.dumps(_fit_request(kind, train, seed, **more))
     return _dict(_core.disk_fit(_source(source), request, output))
 
 
@@ -189,6 +192,8 @@ def evaluate(
     scheduler: str | None = None,
     slots: int | None = None,
     drive: str | None = None,
+    write_cache: str | None = None,
+    read_ahead: bool | None = None,
     allow_other_device: bool = False,
 ) -> dict[str, Any]:
     """Judge a model on the requests after the training part.
@@ -197,7 +202,7 @@ def evaluate(
     ----------
     source
         The trace.
-    kind, train, seed, scheduler, slots, drive
+    kind, train, seed, scheduler, slots, drive, write_cache, read_ahead
         As for :func:`fit`; unused but for ``train`` and ``seed`` when ``model`` is given.
     model
         A model file, instead of fitting one to the first ``train`` of the trace.
@@ -214,8 +219,15 @@ def evaluate(
         ``devices``, each with ``one_step`` and ``free_running`` (D, D99, floors, slices in percent),
         ``crps_skill``, ``outside_support``, ``closed_loop``, ``quantiles`` and ``verdict``.
     """
+    more = {
+        "scheduler": scheduler,
+        "slots": slots,
+        "drive": drive,
+        "write_cache": write_cache,
+        "read_ahead": read_ahead,
+    }
     request = {
-        "fit": _fit_request(kind, train, seed, scheduler, slots, drive),
+        "fit": _fit_request(kind, train, seed, **more),
         "model": model,
         "loads": list(loads),
         "truths": [(load, json.loads(_source(truth))) for load, truth in truths],
@@ -232,6 +244,7 @@ def simulate(
     load: float = 1.0,
     seed: int = 0,
     map_path: str | None = None,
+    sets: Sequence[str] = (),
     allow_other_device: bool = False,
 ) -> Simulation:
     """Run a model file on the requests of a trace.
@@ -250,6 +263,10 @@ def simulate(
         Seed of the draws.
     map_path
         Block map written by :func:`reorganize`, applied first.
+    sets
+        Sets of drives, each drive like the model, in place of single drives: ``LEVEL:DRIVES`` with
+        ``raid0``, ``raid1`` or ``raid5``, then ``,unit=SIZE``; for one device of the trace
+        ``DEVICE=LEVEL:DRIVES``.
     allow_other_device
         Take a model of another class of device.
     """
@@ -259,6 +276,7 @@ def simulate(
         "load": load,
         "seed": seed,
         "map": map_path,
+        "sets": list(sets),
         "allow_other_device": allow_other_device,
     }
     summary, arrivals, responses = _core.disk_simulate(_source(source), json.dumps(request))
@@ -302,7 +320,7 @@ def reorganize(
         The block maps.
     """
     request = {
-        "fit": _fit_request(kind, train, seed, None, None, None),
+        "fit": _fit_request(kind, train, seed),
         "model": model,
         "policies": list(policies),
         "blocks": blocks,

@@ -18,6 +18,7 @@ STUDIES: dict[str, str] = {
     "alameldeen-2003": "servsim.reproduce.alameldeen_2003",
     "du-2001": "servsim.reproduce.du_2001",
     "foglia-2004": "servsim.reproduce.foglia_2004",
+    "thornock-1997": "servsim.reproduce.thornock_1997",
 }
 
 

@@ -4,7 +4,7 @@
 //! and the report says so. A service time without a start is taken from arrival on.
 
 use super::columns::{parse as parse_columns, Column};
-use super::text::{first_line, for_each_line, scaled};
+use super::text::{first_line, for_each_line, plain, scaled};
 use super::{Collector, Importer, Pending};
 use crate::error::ImportError;
 use crate::request::{Op, SECTOR_BYTES};
@@ -113,14 +113,50 @@ impl<'a> Row<'a> {
             sectors: 0,
             device: b"disk0",
         };
-        let mut fields = line.split(|&byte| byte == b',');
+        // Past the end by one when the line has no further field.
+        let mut from = 0;
         for (at, column) in columns.iter().enumerate() {
-            let field = fields.next().ok_or_else(|| format!("{at} columns, expected {}", columns.len()))?;
+            if from > line.len() {
+                return Err(format!("{at} columns, expected {}", columns.len()));
+            }
+            if let Some((value, end)) = plain(line, from) {
+                if row.set_whole(*column, value) {
+                    from = end + 1;
+                    continue;
+                }
+            }
+            let rest = &line[from..];
+            let field = &rest[..rest.iter().position(|&byte| byte == b',').unwrap_or(rest.len())];
+            from += field.len() + 1;
             row.set(*column, field).ok_or_else(|| {
                 format!("column {}: `{}` is not {column:?}", at + 1, String::from_utf8_lossy(field))
             })?;
         }
         Ok(row)
+    }
+
+    /// Sets `column` to a whole number; false where that needs the general way.
+    #[inline(always)]
+    fn set_whole(&mut self, column: Column, value: u64) -> bool {
+        let time = |scale: i64| (value as i64).checked_mul(scale);
+        match column {
+            Column::Arrival(scale) => self.arrival = time(scale),
+            Column::Completion(scale) => self.completion = time(scale),
+            Column::Response(scale) => self.response = time(scale),
+            Column::Lba => self.lba = value,
+            Column::Sectors => self.sectors = value,
+            Column::Op if value == 0 => self.op = Some(Op::Read),
+            Column::Op if value == 1 => self.op = Some(Op::Write),
+            Column::Skip => {}
+            _ => return false,
+        }
+        // A time too large for its unit is told the general way.
+        !matches!(
+            (column, self.arrival, self.completion, self.response),
+            (Column::Arrival(_), None, _, _)
+                | (Column::Completion(_), _, None, _)
+                | (Column::Response(_), _, _, None)
+        )
     }
 
     #[inline]

@@ -7,6 +7,7 @@
 mod blkparse;
 mod blktrace;
 mod byu;
+pub mod captured;
 mod collector;
 mod columns;
 mod csv;
@@ -69,6 +70,9 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &byu::Byu,
 ];
 
+/// A format shows within so many bytes, however many are in memory.
+const HEAD_BYTES: usize = 1 << 16;
+
 fn known() -> String {
     IMPORTERS.iter().map(|importer| importer.name()).collect::<Vec<_>>().join(", ")
 }
@@ -104,6 +108,7 @@ pub fn stream(
         by_name(name)?
     } else {
         let head = input.fill_buf()?;
+        let head = &head[..head.len().min(HEAD_BYTES)];
         *IMPORTERS
             .iter()
             .find(|importer| importer.recognises(head))

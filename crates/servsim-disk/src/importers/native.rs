@@ -44,14 +44,14 @@ impl Importer for Native {
                 let take = (RECORD_BYTES - carried.len()).min(rest.len());
                 carried.extend_from_slice(&rest[..take]);
                 rest = &rest[take..];
-                if carried.len() == RECORD_BYTES {
-                    record(&carried, collector)?;
+                if let Ok(bytes) = carried.as_slice().try_into() {
+                    record(bytes, collector)?;
                     carried.clear();
                 }
             }
             let mut records = rest.chunks_exact(RECORD_BYTES);
             for bytes in &mut records {
-                record(bytes, collector)?;
+                record(bytes.try_into().expect("a whole record"), collector)?;
             }
             carried.extend_from_slice(records.remainder());
             input.consume(used);
@@ -90,7 +90,7 @@ fn read_names(input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<
     Ok(())
 }
 
-fn record(bytes: &[u8], collector: &mut Collector<'_>) -> Result<(), ImportError> {
+fn record(bytes: &[u8; RECORD_BYTES], collector: &mut Collector<'_>) -> Result<(), ImportError> {
     collector.report.records += 1;
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let op = match bytes[38] {

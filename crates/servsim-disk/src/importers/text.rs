@@ -124,6 +124,24 @@ fn exponent(bytes: &[u8], scale: i64) -> Option<i64> {
     (scaled.is_finite() && scaled.abs() < 9.0e18).then_some(scaled.floor() as i64)
 }
 
+/// The whole number that begins at `from` and ends with its field, at a comma or the end of `line`,
+/// with the place where it ends; `None` for anything else, which [`scaled`] may still read.
+#[inline(always)]
+pub fn plain(line: &[u8], from: usize) -> Option<(u64, usize)> {
+    /// So many digits never overflow.
+    const SAFE: usize = 18;
+    let rest = &line[from..];
+    let mut value = 0_u64;
+    for (at, byte) in rest.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (*byte == b',' && at > 0 && at <= SAFE).then_some((value, from + at));
+        }
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+    }
+    (!rest.is_empty() && rest.len() <= SAFE).then_some((value, line.len()))
+}
+
 /// A whole number, decimal or `0x` hexadecimal.
 pub fn whole(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {

@@ -27,6 +27,8 @@ pub struct FitOptions {
     pub discipline: Option<Discipline>,
     /// Use this number of slots instead of inferring it.
     pub slots: Option<u32>,
+    /// The model will be asked about other layouts: it must not know blocks by their place.
+    pub movable: bool,
 }
 
 /// Contexts of the response-time models for the requests of one device, in arrival order.
@@ -214,7 +216,6 @@ impl Fitter {
     }
 
     /// The next request, in arrival order.
-    #[inline]
     pub fn push(&mut self, request: Request) {
         if let Some(pass) = &mut self.pass {
             let sample = &mut pass.sample;
@@ -248,7 +249,8 @@ impl Fitter {
         }
         let Pass { inference, mut order, mut sample } = self.pass.expect("the pass has begun");
         order.finish(&mut |served| sample.add(served));
-        let forest = Forest::fit(&sample.features, &sample.service_us, self.options.seed);
+        let forest =
+            Forest::fit(&sample.features, &sample.service_us, self.options.movable, self.options.seed);
         let mean_us = |sum_ns: u64| sum_ns as f64 * 1e-3 / sample.seen as f64;
         let training = Training {
             requests: sample.seen,

@@ -53,8 +53,9 @@ pub struct Forest {
 
 impl Forest {
     /// Fits the service times `targets_us` given `features`, both in service order and equally long.
-    pub fn fit(features: &[Features], targets_us: &[f32], seed: u64) -> Forest {
-        let growth = choose_growth(features, targets_us, seed);
+    /// With `movable`, it knows no block by its place on the disk.
+    pub fn fit(features: &[Features], targets_us: &[f32], movable: bool, seed: u64) -> Forest {
+        let growth = choose_growth(features, targets_us, movable, seed);
         Forest::grow(features, targets_us, &growth, seed)
     }
 
@@ -100,6 +101,11 @@ impl Forest {
         self.nodes.iter().any(|node| matches!(node.feature(), 9 | 10 | 13))
     }
 
+    /// Whether the model knows blocks by their place, which says little once they have moved.
+    pub fn uses_place(&self) -> bool {
+        self.growth.allowed & PLACE != 0
+    }
+
     /// Features by importance, largest first, with their share.
     pub fn ranking(&self) -> Vec<(&'static str, f64)> {
         let mut ranking: Vec<_> = FEATURE_NAMES.into_iter().zip(self.importance).collect();
@@ -122,7 +128,7 @@ impl Forest {
 
     /// A tree, chosen by the upper half of 64 random bits.
     #[inline]
-    fn tree(&self, bits: u64) -> usize {
+    pub(super) fn tree(&self, bits: u64) -> usize {
         (((bits >> 32) * self.roots.len() as u64) >> 32) as usize
     }
 
@@ -137,38 +143,6 @@ impl Forest {
             _ => value,
         }
     }
-
-    /// Draws of as many requests as `out` is long, the same as one by one unless the tail is drawn
-    /// from. The trees are walked in step and without branches, which hides the latency of memory: a
-    /// lane that has reached its leaf stays there.
-    pub fn draw_many_us(&self, features: &[Features], rng: &mut Pcg64Mcg, out: &mut [f32]) {
-        const LANES: usize = 16;
-        for (rows, out) in features.chunks(LANES).zip(out.chunks_mut(LANES)) {
-            let mut bits = [0_u64; LANES];
-            let mut at = [0_u32; LANES];
-            for (bits, at) in bits.iter_mut().zip(&mut at).take(rows.len()) {
-                *bits = rng.next_u64();
-                *at = self.roots[self.tree(*bits)];
-            }
-            loop {
-                let mut inner = 0;
-                for (row, at) in rows.iter().zip(&mut at) {
-                    let node = self.nodes[*at as usize];
-                    let is_inner = u32::from(node.feature() != Node::LEAF);
-                    let up = u32::from(row[node.feature() as usize % FEATURES] > node.threshold);
-                    let stay = is_inner.wrapping_sub(1);
-                    *at = (*at & stay) | ((node.child() + up) & !stay);
-                    inner |= is_inner;
-                }
-                if inner == 0 {
-                    break;
-                }
-            }
-            for ((out, at), bits) in out.iter_mut().zip(at).zip(bits) {
-                *out = self.leaf_value(self.nodes[at as usize].child(), bits as u32, rng);
-            }
-        }
-    }
 }
 
 /// Appends `sorted`, or its quantiles at `(k - 0.5) / LEAF_VALUES` if it is longer.
@@ -181,7 +155,7 @@ fn thin(sorted: &[f32], values: &mut Vec<f32>) {
 }
 
 /// Settles leaf size and features on the last quarter of the training part, by CRPS.
-fn choose_growth(features: &[Features], targets_us: &[f32], seed: u64) -> Growth {
+fn choose_growth(features: &[Features], targets_us: &[f32], movable: bool, seed: u64) -> Growth {
     let n = features.len();
     let growth = |minimum_leaf, allowed| Growth {
         // Fewer trees where each has more to say; the model stays within a few megabytes.
@@ -192,8 +166,9 @@ fn choose_growth(features: &[Features], targets_us: &[f32], seed: u64) -> Growth
         // Large traces are simulated in bulk, where each level costs; small ones are not.
         depth_limit: if n <= VALIDATED_UP_TO { 20 } else { 11 },
     };
+    let most = if movable { ALL & !PLACE } else { ALL };
     if n > VALIDATED_UP_TO {
-        return growth((n / 600).clamp(64, 160), ALL);
+        return growth((n / 600).clamp(64, 160), most);
     }
     let cut = n * 3 / 4;
     let score = |candidate: &Growth| {
@@ -201,15 +176,18 @@ fn choose_growth(features: &[Features], targets_us: &[f32], seed: u64) -> Growth
         let forest = Forest::grow(&features[..cut], &targets_us[..cut], &trial, seed);
         held_out_score(&forest, &features[cut..], &targets_us[cut..], seed)
     };
-    let best_of = |candidates: Vec<Growth>, score: &dyn Fn(&Growth) -> f64| {
+    let best_of = |candidates: Vec<Growth>| {
         let scored = candidates.into_iter().map(|candidate| (score(&candidate), candidate));
         scored.min_by(|a, b| a.0.total_cmp(&b.0)).expect("candidates")
     };
-    let (_, by_size) = best_of([5, 10, 20, 40].map(|size| growth(size, ALL)).to_vec(), &score);
+    let (_, by_size) = best_of([5, 10, 20, 40].map(|size| growth(size, most)).to_vec());
     let size = by_size.minimum_leaf;
-    let (with_idle, best_with) = best_of(vec![growth(size, ALL), growth(size, ALL & !PLACE)], &score);
-    let (without_idle, best_without) =
-        best_of(vec![growth(size, ALL & !IDLE), growth(size, ALL & !IDLE & !PLACE)], &score);
+    let with_and_without_place = |allowed: u32| {
+        let places = if movable { vec![allowed] } else { vec![allowed, allowed & !PLACE] };
+        best_of(places.into_iter().map(|allowed| growth(size, allowed)).collect())
+    };
+    let (with_idle, best_with) = with_and_without_place(most);
+    let (without_idle, best_without) = with_and_without_place(most & !IDLE);
     if with_idle < without_idle * IDLE_MUST_GAIN {
         best_with
     } else {
@@ -241,7 +219,7 @@ impl Forest {
             "values": self.values_us.len(),
             "minimum_leaf": self.growth.minimum_leaf,
             "uses_idle_time": self.growth.allowed & IDLE != 0,
-            "uses_place": self.growth.allowed & PLACE != 0,
+            "uses_place": self.uses_place(),
             "importance": importance,
             "tail": self.tail,
         })

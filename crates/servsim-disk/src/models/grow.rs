@@ -85,8 +85,12 @@ pub struct Grown {
 pub struct Binned {
     bins: Vec<[u8; FEATURES]>,
     edges: [Vec<f32>; FEATURES],
-    views: Vec<[f32; VIEWS]>,
+    /// The views of each target, and 1 to count it.
+    views: Vec<[f32; VIEWS + 1]>,
 }
+
+/// Sums of the views over the samples of each bin of a feature, and their number.
+type Histogram = [[f32; VIEWS + 1]; BINS];
 
 impl Binned {
     /// Bins `features` and standardises the views of `targets_us`; both are equally long.
@@ -131,7 +135,7 @@ impl Binned {
             None
         } else if depth == 0 {
             // Reads and writes never share a leaf: a rare read miss would leak into every write there.
-            self.best_of_feature(members, OP, growth.minimum_leaf)
+            self.best_of_features(members, &[OP], growth.minimum_leaf)
                 .or_else(|| self.best_split(members, growth, rng))
         } else {
             self.best_split(members, growth, rng)
@@ -164,54 +168,61 @@ impl Binned {
                 features.push(feature);
             }
         }
+        self.best_of_features(members, &features, growth.minimum_leaf)
+    }
+
+    /// The best split over `features`: one pass over the samples fills the histograms of all of them.
+    fn best_of_features(&self, members: &[u32], features: &[usize], minimum: usize) -> Option<Split> {
+        let mut histograms: Vec<Histogram> = vec![[[0.0; VIEWS + 1]; BINS]; features.len()];
+        for &member in members {
+            let (bins, views) = (&self.bins[member as usize], &self.views[member as usize]);
+            for (histogram, &feature) in histograms.iter_mut().zip(features) {
+                let sums = &mut histogram[usize::from(bins[feature]) % BINS];
+                for (sum, view) in sums.iter_mut().zip(views) {
+                    *sum += view;
+                }
+            }
+        }
         let mut best: Option<Split> = None;
-        for feature in features {
-            if let Some(split) = self.best_of_feature(members, feature, growth.minimum_leaf) {
-                if best.as_ref().is_none_or(|best| split.gain > best.gain) {
-                    best = Some(split);
+        for (histogram, &feature) in histograms.iter().zip(features) {
+            let bins = &histogram[..=self.edges[feature].len()];
+            if let Some((bin, gain)) = best_cut(bins, members.len(), minimum) {
+                if best.as_ref().is_none_or(|best| gain > best.gain) {
+                    best = Some(Split { feature, bin, gain });
                 }
             }
         }
         best
     }
+}
 
-    fn best_of_feature(&self, members: &[u32], feature: usize, minimum: usize) -> Option<Split> {
-        let bins = self.edges[feature].len() + 1;
-        let mut counts = [0_u32; BINS];
-        let mut sums = [[0.0_f32; VIEWS]; BINS];
-        for &member in members {
-            let bin = usize::from(self.bins[member as usize][feature]);
-            counts[bin] += 1;
-            for (sum, view) in sums[bin].iter_mut().zip(&self.views[member as usize]) {
-                *sum += view;
-            }
+/// The bin after which to cut, and what that gains; `None` if no cut gains anything.
+fn best_cut(bins: &[[f32; VIEWS + 1]], n: usize, minimum: usize) -> Option<(usize, f64)> {
+    let total: [f64; VIEWS] = std::array::from_fn(|v| bins.iter().map(|sums| f64::from(sums[v])).sum());
+    let score = |sum: &[f64; VIEWS], n: usize| sum.iter().map(|s| s * s).sum::<f64>() / n as f64;
+    let whole = score(&total, n);
+    let (mut left, mut left_n) = ([0.0; VIEWS], 0);
+    let mut best: Option<(usize, f64)> = None;
+    for (bin, sums) in bins[..bins.len() - 1].iter().enumerate() {
+        // A count below 2^24 is exact.
+        let count = sums[VIEWS] as usize;
+        left_n += count;
+        for (sum, add) in left.iter_mut().zip(sums) {
+            *sum += f64::from(*add);
         }
-        let total: [f64; VIEWS] =
-            std::array::from_fn(|v| sums[..bins].iter().map(|sum| f64::from(sum[v])).sum());
-        let n = members.len();
-        let score = |sum: &[f64; VIEWS], n: usize| sum.iter().map(|s| s * s).sum::<f64>() / n as f64;
-        let whole = score(&total, n);
-        let (mut left, mut left_n) = ([0.0; VIEWS], 0);
-        let mut best: Option<Split> = None;
-        for bin in 0..bins - 1 {
-            left_n += counts[bin] as usize;
-            for (sum, add) in left.iter_mut().zip(&sums[bin]) {
-                *sum += f64::from(*add);
-            }
-            if left_n < minimum || counts[bin] == 0 {
-                continue;
-            }
-            if n - left_n < minimum {
-                break;
-            }
-            let right: [f64; VIEWS] = std::array::from_fn(|v| total[v] - left[v]);
-            let gain = score(&left, left_n) + score(&right, n - left_n) - whole;
-            if gain > 1e-6 && best.as_ref().is_none_or(|best| gain > best.gain) {
-                best = Some(Split { feature, bin, gain });
-            }
+        if left_n < minimum || count == 0 {
+            continue;
         }
-        best
+        if n - left_n < minimum {
+            break;
+        }
+        let right: [f64; VIEWS] = std::array::from_fn(|v| total[v] - left[v]);
+        let gain = score(&left, left_n) + score(&right, n - left_n) - whole;
+        if gain > 1e-6 && best.is_none_or(|(_, most)| gain > most) {
+            best = Some((bin, gain));
+        }
     }
+    best
 }
 
 struct Split {
@@ -247,8 +258,8 @@ fn edges_of(features: &[Features], feature: usize) -> Vec<f32> {
     candidates.windows(2).map(|pair| pair[0] + (pair[1] - pair[0]) * 0.5).collect()
 }
 
-/// Value, logarithm and rank of the targets, each with mean 0 and variance 1.
-fn views(targets_us: &[f32]) -> Vec<[f32; VIEWS]> {
+/// Value, logarithm and rank of the targets, each with mean 0 and variance 1; then a 1 to count by.
+fn views(targets_us: &[f32]) -> Vec<[f32; VIEWS + 1]> {
     let n = targets_us.len();
     let mut by_value: Vec<u32> = (0..n as u32).collect();
     by_value.sort_unstable_by(|&a, &b| targets_us[a as usize].total_cmp(&targets_us[b as usize]));
@@ -261,7 +272,7 @@ fn views(targets_us: &[f32]) -> Vec<[f32; VIEWS]> {
     }
     let logs: Vec<f32> = targets_us.iter().map(|y| y.max(0.1).ln()).collect();
     let columns = [standardised(targets_us), standardised(&logs), standardised(&ranks)];
-    (0..n).map(|at| std::array::from_fn(|view| columns[view][at])).collect()
+    (0..n).map(|at| [columns[0][at], columns[1][at], columns[2][at], 1.0]).collect()
 }
 
 fn standardised(values: &[f32]) -> Vec<f32> {

@@ -3,10 +3,12 @@
 //! skew, controller overhead, bus, and a read-ahead cache of one segment. The platters turn
 //! continuously from time zero. Left out: zones, spare sectors, command queueing in the drive.
 
+use crate::error::{suggestion, ModelError};
 use crate::features::Wanted;
 use crate::request::{Op, SECTOR_BYTES};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// A drive; times in us, sizes in bytes, distances in cylinders or the drive's own sectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,8 +43,45 @@ pub struct Drive {
     pub overhead_us: f64,
     /// Bus rate, bytes/us (that is, MB/s).
     pub bus_bytes_per_us: f64,
-    /// Read-ahead cache; 0 for none.
+    /// Cache, for read-ahead and for writes not yet on the medium; 0 for none.
     pub cache_bytes: u64,
+    /// Whether the drive reads on after a read.
+    #[serde(default = "yes")]
+    pub read_ahead: bool,
+    /// When a write is answered.
+    #[serde(default)]
+    pub write_cache: WriteCache,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// When a drive answers a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteCache {
+    /// When it is on the medium.
+    #[default]
+    WriteThrough,
+    /// When it is in the cache; the medium follows in order of arrival, and whatever next needs the
+    /// arm waits for it. A write that finds no room waits for the oldest to reach the medium.
+    WriteBack,
+}
+
+impl std::str::FromStr for WriteCache {
+    type Err = ModelError;
+
+    fn from_str(name: &str) -> Result<Self, ModelError> {
+        match name {
+            "write-through" => Ok(WriteCache::WriteThrough),
+            "write-back" => Ok(WriteCache::WriteBack),
+            _ => Err(ModelError::Invalid(format!(
+                "no write cache is called `{name}`{}; accepted: write-back, write-through",
+                suggestion(name, &["write-back", "write-through"])
+            ))),
+        }
+    }
 }
 
 impl Drive {
@@ -66,6 +105,8 @@ impl Drive {
             overhead_us: 2200.0,
             bus_bytes_per_us: 10.0,
             cache_bytes: 128 << 10,
+            read_ahead: true,
+            write_cache: WriteCache::WriteThrough,
         }
     }
 
@@ -90,6 +131,8 @@ impl Drive {
             overhead_us: 1350.0,
             bus_bytes_per_us: 1.2,
             cache_bytes: 0,
+            read_ahead: false,
+            write_cache: WriteCache::WriteThrough,
         }
     }
 
@@ -147,12 +190,16 @@ pub struct Arm<'a> {
     cylinder: u64,
     head: u64,
     read_ahead: Option<ReadAhead>,
+    /// When the arm has done what the cache still held, us.
+    free_us: f64,
+    /// Writes in the cache: when they are on the medium, us, and their bytes.
+    unwritten: VecDeque<(f64, u64)>,
 }
 
 impl<'a> Arm<'a> {
     /// A drive with its arm at the outermost cylinder.
     pub fn new(drive: &'a Drive) -> Self {
-        Arm { drive, cylinder: 0, head: 0, read_ahead: None }
+        Arm { drive, cylinder: 0, head: 0, read_ahead: None, free_us: 0.0, unwritten: VecDeque::new() }
     }
 
     /// Service time of `wanted` when it starts at `start_ns`, ns.
@@ -163,14 +210,42 @@ impl<'a> Arm<'a> {
         let start_us = start_ns as f64 * 1e-3;
         let bus_us = (count * drive.sector_bytes) as f64 / drive.bus_bytes_per_us;
         let ready_us = start_us + drive.overhead_us;
+        if wanted.op == Op::Write && drive.write_cache == WriteCache::WriteBack {
+            if let Some(end_us) = self.keep(first, count, ready_us, bus_us) {
+                return ((end_us - start_us) * 1e3).max(1.0) as u64;
+            }
+        }
         let end_us = match self.hit(wanted.op, first, count, ready_us) {
             Some(available_us) => available_us.max(ready_us + bus_us),
             // The bus runs beside the medium and is never faster than the last sector.
-            None => self.access(first, count, ready_us).max(ready_us + bus_us),
+            None => self.access(first, count, ready_us.max(self.free_us)).max(ready_us + bus_us),
         };
-        self.read_ahead = (wanted.op == Op::Read && drive.cache_bytes > 0)
+        self.read_ahead = (wanted.op == Op::Read && drive.read_ahead && drive.cache_bytes > 0)
             .then_some(ReadAhead { next: first + count, since_us: end_us });
         ((end_us - start_us) * 1e3).max(1.0) as u64
+    }
+
+    /// Takes a write into the cache and sends it to the medium after those before it; returns when it
+    /// is answered, us. `None` if it is larger than the cache.
+    fn keep(&mut self, first: u64, count: u64, ready_us: f64, bus_us: f64) -> Option<f64> {
+        let bytes = count * self.drive.sector_bytes;
+        if bytes > self.drive.cache_bytes {
+            return None;
+        }
+        let mut room_us = ready_us;
+        let held = |unwritten: &VecDeque<(f64, u64)>| unwritten.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        while let Some(&(done_us, _)) = self.unwritten.front() {
+            if done_us > room_us && held(&self.unwritten) + bytes <= self.drive.cache_bytes {
+                break;
+            }
+            room_us = room_us.max(done_us);
+            self.unwritten.pop_front();
+        }
+        let end_us = room_us + bus_us;
+        self.free_us = self.access(first, count, end_us.max(self.free_us));
+        self.unwritten.push_back((self.free_us, bytes));
+        self.read_ahead = None;
+        Some(end_us)
     }
 
     /// When the read-ahead has the last of the sectors, us; `None` if it does not hold them.
@@ -241,6 +316,54 @@ mod tests {
         }
         let expected = 2200.0 + seeks / 4000.0 + drive.revolution_us() * (0.5 + 8.0 / 72.0);
         assert!((sum / 4000.0 / expected - 1.0).abs() < 0.03, "{} against {expected}", sum / 4000.0);
+    }
+
+    fn write(lba: u64, sectors: u32) -> Wanted {
+        Wanted { lba, sectors, op: Op::Write }
+    }
+
+    #[test]
+    fn a_write_back_cache_answers_at_once_and_the_next_access_waits_for_the_arm() {
+        let through = Drive::hp97560();
+        let back = Drive { write_cache: WriteCache::WriteBack, ..Drive::hp97560() };
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let (mut slow, mut quick) = (Arm::new(&through), Arm::new(&back));
+        let on_medium = slow.service_ns(&write(900_000, 8), 0, &mut rng);
+        let in_cache = quick.service_ns(&write(900_000, 8), 0, &mut rng);
+        // The overhead of 2.2 ms and 4096 bytes at 10 bytes/us.
+        assert!(in_cache.abs_diff(2_609_600) <= 2 && on_medium > 10_000_000, "{in_cache} {on_medium}");
+        let free_us = quick.free_us;
+        let read_ns = quick.service_ns(&read(900_008), in_cache, &mut rng);
+        assert!((in_cache + read_ns) as f64 * 1e-3 > free_us, "{read_ns} before {free_us}");
+    }
+
+    #[test]
+    fn a_full_write_cache_makes_a_write_wait_for_the_oldest() {
+        // Room for two writes of 64 KiB.
+        let drive = Drive { write_cache: WriteCache::WriteBack, ..Drive::hp97560() };
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut arm = Arm::new(&drive);
+        let mut now = 0;
+        let mut times = Vec::new();
+        for lba in [100_000, 1_500_000, 200_000] {
+            let service = arm.service_ns(&write(lba, 128), now, &mut rng);
+            now += service;
+            times.push(service);
+        }
+        // Overhead and bus only: 2.2 ms and 65,536 bytes at 10 bytes/us.
+        assert!(times[..2].iter().all(|t| t.abs_diff(8_753_600) <= 2), "{times:?}");
+        assert!(times[2] > 8_753_600 + 1_000_000, "{times:?}");
+        // A write larger than the cache goes through.
+        assert!(arm.service_ns(&write(0, 512), now, &mut rng) > 26_214_400);
+    }
+
+    #[test]
+    fn without_read_ahead_a_sequential_read_waits_for_a_turn() {
+        let drive = Drive { read_ahead: false, ..Drive::hp97560() };
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut arm = Arm::new(&drive);
+        let first = arm.service_ns(&read(50_000), 0, &mut rng);
+        assert!(arm.service_ns(&read(50_008), first + 10_000_000, &mut rng) > 2_700_000);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A model predicts either the whole *response* time given the queue (`paper`, `unconditional`) or
 //! the *physical* service time (`forest`, `mechanical`, `ssd`), to which a server adds the wait.
 
+pub mod bulk;
 pub mod file;
 pub mod fit;
 pub mod forest;
@@ -144,13 +145,17 @@ pub enum Service<'a> {
     Ssd(Box<ssd::Dies<'a>>),
 }
 
+/// A drawn service time in ns, at least 1.
+#[inline]
+pub(crate) fn service_ns(drawn_us: f32) -> u64 {
+    (f64::from(drawn_us) * 1e3).max(1.0) as u64
+}
+
 impl ServiceModel for Service<'_> {
     #[inline]
     fn service_ns(&mut self, context: &ServiceContext<'_>, rng: &mut Pcg64Mcg) -> u64 {
         match self {
-            Service::Forest(forest, _) => {
-                (f64::from(forest.draw_us(context.features, rng)) * 1e3).max(1.0) as u64
-            }
+            Service::Forest(forest, _) => service_ns(forest.draw_us(context.features, rng)),
             Service::Mechanical(arm) => arm.service_ns(context.wanted, context.start_ns, rng),
             Service::Ssd(dies) => dies.service_ns(context.wanted, context.start_ns),
         }

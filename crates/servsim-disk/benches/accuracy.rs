@@ -1,0 +1,178 @@
+//! Accuracy of the disk models: `SERVSIM_DATA=... cargo bench -p servsim-disk --bench accuracy`.
+//!
+//! Measured drives and pairs come from `$SERVSIM_DATA/disk` (left out when it is absent); the loads
+//! from the drive of `servsim-oracle` and variants of it, which hold the truth at any load.
+//! The models see the first 24 % of a measured trace, and everything at load 1 of a simulated one.
+
+use servsim_disk::evaluate::{at_load, at_load_pooled, evaluate, replications, Split};
+use servsim_disk::importers::{load, ImportOptions};
+use servsim_disk::models::fit::{fit, FitOptions};
+use servsim_disk::models::DeviceModel;
+use servsim_disk::order::services;
+use servsim_disk::reorganize::{covered, plan, predict, Policy};
+use servsim_disk::request::{by_device, Op, Request, NO_START};
+use servsim_disk::simulate::closed_loop;
+use servsim_oracle::drive::{workload, Drive, Job, Order};
+use std::fmt::Write;
+use std::io::Cursor;
+use std::path::Path;
+
+/// Share of a trace that trains: 7 of 29 days, as in the 1997 paper.
+const TRAIN: f64 = 0.24;
+
+fn forest(requests: &[Request]) -> DeviceModel {
+    fit("forest", requests, &["disk0".to_owned()], &FitOptions::default()).expect("a long trace").remove(0)
+}
+
+/// A model that knows no block by its place, as `disk reorganize` fits.
+fn movable(requests: &[Request]) -> DeviceModel {
+    let options = FitOptions { movable: true, ..FitOptions::default() };
+    fit("forest", requests, &["disk0".to_owned()], &options).expect("a long trace").remove(0)
+}
+
+fn read(path: &Path) -> Vec<Request> {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let options = ImportOptions {
+        columns: path
+            .extension()
+            .is_some_and(|e| e == "csv")
+            .then(|| "arrival_us,op,lba,sectors,done_us".to_owned()),
+        ..ImportOptions::default()
+    };
+    load(&mut Cursor::new(bytes), None, &options).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+fn measured(folder: &Path) {
+    println!("measured drives: D99 (floor), slices (floor), CRPS skill, mean");
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").flatten().map(|e| e.path()).collect();
+    names.retain(|path| path.extension().is_some_and(|e| e == "trace"));
+    names.sort();
+    for path in names {
+        let requests = read(&path);
+        let cut = (requests.len() as f64 * TRAIN) as usize;
+        let seen =
+            evaluate(&forest(&requests[..cut]), &requests, Split { cut }, &[], 0).expect("a good trace");
+        let one = &seen.one_step;
+        let good = one.d99_percent <= (1.5 * one.floor99_percent).max(2.0);
+        println!(
+            "  {:<16} D99 {:5.2} % ({:.2}){} slices {:5.2} % ({:.2})  CRPS {:.3}  mean {:+.2} %",
+            path.file_stem().unwrap_or_default().to_string_lossy(),
+            one.d99_percent,
+            one.floor99_percent,
+            if good { " " } else { "!" },
+            one.slice.percent,
+            one.slice.floor_percent,
+            seen.crps_skill,
+            one.mean_error_percent,
+        );
+    }
+}
+
+fn mean(requests: &[Request]) -> f64 {
+    requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
+}
+
+fn pairs(folder: &Path) {
+    println!("hot blocks, truth known: predicted and true change of the mean response");
+    for order in ["fcfs", "sstf"] {
+        let side = |which: &str| read(&folder.join(format!("cheetah9LP_{order}_hot_low_{which}.csv")));
+        let (before, after) = (side("orig"), side("hot"));
+        let truth = 100.0 * (mean(&after) / mean(&before) - 1.0);
+        let said = hot(&movable(&before), &before);
+        println!("  cheetah9LP {order}: {said:+.1} %, truth {truth:+.1} %");
+    }
+    let requests = read(&folder.join("hplajw-first-20000.srt"));
+    for (device, part) in by_device(&requests) {
+        println!("  hplajw disk {device}: {:+.1} % (truth unknown)", hot(&movable(&part), &part));
+    }
+}
+
+fn hot(model: &DeviceModel, requests: &[Request]) -> f64 {
+    let map = plan(requests, 1000, Policy::HotBlock);
+    predict(model, requests, &map, covered(requests, 1000), 1.0, 1).expect("load 1").change_percent
+}
+
+fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Request> {
+    let at = |job: &Job| Job { arrival_ns: (job.arrival_ns as f64 / load) as u64, ..*job };
+    let jobs: Vec<Job> = jobs.iter().map(at).collect();
+    let done = drive.run(&jobs, order);
+    let request = |(job, completion_ns): (&Job, u64)| Request {
+        arrival_ns: job.arrival_ns,
+        start_ns: NO_START,
+        completion_ns,
+        lba: job.lba,
+        sectors: job.sectors,
+        device: 0,
+        op: if job.is_write { Op::Write } else { Op::Read },
+        by_tracer: false,
+    };
+    jobs.iter().zip(done).map(request).collect()
+}
+
+/// Drives that differ in what matters: cache, writes, seeks.
+fn drives() -> Vec<(&'static str, Drive)> {
+    let base = Drive::nameless();
+    vec![
+        ("nameless", base.clone()),
+        ("write-through", Drive { write_behind: false, ..base.clone() }),
+        ("no cache", Drive { write_behind: false, read_ahead: 0, segments: 1, ..base.clone() }),
+        ("slow seeks", Drive { settle_us: 1800.0, sqrt_us: 130.0, write_behind: false, ..base }),
+    ]
+}
+
+fn loads() {
+    println!("other loads: error of the mean, D (targets 3 / 6 at x1.2, 6 / 9 at x1.4), error of the mean service, %");
+    let (mut missed, mut cases) = (0, 0);
+    for (name, drive) in drives() {
+        for (order, gap_us) in [
+            (Order::Fcfs, 14_000.0),
+            (Order::Fcfs, 10_500.0),
+            (Order::Sstf, 12_000.0),
+            (Order::Sstf, 9_500.0),
+        ] {
+            let jobs = workload(&drive, 15_000, gap_us, 11);
+            let base = truth(&drive, &jobs, order, 1.0);
+            let model = forest(&base);
+            let mut text = format!("  {name:<14} {order:?} {gap_us:>6} us");
+            for (load, limits) in [(1.0, (3.0, 6.0)), (1.2, (3.0, 6.0)), (1.4, (6.0, 9.0))] {
+                let real = truth(&drive, &jobs, order, load);
+                let seen = at_load_pooled(&model, &base, load, Some(&real), 3, replications(base.len()))
+                    .expect("a load");
+                let (error, d) = (seen.mean_error_percent.unwrap_or(0.0), seen.d_percent.unwrap_or(0.0));
+                let good = error.abs() <= limits.0 && d <= limits.1;
+                cases += 1;
+                missed += usize::from(!good);
+                let served = services(&real, 1, false);
+                let physical =
+                    served.iter().map(|s| s.service_ns() as f64).sum::<f64>() / served.len() as f64;
+                let ours = closed_loop(&model, &base, load, 3).expect("a load");
+                let ours = ours.iter().map(|s| (s.completion_ns - s.start_ns) as f64).sum::<f64>()
+                    / ours.len() as f64;
+                let _ = write!(
+                    text,
+                    "  x{load}: {error:+5.1} {d:5.1}{} ({:+.2})",
+                    if good { " " } else { "!" },
+                    100.0 * (ours / physical - 1.0)
+                );
+            }
+            println!(
+                "{text}  busy {:.0} %",
+                100.0 * at_load(&model, &base, 1.0, None, 3).expect("a load").utilization
+            );
+        }
+    }
+    println!("  {missed} of {cases} beyond their target");
+}
+
+fn main() {
+    let folder = std::env::var("SERVSIM_DATA").ok().map(|data| Path::new(&data).join("disk"));
+    match folder.filter(|folder| folder.is_dir()) {
+        Some(folder) => {
+            measured(&folder);
+            pairs(&folder);
+        }
+        None => println!("no measured traces: set SERVSIM_DATA to the folder that holds disk/"),
+    }
+    loads();
+}

@@ -1,0 +1,277 @@
+"""The disk commands, each little more than what it asks for and what it prints."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servsim.cli.disk.options import (
+    Fitting,
+    HeldOut,
+    Json,
+    Kind,
+    ModelFile,
+    OptionalTrace,
+    OtherDevice,
+    Seed,
+    Trace,
+    expand,
+)
+from servsim.cli.disk.printing import print_evaluation, print_json, print_models, print_run, warn, write_plots
+from servsim.errors import UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simulate, reorganise, capture.")
+
+
+@app.command("formats")
+def formats(as_json: Json = False) -> None:
+    """List trace formats, kinds of models and drives."""
+    from servsim import disk
+
+    catalogue = disk.catalogue()
+    if as_json:
+        print_json({"schema": "servsim.disk.formats/1", **catalogue})
+        return
+    for title in ("formats", "models"):
+        print(f"{title}:")
+        for entry in catalogue[title]:
+            print(f"  {entry['name']:<14} {entry['about']}")
+    print("drives: " + ", ".join(catalogue["drives"]))
+
+
+@app.command("import")
+@expand
+def import_(
+    trace: Trace,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read a trace of any format, report what could not be kept, write it in binary form."""
+    from servsim import disk
+
+    report = disk.import_trace(trace.source(), output)
+    if as_json:
+        print_json({"schema": "servsim.disk.import/1", **report, "output": output})
+        return
+    warn(report)
+    print(f"{report['requests']} requests of {len(report['devices'])} device(s) from a {report['format']} trace")
+    if output:
+        print(f"wrote {output}")
+
+
+@app.command()
+@expand
+def fit(
+    trace: OptionalTrace,
+    fitting: Fitting,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Model file to write.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a model to each device of a trace and write it to a file."""
+    from servsim import disk
+
+    if trace.trace is None and fitting.kind not in ("mechanical", "ssd"):
+        raise UsageError(f"a {fitting.kind} model is fitted to a trace: name one")
+    result = disk.fit(trace.source(), output, **fitting.arguments())
+    if as_json:
+        print_json(result)
+        return
+    warn(result["import"])
+    print_models(result)
+    if output:
+        print(f"wrote {output}, {result['bytes']} bytes")
+
+
+@app.command()
+def info(model: Annotated[str, typer.Argument(help="Model file.")], as_json: Json = False) -> None:
+    """Show what is in a model file."""
+    from servsim import disk
+
+    result = disk.info(model)
+    if as_json:
+        print_json(result)
+        return
+    print(f"{model}: {result['bytes']} bytes")
+    print_models(result)
+    for device in result["devices"]:
+        details = {k: v for k, v in device["model"].items() if k != "importance"}
+        print(f"  {device['device']}: {json.dumps(details)}")
+
+
+def _truths(pairs: list[str]) -> list[tuple[float, Any]]:
+    """Read ``1.2=FILE`` options."""
+    truths: list[tuple[float, Any]] = []
+    for pair in pairs:
+        load, _, path = pair.partition("=")
+        try:
+            truths.append((float(load), path))
+        except ValueError:
+            raise UsageError(f"--truth {pair}: write a load factor and a trace, such as 1.2=at-1.2.csv") from None
+        if not path:
+            raise UsageError(f"--truth {pair}: the trace is missing; write 1.2=at-1.2.csv")
+    return truths
+
+
+@app.command()
+@expand
+def evaluate(
+    trace: Trace,
+    fitting: HeldOut,
+    model_file: ModelFile = None,
+    load: Annotated[list[float] | None, typer.Option(help="Also simulate at this load factor.")] = None,
+    truth: Annotated[list[str] | None, typer.Option(help="LOAD=TRACE: compare with what really happened.")] = None,
+    allow_other_device: OtherDevice = False,
+    plots: Annotated[Path | None, typer.Option(help="Folder for quantile and density plots (SVG).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Judge a model on the requests it was not fitted to."""
+    from servsim import disk
+
+    result = disk.evaluate(
+        trace.source(),
+        model=model_file,
+        loads=load or [],
+        truths=[(factor, trace.source(path)) for factor, path in _truths(truth or [])],
+        allow_other_device=allow_other_device,
+        **fitting.arguments(),
+    )
+    if plots:
+        write_plots(result, plots)
+    if as_json:
+        print_json(result)
+        return
+    warn(result["import"])
+    for entry in result["devices"]:
+        print_evaluation(entry)
+
+
+@app.command()
+@expand
+def simulate(
+    trace: Trace,
+    model: Annotated[str, typer.Option("--model-file", "-m", help="Model file.")],
+    mode: Annotated[
+        str, typer.Option(help="closed (the server makes the queue) or open (queue of the trace).")
+    ] = "closed",
+    load: Annotated[float, typer.Option(help="Factor on the density of arrivals.")] = 1.0,
+    seed: Seed = 0,
+    block_map: Annotated[str | None, typer.Option("--map", help="Block map to apply first.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A set of such drives: [DEVICE=]raid0|raid1|raid5:DRIVES[,unit=64KiB]."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write arrival_ns,response_ns here (CSV).")
+    ] = None,
+    allow_other_device: OtherDevice = False,
+    as_json: Json = False,
+) -> None:
+    """Run a model on the requests of a trace: open or closed loop, scaled load, remapped, as a set of drives.
+
+    Example: servsim disk simulate trace.csv -m drive.model --set raid5:5,unit=64KiB
+    """
+    import numpy as np
+
+    from servsim import disk
+
+    run = disk.simulate(
+        trace.source(),
+        model,
+        mode=mode,
+        load=load,
+        seed=seed,
+        map_path=block_map,
+        sets=sets or [],
+        allow_other_device=allow_other_device,
+    )
+    if output:
+        table = np.column_stack([run.arrival_ns, run.response_ns])
+        np.savetxt(output, table, fmt="%d", delimiter=",", header="arrival_ns,response_ns", comments="")
+    if as_json:
+        print_json(run.summary)
+        return
+    warn(run.summary["import"])
+    for entry in run.summary["devices"]:
+        print_run(entry)
+
+
+@app.command()
+@expand
+def reorganize(
+    trace: Trace,
+    fitting: Kind,
+    policy: Annotated[list[str] | None, typer.Option(help="hot-block and/or organ-pipe (both if left out).")] = None,
+    blocks: Annotated[int, typer.Option(min=1, help="Hottest blocks (8 sectors) to move on each device.")] = 1000,
+    model_file: ModelFile = None,
+    load: Annotated[float, typer.Option(help="Load factor of the prediction.")] = 1.0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the block maps.")] = None,
+    allow_other_device: OtherDevice = False,
+    as_json: Json = False,
+) -> None:
+    """Move the hottest blocks together on paper, and predict what that would bring."""
+    from servsim import disk
+
+    result, maps = disk.reorganize(
+        trace.source(),
+        policies=policy or ["hot-block", "organ-pipe"],
+        blocks=blocks,
+        model=model_file,
+        load=load,
+        allow_other_device=allow_other_device,
+        **fitting.arguments(),
+    )
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, how, text in maps:
+            path = output / f"{name.replace('/', '_')}-{how}.map"
+            path.write_text(text)
+            print(f"wrote {path}", file=sys.stderr)
+    if as_json:
+        print_json(result)
+        return
+    warn(result["import"])
+    for entry in result["results"]:
+        what = entry["prediction"]
+        print(
+            f"{entry['device']}, {entry['policy']}: mean response {what['change_percent']:+.2f} % "
+            f"(95 % interval of the draws +-{what['half_width_percent']:.2f}), "
+            f"{what['before_ms']:.3f} -> {what['after_ms']:.3f} ms"
+        )
+        print(
+            f"  seek distance {what['seek_distance_change_percent']:+.1f} %, zero seeks "
+            f"{100 * what['zero_seek_before']:.1f} -> {100 * what['zero_seek_after']:.1f} %, "
+            "hottest blocks hold "
+            f"{100 * what['covered']:.1f} % of requests, "
+            f"{100 * what['outside_support']:.1f} % of the moved requests "
+            "are unlike any in the training part"
+        )
+        if what["bound_to_place"]:
+            print("  the model knows blocks by their place, which a move changes: fit one without --model-file")
+
+
+@app.command()
+def capture(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Trace to write (format tracefs).")],
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to record.")] = 10.0,
+    as_json: Json = False,
+) -> None:
+    """Record the block requests of this Linux host (as root)."""
+    from servsim import disk
+    from servsim.disk.capture import capture as record
+
+    facts = record(output, seconds)
+    source = disk.Source(str(output), format="tracefs", tracer=facts["tracer"])
+    report: dict[str, Any] = disk.import_trace(source) if output.stat().st_size else {"requests": 0}
+    if as_json:
+        print_json({"schema": "servsim.disk.capture/1", "output": str(output), **facts, "import": report})
+        return
+    warn(report)
+    per_request = 1e6 * facts["reader_cpu_seconds"] / max(report["requests"], 1)
+    print(
+        f"{report['requests']} requests in {facts['seconds']:.1f} s, {facts['lost_events']} events lost; "
+        "the reader used "
+        f"{facts['reader_cpu_seconds']:.3f} s of processor time, {per_request:.1f} us a request"
+    )
+    print(f"wrote {output}; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer")

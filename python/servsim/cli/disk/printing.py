@@ -1,0 +1,103 @@
+"""What the disk commands print for people."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print a document."""
+    json.dump(value, sys.stdout, indent=2)
+    print()
+
+
+def warn(report: dict[str, Any] | None) -> None:
+    """Tell on stderr what an import could not keep."""
+    for warning in (report or {}).get("warnings", []):
+        print(f"warning: {warning['count']} {warning['what']}", file=sys.stderr)
+    for note in (report or {}).get("notes", []):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _server(server: dict[str, Any]) -> str:
+    return f"{server['discipline']}, {server['slots']} at a time"
+
+
+def print_models(result: dict[str, Any]) -> None:
+    """Print what was fitted, device by device."""
+    for device in result["devices"]:
+        print(f"{device['device']}: {device['kind']}, {_server(device['server'])}")
+        if training := device["training"]:
+            print(f"  trained on {training['requests']} requests, mean response {training['mean_response_us']:.1f} us")
+        if (inference := device["inference"]) and inference["choices"]:
+            names = ("fcfs", "sstf", "c-scan")
+            shares = ", ".join(
+                f"{name} {100 * share:.1f} %" for name, share in zip(names, inference["agreement"], strict=True)
+            )
+            print(f"  of {inference['choices']} choices of the scheduler each explains: {shares}")
+        for name, share in list((device["model"].get("importance") or {}).items())[:6]:
+            print(f"  {name:<28} {100 * share:5.1f} % of what is explained")
+
+
+def write_plots(result: dict[str, Any], folder: Path) -> None:
+    """Write the plots of an evaluation into ``folder``."""
+    from servsim.disk.plots import evaluation_svg
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for device in result["devices"]:
+        path = folder / f"{device['device'].replace('/', '_')}-{device['model']}.svg"
+        path.write_text(evaluation_svg(device))
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def print_evaluation(entry: dict[str, Any]) -> None:
+    """Print what is known about a model on one device."""
+    print(
+        f"{entry['device']}: {entry['model']}, trained on {entry['trained_on']} of "
+        f"{entry['requests']} requests; "
+        f"{_server(entry['server'])}"
+    )
+    print(f"  {'':<22}{'queue from trace':>18}{'free running':>16}")
+    one, free = entry["one_step"], entry["free_running"]
+    rows = [
+        ("real mean, ms", "real_mean_ms"),
+        ("simulated mean, ms", "simulated_mean_ms"),
+        ("D all, %", "d_all_percent"),
+        ("D rest, %", "d_rest_percent"),
+        ("D99, %", "d99_percent"),
+        ("floor of D99, %", "floor99_percent"),
+    ]
+    for title, key in rows:
+        print(f"  {title:<22}{one[key]:>18.3f}{free[key]:>16.3f}")
+    print(f"  {'slices, %':<22}{one['slice']['percent']:>18.3f}{free['slice']['percent']:>16.3f}")
+    print(f"  {'floor of slices, %':<22}{one['slice']['floor_percent']:>18.3f}{free['slice']['floor_percent']:>16.3f}")
+    print(
+        f"  {'acf 1 (real)':<22}{one['acf_simulated'][0]:>18.3f}{free['acf_simulated'][0]:>16.3f}"
+        f"  ({one['acf_real'][0]:.3f})"
+    )
+    print(
+        f"  CRPS skill {entry['crps_skill']:.3f}; outside the training support {100 * entry['outside_support']:.1f} %"
+    )
+    for row in entry["closed_loop"]:
+        text = f"  load x{row['load']:g}: mean {row['simulated_mean_ms']:.3f} ms"
+        text += f", busy {100 * row['utilization']:.0f} %"
+        if row["real_mean_ms"] is not None:
+            text += f"; truth {row['real_mean_ms']:.3f} ms ({row['mean_error_percent']:+.1f} %)"
+            text += f", D {row['d_percent']:.1f} %"
+        print(text)
+    for line in entry["verdict"]:
+        print(f"  {line}")
+
+
+def print_run(entry: dict[str, Any]) -> None:
+    """Print what a simulation of one device gave, and what each drive of a set did."""
+    figures = entry["figures"]
+    text = f"{entry['device']}: {entry['requests']} requests"
+    text += f", mean response {figures['simulated_mean_ms']:.3f} ms"
+    if "utilization" in figures:
+        text += f", p99 {figures['simulated_p99_ms']:.3f} ms, busy {100 * figures['utilization']:.1f} %"
+    print(text)
+    for at, member in enumerate(figures.get("members", [])):
+        work = f"{member['reads']} reads, {member['writes']} writes, {member['sectors']} sectors"
+        print(f"  drive {at}: {work}, busy {100 * member['utilization']:.1f} %")
