@@ -1,13 +1,16 @@
 //! Machine descriptions: one list of settings ([`SETTINGS`]) that reads, checks, explains and
 //! prints them. TOML for people; every error of a file at once.
 
+mod beside;
 mod components;
 mod machine;
 mod read;
 mod setting;
 mod settings;
 
-pub use components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+pub use components::{
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Prefetch, Protocol, Tlb,
+};
 pub use machine::Machine;
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;

@@ -1,7 +1,10 @@
 //! The typed machine, built from the values of a description, with the checks that involve more
 //! than one setting.
 
-use crate::components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+use crate::beside;
+use crate::components::{
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Prefetch, Protocol, Tlb,
+};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
@@ -26,6 +29,8 @@ pub struct Machine {
     pub store_buffer: usize,
     /// Fetches under way per cache.
     pub outstanding_misses: usize,
+    /// Entries of each processor's write buffer; 0 for none.
+    pub write_buffer: usize,
     /// Every processor's cache.
     pub cache: Cache,
     /// Whether the first level is an instruction and a data cache of that shape each.
@@ -34,6 +39,10 @@ pub struct Machine {
     pub replacement: String,
     /// The levels outside the first, from the inside out.
     pub levels: Vec<Level>,
+    /// What processors prefetch, if anything.
+    pub prefetch: Option<Prefetch>,
+    /// Address translation, if it is simulated.
+    pub tlb: Option<Tlb>,
     /// Coherence.
     pub protocol: Protocol,
     /// The bus.
@@ -105,6 +114,7 @@ impl Machine {
             cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
             store_buffer: number("processor.store_buffer") as usize,
             outstanding_misses: number("processor.outstanding_misses") as usize,
+            write_buffer: number("write_buffer.entries") as usize,
             cache: Cache {
                 size: Bytes(number("cache.size")),
                 associativity: number("cache.associativity") as u32,
@@ -113,6 +123,8 @@ impl Machine {
             split: is("cache.organisation", "split"),
             replacement: text("cache.replacement"),
             levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
+            prefetch: beside::prefetch(given),
+            tlb: beside::tlb(given),
             protocol: Protocol {
                 name: text("protocol.name"),
                 any_copy_supplies: is("protocol.supplier", "any-copy"),
@@ -174,6 +186,9 @@ impl Machine {
         };
         check_shape(self.cache.size, self.cache.associativity, self.cache.line, "cache", &mut fault);
         self.check_levels(given, &mut fault);
+        let second_is_private = self.levels.first().is_some_and(|level| !level.shared);
+        beside::check_prefetch(self.prefetch.as_ref(), second_is_private, given, &mut fault);
+        beside::check_tlb(self.tlb.as_ref(), given, &mut fault);
         if self.memory_delay.0 % 2 == 1 {
             fault(
                 "perturbation.memory_delay",
@@ -313,7 +328,7 @@ fn check_shape(size: Bytes, ways: u32, line: Bytes, section: &str, fault: &mut d
     }
 }
 
-fn value(given: &Given, key: &str) -> Value {
+pub(crate) fn value(given: &Given, key: &str) -> Value {
     if let Some((value, _)) = given.get(key) {
         return value.clone();
     }

@@ -105,6 +105,8 @@ pub struct Batch {
     pub records: Vec<Record>,
     /// Events that records of kind [`Op::Event`] point to.
     pub events: Vec<Event>,
+    /// The virtual page of each record's first byte (0 for events); empty unless it was asked for.
+    pub pages: Vec<u64>,
 }
 
 impl Batch {
@@ -112,6 +114,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.records.clear();
         self.events.clear();
+        self.pages.clear();
     }
 
     /// Appends an event of `task`.

@@ -14,6 +14,7 @@ pub mod sharded;
 pub mod simulate;
 pub mod statistics;
 pub mod timing;
+mod translation;
 mod warnings;
 
 pub use setup::Setup;

@@ -23,7 +23,7 @@ fn simulate(streams: Vec<Vec<Record>>, extra: &[&str]) -> Replication {
     let model = Model::new(&machine, &setup(&machine), None, 0);
     let info = TaskInfo { name: "t".into(), pid: 0, kind: TaskKind::User, client: false };
     let tasks = vec![info; streams.len()];
-    let streams = streams.into_iter().map(|records| Batch { records, events: Vec::new() }).collect();
+    let streams = streams.into_iter().map(|records| Batch { records, ..Batch::default() }).collect();
     let source = InMemory::from_streams(tasks, Vec::new(), streams);
     run(&source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap()
 }

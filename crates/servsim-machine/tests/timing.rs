@@ -53,7 +53,7 @@ fn reference(task: u32, op: Op, address: u64) -> Record {
 }
 
 fn stream(records: &[Record]) -> Batch {
-    Batch { records: records.to_vec(), events: Vec::new() }
+    Batch { records: records.to_vec(), ..Batch::default() }
 }
 
 fn cycles(replication: &Replication) -> u64 {

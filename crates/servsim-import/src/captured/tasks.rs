@@ -3,7 +3,7 @@
 use super::flow::{Flow, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
 use super::template::Templates;
-use super::{error, tasks_of};
+use super::{error, spaces_of, tasks_of};
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{
     Batch, Event, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
@@ -29,6 +29,8 @@ pub struct CapturedTasks {
     device: Vec<Interrupt>,
     /// Whether the streams hold lock events.
     locks: bool,
+    /// Whether batches hold virtual pages.
+    with_pages: bool,
     /// What the records tell of the code, and the flow through each shape if they do.
     wanted: Wanted,
     flows: Vec<Flow>,
@@ -49,8 +51,19 @@ impl CapturedTasks {
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
         let (wanted, flows) = (Wanted::Nothing, Vec::new());
-        let mut source =
-            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows };
+        let mut source = Self {
+            reader,
+            tasks,
+            templates,
+            plan,
+            privacy,
+            inline,
+            device,
+            locks,
+            with_pages: false,
+            wanted,
+            flows,
+        };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -89,7 +102,8 @@ impl CapturedTasks {
             let batch = &mut episode.batch;
             match item {
                 Item::Block(block) => {
-                    self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records);
+                    let pages = self.with_pages.then_some(&mut batch.pages);
+                    self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records, pages);
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::InterruptBegin { .. } => episode = Interrupt::default(),
@@ -97,7 +111,10 @@ impl CapturedTasks {
                         episode.requests.push(request);
                     }
                     EventKind::InterruptEnd => {
-                        let done = std::mem::take(&mut episode);
+                        let mut done = std::mem::take(&mut episode);
+                        if self.with_pages {
+                            done.batch.pages.resize(done.batch.records.len(), 0);
+                        }
                         self.keep(number, done);
                         number += 1;
                     }
@@ -131,6 +148,19 @@ impl TaskSource for CapturedTasks {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn record_pages(&mut self) -> Result<bool, SourceError> {
+        self.with_pages = true;
+        // The handlers were read without.
+        self.inline.clear();
+        self.device.clear();
+        self.read_interrupts()?;
+        Ok(true)
+    }
+
+    fn spaces(&self) -> Vec<Option<u32>> {
+        spaces_of(&self.reader)
     }
 
     fn interrupts(&self) -> &[Interrupt] {
@@ -170,6 +200,10 @@ impl Cursor<'_> {
             self.next_inline += 1;
             let Some(episode) = source.inline.get(number) else { continue };
             self.follower.skip_loads(loads_of(episode));
+            if source.with_pages {
+                batch.pages.resize(batch.records.len(), 0);
+                batch.pages.extend_from_slice(&episode.pages);
+            }
             for record in &episode.records {
                 if record.op == Op::Event {
                     batch.push_event(record.task, episode.events[record.address as usize]);
@@ -202,7 +236,8 @@ impl TaskCursor for Cursor<'_> {
             match item {
                 Item::Block(block) => {
                     let first = batch.records.len();
-                    source.templates.expand(block.shape, block.refs, self.task, &mut batch.records);
+                    let pages = source.with_pages.then_some(&mut batch.pages);
+                    source.templates.expand(block.shape, block.refs, self.task, &mut batch.records, pages);
                     let added = &mut batch.records[first..];
                     // Where an access was split by pages the places are others: it stays without.
                     let whole = source.templates.records(block.shape) == added.len();
@@ -222,6 +257,9 @@ impl TaskCursor for Cursor<'_> {
                     kind => push(batch, self.task, kind, &source.plan, source.locks),
                 },
             }
+        }
+        if source.with_pages {
+            batch.pages.resize(batch.records.len(), 0);
         }
         Ok(!batch.records.is_empty())
     }
