@@ -63,6 +63,8 @@ def described(replication: Mapping[str, Any]) -> dict[str, float]:
     found |= {f"coherence.{kind}": float(count) for kind, count in coherence.items()}
     found |= {f"bus.{op}": float(count) for op, count in replication["bus"].items() if op != "cache_to_cache"}
     found |= {f"prefetch.{name}": float(count) for name, count in (replication.get("prefetch") or {}).items()}
+    buffers = replication.get("write_buffer") or {}
+    found |= {f"write_buffer.{name}": float(count) for name, count in buffers.items() if name != "most_used"}
     if replication.get("tlb"):
         found |= _translation(replication)
     for name in ("cycles", "gsp", "bus_utilization", "cycles_per_transaction"):

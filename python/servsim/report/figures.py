@@ -64,6 +64,13 @@ PREFETCHES = {
     "useless": "lost without a use",
 }
 
+#: What write buffers count, in the order they are listed.
+WRITE_BUFFERS = {
+    "entered": "dirty lines that entered",
+    "supplied": "fetches that a buffer supplied",
+    "cancelled": "lines never written back",
+}
+
 
 @dataclass(frozen=True)
 class Kind:

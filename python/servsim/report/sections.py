@@ -84,6 +84,7 @@ def sections(results: Results) -> list[Section]:
             _each(results, _kinds),
         ),
         *_listed(results, "translation", "Address translation", "tlb", figures.TRANSLATION),
+        *_listed(results, "write-buffers", "Write buffers", "write_buffer", figures.WRITE_BUFFERS),
         *_listed(results, "prefetches", "Prefetches", "prefetch", figures.PREFETCHES),
         Section("timeline", "Over the run", _LINES, _each(results, _timeline)),
     ]
