@@ -62,12 +62,25 @@ def described(replication: Mapping[str, Any]) -> dict[str, float]:
     coherence = {kind: sum(modes.values()) for kind, modes in replication["coherence"].items() if kind != "total"}
     found |= {f"coherence.{kind}": float(count) for kind, count in coherence.items()}
     found |= {f"bus.{op}": float(count) for op, count in replication["bus"].items() if op != "cache_to_cache"}
+    found |= {f"prefetch.{name}": float(count) for name, count in (replication.get("prefetch") or {}).items()}
+    buffers = replication.get("write_buffer") or {}
+    found |= {f"write_buffer.{name}": float(count) for name, count in buffers.items() if name != "most_used"}
+    if replication.get("tlb"):
+        found |= _translation(replication)
     for name in ("cycles", "gsp", "bus_utilization", "cycles_per_transaction"):
         if replication.get(name) is not None:
             found[name] = float(replication[name])
     if replication.get("cycles_per_transaction"):
         found["transactions_per_million_cycles"] = replication["transactions"] * 1e6 / max(1, replication["cycles"])
     return found
+
+
+def _translation(replication: Mapping[str, Any]) -> dict[str, float]:
+    tlb = replication["tlb"]
+    misses = sum(sum(tlb[f"{kind}_misses"].values()) for kind in ("fetch", "data"))
+    found = {"tlb.misses_per_reference": misses / max(1, replication["references"])}
+    found |= {f"tlb.{name}": float(sum(tlb[name].values())) for name in ("walks", "walk_references")}
+    return found | ({"tlb.cycles": float(tlb["cycles"])} if "cycles" in tlb else {})
 
 
 def summary(replications: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

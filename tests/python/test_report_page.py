@@ -40,6 +40,22 @@ def test_sections_come_in_the_order_of_a_careful_reader() -> None:
     ]
 
 
+def test_what_works_beside_the_caches_is_listed_only_where_a_result_has_it() -> None:
+    document = layout_result()
+    for index, replication in enumerate(document["replications"]):
+        replication["transactions"] = 10
+        replication["tlb"] = {"walks": {"user": 30 + index, "kernel": 10}, "cycles": 7000}
+        replication["prefetch"] = {"issued": 50, "useful": 20, "useless": 10}
+        replication["write_buffer"] = {"entered": 80, "supplied": 3, "cancelled": 1, "most_used": 4}
+    made = {section.anchor: section for section in sections([check(document, "r"), check(layout_result(), "s")])}
+    assert {"translation", "prefetches", "write-buffers"} < set(made)
+    text = _text(str(made["translation"].body))
+    assert "page walks 4.45" in text and "cycles of waiting for translation 700" in text
+    assert "waited for on their way" not in str(made["prefetches"].body)
+    assert "lost without a use 1" in _text(str(made["prefetches"].body))
+    assert "lines never written back 0.1" in _text(str(made["write-buffers"].body))
+
+
 def test_the_same_results_give_the_same_bytes() -> None:
     assert _render(layout_result()) == _render(json.loads(json.dumps(layout_result())))
 

@@ -144,3 +144,39 @@ pub struct Locks {
     /// Between two loads of a processor that spins.
     pub spin_interval: Cycles,
 }
+
+/// Translation look-aside buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tlb {
+    /// Entries of the first level; of each half when it is split.
+    pub entries: usize,
+    /// Its ways.
+    pub associativity: usize,
+    /// Whether instructions and data have one each.
+    pub split: bool,
+    /// Entries and ways of a second level.
+    pub second: Option<(usize, usize)>,
+    /// Time of a hit in the second level.
+    pub second_latency: Cycles,
+    /// Whether entries keep the number of their address space.
+    pub tagged: bool,
+    /// Entries of the cache of upper table levels.
+    pub walk_entries: usize,
+    /// Time of a page-walk reference that hits.
+    pub walk_step: Cycles,
+    /// Whether a trace with one address per reference is taken as one address space.
+    pub identity: bool,
+}
+
+/// A prefetcher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefetch {
+    /// Registered policy.
+    pub policy: String,
+    /// Lines or strides ahead.
+    pub degree: u64,
+    /// Level that takes the lines, 1 or 2.
+    pub level: usize,
+    /// Entries of its table.
+    pub entries: usize,
+}

@@ -1,6 +1,7 @@
 //! Machine descriptions: one list of settings ([`SETTINGS`]) that reads, checks, explains and
 //! prints them. TOML for people; every error of a file at once.
 
+mod beside;
 mod components;
 mod machine;
 mod parts;
@@ -9,7 +10,9 @@ mod setting;
 mod settings;
 mod storage;
 
-pub use components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+pub use components::{
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Prefetch, Protocol, Tlb,
+};
 pub use machine::Machine;
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;

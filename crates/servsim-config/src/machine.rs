@@ -1,7 +1,8 @@
 //! The typed machine, built from the values of a description, with the checks that involve more
 //! than one setting.
 
-use crate::components::{Bus, Cache, Core, Interconnect, Level, Locks, Protocol};
+use crate::beside;
+use crate::components::{Bus, Cache, Core, Interconnect, Level, Locks, Prefetch, Protocol, Tlb};
 use crate::parts::{self, Values};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
@@ -28,6 +29,8 @@ pub struct Machine {
     pub store_buffer: usize,
     /// Fetches under way per cache.
     pub outstanding_misses: usize,
+    /// Entries of each processor's write buffer; 0 for none.
+    pub write_buffer: usize,
     /// Every processor's cache.
     pub cache: Cache,
     /// Whether the first level is an instruction and a data cache of that shape each.
@@ -36,6 +39,10 @@ pub struct Machine {
     pub replacement: String,
     /// The levels outside the first, from the inside out.
     pub levels: Vec<Level>,
+    /// What processors prefetch, if anything.
+    pub prefetch: Option<Prefetch>,
+    /// Address translation, if it is simulated.
+    pub tlb: Option<Tlb>,
     /// Coherence.
     pub protocol: Protocol,
     /// The bus.
@@ -96,6 +103,7 @@ impl Machine {
             cycles_per_reference: Cycles(number("processor.cycles_per_reference")),
             store_buffer: number("processor.store_buffer") as usize,
             outstanding_misses: number("processor.outstanding_misses") as usize,
+            write_buffer: number("write_buffer.entries") as usize,
             cache: Cache {
                 size: Bytes(number("cache.size")),
                 associativity: number("cache.associativity") as u32,
@@ -104,6 +112,8 @@ impl Machine {
             split: is("cache.organisation", "split"),
             replacement: text("cache.replacement"),
             levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
+            prefetch: beside::prefetch(given),
+            tlb: beside::tlb(given),
             protocol: parts::protocol(&values),
             bus: parts::bus(&values),
             interconnect: Interconnect {
@@ -168,6 +178,9 @@ impl Machine {
         };
         check_shape(self.cache.size, self.cache.associativity, self.cache.line, "cache", &mut fault);
         self.check_levels(given, &mut fault);
+        let second_is_private = self.levels.first().is_some_and(|level| !level.shared);
+        beside::check_prefetch(self.prefetch.as_ref(), second_is_private, given, &mut fault);
+        beside::check_tlb(self.tlb.as_ref(), given, &mut fault);
         if self.memory_delay.0 % 2 == 1 {
             fault(
                 "perturbation.memory_delay",

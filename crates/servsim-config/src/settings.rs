@@ -232,6 +232,118 @@ pub const SETTINGS: &[Setting] = &[
         CHOICE,
     ),
     setting(
+        "prefetch.policy",
+        Kind::Choice(&["none", "next-line", "stride"]),
+        "none",
+        "What each processor fetches before it is asked for: nothing; the next lines after a miss and \
+         after the first use of a prefetched line; or what continues the stride of a load or store.",
+        "next-line: Smith 1982 (tagged); stride: Chen & Baer 1995",
+    ),
+    setting(
+        "prefetch.degree",
+        Kind::Count(1, 16),
+        "1",
+        "Lines or strides ahead; never beyond the page.",
+        "Smith 1982: one line",
+    ),
+    setting(
+        "prefetch.level",
+        Kind::Choice(&["l1", "l2"]),
+        "l1",
+        "Level that takes prefetched lines: the first, or the private second one without the first.",
+        "free choice",
+    ),
+    setting(
+        "prefetch.entries",
+        Kind::Count(1, 1 << 16),
+        "512",
+        "Policy `stride`: entries of the table of instructions.",
+        "an assumption of the order of Chen & Baer 1995",
+    ),
+    setting(
+        "write_buffer.entries",
+        Kind::Count(0, 64),
+        "0",
+        "Timing engine: dirty lines that a processor may have given up and not yet written back. Requests \
+         of all processors look there; a full buffer is emptied before its processor gets another block. \
+         0: memory has a line as soon as it is given up, and write-backs are urgent when four wait.",
+        "absent: Foglia et al. 2004 section 4 has none",
+    ),
+    setting(
+        "tlb.entries",
+        Kind::Count(0, 1 << 16),
+        "0",
+        "Entries of each processor's translation look-aside buffer, for pages of 4 KiB; of each half when \
+         it is split. 0: addresses are translated in no time.",
+        "absent: Foglia et al. 2004 section 4 has none",
+    ),
+    setting(
+        "tlb.associativity",
+        Kind::Count(1, 1 << 16),
+        "4",
+        "Ways per set; as many as entries for a fully associative buffer.",
+        "an assumption: 4 ways are usual",
+    ),
+    setting(
+        "tlb.organisation",
+        Kind::Choice(&["split", "unified"]),
+        "split",
+        "Whether instructions and data have one first-level buffer each, or share one.",
+        "common practice (Intel SDM volume 3, section 4.10)",
+    ),
+    setting(
+        "tlb.l2_entries",
+        Kind::Count(0, 1 << 20),
+        "0",
+        "Entries of a second level for instructions and data; 0 leaves it out.",
+        "free choice: the level is absent by default",
+    ),
+    setting(
+        "tlb.l2_associativity",
+        Kind::Count(1, 1 << 20),
+        "4",
+        "Ways per set of the second level.",
+        "an assumption: 4 ways are usual",
+    ),
+    setting(
+        "tlb.l2_latency",
+        Kind::Cycles(1, 1000),
+        "7 cycles",
+        "Time that a look-up answered by the second level keeps the processor waiting.",
+        "an assumption: as a second-level cache of the same size",
+    ),
+    setting(
+        "tlb.on_switch",
+        Kind::Choice(&["flush", "keep"]),
+        "flush",
+        "What happens at a switch of address space: entries go, except the kernel's, which are global; or \
+         they are tagged with their address space and stay.",
+        "Intel SDM volume 3, section 4.10.4.1: MOV to CR3 without and with PCIDs",
+    ),
+    setting(
+        "tlb.walk_entries",
+        Kind::Count(0, 1024),
+        "32",
+        "Entries of the page-walk cache, which holds entries of the three upper levels of the page tables.",
+        "an assumption; the design: Barr, Cox & Rixner, ISCA 2010",
+    ),
+    setting(
+        "tlb.walk_step",
+        Kind::Cycles(1, 1000),
+        "2 cycles",
+        "Time of one page-walk reference that hits in the first-level cache; misses take theirs besides.",
+        "as a load: Foglia et al. 2004, Table 4",
+    ),
+    setting(
+        "tlb.plain_addresses",
+        Kind::Choice(&["refuse", "identity"]),
+        "refuse",
+        "What to do with a trace that gives one address per reference and does not tell virtual ones: \
+         refuse it, or take the address as both the virtual and the physical one, in one address space \
+         for all tasks.",
+        "captured traces tell virtual addresses and processes",
+    ),
+    setting(
         "protocol.name",
         Kind::Choice(&["mesi", "moesi", "mesif", "amsd", "pscr"]),
         "mesi",

@@ -16,4 +16,6 @@ pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
-pub use source::{GlobalSource, Interrupt, Place, Privacy, SourceError, TaskCursor, TaskSource, PAGE_SHIFT};
+pub use source::{
+    GlobalSource, Interrupt, Place, Privacy, SourceError, TaskCursor, TaskSource, MAX_SPACES, PAGE_SHIFT,
+};

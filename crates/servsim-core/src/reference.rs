@@ -108,6 +108,8 @@ pub struct Batch {
     /// a run of fetches follow one another. Records beyond its end have [`crate::code::UNKNOWN_CODE`],
     /// so it is empty where the source does not know the code.
     pub code: Vec<u32>,
+    /// The virtual page of each record's first byte (0 for events); empty unless it was asked for.
+    pub pages: Vec<u64>,
 }
 
 impl Batch {
@@ -116,6 +118,7 @@ impl Batch {
         self.records.clear();
         self.events.clear();
         self.code.clear();
+        self.pages.clear();
     }
 
     /// Appends an event of `task`.

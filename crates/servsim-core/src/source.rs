@@ -10,6 +10,10 @@ use std::collections::HashSet;
 /// log2 of the page size: 4 KiB, as Foglia et al. 2004 section 4.
 pub const PAGE_SHIFT: u32 = 12;
 
+/// Most address spaces of a trace whose page walks are simulated: what the reserved area of their tables
+/// holds beside the kernel's.
+pub const MAX_SPACES: u32 = (1 << 20) - 1;
+
 /// A trace that cannot be read: one sentence with the place and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -51,6 +55,17 @@ pub trait GlobalSource {
     fn place(&self, page: u64) -> Option<Place> {
         let _ = page;
         None
+    }
+
+    /// Asks for [`Batch::pages`] from the first batch on; `false` from a trace without virtual addresses.
+    fn record_pages(&mut self) -> bool {
+        false
+    }
+
+    /// The address space of each task, by number below [`MAX_SPACES`]; `None` for streams that run in
+    /// the space they find (kernel threads, interrupt handlers). Empty if all tasks share one.
+    fn spaces(&self) -> Vec<Option<u32>> {
+        Vec::new()
     }
 
     /// Replaces `batch` by the next records; `false` at the end.
@@ -112,6 +127,20 @@ pub trait TaskSource: Sync {
     /// Names of the disks, by number; empty where the trace does not tell.
     fn devices(&self) -> &[String] {
         &[]
+    }
+
+    /// Asks for [`Batch::pages`] in every stream and handler; `false` from a trace without virtual
+    /// addresses.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    fn record_pages(&mut self) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+
+    /// As [`GlobalSource::spaces`].
+    fn spaces(&self) -> Vec<Option<u32>> {
+        Vec::new()
     }
 
     /// Interrupt handlers that run when disk requests complete, in captured order.

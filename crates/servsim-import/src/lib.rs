@@ -25,6 +25,7 @@ pub mod din;
 pub mod drmemtrace;
 pub mod export;
 pub mod foreign;
+pub mod identity;
 pub mod input;
 pub mod lackey;
 pub mod memory;
@@ -33,6 +34,7 @@ pub mod survey;
 pub mod text;
 
 pub use foreign::Foreign;
+pub use identity::Identity;
 pub use memory::{InMemory, ListSource};
 pub use survey::Survey;
 

@@ -4,13 +4,16 @@
 //! Each reference runs on the processor that the trace names; a task without one is pinned to the
 //! processor of its rank (its index in the task table modulo the processors).
 
+mod beside;
+
 use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
+use beside::{run_beside, Beside};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
 use servsim_mem::{
-    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, RunCounts, Shard,
-    WordMask,
+    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, PrefetchCounters,
+    RunCounts, Shard, TlbCounters, WordMask,
 };
 use std::collections::HashMap;
 
@@ -32,6 +35,10 @@ pub struct Counted {
     pub levels: Vec<(String, LevelCounters)>,
     /// Fetches that reached memory behind shared levels, and lines written to it.
     pub memory: (u64, u64),
+    /// What address translation counted, if it was simulated.
+    pub tlb: Option<TlbCounters>,
+    /// What became of prefetches, if there were any.
+    pub prefetches: Option<PrefetchCounters>,
     /// Host memory that the simulated memory system took, in bytes.
     pub host_bytes: u64,
 }
@@ -121,15 +128,15 @@ fn run_with<W: WordMask>(
     let mut batch = Batch::default();
     let mut done = 0;
     let shift = setup.geometry.line.trailing_zeros();
+    let mut beside = Beside::new(setup, spec, source.spaces());
     while source.next_batch(&mut batch)? {
-        run_batch(
-            &mut caches,
-            &mut tally,
-            &mut counted.transactions,
-            &batch,
-            (source.privacy(), &handlers),
-            (shift, shard),
-        );
+        let facts = (source.privacy(), handlers.as_slice());
+        let transactions = &mut counted.transactions;
+        if let Some(beside) = &mut beside {
+            run_beside(&mut caches, &mut tally, transactions, &batch, facts, shift, beside);
+        } else {
+            run_batch(&mut caches, &mut tally, transactions, &batch, facts, (shift, shard));
+        }
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(SourceError("interrupted".into()));
@@ -141,6 +148,8 @@ fn run_with<W: WordMask>(
     counted.distinct_lines = caches.system.distinct_lines() as u64;
     counted.levels = caches.counters();
     counted.memory = caches.memory_traffic();
+    counted.tlb = beside.as_ref().and_then(Beside::translation);
+    counted.prefetches = spec.prefetch.as_ref().map(|_| caches.system.prefetches);
     counted.host_bytes = caches.host_bytes() as u64;
     Ok(counted)
 }
@@ -158,20 +167,11 @@ fn run_batch<W: WordMask>(
     let mut rest = batch.records.as_slice();
     while let Some(record) = rest.first() {
         if record.op == Op::Event {
-            if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
-                let kind = kind as usize;
-                if transactions.len() <= kind {
-                    transactions.resize(kind + 1, 0);
-                }
-                transactions[kind] += u64::from(shard.is_first());
-            }
+            count_transaction(transactions, batch, record, u64::from(shard.is_first()));
             rest = &rest[1..];
             continue;
         }
-        let cpu = match record.cpu {
-            ANY_CPU => record.task as usize % tally.current.len(),
-            cpu => usize::from(cpu),
-        };
+        let cpu = tally.processor_of(record);
         if !handlers[record.task as usize] {
             caches.system.run_task(cpu, record.task);
             caches.system.flushed.clear();
@@ -198,6 +198,16 @@ fn run_batch<W: WordMask>(
     }
 }
 
+fn count_transaction(transactions: &mut Vec<u64>, batch: &Batch, record: &Record, count: u64) {
+    if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
+        let kind = kind as usize;
+        if transactions.len() <= kind {
+            transactions.resize(kind + 1, 0);
+        }
+        transactions[kind] += count;
+    }
+}
+
 /// References by processor and task. Nearly always the task is the one that its processor ran last.
 struct Tally {
     /// Per processor: the task that it ran last, and the place of the two in `pairs`.
@@ -219,6 +229,15 @@ struct Pair {
 impl Tally {
     fn new(processors: usize) -> Self {
         Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
+    }
+
+    /// The processor that makes a reference.
+    #[inline]
+    fn processor_of(&self, record: &Record) -> usize {
+        match record.cpu {
+            ANY_CPU => record.task as usize % self.current.len(),
+            cpu => usize::from(cpu),
+        }
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use crate::timing::subsystem::{Level, Profile};
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause};
+use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause, TlbCounters};
 use servsim_os::LockCounts;
 
 impl Replication {
@@ -52,6 +52,16 @@ impl Replication {
         if let Some(timing) = &self.timing {
             timing_json(timing, &mut object);
             self.storage_json(timing, &mut object);
+        }
+        if let Some(p) = &self.prefetches {
+            let mut counts = json!({"issued": p.issued, "useful": p.useful, "useless": p.useless});
+            if let Some(timing) = &self.timing {
+                counts["late"] = json!(timing.late_prefetches);
+            }
+            object.insert("prefetch".into(), counts);
+        }
+        if let Some(tlb) = &self.tlb {
+            tlb_json(tlb, self.timing.as_ref(), &mut object);
         }
         Value::Object(object)
     }
@@ -120,6 +130,24 @@ fn task_json(task: &TaskResult) -> Value {
     Value::Object(object)
 }
 
+/// What address translation counted; the cycles it took join the cycle stacks.
+fn tlb_json(tlb: &TlbCounters, timing: Option<&Timing>, object: &mut Map<String, Value>) {
+    let mut counts = by_mode(&TlbCounters::NAMES, &transposed(&tlb.table()), false);
+    if let Some(timing) = timing {
+        counts["cycles"] = json!(timing.processors.iter().map(|t| t.translation).sum::<u64>());
+        for (stack, times) in
+            object["cycle_stacks"].as_array_mut().into_iter().flatten().zip(&timing.processors)
+        {
+            stack["translation"] = json!(times.translation);
+        }
+    }
+    object.insert("tlb".into(), counts);
+}
+
+fn transposed<const N: usize>(table: &[[u64; 2]; N]) -> [[u64; N]; 2] {
+    [0, 1].map(|mode| table.map(|counts| counts[mode]))
+}
+
 /// Where the cycles of one processor went, by cause; waits for dependences where the model knows them.
 fn stack_json(t: &ProcessorTimes, cores: bool) -> Value {
     let mut stack = json!({
@@ -145,6 +173,12 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         timing.processors.iter().map(|t| stack_json(t, timing.cores)).collect(),
     );
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
+    if let Some(b) = &timing.write_buffers {
+        let counts = json!({
+            "entered": b.entered, "supplied": b.supplied, "cancelled": b.cancelled, "most_used": b.most_used,
+        });
+        object.insert("write_buffer".into(), counts);
+    }
     object.insert("context_switches".into(), json!(timing.context_switches));
     object.insert("migrations".into(), json!(timing.migrations));
     object.insert("dispatches".into(), json!(timing.dispatches));

@@ -15,6 +15,7 @@ pub mod simulate;
 pub mod statistics;
 pub mod storage;
 pub mod timing;
+mod translation;
 mod warnings;
 
 pub use setup::Setup;

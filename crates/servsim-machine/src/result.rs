@@ -4,7 +4,9 @@ use crate::along::{Along, MORE};
 use crate::storage::results::StorageResult;
 use crate::timing::subsystem::{Level, Profile};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass};
+use servsim_mem::{
+    CoherenceClass, Counters, LevelCounters, MissClass, PrefetchCounters, TlbCounters, WriteBufferCounters,
+};
 use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
@@ -29,6 +31,8 @@ pub struct ProcessorTimes {
     /// Of the execution: nothing entered because operands were on their way from functional units or the
     /// first level.
     pub dependence: u64,
+    /// Of the waits for memory and bus: by address translation.
+    pub translation: u64,
 }
 
 impl ProcessorTimes {
@@ -45,6 +49,7 @@ impl ProcessorTimes {
             idle: self.idle - earlier.idle,
             stalls: std::array::from_fn(|i| self.stalls[i] - earlier.stalls[i]),
             dependence: self.dependence - earlier.dependence,
+            translation: self.translation - earlier.translation,
         }
     }
 
@@ -105,6 +110,8 @@ pub struct Timing {
     pub processors: Vec<ProcessorTimes>,
     /// Cycles the bus was occupied.
     pub bus_busy: u64,
+    /// What write buffers counted, if there are any.
+    pub write_buffers: Option<WriteBufferCounters>,
     /// Task switches.
     pub context_switches: u64,
     /// Tasks that continued on another processor than before.
@@ -117,6 +124,8 @@ pub struct Timing {
     pub ways_busy: Vec<u64>,
     /// Cycles that fetches waited for a memory bank.
     pub bank_wait: u64,
+    /// Useful prefetches that were still on their way when they were asked for.
+    pub late_prefetches: u64,
     /// What each cache level counted, from the inside out.
     pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
@@ -189,6 +198,10 @@ pub struct Replication {
     pub tasks: Vec<TaskResult>,
     /// Distinct lines touched.
     pub distinct_lines: u64,
+    /// What address translation counted, if it was simulated.
+    pub tlb: Option<TlbCounters>,
+    /// What became of prefetches, if there were any.
+    pub prefetches: Option<PrefetchCounters>,
     /// Times, from the timing engine.
     pub timing: Option<Timing>,
 }
@@ -224,6 +237,19 @@ impl Replication {
         for op in BusOp::ALL {
             figures.push((format!("bus.{}", op.name()), c.bus_total(op) as f64));
         }
+        if let Some(p) = &self.prefetches {
+            let counts = [("issued", p.issued), ("useful", p.useful), ("useless", p.useless)];
+            figures.extend(counts.map(|(name, count)| (format!("prefetch.{name}"), count as f64)));
+            figures.extend(self.timing.as_ref().map(|t| ("prefetch.late".into(), t.late_prefetches as f64)));
+        }
+        if let Some(tlb) = &self.tlb {
+            let both = |counts: [u64; 2]| counts.iter().sum::<u64>() as f64;
+            figures.push(("tlb.misses_per_reference".into(), tlb.misses() as f64 / references));
+            figures.push(("tlb.walks".into(), both(tlb.walks)));
+            figures.push(("tlb.walk_references".into(), both(tlb.walk_references)));
+            let cycles = |t: &Timing| t.processors.iter().map(|p| p.translation).sum::<u64>() as f64;
+            figures.extend(self.timing.as_ref().map(|t| ("tlb.cycles".into(), cycles(t))));
+        }
         if let Some(timing) = &self.timing {
             figures.extend(self.timing_figures(timing));
         }
@@ -239,6 +265,10 @@ impl Replication {
         ];
         if let Some(storage) = &timing.storage {
             figures.extend(storage.figures(timing.cycles));
+        }
+        if let Some(b) = &timing.write_buffers {
+            let counts = [("entered", b.entered), ("supplied", b.supplied), ("cancelled", b.cancelled)];
+            figures.extend(counts.map(|(name, count)| (format!("write_buffer.{name}"), count as f64)));
         }
         let transactions = self.transactions();
         if transactions > 0 {

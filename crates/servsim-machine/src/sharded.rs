@@ -20,7 +20,7 @@ pub type Open<'a> = dyn Fn() -> Result<Box<dyn GlobalSource>, SourceError> + Syn
 pub fn shards(setup: &Setup, spec: &HierarchySpec, threads: usize) -> usize {
     let levels = || spec.private.iter().chain(&spec.shared);
     let random = spec.replacement == "random" || levels().any(|level| level.replacement == "random");
-    if setup.shadow || random {
+    if setup.shadow || random || spec.tlb.is_some() || spec.prefetch.is_some() {
         return 1;
     }
     let sets = levels().map(|level| level.geometry.sets()).fold(setup.geometry.sets(), usize::min);

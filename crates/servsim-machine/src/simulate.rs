@@ -5,14 +5,14 @@ use crate::json::{document, levels_json, Header};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
 use crate::storage::Plan;
-use crate::{replay, sharded, timing, warnings};
+use crate::{replay, sharded, timing, translation, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Arbitration, CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::captured::Wanted;
 use servsim_import::{open_by_task, open_in_order, Reading};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec, PrefetchSpec, TlbSpec};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -152,11 +152,30 @@ fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec, SimulateE
         private: of(false)?,
         shared: of(true)?,
         seed,
+        prefetch: machine.prefetch.as_ref().map(|prefetch| PrefetchSpec {
+            policy: prefetch.policy.clone(),
+            degree: prefetch.degree,
+            level: prefetch.level,
+            entries: prefetch.entries,
+        }),
+        tlb: machine.tlb.map(|tlb| TlbSpec {
+            entries: tlb.entries,
+            ways: tlb.associativity,
+            split: tlb.split,
+            second: tlb.second,
+            tagged: tlb.tagged,
+            walk_entries: tlb.walk_entries,
+        }),
     })
 }
 
 /// Refuses machines with more than one unified LRU cache per processor.
 fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
+    if machine.tlb.is_some() || machine.prefetch.is_some() {
+        return Err(SimulateError::Usage(format!(
+            "{who} follows neither page walks nor prefetches: leave out [tlb] and [prefetch], or use `simulate`"
+        )));
+    }
     if !machine.has_hierarchy() {
         return Ok(());
     }
@@ -175,6 +194,9 @@ fn run_functional(
     let kernel = machine.protocol.private_kernel;
     let format = request.format.as_deref();
     let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
+    if let Some(tlb) = &machine.tlb {
+        source = translation::with_pages(source, tlb.identity)?;
+    }
     let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
     let counted = replay::guarded(setup, || {
@@ -201,6 +223,8 @@ fn run_functional(
             .collect(),
         tasks: source.tasks().iter().zip(counted.tasks).map(|(t, c)| TaskResult::new(t, c)).collect(),
         distinct_lines: counted.distinct_lines,
+        tlb: counted.tlb,
+        prefetches: counted.prefetches,
         timing: None,
     };
     let mut warnings = source.notes();
@@ -229,7 +253,10 @@ fn run_timing(
         locks: machine.locks.arbitrated != Arbitration::Off,
         flow: wanted_of(machine),
     };
-    let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
+    let mut source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
+    if let Some(tlb) = &machine.tlb {
+        source = translation::tasks_with_pages(source, tlb.identity)?;
+    }
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
         .with_hierarchy(hierarchy_of(machine, request.seed)?)
         .with_storage(Plan::of(machine, source.as_ref())?);

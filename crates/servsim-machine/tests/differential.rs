@@ -91,6 +91,8 @@ fn spec_of(layout: &Layout) -> HierarchySpec {
         private: layout.private.iter().map(level).collect(),
         shared: layout.shared.iter().map(level).collect(),
         seed: layout.seed,
+        prefetch: None,
+        tlb: None,
     }
 }
 

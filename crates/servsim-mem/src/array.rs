@@ -60,6 +60,9 @@ pub const OWNER_KERNEL: u8 = 8;
 /// The page was private when the copy was fetched; marked only where copies are flushed.
 pub const PRIVATE_COPY: u8 = 16;
 
+/// The copy was prefetched and has not been used.
+pub const PREFETCHED: u8 = 32;
+
 /// No writer yet.
 pub const NO_WRITER: u32 = u32::MAX;
 /// Writers of more than one task.

@@ -5,10 +5,16 @@
 //! numbers: a fetch from memory frees the bus while memory works. A second request for a block
 //! whose data are still on the way is held until they arrive. Requests of one class are served
 //! round-robin over the processors, or first come first served; fetches go before invalidates and
-//! writes, and those before write-backs, unless a processor's write-back buffer is full.
+//! writes, those before prefetches, and those before write-backs, unless a processor's write-back buffer is full.
 //!
-//! Left out: a write-back waiting in its buffer is already in memory as far as other fetches are
-//! concerned (they take the memory latency), and is never cancelled.
+//! **Write buffer.** Without one, a write-back that waits is already in memory as far as fetches are
+//! concerned (they take the memory latency), and is never cancelled. With one of N entries per processor
+//! the waiting write-backs are its content: when N wait they are as urgent as fetches, and their processor
+//! gets no block before one has gone; [`Bus::buffered`] and [`Bus::cancel_buffered`] are for who snoops it.
+
+mod write_buffer;
+
+pub use write_buffer::WriteBufferCounters;
 
 use crate::protocol::BusOp;
 
@@ -61,6 +67,8 @@ pub enum Class {
     Fetch,
     /// Invalidate or write.
     Coherence,
+    /// A block that nobody waits for.
+    Prefetch,
     /// Write-back.
     WriteBack,
 }
@@ -89,6 +97,8 @@ pub enum Origin {
     StoreBuffer,
     /// A load under way beside execution, by its number.
     Load(u64),
+    /// A prefetch, by its number.
+    Prefetch(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +108,7 @@ struct InFlight {
     until: u64,
 }
 
-/// Write-backs a processor may have waiting before they become urgent.
+/// Write-backs a processor may have waiting before they become urgent, without write buffers.
 const WRITE_BACK_BUFFER: usize = 4;
 
 /// The bus.
@@ -116,6 +126,10 @@ pub struct Bus {
     times: Vec<u64>,
     /// Between a grant and the next choice, when no time is up to date.
     granting: bool,
+    /// Entries of each processor's write buffer; 0 for none.
+    write_buffer: usize,
+    /// What the write buffers counted.
+    pub buffers: WriteBufferCounters,
     /// Cycles occupied so far.
     pub busy: u64,
 }
@@ -134,6 +148,8 @@ impl Bus {
             next: None,
             times: Vec::new(),
             granting: false,
+            write_buffer: 0,
+            buffers: WriteBufferCounters::default(),
             busy: 0,
         }
     }
@@ -146,9 +162,13 @@ impl Bus {
 
     /// Adds a request.
     pub fn post(&mut self, request: Request) {
+        if request.class == Class::WriteBack {
+            self.enter_buffer(&request);
+        }
         let index = self.requests.len();
         self.requests.push(request);
-        if self.granting {
+        // A write buffer that is full keeps other requests waiting: all are looked at anew.
+        if self.granting || self.write_buffer > 0 && request.class == Class::WriteBack {
             return self.choose();
         }
         let time = self.eligible(&request);
@@ -224,13 +244,20 @@ impl Bus {
                 first_back = first_back.min(flight.until);
             }
         }
-        let full = request.class == Class::Fetch && under_way >= self.most_fetches;
+        let fetches = matches!(request.class, Class::Fetch | Class::Prefetch);
+        let no_room = || self.write_backs(request.cpu) >= self.write_buffer;
+        if fetches && self.write_buffer > 0 && no_room() {
+            // The write-backs go first, and then every request is looked at anew.
+            return u64::MAX;
+        }
+        let full = fetches && under_way >= self.most_fetches;
         request.ready.max(held).max(if full { first_back } else { 0 })
     }
 
     fn rank(&self, request: &Request, eligible: u64) -> (Class, u64, usize) {
         let mut class = request.class;
-        if class == Class::WriteBack && self.write_backs(request.cpu) >= WRITE_BACK_BUFFER {
+        let most = if self.write_buffer > 0 { self.write_buffer } else { WRITE_BACK_BUFFER };
+        if class == Class::WriteBack && self.write_backs(request.cpu) >= most {
             class = Class::Fetch;
         }
         let after_last = request.cpu + self.processors - self.last_cpu - 1;

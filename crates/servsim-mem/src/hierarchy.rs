@@ -16,10 +16,12 @@ use crate::array::{Array, Geometry};
 use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
 use crate::observer::Observer;
+use crate::prefetch::PrefetchSpec;
 use crate::protocol::{BusOp, Table};
 use crate::replacement::{by_name, Replacement};
 use crate::shared::{Inside, Shared};
 use crate::system::{Access, CoherentSystem, Outcome, Page};
+use crate::tlb::TlbSpec;
 use crate::words::WordMask;
 use servsim_core::RandomStream;
 
@@ -70,13 +72,25 @@ pub struct HierarchySpec {
     pub shared: Vec<LevelSpec>,
     /// Seed of policies that draw lots.
     pub seed: u64,
+    /// What processors prefetch, if anything.
+    pub prefetch: Option<PrefetchSpec>,
+    /// Translation look-aside buffers, if there are any.
+    pub tlb: Option<TlbSpec>,
 }
 
 impl Default for HierarchySpec {
     /// One private level, unified, LRU.
     fn default() -> Self {
         let replacement = "lru".to_owned();
-        Self { split: false, replacement, private: Vec::new(), shared: Vec::new(), seed: 0 }
+        Self {
+            split: false,
+            replacement,
+            private: Vec::new(),
+            shared: Vec::new(),
+            seed: 0,
+            prefetch: None,
+            tlb: None,
+        }
     }
 }
 
@@ -119,6 +133,8 @@ pub struct Hierarchy<W, O = ()> {
     /// Caches of the first level per processor.
     first: usize,
     shared: Shared,
+    /// Level that takes prefetched lines.
+    prefetch_level: usize,
     /// Look-ups of first-level caches that are coherent themselves.
     lookups: Vec<u64>,
     back_invalidations: Vec<Taken>,
@@ -162,6 +178,7 @@ impl<W: WordMask> Hierarchy<W> {
             inclusion,
             first: 1 + usize::from(spec.split),
             shared: Shared::new(spec),
+            prefetch_level: spec.prefetch.as_ref().map_or(1, |prefetch| prefetch.level),
             lookups: vec![0; caches],
             back_invalidations: vec![Taken::default(); caches],
         }

@@ -13,6 +13,7 @@ pub mod history;
 mod hits;
 pub mod level;
 pub mod observer;
+pub mod prefetch;
 pub mod protocol;
 pub mod replacement;
 pub mod shadow;
@@ -20,10 +21,11 @@ pub mod shard;
 mod shared;
 pub mod switches;
 pub mod system;
+pub mod tlb;
 pub mod words;
 
 pub use array::Geometry;
-pub use bus::{Bus, BusTimes, Class, Origin, Request};
+pub use bus::{Bus, BusTimes, Class, Origin, Request, WriteBufferCounters};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use fabric::{Fabric, FabricSpec, Supplier};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
@@ -31,9 +33,11 @@ pub use history::MissingCell;
 pub use hits::RunCounts;
 pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};
+pub use prefetch::{PrefetchSpec, Prefetcher};
 pub use shard::Shard;
 pub use switches::SwitchCause;
-pub use system::{Access, CoherentSystem, Outcome, Page};
+pub use system::{Access, CoherentSystem, Outcome, Page, PrefetchCounters};
+pub use tlb::{Mmu, TlbCounters, TlbSpec, Translated, Walk};
 pub use words::{Wide, WordMask};
 
 /// Most processors: one bit each in the masks of the directory.

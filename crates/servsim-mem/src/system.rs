@@ -21,14 +21,19 @@
 //! Words written in an exclusive state collect in the writer's frame and reach the others' records
 //! when that copy is next snooped or evicted: nobody can look before that.
 
+mod prefetching;
+
+pub use prefetching::PrefetchCounters;
+
 use crate::array::{
     join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
-    PRIVATE_COPY, REMOVED,
+    PREFETCHED, PRIVATE_COPY, REMOVED,
 };
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::directory::Directory;
 use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
+use crate::prefetch::Trigger;
 use crate::protocol::checker::Step;
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
@@ -140,6 +145,10 @@ pub struct CoherentSystem<W, O = ()> {
     /// Dirty lines written back by flushes at switches, with their processors, for the caller to
     /// take: their bus time is its business.
     pub flushed: Vec<(usize, u64)>,
+    /// What became of prefetches.
+    pub prefetches: PrefetchCounters,
+    /// The last miss, or first use of a prefetched copy, with its line, for the caller to take.
+    pub trigger: Option<(Trigger, u64)>,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
     /// Who watches.
@@ -198,6 +207,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             history: History::default(),
             per_processor: 1,
             flushed: Vec::new(),
+            prefetches: PrefetchCounters::default(),
+            trigger: None,
             counters: vec![Counters::default(); processors],
             observer,
         }
@@ -276,8 +287,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.written.add(access.words);
             frame.writer = join_writers(frame.writer, access.task);
         }
-        if frame.flags & PENDING != 0 {
+        if frame.flags & (PENDING | PREFETCHED) != 0 {
             self.judge_pending(access, index);
+            self.first_use(access, index);
         }
         self.touch_shadow(access, index);
         if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
@@ -309,7 +321,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Counts the pending miss as true sharing if the access touches a word written elsewhere.
     fn judge_pending(&mut self, access: &Access<W>, index: usize) {
         let frame = &mut self.arrays[access.cpu].frames[index];
-        if !frame.new_words.meets(access.words) {
+        if frame.flags & PENDING == 0 || !frame.new_words.meets(access.words) {
             return;
         }
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
@@ -396,8 +408,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
         frame.touched.add(access.words);
-        if frame.flags & PENDING != 0 {
+        if frame.flags & (PENDING | PREFETCHED) != 0 {
             self.judge_pending(access, index);
+            self.first_use(access, index);
         }
         self.touch_shadow(access, index);
         self.note_user(access, index);
@@ -444,6 +457,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn lose(&mut self, cpu: usize, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
         let flags = std::mem::take(&mut frame.flags);
+        self.prefetches.useless += u64::from(flags & PREFETCHED != 0);
         if flags & PENDING != 0 {
             let mode = usize::from(flags & MISS_KERNEL != 0);
             let owner = usize::from(flags & OWNER_KERNEL != 0);
@@ -562,11 +576,24 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         page: Page,
         outcome: &mut Outcome,
     ) -> usize {
-        let bit = 1 << access.cpu;
         let class = self.classify_miss(access, id, found, page);
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
+        self.trigger = Some((Trigger::Miss, access.line));
+        self.take_frame(access, id, found, page, outcome)
+    }
+
+    /// Gives the line a frame without a word touched; returns it and what made room.
+    fn take_frame(
+        &mut self,
+        access: &Access<W>,
+        id: u32,
+        found: Option<usize>,
+        page: Page,
+        outcome: &mut Outcome,
+    ) -> usize {
+        let bit = 1 << access.cpu;
         let index = found.unwrap_or_else(|| {
             let index = self.arrays[access.cpu].victim(access.line);
             match self.evict(access, index) {
@@ -737,6 +764,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub fn finish(&mut self) {
         for cpu in 0..self.arrays.len() {
             for index in 0..self.arrays[cpu].frames.len() {
+                // What lies here unused might still have been of use.
+                self.arrays[cpu].frames[index].flags &= !PREFETCHED;
                 self.lose(cpu, index);
             }
         }

@@ -239,6 +239,12 @@ impl Levels {
         self.layout.private.is_empty()
     }
 
+    /// The coherent cache of a processor's references, and the half of its first level.
+    pub(crate) fn place_of(&self, cpu: usize, fetch: bool) -> (usize, usize) {
+        let which = usize::from(self.layout.split && !fetch);
+        (self.domain(cpu, which), which)
+    }
+
     fn domain(&self, cpu: usize, which: usize) -> usize {
         if self.alone() {
             cpu * (1 + usize::from(self.layout.split)) + which
@@ -324,6 +330,22 @@ impl Oracle {
             }
         }
         self.put_private(a, which, a.block, dirty);
+    }
+
+    /// A block that was prefetched goes into the levels of its processor.
+    pub(crate) fn prefetched_in(&mut self, a: &Touch, which: usize, outside_first: bool) {
+        if self.levels().alone() {
+            return;
+        }
+        if !outside_first {
+            return self.move_in(a, which, None);
+        }
+        let (first, count) = (self.levels().first, self.levels().private[a.cpu].len());
+        for index in (first..count).rev() {
+            if index == first || self.levels().private[a.cpu][index].keeps != Keeps::Nothing {
+                self.put_private(a, index, a.block, false);
+            }
+        }
     }
 
     fn put_private(&mut self, a: &Touch, index: usize, block: u64, dirty: bool) {

@@ -17,12 +17,16 @@
 
 pub mod drive;
 mod levels;
+mod prefetch;
 mod protocols;
 pub mod scoreboard;
 mod switches;
+mod translation;
 
 pub use levels::{Keeps, Layout, Outer};
+pub use prefetch::Ahead;
 pub use protocols::{Protocol, Variant};
+pub use translation::Buffers;
 
 use protocols::{Action, Response};
 use servsim_core::{Op, Record};
@@ -77,6 +81,8 @@ pub struct Oracle {
     shadow: Vec<Vec<u64>>,
     shadow_blocks: u64,
     levels: Option<levels::Levels>,
+    translation: Option<translation::Translation>,
+    prefetching: Option<prefetch::Prefetching>,
     seen: BTreeSet<(usize, u64)>,
     sharing: BTreeMap<(usize, u64), Sharing>,
     variant: Variant,
@@ -108,6 +114,8 @@ impl Oracle {
             shadow: vec![Vec::new(); processors],
             shadow_blocks: shape.size / shape.line,
             levels: None,
+            translation: None,
+            prefetching: None,
             seen: BTreeSet::new(),
             sharing: BTreeMap::new(),
             variant: Variant::default(),
@@ -157,6 +165,7 @@ impl Oracle {
         self.switch(cpu, record.task);
         let bytes: Vec<u64> = (0..u64::from(record.size)).map(|i| record.address + i).collect();
         let blocks: BTreeSet<u64> = bytes.iter().map(|b| b / self.shape.line).collect();
+        let first_block = blocks.iter().next().copied();
         for block in blocks {
             let words: BTreeSet<u64> = bytes
                 .iter()
@@ -181,6 +190,9 @@ impl Oracle {
             } else {
                 while !self.access(&access) {}
             }
+            let whole = (record.address, u64::from(record.size));
+            let first = counted && first_block == Some(block);
+            self.prefetch_after(&access, record.op == Op::Fetch, first, whole);
         }
     }
 
@@ -261,6 +273,18 @@ impl Oracle {
         }
     }
 
+    /// The coherent cache of a processor's references, and the half of its first level.
+    fn place_of_data(&self, cpu: usize, fetch: bool) -> (usize, usize) {
+        self.levels.as_ref().map_or((cpu, 0), |levels| levels.place_of(cpu, fetch))
+    }
+
+    /// Whether processor `cpu` has a valid copy of the data at `address`.
+    fn has_at(&mut self, cpu: usize, address: u64) -> bool {
+        let block = address / self.shape.line;
+        let (cache, _) = self.place_of_data(cpu, false);
+        self.state(cache, block) != "I"
+    }
+
     fn holders(&mut self, a: &Touch) -> Vec<usize> {
         (0..self.caches.len()).filter(|&c| c != a.cpu && self.state(c, a.block) != "I").collect()
     }
@@ -309,6 +333,7 @@ impl Oracle {
     }
 
     fn miss(&mut self, a: &Touch) {
+        self.prefetch_missed();
         let tag = self.entry(a.cpu, a.block).map(|e| e.removed);
         if tag == Some(true) {
             self.count("removed.misses", a.mode);
@@ -418,6 +443,7 @@ impl Oracle {
     }
 
     fn touch(&mut self, a: &Touch) {
+        self.prefetch_used(a.cpu, a.block);
         let sharing = self.sharing.entry((a.cpu, a.block)).or_default();
         sharing.touched.extend(&a.words);
         if let Some((mode, owner)) = sharing.pending {
@@ -435,6 +461,7 @@ impl Oracle {
     }
 
     fn lose(&mut self, cpu: usize, block: u64, how: Lost) {
+        self.prefetch_lost(cpu, block);
         self.losses.entry((cpu, block)).or_default().push((how, self.quanta));
         self.resolve(cpu, block);
     }

@@ -45,6 +45,32 @@ BUS = {
     "update": "write back",
 }
 
+#: Counts of address translation, in the order they are listed.
+TRANSLATION = {
+    "fetch_misses": "first-level misses, instructions",
+    "data_misses": "first-level misses, data",
+    "second_hits": "of these, hits in the second level",
+    "walks": "page walks",
+    "walk_references": "references of walks",
+    "walk_misses": "of these, misses",
+    "cycles": "cycles of waiting for translation",
+}
+
+#: What becomes of prefetches, in the order they are listed.
+PREFETCHES = {
+    "issued": "bus reads made",
+    "useful": "used",
+    "late": "waited for on their way",
+    "useless": "lost without a use",
+}
+
+#: What write buffers count, in the order they are listed.
+WRITE_BUFFERS = {
+    "entered": "dirty lines that entered",
+    "supplied": "fetches that a buffer supplied",
+    "cancelled": "lines never written back",
+}
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -79,6 +105,17 @@ def per_transaction(result: Result, *path: str) -> Estimate | None:
     if counts is None or transactions is None:
         return None
     return estimate([count / done for count, done in zip(counts, transactions, strict=True)])
+
+
+def per_transaction_of_modes(result: Result, *path: str) -> Estimate | None:
+    """Estimate a counter, user and kernel together where it has modes, divided by the transactions."""
+    modes = [result.values(*path, mode) for mode in ("user", "kernel")]
+    counts, done = result.values(*path), result.values("transactions")
+    if modes[0] is not None and modes[1] is not None:
+        counts = [a + b for a, b in zip(modes[0], modes[1], strict=True)]
+    if counts is None or done is None:
+        return None
+    return estimate([count / n for count, n in zip(counts, done, strict=True)])
 
 
 def misses_per_transaction(result: Result, kind: str) -> Estimate | None:

@@ -84,6 +84,9 @@ def sections(results: Results) -> list[Section]:
             _means_of(results, "; ± and whiskers give half of the 95 % interval"),
             _each(results, _kinds),
         ),
+        *_listed(results, "translation", "Address translation", "tlb", figures.TRANSLATION),
+        *_listed(results, "write-buffers", "Write buffers", "write_buffer", figures.WRITE_BUFFERS),
+        *_listed(results, "prefetches", "Prefetches", "prefetch", figures.PREFETCHES),
         Section("timeline", "Over the run", _LINES, _each(results, _timeline)),
     ]
     if any(map(has_storage, results)):
@@ -109,6 +112,21 @@ def _means_of(results: Results, how: str = "") -> str:
     if counts == [1]:
         return "One replication only, so no figure has an interval."
     return f"Means of {' and '.join(map(str, counts))} replications{how}."
+
+
+def _listed(results: Results, anchor: str, title: str, part: str, names: Mapping[str, str]) -> list[Section]:
+    """Return a section that lists the counters of one part of the machine, if a result has it."""
+    called = wording.names(results)
+    known = [result for result in results if all(part in replication for replication in result.replications)]
+    if not known:
+        return []
+    rows = []
+    for key, name in names.items():
+        cells = [figures.per_transaction_of_modes(result, part, key) for result in known]
+        if any(cells):
+            rows.append([name, *(mean(cell) for cell in cells)])
+    head = ["per transaction", *(called[id(result)] for result in known)]
+    return [Section(anchor, title, _means_of(known), table(head, rows))]
 
 
 def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:

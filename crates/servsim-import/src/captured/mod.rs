@@ -33,6 +33,16 @@ fn error(error: &TraceError) -> SourceError {
     SourceError(error.to_string())
 }
 
+/// The address space of each task: that of its process. Kernel threads and handlers have none.
+fn spaces_of(reader: &TraceReader) -> Vec<Option<u32>> {
+    let mut numbers = std::collections::HashMap::new();
+    let space = |task: &servsim_trace::TaskInfo| {
+        let next = numbers.len() as u32;
+        (task.kind == servsim_trace::TaskKind::User).then(|| *numbers.entry(task.tgid).or_insert(next))
+    };
+    reader.tasks().iter().map(space).collect()
+}
+
 fn tasks_of(reader: &TraceReader) -> Vec<TaskInfo> {
     let kind = |kind| match kind {
         servsim_trace::TaskKind::User => TaskKind::User,

@@ -3,7 +3,7 @@
 use super::pages::Pages;
 use super::plan::Plan;
 use super::template::Templates;
-use super::{error, tasks_of};
+use super::{error, spaces_of, tasks_of};
 use servsim_core::{Batch, Event, GlobalSource, Place, Privacy, SourceError, TaskInfo, ANY_CPU};
 use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
 use std::path::Path;
@@ -21,6 +21,8 @@ pub struct CapturedOrder {
     shared_data: String,
     templates: Templates,
     cursor: GlobalCursor,
+    spaces: Vec<Option<u32>>,
+    with_pages: bool,
 }
 
 impl CapturedOrder {
@@ -39,6 +41,8 @@ impl CapturedOrder {
             shared_data: reader.meta().shared_data.clone(),
             pages,
             templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
+            spaces: spaces_of(&reader),
+            with_pages: false,
             cursor: GlobalCursor::new(reader),
         })
     }
@@ -80,6 +84,15 @@ impl GlobalSource for CapturedOrder {
         self.pages.place(page)
     }
 
+    fn record_pages(&mut self) -> bool {
+        self.with_pages = true;
+        true
+    }
+
+    fn spaces(&self) -> Vec<Option<u32>> {
+        self.spaces.clone()
+    }
+
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
         while batch.records.len() < BATCH {
@@ -87,7 +100,9 @@ impl GlobalSource for CapturedOrder {
             match step.item {
                 Item::Block(block) => {
                     let first = batch.records.len();
-                    self.templates.expand(block.shape, block.refs, step.task, &mut batch.records);
+                    let Batch { records, pages, .. } = batch;
+                    let pages = self.with_pages.then_some(pages);
+                    self.templates.expand(block.shape, block.refs, step.task, records, pages);
                     for record in &mut batch.records[first..] {
                         record.cpu = ANY_CPU;
                     }
@@ -102,6 +117,9 @@ impl GlobalSource for CapturedOrder {
                     }
                 }
             }
+        }
+        if self.with_pages {
+            batch.pages.resize(batch.records.len(), 0);
         }
         Ok(!batch.records.is_empty())
     }

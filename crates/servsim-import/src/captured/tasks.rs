@@ -4,7 +4,7 @@ use super::files::ranges;
 use super::flow::{fill, Code, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
 use super::template::Templates;
-use super::{error, tasks_of};
+use super::{error, spaces_of, tasks_of};
 use servsim_core::{
     Batch, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
     TaskSource, WakeId,
@@ -30,6 +30,8 @@ pub struct CapturedTasks {
     device: Vec<Interrupt>,
     /// Whether the streams hold lock events.
     locks: bool,
+    /// Whether batches hold virtual pages.
+    with_pages: bool,
     /// What the records tell of the code, and the code if they do.
     wanted: Wanted,
     code: Code,
@@ -52,8 +54,20 @@ impl CapturedTasks {
         let (inline, device) = (Vec::new(), Vec::new());
         let (wanted, code) = (Wanted::Nothing, Code::default());
         let files = ranges(&reader.meta().files, &reader.meta().devices)?;
-        let mut source =
-            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, code, files };
+        let mut source = Self {
+            reader,
+            tasks,
+            templates,
+            plan,
+            privacy,
+            inline,
+            device,
+            locks,
+            with_pages: false,
+            wanted,
+            code,
+            files,
+        };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -115,7 +129,8 @@ impl CapturedTasks {
             match item {
                 Item::Block(block) => {
                     let first = batch.records.len();
-                    self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records);
+                    let pages = self.with_pages.then_some(&mut batch.pages);
+                    self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records, pages);
                     self.point(block.shape, &mut episode.batch, first);
                 }
                 Item::Event(event) => match event.kind {
@@ -124,7 +139,10 @@ impl CapturedTasks {
                         episode.requests.push(request);
                     }
                     EventKind::InterruptEnd => {
-                        let done = std::mem::take(&mut episode);
+                        let mut done = std::mem::take(&mut episode);
+                        if self.with_pages {
+                            done.batch.pages.resize(done.batch.records.len(), 0);
+                        }
                         self.keep(number, done);
                         number += 1;
                     }
@@ -162,6 +180,19 @@ impl TaskSource for CapturedTasks {
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
         self.plan.wakers.get(&wake).copied()
+    }
+
+    fn record_pages(&mut self) -> Result<bool, SourceError> {
+        self.with_pages = true;
+        // The handlers were read without.
+        self.inline.clear();
+        self.device.clear();
+        self.read_interrupts()?;
+        Ok(true)
+    }
+
+    fn spaces(&self) -> Vec<Option<u32>> {
+        spaces_of(&self.reader)
     }
 
     fn interrupts(&self) -> &[Interrupt] {
@@ -215,6 +246,10 @@ impl Cursor<'_> {
             let first = batch.records.len();
             fill(&mut batch.code, if episode.code.is_empty() { 0 } else { first });
             batch.code.extend_from_slice(&episode.code);
+            if source.with_pages {
+                batch.pages.resize(first, 0);
+                batch.pages.extend_from_slice(&episode.pages);
+            }
             for record in &episode.records {
                 if record.op == Op::Event {
                     batch.push_event(record.task, episode.events[record.address as usize]);
@@ -247,7 +282,8 @@ impl TaskCursor for Cursor<'_> {
             match item {
                 Item::Block(block) => {
                     let first = batch.records.len();
-                    source.templates.expand(block.shape, block.refs, self.task, &mut batch.records);
+                    let pages = source.with_pages.then_some(&mut batch.pages);
+                    source.templates.expand(block.shape, block.refs, self.task, &mut batch.records, pages);
                     if source.wanted == Wanted::Code {
                         source.point(block.shape, batch, first);
                         self.follower.block(&source.code, block.shape, &mut batch.records[first..]);
@@ -266,6 +302,9 @@ impl TaskCursor for Cursor<'_> {
                     kind => push(batch, self.task, kind, &source.plan, source.locks),
                 },
             }
+        }
+        if source.with_pages {
+            batch.pages.resize(batch.records.len(), 0);
         }
         Ok(!batch.records.is_empty())
     }

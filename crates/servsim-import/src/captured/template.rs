@@ -13,6 +13,8 @@ const PAGE: u64 = 4096;
 #[derive(Debug, Default)]
 struct Template {
     records: Vec<Record>,
+    /// Virtual pages of the fetches; 0 for data.
+    pages: Vec<u64>,
     /// Where the data references go: index of the record, per access of the shape.
     data: Vec<u16>,
 }
@@ -33,10 +35,25 @@ impl Templates {
         Self { shapes, per_cpu: start..start.saturating_add(length) }
     }
 
-    /// Appends the records of one execution of `shape` by `task`.
-    pub fn expand(&self, shape: ShapeId, refs: &[Ref], task: u32, out: &mut Vec<Record>) {
+    /// Appends the records of one execution of `shape` by `task`; with `pages` also their virtual
+    /// pages, which are brought to the length of the records first.
+    pub fn expand(
+        &self,
+        shape: ShapeId,
+        refs: &[Ref],
+        task: u32,
+        out: &mut Vec<Record>,
+        mut pages: Option<&mut Vec<u64>>,
+    ) {
         let template = &self.shapes[shape as usize];
         let first = out.len();
+        if let Some(pages) = &mut pages {
+            pages.resize(first, 0);
+            pages.extend_from_slice(&template.pages);
+            for (&place, reference) in template.data.iter().zip(refs) {
+                pages[first + usize::from(place)] = reference.vaddr / PAGE;
+            }
+        }
         out.extend_from_slice(&template.records);
         let added = &mut out[first..];
         for record in added.iter_mut() {
@@ -54,12 +71,18 @@ impl Templates {
                 && reference.next_page != (reference.paddr | (PAGE - 1)).wrapping_add(1);
         }
         if split {
-            Self::split_pages(template, refs, first, out);
+            Self::split_pages(template, refs, first, out, pages);
         }
     }
 
     /// Splits the accesses that cross into a page elsewhere (a few in a million).
-    fn split_pages(template: &Template, refs: &[Ref], first: usize, out: &mut Vec<Record>) {
+    fn split_pages(
+        template: &Template,
+        refs: &[Ref],
+        first: usize,
+        out: &mut Vec<Record>,
+        mut pages: Option<&mut Vec<u64>>,
+    ) {
         for (&place, reference) in template.data.iter().zip(refs).rev() {
             let index = first + usize::from(place);
             let record = out[index];
@@ -73,6 +96,9 @@ impl Templates {
                     ..record
                 };
                 out.insert(index + 1, rest);
+                if let Some(pages) = &mut pages {
+                    pages.insert(index + 1, reference.vaddr / PAGE + 1);
+                }
             }
         }
     }
@@ -85,7 +111,11 @@ fn template(shape: &Shape, line: Option<u64>) -> Template {
     let mut offset = 0;
     for (index, insn) in shape.insns.iter().enumerate() {
         let flags = mode | if insn.atomic { ATOMIC } else { 0 };
+        let before = template.records.len();
         fetch(&mut template.records, shape, offset, insn.len.max(1), flags, line);
+        // A second part, if there is one, lies on the next page.
+        let page = (shape.vaddr + offset) / PAGE;
+        template.pages.extend((page..).take(template.records.len() - before));
         offset += u64::from(insn.len);
         while let Some(op) = ops.next_if(|op| usize::from(op.insn) == index) {
             template.data.push(template.records.len() as u16);
@@ -94,6 +124,7 @@ fn template(shape: &Shape, line: Option<u64>) -> Template {
             record.flags = flags;
             record.cpu = 1;
             template.records.push(record);
+            template.pages.push(0);
         }
     }
     template

@@ -16,7 +16,8 @@ use crate::simulate::SimulateError;
 use servsim_config::Arbitration;
 use servsim_core::{Event, Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
 use servsim_mem::{
-    Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
+    Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, PrefetchCounters, Request,
+    TlbCounters, WordMask, WriteBufferCounters,
 };
 use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
@@ -42,10 +43,13 @@ pub(super) enum Happening {
 pub(super) struct Base {
     pub(super) counters: Counters,
     pub(super) levels: Vec<(String, LevelCounters)>,
+    pub(super) tlb: TlbCounters,
+    pub(super) prefetches: (PrefetchCounters, u64),
     pub(super) times: Vec<ProcessorTimes>,
     pub(super) references: Vec<[[u64; 3]; 2]>,
     pub(super) tasks: Vec<[[u64; 3]; 2]>,
     pub(super) bus_busy: u64,
+    pub(super) buffers: WriteBufferCounters,
     /// Cycles that ports or links were taken, and that fetches waited for banks.
     pub(super) fabric: (Vec<u64>, u64),
     pub(super) switches: (u64, u64),
@@ -76,6 +80,8 @@ pub struct Engine<'a, W> {
     /// Processors whose entry of `next_times` is out of date, as bits.
     pub(super) moved: u64,
     pub(super) streams: Vec<Stream<'a>>,
+    /// The address space of each task.
+    pub(super) spaces: Vec<Option<u32>>,
     pub(super) task_references: Vec<[[u64; 3]; 2]>,
     pub(super) scheduler: Scheduler,
     pub(super) wakeups: Wakeups,
@@ -109,6 +115,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub fn new(source: &'a dyn TaskSource, model: &'a Model, seed: u64) -> Result<Self, SimulateError> {
         let (n, setup) = (model.setup.processors, &model.setup);
         let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
+        let shift = setup.geometry.line.trailing_zeros();
         let tasks = source.tasks().len();
         let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
         for (index, interrupt) in source.interrupts().iter().enumerate() {
@@ -125,11 +132,12 @@ impl<'a, W: WordMask> Engine<'a, W> {
             seed,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
             fabric: Fabric::new(n, model.fabric),
-            bus: Bus::new(n, model.fifo, model.outstanding_misses),
-            processors: (0..n).map(|_| Processor::new(model.core)).collect(),
+            bus: Bus::new(n, model.fifo, model.outstanding_misses).with_write_buffers(model.write_buffer),
+            processors: (0..n).map(|_| Processor::new(model.core, &spec, shift)).collect(),
             next_times: vec![u64::MAX; n],
             moved: 0,
             streams: open_all(source)?,
+            spaces: source.spaces(),
             task_references: vec![[[0; 3]; 2]; tasks],
             scheduler: Scheduler::new(model.policy, tasks, n, seed),
             wakeups: Wakeups::default(),
@@ -152,7 +160,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             active_integral: 0,
             active_since: 0,
             now: 0,
-            shift: setup.geometry.line.trailing_zeros(),
+            shift,
         })
     }
 
@@ -361,6 +369,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     if !self.miss(cpu, context, pending) {
                         return Ok(());
                     }
+                    limit = limit.min(self.bus.next_grant());
                 }
                 Stop::Load(pending, way) => {
                     if !self.load(cpu, context, pending, way) {
@@ -370,6 +379,13 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 }
                 Stop::Busy => {
                     self.hold_load(cpu);
+                }
+                Stop::Prefetch => {
+                    self.post_prefetches(cpu, self.processors[cpu].time);
+                    limit = limit.min(self.bus.next_grant());
+                }
+                Stop::Walk(pending) => {
+                    self.demand(cpu, pending);
                     return Ok(());
                 }
                 Stop::Full => {
@@ -405,7 +421,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
-        let busy = processor.is_within_record() || matches!(processor.context, Some(Context::Interrupt(_)));
+        let busy = processor.is_within_record()
+            || processor.is_walking()
+            || matches!(processor.context, Some(Context::Interrupt(_)));
         if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
             return;
         }
@@ -424,8 +442,17 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self { processors, streams, caches, interrupts, task_references, privacy, instructions, .. } =
-            self;
+        let Self {
+            processors,
+            streams,
+            caches,
+            interrupts,
+            task_references,
+            privacy,
+            spaces,
+            instructions,
+            ..
+        } = self;
         let processor = &mut processors[cpu];
         let parameters = Pace {
             limit,
@@ -433,12 +460,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
             cycles: self.model.cycles_per_reference,
             branch_penalty: self.model.branch_penalty,
             farther: &self.model.farther,
+            translation: self.model.translation,
         };
         match context {
             Context::Task(task) => {
                 let stream = &mut streams[task as usize];
                 let mut work = Records {
                     records: &stream.batch.records,
+                    pages: &stream.batch.pages,
+                    spaces,
                     position: &mut stream.position,
                     code: &stream.batch.code,
                     instructions,
@@ -451,6 +481,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut position = processor.handler_position;
                 let mut work = Records {
                     records: &interrupts[index].batch.records,
+                    pages: &interrupts[index].batch.pages,
+                    spaces,
                     position: &mut position,
                     code: &interrupts[index].batch.code,
                     instructions,
@@ -466,7 +498,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, interrupts, task_references, privacy, instructions, .. } = self;
+        let Self { processors, streams, interrupts, task_references, privacy, spaces, instructions, .. } =
+            self;
         let processor = &mut processors[cpu];
         let cycles = self.model.cycles_per_reference;
         match context {
@@ -474,6 +507,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let stream = &mut streams[task as usize];
                 let mut work = Records {
                     records: &stream.batch.records,
+                    pages: &stream.batch.pages,
+                    spaces,
                     position: &mut stream.position,
                     code: &stream.batch.code,
                     instructions,
@@ -486,6 +521,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 let mut position = processor.handler_position;
                 let mut work = Records {
                     records: &interrupts[index].batch.records,
+                    pages: &interrupts[index].batch.pages,
+                    spaces,
                     position: &mut position,
                     code: &interrupts[index].batch.code,
                     instructions,
@@ -495,6 +532,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 advance(processor, &mut work, self.shift, cycles, cpu);
                 processor.handler_position = position;
             }
+        }
+        if self.processors[cpu].has_more {
+            self.post_prefetches(cpu, self.processors[cpu].time);
         }
     }
 

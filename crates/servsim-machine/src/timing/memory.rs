@@ -6,7 +6,7 @@ use super::processor::{Context, Pending, Wait};
 use servsim_core::Op;
 use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Class, Origin, Request, WordMask};
+use servsim_mem::{Class, Origin, Outcome, Request, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
@@ -139,32 +139,31 @@ impl<W: WordMask> Engine<'_, W> {
             self.bus.choose();
             return;
         }
+        if let Origin::Prefetch(number) = request.origin {
+            return self.grant_prefetch(now, &request, number);
+        }
         let processor = &mut self.processors[cpu];
         let pending = match request.origin {
             Origin::Processor => processor.demand,
             Origin::StoreBuffer => processor.stores.front().copied(),
             Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
+            Origin::Prefetch(_) => None,
         };
         let Some(pending) = pending else { unreachable!("a request has its access") };
+        self.caches.system.trigger = None;
         let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
         let mut complete = now;
         if let Some(op) = outcome.op {
-            let (latency, occupancy) = self.model.times_of(op, supplier);
-            let latency = if op.is_fetch() { self.perturbed(latency) } else { latency };
-            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
-            let (latency, occupancy) = self.fabric.carry(&granted, supplier);
-            complete += latency;
-            let data_until = op.is_fetch().then_some(complete);
-            self.bus.occupy(now, &request, occupancy, data_until);
+            complete = self.carry(now, &request, &outcome, supplier);
             if let (Origin::StoreBuffer, Some(store)) =
                 (request.origin, self.processors[cpu].stores.front_mut())
             {
                 store.fetching = op.is_fetch();
             }
         }
-        if let Some(line) = outcome.write_back {
-            let class = Class::WriteBack;
-            self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::Processor });
+        self.write_back(cpu, now, &outcome);
+        if self.processors[cpu].has_more {
+            self.after_access(cpu, &pending, now);
         }
         self.bus.choose();
         match request.origin {
@@ -172,7 +171,49 @@ impl<W: WordMask> Engine<'_, W> {
                 self.schedule(complete, Happening::Store { cpu, performed: outcome.done });
             }
             Origin::Load(load) => self.schedule(complete, Happening::Load { cpu, load }),
-            Origin::Processor => self.demand_returns(cpu, now, complete, outcome.done),
+            Origin::Processor | Origin::Prefetch(_) => self.demand_returns(cpu, now, complete, outcome.done),
+        }
+    }
+
+    /// Occupies bus and interconnect with a transaction; when it is complete.
+    pub(super) fn carry(
+        &mut self,
+        now: u64,
+        request: &Request,
+        outcome: &Outcome,
+        supplier: Supplier,
+    ) -> u64 {
+        let Some(op) = outcome.op else { return now };
+        let supplier = self.snoop_buffers(request.line, op, supplier);
+        let (latency, occupancy) = self.model.times_of(op, supplier);
+        let latency = if op.is_fetch() { self.perturbed(latency) } else { latency };
+        let granted = Granted { now, cpu: request.cpu, line: request.line, op, latency, occupancy };
+        let (latency, occupancy) = self.fabric.carry(&granted, supplier);
+        let complete = now + latency;
+        self.bus.occupy(now, request, occupancy, op.is_fetch().then_some(complete));
+        complete
+    }
+
+    /// A write buffer that holds the line supplies it, unless a cache does; who takes it to write needs no
+    /// write-back of it any more.
+    fn snoop_buffers(&mut self, line: u64, op: BusOp, supplier: Supplier) -> Supplier {
+        let holder = if op.is_fetch() { self.bus.buffered(line) } else { None };
+        let Some(cpu) = holder else { return supplier };
+        if op == BusOp::ReadExclusive {
+            self.bus.cancel_buffered(line);
+        }
+        if matches!(supplier, Supplier::Processor(_)) {
+            return supplier;
+        }
+        self.bus.buffers.supplied += 1;
+        Supplier::Processor(cpu)
+    }
+
+    /// Asks the bus for the write-back that a transaction led to.
+    pub(super) fn write_back(&mut self, cpu: usize, now: u64, outcome: &Outcome) {
+        if let Some(line) = outcome.write_back {
+            let class = Class::WriteBack;
+            self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::Processor });
         }
     }
 
@@ -191,9 +232,13 @@ impl<W: WordMask> Engine<'_, W> {
         processor.times.bus_wait += granted - processor.since;
         processor.times.memory_stall += complete - granted;
         let slot = processor.demand.take().map_or(Op::Load as usize, |demand| demand.access.slot);
-        processor.times.stalls[slot] += complete - processor.since;
+        let waited = complete - processor.since;
         processor.time = complete;
         processor.wait = Wait::Nothing;
+        if let (true, Some(times)) = (processor.is_walking(), self.model.translation) {
+            return processor.table_returned(waited, done, times);
+        }
+        processor.times.stalls[slot] += waited;
         // A load of a spinning processor is not one of its stream.
         let of_stream = done && processor.spinning.is_none();
         if let (true, Some(core)) = (of_stream && slot == Op::Load as usize, &mut processor.core) {

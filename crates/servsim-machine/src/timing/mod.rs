@@ -15,6 +15,9 @@
 //! With `inorder` or `ooo` instructions enter a core at its width and complete when their operands and
 //! loads let them, beside execution (`cores.rs`, crate `servsim-cpu`).
 //!
+//! Beside the caches there may be address translation (`walking.rs`), prefetchers (`prefetching.rs`) and
+//! write buffers (`servsim-mem`, `bus.rs`).
+//!
 //! Left out: wake-up preemption, DMA traffic.
 
 mod along;
@@ -26,10 +29,12 @@ mod locking;
 mod measure;
 mod memory;
 mod outcome;
+mod prefetching;
 mod processor;
 mod stepping;
 mod streams;
 pub mod subsystem;
+mod walking;
 
 use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
@@ -45,6 +50,7 @@ use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use walking::TranslationTimes;
 
 /// Everything a run needs to know of machine and method, in cycles.
 #[derive(Debug, Clone)]
@@ -55,6 +61,7 @@ pub struct Model {
     pub(crate) cycles_per_reference: u64,
     pub(crate) store_buffer: usize,
     pub(crate) outstanding_misses: usize,
+    pub(crate) write_buffer: usize,
     pub(crate) all_asynchronous: bool,
     pub(crate) policy: Policy,
     pub(crate) time_slice: u64,
@@ -77,6 +84,8 @@ pub struct Model {
     pub(crate) shared: Vec<u64>,
     /// Single disks and I/O buses; without them the pool of disks serves.
     pub(crate) storage: Option<Plan>,
+    /// Cycles of a second-level hit and of a walk's reference that hits, where addresses are translated.
+    pub(crate) translation: Option<TranslationTimes>,
 }
 
 impl Model {
@@ -103,6 +112,7 @@ impl Model {
             cycles_per_reference: machine.cycles_per_reference.0,
             store_buffer: machine.store_buffer,
             outstanding_misses: machine.outstanding_misses,
+            write_buffer: machine.write_buffer,
             all_asynchronous: machine.protocol.all_asynchronous,
             policy: if machine.affinity { Policy::Affinity } else { Policy::Random },
             time_slice: machine.time_slice,
@@ -129,6 +139,9 @@ impl Model {
             farther: latencies(false),
             shared: latencies(true),
             storage: None,
+            translation: machine
+                .tlb
+                .map(|tlb| TranslationTimes { second: tlb.second_latency.0, step: tlb.walk_step.0 }),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing}
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Counters, WordMask};
+use servsim_mem::{Counters, PrefetchCounters, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
@@ -58,6 +58,12 @@ impl<W: WordMask> Engine<'_, W> {
         std::array::from_fn(|index| values[index])
     }
 
+    /// What became of prefetches so far, and how many were late.
+    fn prefetch_counters(&self) -> (PrefetchCounters, u64) {
+        let late = self.processors.iter().filter_map(|p| p.prefetching.as_ref()).map(|p| p.late).sum();
+        (self.caches.system.prefetches, late)
+    }
+
     pub(super) fn maybe_start(&mut self, now: u64) {
         if !self.measure.should_start() {
             return;
@@ -70,10 +76,13 @@ impl<W: WordMask> Engine<'_, W> {
         self.base = Some(Base {
             counters: self.caches.system.total(),
             levels: self.caches.counters(),
+            tlb: self.translation_counters(),
+            prefetches: self.prefetch_counters(),
             times: self.processors.iter().map(|p| p.times).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.task_references.clone(),
             bus_busy: self.bus.busy,
+            buffers: self.bus.buffers,
             fabric: (self.fabric.busy.clone(), self.fabric.bank_wait),
             switches: (self.scheduler.switches, self.scheduler.migrations),
             dispatches: self.scheduler.dispatches,
@@ -111,6 +120,14 @@ impl<W: WordMask> Engine<'_, W> {
         for ((_, level), (_, before)) in levels.iter_mut().zip(base.iter().flat_map(|b| &b.levels)) {
             *level = level.since(before);
         }
+        let mut tlb = self.translation_counters();
+        tlb = base.as_ref().map_or(tlb, |base| tlb.since(&base.tlb));
+        let (mut prefetches, mut late) = self.prefetch_counters();
+        if let Some(base) = &base {
+            (prefetches, late) = (prefetches.since(&base.prefetches.0), late - base.prefetches.1);
+        }
+        let mut buffers = self.bus.buffers;
+        buffers = base.as_ref().map_or(buffers, |base| buffers.since(&base.buffers));
         let mut ways = self.fabric.busy.clone();
         let mut bank_wait = self.fabric.bank_wait;
         if let Some(base) = &base {
@@ -150,14 +167,18 @@ impl<W: WordMask> Engine<'_, W> {
             kinds: self.measure.kinds.clone(),
             tasks: (0..self.streams.len()).map(task).collect(),
             distinct_lines: self.caches.system.distinct_lines() as u64,
+            tlb: self.model.translation.map(|_| tlb),
+            prefetches: self.model.hierarchy.prefetch.as_ref().map(|_| prefetches),
             timing: Some(Timing {
                 cycles,
                 processors: times,
                 bus_busy: self.bus.busy - busy,
+                write_buffers: (self.model.write_buffer > 0).then_some(buffers),
                 context_switches: self.scheduler.switches - switches.0,
                 migrations: self.scheduler.migrations - switches.1,
                 disk_reads: self.disk.accepted[0] - disk[0],
                 disk_writes: self.disk.accepted[1] - disk[1],
+                late_prefetches: late,
                 levels,
                 ways_busy: ways,
                 bank_wait,

@@ -1,10 +1,12 @@
 //! The state of one simulated processor.
 
 use super::locking::Spinning;
+use super::prefetching::Prefetching;
+use super::walking::Translator;
 use crate::result::ProcessorTimes;
 use servsim_core::TaskId;
 use servsim_cpu::{Core, Parameters};
-use servsim_mem::{Access, Page};
+use servsim_mem::{Access, HierarchySpec, Page, WordMask};
 use std::collections::VecDeque;
 
 /// What a processor executes.
@@ -75,6 +77,12 @@ pub struct Processor<W> {
     pub since: u64,
     /// Its core, unless every reference takes a fixed time.
     pub core: Option<Core<Pending<W>>>,
+    /// Whether it has one of the next two.
+    pub has_more: bool,
+    /// Its prefetcher, if it has one.
+    pub prefetching: Option<Box<Prefetching<W>>>,
+    /// Its address translation, if that is simulated.
+    pub translator: Option<Box<Translator>>,
     /// The mispredicted branch before the record at hand is paid for.
     pub branch_paid: bool,
     /// The fetches of the record at hand are done, and so many of its instructions have entered.
@@ -91,10 +99,15 @@ pub struct Processor<W> {
     pub references: [[u64; 3]; 2],
 }
 
-impl<W: Copy> Processor<W> {
+impl<W: WordMask> Processor<W> {
     /// An idle processor at time 0.
-    pub fn new(core: Option<Parameters>) -> Self {
+    pub fn new(core: Option<Parameters>, spec: &HierarchySpec, shift: u32) -> Self {
+        let prefetching = spec.prefetch.as_ref().map(|prefetch| Box::new(Prefetching::new(prefetch, shift)));
+        let translator = spec.tlb.map(|tlb| Box::new(Translator::new(tlb)));
         Self {
+            has_more: prefetching.is_some() || translator.is_some(),
+            prefetching,
+            translator,
             core: core.map(Core::new),
             branch_paid: false,
             fetched: false,
@@ -124,6 +137,9 @@ impl<W: Copy> Processor<W> {
     pub fn change_context(&mut self) {
         if let Some(core) = &mut self.core {
             core.change_context();
+        }
+        if let Some(translator) = &mut self.translator {
+            translator.done = false;
         }
     }
 

@@ -2,9 +2,10 @@
 //! inner loop of the timing engine: one pass per reference, no allocation, no virtual call.
 
 use super::processor::{Pending, Processor};
+use super::walking::{translate, TranslationTimes};
 use crate::place::{address_on, page_of};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
-use servsim_core::{Instruction, Op, Privacy, Record};
+use servsim_core::{Instruction, Op, Privacy, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
 use servsim_mem::{Access, Hierarchy, WordMask};
 
@@ -27,6 +28,10 @@ pub enum Stop<W> {
     Busy,
     /// Loads under way keep the next instruction out.
     Full,
+    /// The prefetcher wishes to ask for the bus.
+    Prefetch,
+    /// A reference to the page tables that does not hit.
+    Walk(Pending<W>),
     /// A store that does not hit, or must wait behind others.
     Store(Pending<W>),
     /// A core's store that hit in a level outside the first: it is in the buffer for so many cycles.
@@ -49,6 +54,10 @@ pub enum Way {
 pub struct Records<'a> {
     /// Records.
     pub records: &'a [Record],
+    /// Their virtual pages, where addresses are translated.
+    pub pages: &'a [u64],
+    /// The address space of each task.
+    pub spaces: &'a [Option<u32>],
     /// Next one.
     pub position: &'a mut usize,
     /// Where their instructions are in the list.
@@ -74,6 +83,8 @@ pub struct Pace<'a> {
     pub branch_penalty: u64,
     /// Further cycles of hits beyond the first level.
     pub farther: &'a [u64],
+    /// Times of address translation.
+    pub translation: Option<TranslationTimes>,
 }
 
 /// Steps `processor` (number `cpu`) until `limit` or another stop.
@@ -82,8 +93,9 @@ pub fn step<W: WordMask>(
     processor: &mut Processor<W>,
     caches: &mut Hierarchy<W>,
     work: &mut Records<'_>,
-    Pace { limit, shift, cycles, branch_penalty, farther }: Pace<'_>,
+    pace: Pace<'_>,
 ) -> Stop<W> {
+    let Pace { limit, shift, cycles, branch_penalty, farther, .. } = pace;
     let line_mask = (1_u64 << shift) - 1;
     while let Some(record) = work.records.get(*work.position) {
         if processor.time > limit {
@@ -106,6 +118,17 @@ pub fn step<W: WordMask>(
                 return Stop::Full;
             }
         }
+        if processor.has_more {
+            if processor.prefetching.as_ref().is_some_and(|prefetching| prefetching.has_wishes()) {
+                return Stop::Prefetch;
+            }
+            if processor.translator.as_ref().is_some_and(|translator| !translator.done) {
+                match translate(cpu, processor, caches, work, &pace) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
+        }
         let address = address_on(record, cpu);
         let last = address + (u64::from(record.size) - 1);
         let start = address + processor.offset;
@@ -121,9 +144,16 @@ pub fn step<W: WordMask>(
             task: record.task,
             slot: record.op as usize,
         };
+        if processor.has_more {
+            if processor.waits_for_prefetch(line, access.slot) {
+                continue;
+            }
+            caches.system.trigger = None;
+        }
         if record.op == Op::Load && processor.core.is_some() {
             match load_on_core(processor, caches, &access, farther) {
                 OnCore::Hit => {
+                    note_first_use(processor, caches, &access, work, start);
                     advance(processor, work, shift, cycles, cpu);
                     continue;
                 }
@@ -147,18 +177,38 @@ pub fn step<W: WordMask>(
             (Op::Store, None) => {}
             (Op::Store, Some(_)) if depth == 0 => {}
             (Op::Store, Some(_)) => {
+                note_first_use(processor, caches, &access, work, start);
                 let page = page_of(work.privacy, &Record { address: start, ..*record });
                 return Stop::FarStore(Pending { access, page, fetching: false }, farther[depth - 1]);
             }
             (Op::Load, Some(core)) => core.hit(line, processor.time, beyond(depth, farther)),
             _ => wait_for_level(processor, depth, access.slot, farther),
         }
+        note_first_use(processor, caches, &access, work, start);
         advance(processor, work, shift, cycles, cpu);
     }
     if processor.time > limit {
         Stop::Limit
     } else {
         Stop::End
+    }
+}
+
+/// Tells the prefetcher if the access at physical address `start` hit a prefetched copy for the first time.
+#[inline]
+fn note_first_use<W: WordMask>(
+    processor: &mut Processor<W>,
+    caches: &mut Hierarchy<W>,
+    access: &Access<W>,
+    work: &Records<'_>,
+    start: u64,
+) {
+    if !processor.has_more {
+        return;
+    }
+    if let Some((_, line)) = caches.system.trigger.take() {
+        let page = page_of(work.privacy, &Record { address: start, ..work.records[*work.position] });
+        processor.prefetch_after(line, &Pending { access: *access, page, fetching: false });
     }
 }
 
@@ -320,7 +370,7 @@ fn is_on_its_way<W: WordMask>(processor: &Processor<W>, access: &Access<W>) -> b
 
 /// Completes the current line's share of the current record.
 #[inline]
-pub fn advance<W: Copy>(
+pub fn advance<W: WordMask>(
     processor: &mut Processor<W>,
     work: &mut Records<'_>,
     shift: u32,
@@ -332,7 +382,15 @@ pub fn advance<W: Copy>(
     let next_line = ((address + processor.offset) >> shift).wrapping_add(1) << shift;
     // Wrapping: the last line of the address space has no next one.
     let covered = next_line.wrapping_sub(address);
-    if covered < u64::from(record.size) {
+    let more = covered < u64::from(record.size);
+    if processor.has_more {
+        let first = processor.offset == 0;
+        processor.performed(cpu, record, first, work.privacy);
+        if let Some(translator) = &mut processor.translator {
+            translator.done = more && (address + covered) & ((1 << PAGE_SHIFT) - 1) != 0;
+        }
+    }
+    if more {
         processor.offset = covered;
         return;
     }

@@ -5,7 +5,7 @@
 //! at the bus first does not touch the processor's own levels, except that an inclusive shared level
 //! may take other lines from them.
 
-use super::Hierarchy;
+use super::{Hierarchy, Inclusion};
 use crate::fabric::Supplier;
 use crate::observer::Observer;
 use crate::protocol::BusOp;
@@ -79,14 +79,40 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
         let inner = self.at_coherence(access);
         let outcome = self.system.transact(&inner, page);
-        let supplier = match (outcome.supplied_by, self.after(&inner, &outcome)) {
-            (Some(cache), _) => Supplier::Processor(cache / self.system.per_processor),
-            (None, Some(level)) => Supplier::Shared(level),
-            (None, None) => Supplier::Memory,
-        };
+        let supplier = self.supplier(&inner, &outcome);
         if outcome.done {
             self.completed(access, inner.cpu);
         }
         (outcome, supplier)
+    }
+
+    /// Brings what the transaction means to the other levels; who supplied the block.
+    fn supplier(&mut self, inner: &Access<W>, outcome: &Outcome) -> Supplier {
+        match (outcome.supplied_by, self.after(inner, outcome)) {
+            (Some(cache), _) => Supplier::Processor(cache / self.system.per_processor),
+            (None, Some(level)) => Supplier::Shared(level),
+            (None, None) => Supplier::Memory,
+        }
+    }
+
+    /// Fetches the line of `access`, a load that touches nothing, if the processor has no copy; the level
+    /// that takes prefetches and those outside it that keep what passes them take the line.
+    pub fn prefetch(&mut self, access: &Access<W>, page: Page) -> Option<(Outcome, Supplier)> {
+        let inner = self.at_coherence(access);
+        let outcome = self.system.prefetch(&inner, page)?;
+        let supplier = self.supplier(&inner, &outcome);
+        if self.domains.is_empty() {
+            return Some((outcome, supplier));
+        }
+        if self.prefetch_level == 1 {
+            self.bring_in(access, self.half(access), None);
+        } else {
+            for index in (self.first..self.inclusion.len()).rev() {
+                if index == self.first || self.inclusion[index] != Inclusion::Exclusive {
+                    self.insert(access, index, access.line, false);
+                }
+            }
+        }
+        Some((outcome, supplier))
     }
 }

@@ -1,0 +1,119 @@
+//! The timing engine's side of address translation: a processor that misses in its first-level TLB waits
+//! for the second level, or reads table entries one after the other, each through its caches and, on a
+//! miss, over the bus. Every processor model waits; walks do not overlap with execution.
+
+use super::engine::Engine;
+use super::processor::{Pending, Processor};
+use super::stepping::{Pace, Records, Stop};
+use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
+use servsim_core::Op;
+use servsim_mem::{Hierarchy, Mmu, TlbCounters, TlbSpec, Translated, Walk, WordMask};
+
+/// Cycles of address translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TranslationTimes {
+    /// Of a hit in the second level.
+    pub second: u64,
+    /// Of a walk's reference, beside that of its miss.
+    pub step: u64,
+}
+
+/// Address translation of one processor.
+#[derive(Debug)]
+pub struct Translator {
+    /// The hardware.
+    pub mmu: Mmu,
+    /// The walk under way, and whether it is for a reference of the kernel.
+    pub walk: Option<(Walk, bool)>,
+    /// The page of the record at hand, where its next part lies, is translated.
+    pub done: bool,
+}
+
+impl Translator {
+    /// At the beginning of a run.
+    pub fn new(spec: TlbSpec) -> Self {
+        Self { mmu: Mmu::new(spec), walk: None, done: false }
+    }
+
+    /// The table entry that was waited for has been read.
+    fn read(&mut self) {
+        if let Some((walk, _)) = &mut self.walk {
+            walk.advance();
+            if walk.next_address().is_none() {
+                self.walk = None;
+                self.done = true;
+            }
+        }
+    }
+}
+
+impl<W> Processor<W> {
+    /// Whether it walks the page tables.
+    pub fn is_walking(&self) -> bool {
+        self.translator.as_ref().is_some_and(|translator| translator.walk.is_some())
+    }
+
+    fn wait_for_translation(&mut self, cycles: u64) {
+        self.time += cycles;
+        self.times.memory_stall += cycles;
+        self.times.translation += cycles;
+    }
+
+    /// The data of a table entry arrived over the bus after `waited` cycles, if it was `read`.
+    pub(super) fn table_returned(&mut self, waited: u64, read: bool, times: TranslationTimes) {
+        self.times.translation += waited;
+        if let (true, Some(translator)) = (read, &mut self.translator) {
+            translator.read();
+            self.wait_for_translation(times.step);
+        }
+    }
+}
+
+/// Takes one step of the translation of the record at hand: the look-up, or one reference of its walk.
+pub(super) fn translate<W: WordMask>(
+    cpu: usize,
+    processor: &mut Processor<W>,
+    caches: &mut Hierarchy<W>,
+    work: &Records<'_>,
+    pace: &Pace<'_>,
+) -> Option<Stop<W>> {
+    let (Some(times), Some(translator)) = (pace.translation, &mut processor.translator) else { return None };
+    let record = &work.records[*work.position];
+    let Some((walk, kernel)) = translator.walk else {
+        if let Some(process) = process_of(work.spaces, record.task) {
+            translator.mmu.enter(process);
+        }
+        let count = if record.op == Op::Fetch && processor.offset == 0 { u64::from(record.cpu) } else { 1 };
+        let asked = look_up(record, cpu, work.pages[*work.position], processor.offset, count);
+        match translator.mmu.translate(&asked) {
+            Translated::First => translator.done = true,
+            Translated::Second => {
+                translator.done = true;
+                processor.wait_for_translation(times.second);
+            }
+            Translated::Walk(walk) => translator.walk = Some((walk, asked.kernel)),
+        }
+        return None;
+    };
+    let address = walk.next_address()?;
+    let access = table_access(cpu, address, record.task, pace.shift);
+    let Some(depth) = caches.try_hit(&access) else {
+        translator.mmu.counters.walk_misses[usize::from(kernel)] += 1;
+        return Some(Stop::Walk(Pending { access, page: TABLE_PAGE, fetching: false }));
+    };
+    translator.read();
+    let farther = if depth == 0 { 0 } else { pace.farther[depth - 1] };
+    processor.wait_for_translation(times.step + farther);
+    None
+}
+
+impl<W: WordMask> Engine<'_, W> {
+    /// What the processors' translation counted so far.
+    pub(super) fn translation_counters(&self) -> TlbCounters {
+        let mut total = TlbCounters::default();
+        for translator in self.processors.iter().filter_map(|p| p.translator.as_ref()) {
+            total.add(&translator.mmu.counters);
+        }
+        total
+    }
+}

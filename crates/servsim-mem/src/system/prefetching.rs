@@ -1,0 +1,89 @@
+//! Copies that were fetched before they were asked for: how they come and what becomes of them.
+//!
+//! A prefetch is no miss and touches no word: the class of a miss that it saves is never known. It counts
+//! as a copy that this cache held (a later miss is not cold), it is not in the shadow until it is used,
+//! and what was known of an earlier, invalidated copy is forgotten.
+
+use super::{Access, CoherentSystem, Outcome, Page};
+use crate::array::{NO_WRITER, PREFETCHED};
+use crate::observer::Observer;
+use crate::prefetch::Trigger;
+use crate::protocol::{OnAccess, Table, INVALID};
+use crate::words::WordMask;
+
+/// What became of prefetches. Those neither used nor useless lie in the caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PrefetchCounters {
+    /// Bus reads made.
+    pub issued: u64,
+    /// Copies that a reference used.
+    pub useful: u64,
+    /// Copies evicted or invalidated without a use.
+    pub useless: u64,
+}
+
+impl PrefetchCounters {
+    /// Adds another set of counters.
+    pub fn add(&mut self, other: &Self) {
+        self.issued += other.issued;
+        self.useful += other.useful;
+        self.useless += other.useless;
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            issued: self.issued - earlier.issued,
+            useful: self.useful - earlier.useful,
+            useless: self.useless - earlier.useless,
+        }
+    }
+}
+
+impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
+    /// Fetches the line of `access`, a load that touches nothing, if this cache has no copy.
+    pub fn prefetch(&mut self, access: &Access<W>, page: Page) -> Option<Outcome> {
+        let found = self.arrays[access.cpu].find(access.line);
+        if found.is_some_and(|index| self.arrays[access.cpu].frames[index].state != INVALID) {
+            return None;
+        }
+        let OnAccess::Bus { op, .. } = self.access_cell(INVALID, false) else { return None };
+        let op = *op;
+        self.history.keep(access.line, access.step(page.private));
+        let id = self.directory.id(access.line);
+        let mode = usize::from(access.kernel);
+        let counters = &mut self.counters[access.cpu];
+        counters.bus[mode][op as usize] += 1;
+        self.prefetches.issued += 1;
+        let mut outcome = Outcome { op: Some(op), done: true, ..Outcome::default() };
+        let lines = self.snoop(access, id, op, page.private, &mut outcome);
+        let OnAccess::Bus { branches, .. } = self.access_cell(INVALID, false) else { return None };
+        let next = Table::resolve(branches, lines, page.private && self.table.uses_private);
+        self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
+        if let Some(index) = found {
+            let frame = &mut self.arrays[access.cpu].frames[index];
+            frame.flags = 0;
+            frame.new_words = W::default();
+            frame.new_writer = NO_WRITER;
+        }
+        let index = self.take_frame(access, id, found, page, &mut outcome);
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        frame.flags |= PREFETCHED;
+        frame.state = next;
+        frame.user = 0;
+        self.tell(access, access.cpu, access.line, INVALID, access.event(Some(op)), next);
+        Some(outcome)
+    }
+
+    /// Something is to be done about the copy that the access uses, because of its flags.
+    #[cold]
+    pub(super) fn first_use(&mut self, access: &Access<W>, index: usize) {
+        let frame = &mut self.arrays[access.cpu].frames[index];
+        if frame.flags & PREFETCHED != 0 {
+            frame.flags &= !PREFETCHED;
+            self.prefetches.useful += 1;
+            self.trigger = Some((Trigger::FirstUse, access.line));
+        }
+    }
+}
