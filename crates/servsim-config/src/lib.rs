@@ -7,7 +7,9 @@ mod read;
 mod setting;
 mod settings;
 
-pub use components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+pub use components::{
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Mapping, Protocol,
+};
 pub use machine::Machine;
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;

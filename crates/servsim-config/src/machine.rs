@@ -1,7 +1,9 @@
 //! The typed machine, built from the values of a description, with the checks that involve more
 //! than one setting.
 
-use crate::components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
+use crate::components::{
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Mapping, Protocol,
+};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
@@ -40,6 +42,8 @@ pub struct Machine {
     pub bus: Bus,
     /// What joins processors and memory.
     pub interconnect: Interconnect,
+    /// Where pages lie.
+    pub mapping: Mapping,
     /// Affinity scheduling instead of random.
     pub affinity: bool,
     /// References per time slice.
@@ -146,6 +150,7 @@ impl Machine {
                 banks: number("memory.banks") as usize,
                 bank_time: Cycles(number("memory.bank_time")),
             },
+            mapping: Mapping { policy: text("memory.mapping"), seed: number("memory.mapping_seed") },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
             locks: Locks {

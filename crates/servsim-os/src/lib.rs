@@ -4,10 +4,11 @@
 
 pub mod disk;
 pub mod locks;
+pub mod mapping;
 pub mod scheduler;
 pub mod wakeups;
 
 pub use disk::FixedDisk;
 pub use locks::{LockCounts, Locks, Verdict};
-pub use scheduler::{Policy, Scheduler};
+pub use scheduler::{Policy, Scheduler, Standing};
 pub use wakeups::Wakeups;
