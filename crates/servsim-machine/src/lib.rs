@@ -6,6 +6,7 @@ pub mod along;
 pub mod classify;
 pub mod functional;
 mod json;
+pub mod mapped;
 mod place;
 mod replay;
 pub mod result;
@@ -14,7 +15,10 @@ pub mod sharded;
 pub mod simulate;
 pub mod statistics;
 pub mod timing;
+pub mod users;
+pub mod warm;
 mod warnings;
 
 pub use setup::Setup;
 pub use simulate::{simulate, Request, SimulateError};
+pub use warm::Start;

@@ -11,6 +11,7 @@ use super::streams::{open_all, Stream};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
+use crate::warm::WarmStart;
 use servsim_config::Arbitration;
 use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
 use servsim_mem::{
@@ -138,16 +139,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
         })
     }
 
-    pub fn run(mut self, stop: &AtomicBool, done: &AtomicU64) -> Result<Replication, SimulateError> {
-        for task in 0..self.streams.len() {
-            if self.streams[task].refill()? {
-                self.make_ready(task as TaskId, 0);
-            }
-        }
-        for index in 0..self.waiting_for.len() {
-            if self.waiting_for[index] == Some(0) {
-                self.trigger(index, 0);
-            }
+    pub fn run(
+        mut self,
+        start: Option<&WarmStart>,
+        stop: &AtomicBool,
+        done: &AtomicU64,
+    ) -> Result<Replication, SimulateError> {
+        match start {
+            None => self.begin()?,
+            Some(start) => self.resume(start)?,
         }
         self.maybe_start(0);
         let (mut rounds, mut told) = (0_u64, 0);
@@ -526,9 +526,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 }
             }
             (Event::IoSubmit { request, write, .. }, _) => {
-                let done = self.disk.submit(now, write);
-                self.recorder.disk(now, done, write);
-                self.schedule(done, Happening::Disk { request });
+                self.submit(request, write, now);
             }
             (Event::LockAcquire { class, word }, _) if self.arbitrates(class) => {
                 self.acquire(cpu, context, class, word);
