@@ -29,6 +29,10 @@ def simulate(
     seed: int = 1,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
+    functional_warmup: str | None = None,
+    save_checkpoint: str | Path | None = None,
+    from_checkpoint: str | Path | None = None,
+    users: int | None = None,
 ) -> str: ...
 def classify(
     trace: Path,

@@ -62,6 +62,10 @@ def simulate(
     replications: int = 1,
     seed: int = 1,
     threads: int | None = None,
+    functional_warmup: str | int | None = None,
+    save_checkpoint: str | Path | None = None,
+    from_checkpoint: str | Path | None = None,
+    users: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Run a trace on a machine.
@@ -89,6 +93,16 @@ def simulate(
     threads
         Host threads: one replication each, all cores without it; a functional run is divided over
         them only when they are given.
+    functional_warmup
+        How much of the trace warms the caches without timing before the run begins there: a number of
+        transactions, or text such as ``"5000000 references"``. The same for all replications.
+    save_checkpoint
+        File that keeps the state at the end of the functional warm-up; replaced if it exists.
+    from_checkpoint
+        File that ``save_checkpoint`` wrote: begin there, instead of a functional warm-up.
+    users
+        Run only so many of the users that transactions end for; all without it. Refused when a task that
+        stays waits for one that would go.
     progress
         Called a few times a second with the number of references simulated so far.
 
@@ -119,6 +133,10 @@ def simulate(
         replications=replications,
         seed=seed,
         threads=threads,
+        functional_warmup=functional_warmup,
+        save_checkpoint=save_checkpoint,
+        from_checkpoint=from_checkpoint,
+        users=users,
         progress=progress,
     )
 
@@ -138,6 +156,8 @@ def simulate_text(
     if engine == "timing" and held is not None and warmup and warmup >= held:
         raise _too_long(warmup, path, f"which ends {held} transactions")
     options["overrides"] = options.get("overrides") or []
+    if options.get("functional_warmup") is not None:
+        options["functional_warmup"] = str(options["functional_warmup"])
     text = _core.simulate(
         path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, warmup=warmup, **options
     )
@@ -168,7 +188,7 @@ def resolve(description: str, machine: str, overrides: list[str]) -> dict[str, A
 def _too_long(warmup: int, path: Path, why: str) -> UsageError:
     return UsageError(
         f"the warm-up of {warmup} transactions is longer than the trace {path.name}, {why}: nothing would be "
-        "measured; use a shorter --warmup, or a longer trace"
+        "measured; use a shorter --warm-up, or a longer trace"
     )
 
 

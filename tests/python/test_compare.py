@@ -209,7 +209,7 @@ def test_a_sequential_comparison_stops_when_its_intervals_are_narrow_or_its_budg
         ),
         (("TRACE",), "--machine"),
         (("missing.svt", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p"), "no trace or result"),
-        (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--warmup", 5000), "longer than the trace"),
+        (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--warm-up", 5000), "longer than the trace"),
     ],
 )
 def test_a_senseless_request_is_refused_with_the_remedy(
@@ -231,7 +231,7 @@ def test_transactions_that_never_complete_are_said_so_and_another_figure_can_be_
 
 
 def test_a_warm_up_longer_than_a_captured_trace_is_refused_before_anything_is_run() -> None:
-    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--warmup", 10)
+    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--warm-up", 10)
     assert done.returncode == 2 and "ends 10 transactions" in done.stderr and done.stdout == ""
 
 

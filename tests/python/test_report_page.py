@@ -102,7 +102,7 @@ def test_a_drift_over_the_run_is_warned_of() -> None:
     document = layout_result()
     for replication in document["replications"]:
         replication["timeline"] = [{"transactions": n} for n in [2] * 10 + [4] * 10 + [6] * 10]
-    assert any("+200" in text and "--warmup" in text for text in warnings([check(document, "r")]))
+    assert any("+200" in text and "--warm-up" in text for text in warnings([check(document, "r")]))
     for replication in document["replications"]:
         replication["timeline"] = [{"transactions": 4}] * 30
     assert warnings([check(document, "r")]) == []
@@ -173,7 +173,7 @@ def test_misses_add_user_and_kernel_and_divide_by_transactions() -> None:
 
 def test_the_command_that_repeats_a_result_follows_from_its_options() -> None:
     document = layout_result("smp4", seed=7)
-    command = "servsim simulate oltp.svt --machine smp4 --transactions 200 --warmup 50"
+    command = "servsim simulate oltp.svt --machine smp4 --transactions 200 --warm-up 50"
     assert f"{command} --replications 10 --seed 7" in _text(_render(document))
 
 

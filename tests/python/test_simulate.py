@@ -114,3 +114,46 @@ def test_ctrl_c_ends_the_simulation_at_once_with_130() -> None:
     began = time.monotonic()
     assert process.wait(30) == 130
     assert time.monotonic() - began < 20
+
+
+def test_the_former_spelling_of_the_warm_up_still_works_and_is_not_shown() -> None:
+    help_text = servsim("simulate", "--help").stdout
+    assert "--warm-up" in help_text
+    assert "--warmup" not in help_text
+    options = ("--transactions", 2)
+    assert simulated(*options, "--warm-up", 2) == simulated(*options, "--warmup", 2)
+    assert simulated(*options, "--warm-up", 2)["options"]["warmup"] == 2
+
+
+def test_a_checkpoint_starts_the_run_that_warmed_by_itself_and_no_other_machine(tmp_path: Path) -> None:
+    file = tmp_path / "warm.check"
+    warm = ("--functional-warm-up", 3, "--transactions", 2)
+    own = simulated(*warm, "--save-checkpoint", file)
+    assert own["options"]["functional_warmup"] == "3 transactions"
+    assert simulated("--from-checkpoint", file, "--transactions", 2) == own
+    wide = simulated("--from-checkpoint", file, "--transactions", 2, "--set", "bus.bytes_per_cycle=32 B")
+    assert mean(wide, "cycles") < mean(own, "cycles")
+    refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-8p", "--from-checkpoint", file)
+    assert refused.returncode == 2
+    assert "processors was 4, and is 8 here" in refused.stderr
+    file.write_bytes(file.read_bytes()[:-1])
+    refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--from-checkpoint", file)
+    assert refused.returncode == 2
+    assert "damaged" in refused.stderr
+
+
+def test_a_trace_whose_users_wake_shared_tasks_is_not_thinned_out() -> None:
+    refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--users", 2)
+    assert refused.returncode == 2
+    assert "capture the workload with 2 users instead" in refused.stderr
+    assert simulated("--users", 5, "--transactions", 1)["options"]["users"] == 5
+
+
+def test_page_colouring_changes_conflicts_and_no_count_of_references() -> None:
+    captured, coloured = (
+        simulated("--engine", "functional", "--set", f"memory.mapping={name}") for name in ("captured", "coloured")
+    )
+    for key in ("references", "references_by_kind", "transactions", "tasks", "distinct_lines"):
+        assert captured["replications"][0][key] == coloured["replications"][0][key]
+    conflicts = [result["replications"][0]["misses"]["conflict"] for result in (captured, coloured)]
+    assert conflicts[0] != conflicts[1]

@@ -52,7 +52,7 @@ def test_slow_waves_do_not_average_out_and_show_as_autocorrelation() -> None:
 def test_parts_and_captures_of_a_trace_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     traces = write_trace(tmp_path, 4000), write_trace(tmp_path / "other", 5000)
-    options = ("-m", "foglia-2004-4p", "--transactions", 3, "--parts", 2, "--warmup", 2, "--replications", 4)
+    options = ("-m", "foglia-2004-4p", "--transactions", 3, "--parts", 2, "--warm-up", 2, "--replications", 4)
     done = servsim("variability", *traces, *options, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -66,7 +66,7 @@ def test_parts_and_captures_of_a_trace_are_told_apart(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("--transactions", 3, "--replications", 1), "say nothing about variability"),
-        (("--transactions", 50, "--warmup", 1), "ends before 51 transactions"),
+        (("--transactions", 50, "--warm-up", 1), "ends before 51 transactions"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:

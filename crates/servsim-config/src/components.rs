@@ -94,6 +94,15 @@ pub struct Interconnect {
     pub bank_time: Cycles,
 }
 
+/// Which frames the pages of a trace lie in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Registered policy.
+    pub policy: String,
+    /// Seed of a policy that draws lots.
+    pub seed: u64,
+}
+
 /// How a processor executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreModel {

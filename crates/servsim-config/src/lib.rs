@@ -11,7 +11,7 @@ mod settings;
 mod storage;
 
 pub use components::{
-    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Prefetch, Protocol, Tlb,
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Mapping, Prefetch, Protocol, Tlb,
 };
 pub use machine::Machine;
 pub use read::Faults;

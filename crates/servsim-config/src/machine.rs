@@ -2,7 +2,7 @@
 //! than one setting.
 
 use crate::beside;
-use crate::components::{Bus, Cache, Core, Interconnect, Level, Locks, Prefetch, Protocol, Tlb};
+use crate::components::{Bus, Cache, Core, Interconnect, Level, Locks, Mapping, Prefetch, Protocol, Tlb};
 use crate::parts::{self, Values};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
@@ -49,6 +49,8 @@ pub struct Machine {
     pub bus: Bus,
     /// What joins processors and memory.
     pub interconnect: Interconnect,
+    /// Where pages lie.
+    pub mapping: Mapping,
     /// Affinity scheduling instead of random.
     pub affinity: bool,
     /// References per time slice.
@@ -123,6 +125,7 @@ impl Machine {
                 banks: number("memory.banks") as usize,
                 bank_time: Cycles(number("memory.bank_time")),
             },
+            mapping: Mapping { policy: text("memory.mapping"), seed: number("memory.mapping_seed") },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
             locks: parts::locks(&values),

@@ -522,6 +522,23 @@ pub const SETTINGS: &[Setting] = &[
         "Foglia et al. 2004, Table 4 knows no contention of memory",
     ),
     setting(
+        "memory.mapping",
+        Kind::Choice(&["captured", "sequential", "scattered", "coloured"]),
+        "captured",
+        "Which frame each page of the trace lies in: the one it had when captured, the next one at its \
+         first touch, any (seeded), or one of the colour of its virtual page (frames of one colour share \
+         the sets of the largest cache). Sharing and privacy of pages stay.",
+        "captured: nothing assumed; coloured: Kessler & Hill, ACM TOCS 10(4) 1992",
+    ),
+    setting(
+        "memory.mapping_seed",
+        Kind::Count(0, 1 << 62),
+        "1",
+        "Mapping `scattered`: seed of the frames drawn. The same for all replications, so that designs \
+         compare on one mapping; a factor of a sweep for several.",
+        "free choice",
+    ),
+    setting(
         "scheduler.policy",
         Kind::Choice(&["random", "affinity"]),
         "random",

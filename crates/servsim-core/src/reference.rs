@@ -98,7 +98,7 @@ pub fn per_cpu_offset(address: u64) -> Option<u64> {
 }
 
 /// A run of consecutive records with the events they name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// Records in order.
     pub records: Vec<Record>,

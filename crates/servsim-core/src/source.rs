@@ -189,6 +189,13 @@ impl Privacy {
         Self { user_pages: Some(pages.into_iter().collect()), ..self }
     }
 
+    /// The same knowledge of pages that have other numbers: `frame` of each.
+    #[must_use]
+    pub fn renamed(&self, frame: impl Fn(u64) -> u64) -> Self {
+        let renamed = |pages: &HashSet<u64, PageHash>| pages.iter().map(|&page| frame(page)).collect();
+        Self { shared_pages: renamed(&self.shared_pages), user_pages: self.user_pages.as_ref().map(renamed) }
+    }
+
     /// Whether the page of `record` is the kernel's; `None` where the trace does not tell.
     pub fn is_kernels(&self, record: &Record) -> Option<bool> {
         if record.flags & PER_CPU != 0 {

@@ -9,7 +9,8 @@ use servsim_config::Machine;
 use servsim_core::{Batch, Op, RandomStream, Record, TaskInfo, TaskKind, TaskSource};
 use servsim_import::captured::CapturedTasks;
 use servsim_import::InMemory;
-use servsim_machine::timing::{run, Model};
+use servsim_machine::timing::{run, run_from, Model};
+use servsim_machine::warm::{warm_up, Amount};
 use servsim_machine::Setup;
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
@@ -55,9 +56,8 @@ fn synthetic(tasks: u32, length: u64) -> InMemory {
     InMemory::from_streams((0..tasks).map(info).collect(), Vec::new(), (0..tasks).map(stream).collect())
 }
 
-fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
-    let machine = Machine::from_toml("", "bench", overrides).expect("valid");
-    let setup = Setup {
+fn setup_of(machine: &Machine) -> Setup {
+    Setup {
         processors: machine.processors,
         geometry: Geometry {
             size: machine.cache.size.0,
@@ -66,11 +66,42 @@ fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
         },
         protocol: by_name(&machine.protocol.name, &Options::default()).expect("a known protocol"),
         shadow: true,
-    };
+    }
+}
+
+fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
+    let machine = Machine::from_toml("", "bench", overrides).expect("valid");
+    let setup = setup_of(&machine);
     let model = Model::new(&machine, &setup, None, 0);
     let start = cpu_nanos();
     let result = run(source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
     result.counters.total_references() as f64 * 1e3 / (cpu_nanos() - start) as f64
+}
+
+/// What warming without time is worth: the first 20 million references by functional warming, by the
+/// timing engine, and what it costs to begin where they end.
+fn worth(source: &dyn TaskSource) {
+    let machine = Machine::from_toml("", "bench", &["processors=4".to_owned()]).expect("valid");
+    let model = Model::new(&machine, &setup_of(&machine), Some(1), 0);
+    let begin = cpu_nanos();
+    let start =
+        warm_up(source, &model.shape(), Amount::References(20_000_000), &mut |_| true).expect("warms");
+    let functional = cpu_nanos() - begin;
+    let timed_model = Model::new(&machine, &setup_of(&machine), Some(1), start.transactions);
+    let begin = cpu_nanos();
+    run(source, &timed_model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
+    let timed = cpu_nanos() - begin;
+    let begin = cpu_nanos();
+    run_from(source, &model, Some(&start), 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
+    let warm = cpu_nanos() - begin;
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    println!(
+        "functional warming of {} transactions {:.2} s; a run of 1 transaction after as many timed {:.2} s, from there {:.2} s",
+        start.transactions,
+        seconds(functional),
+        seconds(timed),
+        seconds(warm)
+    );
 }
 
 fn main() {
@@ -91,6 +122,7 @@ fn main() {
         for processors in [1, 4, 8, 16] {
             report("timing, captured", &source, processors);
         }
+        worth(&source);
     }
     println!("{}", serde_json::json!({"figures": figures}));
 }

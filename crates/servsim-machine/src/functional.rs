@@ -294,7 +294,7 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
 /// Calls `touch` for each line that a reference overlaps, in ascending order, with the access and
 /// the part of the record that lies in the line.
 #[inline]
-fn for_each_line<W: WordMask>(
+pub(crate) fn for_each_line<W: WordMask>(
     record: &Record,
     cpu: usize,
     shift: u32,

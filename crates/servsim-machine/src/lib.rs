@@ -6,6 +6,7 @@ pub mod along;
 pub mod classify;
 pub mod functional;
 mod json;
+pub mod mapped;
 mod place;
 mod replay;
 pub mod result;
@@ -16,7 +17,10 @@ pub mod statistics;
 pub mod storage;
 pub mod timing;
 mod translation;
+pub mod users;
+pub mod warm;
 mod warnings;
 
 pub use setup::Setup;
 pub use simulate::{simulate, Request, SimulateError};
+pub use warm::Start;

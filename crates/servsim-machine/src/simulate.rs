@@ -2,9 +2,12 @@
 //! as often as asked, over the host's cores, and writes the result.
 
 use crate::json::{document, levels_json, Header};
+use crate::mapped::{self, Frames};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
 use crate::storage::Plan;
+use crate::users::Kept;
+use crate::warm::{start_of, Start, WarmStart};
 use crate::{replay, sharded, timing, translation, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Arbitration, CoreModel, Level, Machine};
@@ -39,6 +42,10 @@ pub struct Request {
     pub transactions: Option<u64>,
     /// Transactions before measurement.
     pub warmup: u64,
+    /// Where the timing begins.
+    pub start: Start,
+    /// Run only so many of the trace's users.
+    pub users: Option<u32>,
     /// Replications.
     pub replications: u32,
     /// Seed of the first replication; the others follow.
@@ -82,6 +89,13 @@ pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, S
     if request.replications == 0 {
         return Err(SimulateError::Usage("--replications must be at least 1".into()));
     }
+    if request.functional && request.start != Start::Cold {
+        return Err(SimulateError::Usage(
+            "the functional engine runs the whole trace from empty caches: leave out --functional-warm-up and \
+             --from-checkpoint, or use --engine timing"
+                .into(),
+        ));
+    }
     if request.functional {
         run_functional(request, &machine, &setup, proceed)
     } else {
@@ -98,7 +112,9 @@ pub(crate) fn open_machine(
     one_level(&machine, "`classify`")?;
     let setup = setup_of(&machine)?;
     let kernel = machine.protocol.private_kernel;
-    let source = open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel)?;
+    let open = || open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel);
+    let frames = Frames::of(&machine, open)?;
+    let source = mapped::in_order(open()?, frames.as_ref());
     Ok((machine, setup, source))
 }
 
@@ -193,14 +209,27 @@ fn run_functional(
 ) -> Result<Value, SimulateError> {
     let kernel = machine.protocol.private_kernel;
     let format = request.format.as_deref();
-    let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
-    if let Some(tlb) = &machine.tlb {
-        source = translation::with_pages(source, tlb.identity)?;
-    }
+    let kept = request.users.map(|users| {
+        let source = open_by_task(&request.trace, format, &reading_of(machine, setup))?;
+        Kept::of(source.as_ref(), users)
+    });
+    let kept = kept.transpose()?;
+    let whole = || open_in_order(&request.trace, format, setup.processors, kernel);
+    let frames = Frames::of(machine, whole)?;
+    let open = || {
+        let mut source = whole()?;
+        if let Some(tlb) = &machine.tlb {
+            source = translation::with_pages(source, tlb.identity)?;
+        }
+        if let Some(kept) = &kept {
+            source = kept.in_order(source);
+        }
+        Ok(mapped::in_order(source, frames.as_ref()))
+    };
+    let mut source = open()?;
     let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
     let counted = replay::guarded(setup, || {
-        let open = || open_in_order(&request.trace, format, setup.processors, kernel);
         let shards = sharded::shards(setup, &spec, request.threads);
         sharded::run(source.as_mut(), &open, setup, &spec, shards, &mut |done| {
             stopped = !proceed(done);
@@ -246,25 +275,44 @@ fn run_timing(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let reading = Reading {
+    let reading = reading_of(machine, setup);
+    let format = request.format.as_deref();
+    let kernel = machine.protocol.private_kernel;
+    let read = || open_in_order(&request.trace, format, reading.processors, kernel);
+    let frames = Frames::of(machine, read)?;
+    let mut source = open_by_task(&request.trace, format, &reading)?;
+    if let Some(tlb) = &machine.tlb {
+        source = translation::tasks_with_pages(source, tlb.identity)?;
+    }
+    if let Some(users) = request.users {
+        source = Kept::of(source.as_ref(), users)?.by_task(source);
+    }
+    let source = mapped::by_task(source, frames.as_ref());
+    let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
+        .with_hierarchy(hierarchy_of(machine, request.seed)?)
+        .with_storage(Plan::of(machine, source.as_ref())?);
+    let start = start_of(request, machine, source.as_ref(), &model, proceed)?;
+    let from = start.as_ref().map(|(_, start)| start);
+    let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
+    let mut warnings = source.notes();
+    warnings.extend(warnings::of(request, machine, &replications));
+    let mut header = header_of(request, machine, "timing", warnings);
+    if let Some((amount, start)) = &start {
+        header.options["functional_warmup"] = json!(amount.to_string());
+        header.options["functional_warmup_references"] = json!(start.references);
+    }
+    Ok(document(&header, &replications))
+}
+
+/// How the timing engine reads a trace.
+fn reading_of(machine: &Machine, setup: &Setup) -> Reading {
+    Reading {
         processors: servsim_mem::MAX_PROCESSORS,
         line: setup.geometry.line,
         private_kernel: machine.protocol.private_kernel,
         locks: machine.locks.arbitrated != Arbitration::Off,
         flow: wanted_of(machine),
-    };
-    let mut source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
-    if let Some(tlb) = &machine.tlb {
-        source = translation::tasks_with_pages(source, tlb.identity)?;
     }
-    let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
-        .with_hierarchy(hierarchy_of(machine, request.seed)?)
-        .with_storage(Plan::of(machine, source.as_ref())?);
-    let replications = replicate(request, source.as_ref(), &model, proceed)?;
-    let mut warnings = source.notes();
-    warnings.extend(warnings::of(request, machine, &replications));
-    let header = header_of(request, machine, "timing", warnings);
-    Ok(document(&header, &replications))
 }
 
 /// What the machine's cores want to know of the code.
@@ -279,7 +327,7 @@ fn wanted_of(machine: &Machine) -> Wanted {
 fn replicate(
     request: &Request,
     source: &dyn TaskSource,
-    model: &timing::Model,
+    (model, start): (&timing::Model, Option<&WarmStart>),
     proceed: &mut Proceed<'_>,
 ) -> Result<Vec<Replication>, SimulateError> {
     let count = request.replications as usize;
@@ -293,7 +341,7 @@ fn replicate(
             return;
         }
         let seed = request.seed + index as u64;
-        let run = || timing::run(source, model, seed, &stop, &done);
+        let run = || timing::run_from(source, model, start, seed, &stop, &done);
         let result = replay::guarded(&model.setup, run).and_then(|result| result);
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -329,16 +377,15 @@ fn replicate(
 
 fn header_of(request: &Request, machine: &Machine, engine: &'static str, warnings: Vec<String>) -> Header {
     let name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned());
-    Header {
-        engine,
-        machine: machine.resolved(),
-        trace: json!({"name": name, "hash": request.trace_hash}),
-        options: json!({
-            "transactions": request.transactions,
-            "warmup": request.warmup,
-            "replications": request.replications,
-            "seed": request.seed,
-        }),
-        warnings,
+    let mut options = json!({
+        "transactions": request.transactions,
+        "warmup": request.warmup,
+        "replications": request.replications,
+        "seed": request.seed,
+    });
+    if let Some(users) = request.users {
+        options["users"] = json!(users);
     }
+    let trace = json!({"name": name, "hash": request.trace_hash});
+    Header { engine, machine: machine.resolved(), trace, options, warnings }
 }

@@ -16,6 +16,8 @@ fn request(trace: PathBuf, overrides: &[&str]) -> Request {
         functional: true,
         transactions: None,
         warmup: 0,
+        start: servsim_machine::Start::Cold,
+        users: None,
         replications: 1,
         seed: 1,
         threads: 1,

@@ -40,6 +40,8 @@ fn request(files: &Files) -> Request {
         functional: false,
         transactions: Some(20),
         warmup: 4,
+        start: servsim_machine::Start::Cold,
+        users: None,
         replications: 4,
         seed: 3,
         threads: 2,

@@ -122,6 +122,8 @@ fn a_trace_without_virtual_addresses_is_refused_unless_the_user_says_what_they_a
             machine_file: "m.toml".into(),
             overrides: Vec::new(),
             functional,
+            start: servsim_machine::Start::Cold,
+            users: None,
             transactions: None,
             warmup: 0,
             replications: 1,

@@ -8,6 +8,7 @@
 //! page lie together, and they are as narrow as the number of caches allows. With up to 8 caches
 //! and lines of 64 bytes a gibibyte of touched memory takes 4 MiB of table and 64 MiB of masks.
 
+use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::PAGE_SHIFT;
 
 /// What is known of one line.
@@ -151,6 +152,46 @@ impl Directory {
             Records::Shorts(list) => list[id] = [valid as u16, stale as u16, seen as u16, 0],
             Records::Longs(list) => list[id] = masks,
         }
+    }
+
+    /// Writes the lines in the order of their indices, and which caches ever held each. Which have
+    /// it now, the caches know.
+    pub fn save(&self, out: &mut Writer) {
+        let Self { slots, mask: _, pages, records: _, shift } = self;
+        let mut numbers = vec![0; *pages];
+        for &(page, index) in slots.iter().filter(|(page, _)| *page != FREE) {
+            numbers[index as usize] = page;
+        }
+        out.list(numbers.into_iter());
+        (0..(*pages << shift) as u64).for_each(|id| out.put(self.record(id as u32).seen));
+    }
+
+    /// Takes over the lines of another directory, without copies.
+    ///
+    /// # Errors
+    /// When the bytes are no such lines.
+    pub fn restore(&mut self, caches: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        *self = Self::new(caches, 1 << (PAGE_SHIFT - self.shift));
+        let pages = from.length()?;
+        for index in 0..pages {
+            let page = from.below(u64::MAX >> self.shift)?;
+            if self.id(page << self.shift) != (index << self.shift) as u32 {
+                return Err(Damaged("a page in it occurs twice"));
+            }
+        }
+        for id in 0..(pages << self.shift) as u64 {
+            let seen = from.take()?;
+            if seen & !(u64::MAX >> (64 - caches)) != 0 {
+                return Err(Damaged("a line in it was held by more caches than there are"));
+            }
+            self.set_record(id as u32, LineRecord { seen, ..LineRecord::default() });
+        }
+        Ok(())
+    }
+
+    /// Number of lines with an index.
+    pub fn lines(&self) -> usize {
+        self.pages << self.shift
     }
 
     /// Bytes of host memory in use, for the bench.

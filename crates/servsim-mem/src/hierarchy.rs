@@ -10,6 +10,7 @@
 //! coherent caches per processor when it is split). Otherwise a processor has one state per line,
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
+mod state;
 mod timed;
 
 use crate::array::{Array, Geometry};

@@ -6,6 +6,7 @@
 
 use crate::array::{Geometry, EMPTY};
 use crate::replacement::Replacement;
+use crate::snapshot::{ranks, Damaged, Reader, Writer};
 
 /// What one level counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -176,6 +177,42 @@ impl Level {
         let tag = std::mem::take(&mut self.tags[index]);
         self.lines[index] = EMPTY;
         tag.valid.then_some(tag.dirty)
+    }
+
+    /// Writes which lines it holds, and in which order they were used.
+    pub fn save(&self, out: &mut Writer) {
+        let Self { lines, tags, clock: _, ways, set_mask: _, replacement, counters: _ } = self;
+        out.put(lines.len() as u64);
+        for (lines, tags) in lines.chunks(*ways).zip(tags.chunks(*ways)) {
+            let ranks = ranks(tags.iter().map(|tag| tag.stamp));
+            for ((line, tag), rank) in lines.iter().zip(tags).zip(ranks) {
+                // One more: an empty frame's line is the largest number, and becomes 0.
+                out.put(line.wrapping_add(1));
+                if *line != EMPTY {
+                    let Tag { stamp: _, valid, dirty } = *tag;
+                    out.put(rank << 2 | u64::from(valid) << 1 | u64::from(dirty));
+                }
+            }
+        }
+        replacement.save(out);
+    }
+
+    /// Takes over what another level of the same shape held.
+    ///
+    /// # Errors
+    /// When the bytes are no such state.
+    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        from.exactly(self.lines.len())?;
+        for (line, tag) in self.lines.iter_mut().zip(&mut self.tags) {
+            *line = from.take()?.wrapping_sub(1);
+            *tag = Tag::default();
+            if *line != EMPTY {
+                let packed = from.below((self.ways as u64 + 1) << 2)?;
+                *tag = Tag { stamp: packed >> 2, valid: packed & 2 != 0, dirty: packed & 1 != 0 };
+            }
+        }
+        self.clock = self.ways as u64;
+        self.replacement.restore(from)
     }
 
     /// Host memory in use, in bytes.

@@ -19,6 +19,7 @@ pub mod replacement;
 pub mod shadow;
 pub mod shard;
 mod shared;
+pub mod snapshot;
 pub mod switches;
 pub mod system;
 pub mod tlb;

@@ -5,6 +5,8 @@
 //! line, and moving a node to the front is four writes. The hash is used only when the real cache
 //! missed or the node was recycled.
 
+use crate::snapshot::{Damaged, Reader, Writer};
+
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +78,31 @@ impl Shadow {
             }
         }
         self.touch_by_hash(line)
+    }
+
+    /// Writes its lines, the least recent first.
+    pub fn save(&self, out: &mut Writer) {
+        let Self { nodes, buckets: _, capacity: _, newest: _, oldest } = self;
+        out.put(nodes.len() as u64);
+        let mut node = *oldest;
+        while let Some(entry) = nodes.get(node as usize) {
+            out.put(entry.line);
+            node = entry.newer;
+        }
+    }
+
+    /// Takes over the lines of another shadow; nodes remembered by others are out of date then, which
+    /// [`Shadow::touch`] notices.
+    ///
+    /// # Errors
+    /// When the bytes are no such lines.
+    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        *self = Self::new(self.capacity);
+        let lines = from.below(self.capacity as u64 + 1)?;
+        for _ in 0..lines {
+            self.touch(from.take()?, NIL);
+        }
+        Ok(())
     }
 
     fn touch_by_hash(&mut self, line: u64) -> u32 {

@@ -6,6 +6,7 @@
 
 use crate::hierarchy::{HierarchySpec, Inclusion};
 use crate::level::{Displaced, Level};
+use crate::snapshot::{Damaged, Reader, Writer};
 
 /// The private caches, as the shared levels see them.
 pub trait Inside {
@@ -40,6 +41,20 @@ impl Shared {
             memory_reads: 0,
             memory_writes: 0,
         }
+    }
+
+    /// Writes the state of the levels.
+    pub fn save(&self, out: &mut Writer) {
+        let Self { levels, inclusion: _, memory_reads: _, memory_writes: _ } = self;
+        levels.iter().for_each(|level| level.save(out));
+    }
+
+    /// Takes over a state that was saved.
+    ///
+    /// # Errors
+    /// When the bytes are no state of such levels.
+    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        self.levels.iter_mut().try_for_each(|level| level.restore(from))
     }
 
     /// A fetch that no cache supplied: the level that has the line. What makes room for the line inside

@@ -13,6 +13,8 @@
 //! every miss does both, nearly always in a place that the host's caches have lost; so they lie in
 //! blocks of neighbouring lines, one host line per look-up, made when they are first touched.
 
+use crate::snapshot::{Damaged, Reader, Writer};
+
 const NONE: u32 = u32::MAX;
 
 /// Why a miss is a context-switch miss, in the order of the counters.
@@ -72,6 +74,33 @@ impl<T: Copy + Default> PerLine<T> {
         }
         let block = self.0[index].get_or_insert_with(|| Box::new([T::default(); BLOCK]));
         &mut block[line_id as usize % BLOCK]
+    }
+
+    /// Writes the blocks that exist; `put` writes a value.
+    fn save(&self, out: &mut Writer, put: impl Fn(T, &mut Writer)) {
+        let Self(blocks) = self;
+        out.put(blocks.len() as u64);
+        for block in blocks {
+            out.put(u64::from(block.is_some()));
+            block.iter().flat_map(|block| block.iter()).for_each(|&value| put(value, out));
+        }
+    }
+
+    /// For at most `lines` lines.
+    fn restore(
+        lines: usize,
+        from: &mut Reader<'_>,
+        take: impl Fn(&mut Reader<'_>) -> Result<T, Damaged>,
+    ) -> Result<Self, Damaged> {
+        let mut blocks = Vec::new();
+        for _ in 0..from.below(lines.div_ceil(BLOCK) as u64 + 1)? {
+            let mut block = (from.below(2)? == 1).then(|| Box::new([T::default(); BLOCK]));
+            for value in block.iter_mut().flat_map(|block| block.iter_mut()) {
+                *value = take(from)?;
+            }
+            blocks.push(block);
+        }
+        Ok(Self(blocks))
     }
 
     fn bytes(&self) -> usize {
@@ -195,6 +224,54 @@ impl Switches {
         }
         let arrived = state.arrived?;
         (loss.taker().is_none() || loss.quantum < arrived).then_some(SwitchCause::Migrated)
+    }
+
+    /// Writes who runs where, who used what, who took what.
+    pub fn save(&self, out: &mut Writer) {
+        let Self { running, tasks, quanta, first_use, losses } = self;
+        running.iter().for_each(|&task| out.put(u64::from(task)));
+        out.put(u64::from(*quanta));
+        out.put(tasks.len() as u64);
+        for &Task { cpu, quantum, arrived } in tasks {
+            out.put(u64::from(cpu));
+            out.put(u64::from(quantum));
+            out.put(arrived.map_or(0, |quantum| u64::from(quantum) + 1));
+        }
+        out.put(first_use.len() as u64);
+        first_use.iter().for_each(|lines| lines.save(out, |quantum, out| out.put(u64::from(quantum))));
+        for lines in losses {
+            lines.save(out, |Loss { taker, quantum }, out| {
+                out.put(u64::from(taker));
+                out.put(u64::from(quantum));
+            });
+        }
+    }
+
+    /// Takes over what others knew of `lines` lines.
+    ///
+    /// # Errors
+    /// When the bytes are no such state.
+    pub fn restore(&mut self, lines: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        for task in &mut self.running {
+            *task = from.short()?;
+        }
+        self.quanta = from.short()?;
+        self.tasks.clear();
+        for _ in 0..from.length()? {
+            let (cpu, quantum) = (from.short()?, from.short()?);
+            let arrived = from.take()?.checked_sub(1).map(|quantum| quantum as u32);
+            self.tasks.push(Task { cpu, quantum, arrived });
+        }
+        self.first_use.clear();
+        for _ in 0..from.length()? {
+            let quantum = |from: &mut Reader<'_>| from.below(1 << 32).map(|quantum| quantum as u32);
+            self.first_use.push(PerLine::restore(lines, from, quantum)?);
+        }
+        for losses in &mut self.losses {
+            let loss = |from: &mut Reader<'_>| Ok(Loss { taker: from.short()?, quantum: from.short()? });
+            *losses = PerLine::restore(lines, from, loss)?;
+        }
+        Ok(())
     }
 
     /// Host memory in use, in bytes.

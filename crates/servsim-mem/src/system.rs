@@ -129,17 +129,17 @@ pub struct Outcome {
 /// The caches of a machine.
 #[derive(Debug)]
 pub struct CoherentSystem<W, O = ()> {
-    table: Table,
+    pub(crate) table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
     pub(crate) hit: [[State; 16]; 2],
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
-    directory: Directory,
-    distinct_lines: usize,
+    pub(crate) directory: Directory,
+    pub(crate) distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
-    switches: Switches,
-    history: History,
+    pub(crate) switches: Switches,
+    pub(crate) history: History,
     /// Caches of one processor: two when the first level is split and coherent.
     pub(crate) per_processor: usize,
     /// Dirty lines written back by flushes at switches, with their processors, for the caller to

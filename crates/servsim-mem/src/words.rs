@@ -17,6 +17,11 @@ pub trait WordMask: Copy + Default + Send + 'static {
     /// Whether every word of `other` is in this set.
     fn covers(self, other: Self) -> bool;
 
+    /// The set as numbers, always equally many.
+    fn parts(self) -> Vec<u64>;
+    /// The set that [`WordMask::parts`] made these numbers of; `None` when it is none.
+    fn of_parts(parts: &[u64]) -> Option<Self>;
+
     /// The words that the bytes `start..=end` of a line overlap.
     #[inline]
     fn of_bytes(start: u64, end: u64) -> Self {
@@ -46,6 +51,12 @@ macro_rules! narrow {
             #[inline]
             fn covers(self, other: Self) -> bool {
                 other & !self == 0
+            }
+            fn parts(self) -> Vec<u64> {
+                vec![u64::from(self)]
+            }
+            fn of_parts(parts: &[u64]) -> Option<Self> {
+                Self::try_from(*parts.first()?).ok()
             }
         }
     )+};
@@ -77,6 +88,12 @@ impl WordMask for Wide {
     }
     fn covers(self, other: Self) -> bool {
         self.0.iter().zip(other.0).all(|(a, b)| b & !a == 0)
+    }
+    fn parts(self) -> Vec<u64> {
+        self.0.to_vec()
+    }
+    fn of_parts(parts: &[u64]) -> Option<Self> {
+        parts.try_into().ok().map(Self)
     }
 }
 

@@ -5,12 +5,13 @@
 pub mod disk;
 pub mod gauge;
 pub mod locks;
+pub mod mapping;
 pub mod scheduler;
 pub mod storage;
 pub mod wakeups;
 
 pub use disk::FixedDisk;
 pub use locks::{LockCounts, Locks, Verdict};
-pub use scheduler::{Policy, Scheduler};
+pub use scheduler::{Policy, Scheduler, Standing};
 pub use storage::{BusCounts, Completion, DiskCounts, Storage, StorageCounts, Tenures};
 pub use wakeups::Wakeups;

@@ -14,6 +14,17 @@ pub enum Policy {
     Affinity,
 }
 
+/// What a scheduler knows of its tasks at one time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Ready tasks in the order they became so.
+    pub ready: Vec<TaskId>,
+    /// Per task: where it ran last.
+    pub last_processor: Vec<Option<usize>>,
+    /// Per processor: the task that it ran last.
+    pub previous: Vec<Option<TaskId>>,
+}
+
 /// Ready tasks and where each ran last.
 #[derive(Debug)]
 pub struct Scheduler {
@@ -83,6 +94,21 @@ impl Scheduler {
         self.dispatches += 1;
         let history = &mut self.histories[task as usize];
         *history = chain(*history, processor as u64);
+    }
+
+    /// Who is ready, in order, and who ran where.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            ready: self.ready.clone(),
+            last_processor: self.last_processor.clone(),
+            previous: self.previous.clone(),
+        }
+    }
+
+    /// Takes over who is ready and who ran where; random choices, counts and histories stay its own.
+    pub fn resume(&mut self, standing: &Standing) {
+        let Standing { ready, last_processor, previous } = standing.clone();
+        (self.ready, self.last_processor, self.previous) = (ready, last_processor, previous);
     }
 
     /// One number that depends on which processors each task ran on, in order, and on nothing else.

@@ -37,6 +37,14 @@ impl Wakeups {
         None
     }
 
+    /// Wake-ups that came before their sleepers, in order of their numbers.
+    pub fn delivered(&self) -> Vec<WakeId> {
+        let early = self.pending.iter().filter(|(_, wait)| **wait == Wait::Delivered);
+        let mut early: Vec<_> = early.map(|(&wake, _)| wake).collect();
+        early.sort_unstable();
+        early
+    }
+
     /// Tasks that wait, with what they wait for, in order of the wake-ups' numbers.
     pub fn waiting(&self) -> Vec<(TaskId, WakeId)> {
         let by = |(&wake, wait): (&WakeId, &Wait)| match wait {

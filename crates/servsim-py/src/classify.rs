@@ -54,6 +54,8 @@ fn classify(
         functional: true,
         transactions: None,
         warmup: 0,
+        start: servsim_machine::Start::Cold,
+        users: None,
         replications: 1,
         seed: 1,
         threads: 1,

@@ -2,7 +2,7 @@
 
 use crate::errors;
 use pyo3::prelude::*;
-use servsim_machine::{simulate as run, Request, SimulateError};
+use servsim_machine::{simulate as run, Request, SimulateError, Start};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (
     trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(),
-    engine="timing", transactions=None, warmup=0, replications=1, seed=1, threads=None, progress=None
+    engine="timing", transactions=None, warmup=0, replications=1, seed=1, threads=None, progress=None,
+    functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn simulate(
@@ -42,6 +43,10 @@ fn simulate(
     seed: u64,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
+    functional_warmup: Option<String>,
+    save_checkpoint: Option<PathBuf>,
+    from_checkpoint: Option<PathBuf>,
+    users: Option<u32>,
 ) -> PyResult<String> {
     let functional = match engine {
         "functional" => true,
@@ -58,6 +63,7 @@ fn simulate(
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
         }
     };
+    let start = Start::of(functional_warmup.as_deref(), save_checkpoint, from_checkpoint).map_err(raised)?;
     let request = Request {
         trace,
         format,
@@ -68,6 +74,8 @@ fn simulate(
         functional,
         transactions,
         warmup,
+        start,
+        users,
         replications,
         seed,
         threads: threads.unwrap_or_else(unasked),

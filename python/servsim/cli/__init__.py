@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
+from servsim.cli.options import present
 from servsim.errors import InternalBug, ServsimError
 
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
@@ -70,7 +71,7 @@ app = typer.Typer(
     cls=_Ordered,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": present},
 )
 
 

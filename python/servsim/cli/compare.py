@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from servsim.cli import options
 from servsim.cli.terminal import say
 from servsim.errors import CheckFailed, UsageError
 
@@ -35,7 +36,11 @@ def compare(
     ] = None,
     budget: Annotated[int, typer.Option(min=1, max=100_000, help="Most runs per machine with --precision.")] = 100,
     transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
-    warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
+    warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
+    functional_warmup: Annotated[
+        str | None, typer.Option("--functional-warm-up", metavar="AMOUNT", help=options.FUNCTIONAL_WARM_UP)
+    ] = None,
+    from_checkpoint: Annotated[Path | None, typer.Option(help=options.FROM_CHECKPOINT)] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")] = None,
@@ -63,7 +68,18 @@ def compare(
         raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
     found, stopped = [], None
     if machines:
-        runs = parts.Runs(traces[0], replications, seed, transactions, warmup, format, tuple(settings or ()), threads)
+        runs = parts.Runs(
+            traces[0],
+            replications,
+            seed,
+            transactions,
+            warmup,
+            format,
+            tuple(settings or ()),
+            threads,
+            functional_warmup,
+            from_checkpoint,
+        )
         if precision is None:
             found = parts.run_designs(machines, runs, metric, say)
         else:

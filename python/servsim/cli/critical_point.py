@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from servsim.cli import options
 from servsim.cli.terminal import Progress, say
 from servsim.errors import UsageError
 
@@ -30,7 +31,7 @@ def critical_point(
     step: Annotated[int, typer.Option(min=1, max=32, help="Step; above 1 the point is interpolated.")] = 1,
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs, the same seeds everywhere.")] = 10,
     transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
-    warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
+    warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the runs, to continue later.")
@@ -51,7 +52,7 @@ def critical_point(
     counts = list(range(least, most + 1, step))
     if len(counts) < 2:
         raise UsageError(f"from {least} to {most} by {step} there are not two numbers of processors to compare")
-    options = {"transactions": transactions, "warmup": warmup}
+    given = {"transactions": transactions, "warmup": warmup}
     with TemporaryDirectory() as temporary, Progress() as progress:
         found, warnings = scale(
             trace,
@@ -60,7 +61,7 @@ def critical_point(
             settings or [],
             list(range(seed, seed + replications)),
             output or Path(temporary) / "runs",
-            options={key: value for key, value in options.items() if value},
+            options={key: value for key, value in given.items() if value},
             on=on,
             progress=progress,
         )

@@ -1,9 +1,11 @@
-"""``servsim explain``: what a setting of a machine description means."""
+"""``servsim explain``: what a setting of a machine description, or an option of the method, means."""
 
 import json
 from typing import Annotated
 
 import typer
+
+from servsim.cli.options import EXPLAINED
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +21,7 @@ def command(
     from servsim import _core
 
     keys = [key] if key is not None else _core.setting_keys()
-    texts = [_core.explain(name) for name in keys]
+    texts = [EXPLAINED[name] if name in EXPLAINED else _core.explain(name) for name in keys]
     if not as_json:
         print("\n\n".join(texts))
         return

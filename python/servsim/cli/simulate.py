@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli import options
 from servsim.errors import UsageError
 from servsim.files import beside
 from servsim.trace import formats
@@ -27,7 +28,15 @@ def command(
     engine: Annotated[str, typer.Option(help="timing or functional.")] = "timing",
     format: Annotated[str | None, typer.Option(help=formats.HELP)] = None,
     transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
-    warmup: Annotated[int, typer.Option(min=0, help="Transactions before measurement.")] = 0,
+    warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
+    functional_warmup: Annotated[
+        str | None, typer.Option("--functional-warm-up", metavar="AMOUNT", help=options.FUNCTIONAL_WARM_UP)
+    ] = None,
+    save_checkpoint: Annotated[
+        Path | None, typer.Option(help="Write the state at the end of the functional warm-up to a file.")
+    ] = None,
+    from_checkpoint: Annotated[Path | None, typer.Option(help=options.FROM_CHECKPOINT)] = None,
+    users: Annotated[int | None, typer.Option(min=1, help=options.USERS)] = None,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[
@@ -55,6 +64,10 @@ def command(
         replications=replications,
         seed=seed,
         threads=threads,
+        functional_warmup=functional_warmup,
+        save_checkpoint=save_checkpoint,
+        from_checkpoint=from_checkpoint,
+        users=users,
         progress=progress,
     )
     progress.clear()

@@ -23,7 +23,7 @@ def variability(
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
     transactions: Annotated[int, typer.Option(min=1, help="Transactions of each run.")],
     parts: Annotated[int, typer.Option(min=1, help="Disjoint parts of each trace.")] = 1,
-    warmup: Annotated[int, typer.Option(min=0, help="Transactions before the first part.")] = 0,
+    warmup: Annotated[int, typer.Option("--warm-up", min=0, help="Transactions before the first part.")] = 0,
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Seeds of each part.")] = 10,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
     settings: Annotated[
@@ -33,7 +33,7 @@ def variability(
 ) -> None:
     """Tell apart what makes short runs differ (Alameldeen et al. 2003, Figures 2 and 3).
 
-    Example: servsim variability a.svt b.svt -m foglia-2004-8p --transactions 20 --parts 4 --warmup 20
+    Example: servsim variability a.svt b.svt -m foglia-2004-8p --transactions 20 --parts 4 --warm-up 20
     """
     from servsim.variability import variability as measure
 

@@ -45,6 +45,8 @@ class Runs:
     format: str | None = None
     overrides: tuple[str, ...] = ()
     threads: int | None = None
+    functional_warmup: str | None = None
+    from_checkpoint: Path | None = None
 
     def make(self, machine: Machine, metric: Metric, first: int, count: int) -> dict[str, Any]:
         """Run ``count`` replications of one machine, the seeds from number ``first`` on."""
@@ -58,6 +60,8 @@ class Runs:
             replications=count,
             seed=self.seed + first,
             threads=self.threads,
+            functional_warmup=self.functional_warmup,
+            from_checkpoint=self.from_checkpoint,
         )
         _complete(result, metric, self)
         return result
@@ -68,7 +72,7 @@ def _complete(result: dict[str, Any], metric: Metric, runs: Runs) -> None:
     if "transactions" in metric.needs and any(r["transactions"] == 0 for r in result["replications"]):
         raise UsageError(
             f"no transaction ended in the measured window of {runs.trace.name}, so there are no {metric.title}: "
-            "use a shorter --warmup or a longer trace, or compare by another figure, for example --by gsp"
+            "use a shorter --warm-up or a longer trace, or compare by another figure, for example --by gsp"
         )
 
 

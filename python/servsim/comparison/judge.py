@@ -260,7 +260,12 @@ def unpaired_because(designs: Sequence[Design]) -> str | None:
         return "a seed occurs twice within a design"
     if any(s != seeds[0] for s in seeds):
         return "the designs were run with different seeds"
-    for key, wording in (("transactions", "number of transactions"), ("warmup", "warm-up")):
+    for key, wording in (
+        ("transactions", "number of transactions"),
+        ("warmup", "warm-up"),
+        ("functional_warmup", "functional warm-up"),
+        ("users", "number of users"),
+    ):
         if len({str((d.result.document.get("options") or {}).get(key)) for d in designs}) > 1:
             return f"the designs were run with a different {wording}"
     if len({str((d.result.document.get("trace") or {}).get("hash")) for d in designs}) > 1:

@@ -53,8 +53,8 @@ def _warm_up(result: Result) -> list[str]:
         return []
     return [
         f"warm-up is visible: misses per reference are {100 * seen.change:+.0f} % in the first "
-        f"{100 * seen.share:.0f} % of the window; use a longer --warmup (caches begin empty), or the comparison is one "
-        "of cold machines"
+        f"{100 * seen.share:.0f} % of the window; use a longer --warm-up or --functional-warm-up (caches begin "
+        "empty), or the comparison is one of cold machines"
     ]
 
 
@@ -81,6 +81,8 @@ def _different(designs: Sequence[Design]) -> list[str]:
         ("trace", "trace", "hash"),
         ("number of transactions", "options", "transactions"),
         ("warm-up", "options", "warmup"),
+        ("functional warm-up", "options", "functional_warmup"),
+        ("number of users", "options", "users"),
     ):
         if len({str((d.result.document.get(part) or {}).get(key)) for d in designs}) > 1:
             found.append(f"the designs differ in their {what}, so more than the machine differs between them")

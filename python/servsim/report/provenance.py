@@ -40,7 +40,8 @@ def _command(result: Result) -> str:
     if not isinstance(trace, Mapping) or not isinstance(options, Mapping):
         return "not recorded"
     words = ["servsim", "simulate", str(trace.get("name") or "TRACE"), "--machine", result.machine]
-    for key in ("transactions", "warmup", "replications", "seed"):
+    names = {"warmup": "warm-up", "functional_warmup": "functional-warm-up"}
+    for key in ("transactions", "functional_warmup", "warmup", "users", "replications", "seed"):
         if options.get(key) is not None:
-            words += [f"--{key}", str(options[key])]
+            words += [f"--{names.get(key, key)}", str(options[key])]
     return shlex.join(words)

@@ -188,9 +188,12 @@ def _method_of(result: Result) -> list[tuple[str, str]]:
     span = known[0] if len(known) == 1 else f"{known[0]} … {known[-1]}" if known else "not recorded"
     done = result.values("transactions") or []
     counted = f"{done[0]:.0f}" if len(set(done)) == 1 else f"{min(done):.0f} to {max(done):.0f}"
+    options = result.document.get("options")
+    functional = options.get("functional_warmup") if isinstance(options, dict) else None
     return [
         ("transactions measured", f"{counted} per replication"),
         ("warm-up", _said(result, ("warmup", "warmup_transactions"), "transactions")),
+        *([("functional warm-up", str(functional))] if functional is not None else []),
         ("replications", str(len(result.replications))),
         ("seeds", span),
         ("random delay of memory", _perturbation(result)),

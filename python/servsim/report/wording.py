@@ -156,13 +156,19 @@ def _drift(result: Result) -> list[str]:
     change = 100 * (end - begin) / begin
     return [
         f"Throughput changes by {change:+.0f}{SPACE}% from the first to the last third of the run; "
-        "the warm-up may be too short (`--warmup`)."
+        "the warm-up may be too short (`--warm-up`)."
     ]
 
 
 def _comparable(results: Sequence[Result]) -> list[str]:
     found = []
-    for what, path in (("trace", "trace"), ("number of transactions", "transactions"), ("warm-up", "warmup")):
+    for what, path in (
+        ("trace", "trace"),
+        ("number of transactions", "transactions"),
+        ("warm-up", "warmup"),
+        ("functional warm-up", "functional_warmup"),
+        ("number of users", "users"),
+    ):
         values = {str(_option(result, path)) for result in results}
         if len(values) > 1:
             found.append(f"The results differ in their {what}, so more than the machine differs between them.")

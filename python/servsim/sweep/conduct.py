@@ -94,6 +94,15 @@ def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
         "engine": study.fixed.get("engine", "timing"),
         "format": study.fixed.get("format"),
     }
+    # Only where they are given: a run without a warm start keeps the hash that it always had.
+    if (amount := study.at(point, "functional_warmup")) is not None:
+        options["functional_warmup"] = str(amount)
+    checkpoint = study.at(point, "checkpoint")
+    if checkpoint is not None:
+        checkpoint = study.path(str(checkpoint))
+        if not checkpoint.is_file():
+            raise UsageError(f"there is no checkpoint {str(checkpoint)!r}")
+        options["checkpoint"] = file_hash(checkpoint)
     return [
         Job(
             {"trace": traces[str(trace)], "machine": machine, "options": {**options, "seed": seed}, **versions()},
@@ -101,6 +110,7 @@ def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
             description,
             name,
             tuple(overrides),
+            None if checkpoint is None else str(checkpoint.resolve()),
         )
         for seed in study.seeds
     ]

@@ -40,6 +40,7 @@ class Job:
     machine: str
     machine_name: str
     overrides: tuple[str, ...]
+    checkpoint: str | None = None
 
     @property
     def hash(self) -> str:
@@ -75,6 +76,8 @@ def execute(job: Job) -> str:
         warmup=options["warmup"],
         seed=options["seed"],
         threads=1,
+        functional_warmup=options.get("functional_warmup"),
+        from_checkpoint=job.checkpoint,
     )
     if result["trace"]["hash"] != job.inputs["trace"]:
         raise EnvironmentProblem(f"{job.trace} changed since the sweep was planned: plan it again in a new folder")

@@ -1,8 +1,10 @@
 """The study file: a trace, a machine, factors with their levels, seeds; all faults told at once.
 
-A factor is a setting of the machine, or one of `machine`, `trace`, `transactions` and `warmup`. Every
-combination of levels is a point; `[[exclude]]` tables take combinations out. Each point is run once
-per seed, with the same seeds at every point so that points can be compared pairwise.
+A factor is a setting of the machine, or one of `machine`, `trace`, `transactions`, `warmup`,
+`functional_warmup` (text such as "5000000 references", or a number of transactions) and `checkpoint` (a
+file that `simulate --save-checkpoint` wrote). Every combination of levels is a point; `[[exclude]]` tables
+take combinations out. Each point is run once per seed, with the same seeds at every point so that points
+can be compared pairwise.
 """
 
 import difflib
@@ -17,10 +19,10 @@ from servsim import _core
 from servsim.errors import UsageError
 
 #: Factors that are no settings of the machine.
-SPECIAL = ("machine", "trace", "transactions", "warmup")
+SPECIAL = ("machine", "trace", "transactions", "warmup", "functional_warmup", "checkpoint")
 
 #: Keys of a study file.
-KEYS = frozenset({"name", "trace", "machine", "engine", "format", "transactions", "warmup", "seeds", "settings"})
+KEYS = frozenset({"name", "engine", "format", "seeds", "settings", *SPECIAL})
 TABLES = frozenset({"factors", "exclude"})
 
 Level = str | int | float

@@ -13,6 +13,8 @@ use super::subsystem::{Levels, Profiles};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
+use crate::warm::Request as Asked;
+use crate::warm::WarmStart;
 use servsim_config::Arbitration;
 use servsim_core::{Event, Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
 use servsim_mem::{
@@ -164,16 +166,15 @@ impl<'a, W: WordMask> Engine<'a, W> {
         })
     }
 
-    pub fn run(mut self, stop: &AtomicBool, done: &AtomicU64) -> Result<Replication, SimulateError> {
-        for task in 0..self.streams.len() {
-            if self.streams[task].refill()? {
-                self.make_ready(task as TaskId, 0);
-            }
-        }
-        for index in 0..self.waiting_for.len() {
-            if self.waiting_for[index] == Some(0) {
-                self.trigger(index, 0);
-            }
+    pub fn run(
+        mut self,
+        start: Option<&WarmStart>,
+        stop: &AtomicBool,
+        done: &AtomicU64,
+    ) -> Result<Replication, SimulateError> {
+        match start {
+            None => self.begin()?,
+            Some(start) => self.resume(start)?,
         }
         self.maybe_start(0);
         let (mut rounds, mut told) = (0_u64, 0);
@@ -611,17 +612,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     self.make_ready(task, now);
                 }
             }
-            (Event::IoSubmit { request, device, sector, bytes, write }, _) if self.io.is_some() => {
-                self.disk.accepted[usize::from(write)] += 1;
-                if let Context::Task(task) = context {
+            (Event::IoSubmit { request, device, sector, bytes, write }, _) => {
+                if let (Context::Task(task), Some(_)) = (context, &self.io) {
                     self.task_requests[task as usize][usize::from(write)] += u64::from(bytes > 0);
                 }
-                self.submit_io(request, (device, sector), bytes, write, now);
-            }
-            (Event::IoSubmit { request, write, .. }, _) => {
-                let done = self.disk.submit(now, write);
-                self.recorder.disk(now, done, write);
-                self.schedule(done, Happening::Disk { request });
+                self.submit(&Asked { request, device, sector, bytes, write }, now);
             }
             (Event::LockAcquire { class, word }, _) if self.arbitrates(class) => {
                 self.acquire(cpu, context, class, word);

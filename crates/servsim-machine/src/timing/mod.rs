@@ -21,8 +21,9 @@
 //! Left out: wake-up preemption, DMA traffic.
 
 mod along;
+mod begin;
 mod cores;
-mod deadlock;
+pub(crate) mod deadlock;
 mod engine;
 mod io;
 mod locking;
@@ -32,7 +33,7 @@ mod outcome;
 mod prefetching;
 mod processor;
 mod stepping;
-mod streams;
+pub(crate) mod streams;
 pub mod subsystem;
 mod walking;
 
@@ -40,6 +41,7 @@ use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
 use crate::simulate::SimulateError;
 use crate::storage::Plan;
+use crate::warm::{Shape, WarmStart};
 use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine};
 use servsim_core::TaskSource;
@@ -159,6 +161,16 @@ impl Model {
         self
     }
 
+    /// What warming caches for this model needs to know of it.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            setup: self.setup.clone(),
+            hierarchy: self.hierarchy.clone(),
+            policy: self.policy,
+            time_slice: self.time_slice,
+        }
+    }
+
     /// Latency and occupancy of a transaction whose block `supplier` sends, on an idle bus. A shared
     /// level answers as a cache does, after its own time.
     pub(crate) fn times_of(&self, op: BusOp, supplier: Supplier) -> (u64, u64) {
@@ -198,7 +210,8 @@ fn core_of(machine: &Machine) -> Option<Parameters> {
     }
 }
 
-/// Runs one replication. `done` grows by the references simulated; setting `stop` ends the run.
+/// Runs one replication from the beginning of the trace. `done` grows by the references simulated;
+/// setting `stop` ends the run.
 ///
 /// # Errors
 /// When the trace is damaged, the run was stopped, or the tasks dead-lock (an internal fault).
@@ -209,15 +222,31 @@ pub fn run(
     stop: &AtomicBool,
     done: &AtomicU64,
 ) -> Result<Replication, SimulateError> {
-    with_word_mask!(model.setup.geometry.line, run_with(source, model, seed, stop, done))
+    run_from(source, model, None, seed, stop, done)
+}
+
+/// The same from where a warm-up ended, if one is given.
+///
+/// # Errors
+/// As [`run`]; also when the warm start is none of this source and machine.
+pub fn run_from(
+    source: &dyn TaskSource,
+    model: &Model,
+    start: Option<&WarmStart>,
+    seed: u64,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Replication, SimulateError> {
+    with_word_mask!(model.setup.geometry.line, run_with(source, model, start, seed, stop, done))
 }
 
 fn run_with<W: WordMask>(
     source: &dyn TaskSource,
     model: &Model,
+    start: Option<&WarmStart>,
     seed: u64,
     stop: &AtomicBool,
     done: &AtomicU64,
 ) -> Result<Replication, SimulateError> {
-    Engine::<W>::new(source, model, seed)?.run(stop, done)
+    Engine::<W>::new(source, model, seed)?.run(start, stop, done)
 }

@@ -46,6 +46,7 @@ pub struct Pending<W> {
 
 /// One processor.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // where it is within a record
 pub struct Processor<W> {
     /// Its local time: when it can act next, unless it waits.
     pub time: u64,

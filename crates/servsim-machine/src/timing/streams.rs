@@ -11,6 +11,8 @@ pub struct Stream<'a> {
     pub batch: Batch,
     /// Next record of the batch.
     pub position: usize,
+    /// Records of the batches before.
+    before: u64,
     /// When the task last ended a transaction, for each of its users.
     pub last_mark: BTreeMap<u32, u64>,
 }
@@ -19,6 +21,7 @@ impl Stream<'_> {
     /// Loads further records when the batch is used up; `false` at the end of the stream.
     pub fn refill(&mut self) -> Result<bool, SourceError> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
+        self.before += self.batch.records.len() as u64;
         self.position = 0;
         if cursor.next_batch(&mut self.batch)? {
             return Ok(true);
@@ -26,6 +29,33 @@ impl Stream<'_> {
         self.cursor = None;
         self.batch = Batch::default();
         Ok(false)
+    }
+
+    /// Passes over the first `records` records; at least one is at hand then, unless the stream ended.
+    pub fn pass(&mut self, records: u64) -> Result<(), SourceError> {
+        while self.refill()? {
+            let left = records - self.before;
+            if left < self.batch.records.len() as u64 {
+                self.position = left as usize;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the stream here.
+    pub fn close(&mut self) {
+        self.cursor = None;
+    }
+
+    /// Records that are done.
+    pub fn done(&self) -> u64 {
+        self.before + self.position as u64
+    }
+
+    /// Whether it is over, or was never opened.
+    pub fn is_over(&self) -> bool {
+        self.cursor.is_none()
     }
 }
 
@@ -36,7 +66,7 @@ pub fn open_all(source: &dyn TaskSource) -> Result<Vec<Stream<'_>>, SourceError>
     tasks
         .map(|(task, info)| {
             let cursor = if runs(info.kind) { Some(source.open(task as TaskId)?) } else { None };
-            Ok(Stream { cursor, batch: Batch::default(), position: 0, last_mark: BTreeMap::new() })
+            Ok(Stream { cursor, batch: Batch::default(), position: 0, before: 0, last_mark: BTreeMap::new() })
         })
         .collect()
 }

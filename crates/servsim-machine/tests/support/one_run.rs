@@ -18,6 +18,8 @@ pub fn one_run(trace: &str, processors: usize, machine: &str, functional: bool) 
         functional,
         transactions: None,
         warmup: 0,
+        start: servsim_machine::Start::Cold,
+        users: None,
         replications: 1,
         seed: 1,
         threads: 1,

@@ -10,6 +10,7 @@ mod random;
 mod srrip;
 mod tree_plru;
 
+use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 use std::fmt::Debug;
 
@@ -21,6 +22,13 @@ pub trait Policy: Debug + Send {
     fn fill(&mut self, set: usize, way: usize);
     /// The way of `set` that makes room.
     fn victim(&mut self, set: usize) -> usize;
+    /// Writes the state; lots yet to be drawn are none.
+    fn save(&self, out: &mut Writer);
+    /// Takes over the state that a policy of the same shape wrote.
+    ///
+    /// # Errors
+    /// When the bytes are no such state.
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged>;
 }
 
 /// How a cache chooses victims.
@@ -58,6 +66,24 @@ impl Replacement {
     pub fn fill(&mut self, set: usize, way: usize) {
         if let Self::Policy(policy) = self {
             policy.fill(set, way);
+        }
+    }
+
+    /// Writes the state.
+    pub fn save(&self, out: &mut Writer) {
+        if let Self::Policy(policy) = self {
+            policy.save(out);
+        }
+    }
+
+    /// Takes over a state that was saved.
+    ///
+    /// # Errors
+    /// When the bytes are no state of this policy.
+    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        match self {
+            Self::Policy(policy) => policy.restore(from),
+            Self::Stamps => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 //! repeats.
 
 use super::{Policy, Replacement};
+use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
 pub(super) fn make(_sets: usize, ways: usize, lots: RandomStream) -> Replacement {
@@ -21,5 +22,13 @@ impl Policy for Random {
 
     fn victim(&mut self, _set: usize) -> usize {
         self.lots.below(self.ways) as usize
+    }
+
+    fn save(&self, _out: &mut Writer) {
+        let Self { ways: _, lots: _ } = self;
+    }
+
+    fn restore(&mut self, _from: &mut Reader<'_>) -> Result<(), Damaged> {
+        Ok(())
     }
 }

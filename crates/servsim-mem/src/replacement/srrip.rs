@@ -3,6 +3,7 @@
 //! (0), and the first way with a distant one (3) makes room; without any, all of the set age.
 
 use super::{Policy, Replacement};
+use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
 const DISTANT: u8 = 3;
@@ -35,5 +36,18 @@ impl Policy for Srrip {
             }
             set.iter_mut().for_each(|interval| *interval += 1);
         }
+    }
+
+    fn save(&self, out: &mut Writer) {
+        let Self { intervals, ways: _ } = self;
+        out.list(intervals.iter().map(|&interval| u64::from(interval)));
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        from.exactly(self.intervals.len())?;
+        for interval in &mut self.intervals {
+            *interval = from.below(u64::from(DISTANT) + 1)? as u8;
+        }
+        Ok(())
     }
 }

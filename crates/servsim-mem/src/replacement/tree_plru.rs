@@ -3,6 +3,7 @@
 //! the pointers. Ways are a power of two.
 
 use super::{Policy, Replacement};
+use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
 pub(super) fn make(sets: usize, ways: usize, _lots: RandomStream) -> Replacement {
@@ -38,5 +39,18 @@ impl Policy for TreePlru {
             node = node * 2 + usize::from(self.right[set * self.ways + node]);
         }
         node - self.ways
+    }
+
+    fn save(&self, out: &mut Writer) {
+        let Self { right, ways: _ } = self;
+        out.list(right.iter().map(|&right| u64::from(right)));
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        from.exactly(self.right.len())?;
+        for right in &mut self.right {
+            *right = from.below(2)? == 1;
+        }
+        Ok(())
     }
 }

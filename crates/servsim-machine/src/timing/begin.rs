@@ -1,0 +1,82 @@
+//! Where a run begins: with every task at the start of its stream and cold caches, or where a warm-up
+//! ended.
+
+use super::engine::{Engine, Happening};
+use super::processor::Wait;
+use crate::simulate::SimulateError;
+use crate::warm::{Request, WarmStart};
+use servsim_core::TaskId;
+use servsim_mem::snapshot::{Damaged, Reader};
+use servsim_mem::WordMask;
+
+impl<W: WordMask> Engine<'_, W> {
+    /// Makes every task ready.
+    pub(super) fn begin(&mut self) -> Result<(), SimulateError> {
+        for task in 0..self.streams.len() {
+            if self.streams[task].refill()? {
+                self.make_ready(task as TaskId, 0);
+            }
+        }
+        for index in 0..self.waiting_for.len() {
+            if self.waiting_for[index] == Some(0) {
+                self.trigger(index, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up every task, wait, sleep and disk request where the warm-up left it, at time 0.
+    pub(super) fn resume(&mut self, start: &WarmStart) -> Result<(), SimulateError> {
+        let wrong = |why: Damaged| SimulateError::Usage(format!("the checkpoint cannot be used: {why}"));
+        let mut caches = Reader::new(&start.caches);
+        self.caches.restore(&mut caches).and_then(|()| caches.end()).map_err(wrong)?;
+        for (stream, (&done, &ended)) in self.streams.iter_mut().zip(start.positions.iter().zip(&start.ended))
+        {
+            if ended {
+                stream.close();
+            } else {
+                stream.pass(done)?;
+            }
+        }
+        self.waiting_for.clone_from(&start.handlers);
+        self.scheduler.resume(&start.standing);
+        self.count_active(0, start.standing.ready.len() as i64);
+        for (cpu, &running) in start.running.iter().enumerate() {
+            let Some((task, slice)) = running else { continue };
+            self.count_active(0, 1);
+            self.processors[cpu].wait = Wait::Nothing;
+            self.moved |= 1 << cpu;
+            self.begin_task(cpu, task);
+            self.processors[cpu].slice = slice;
+        }
+        for &wake in &start.delivered {
+            self.wakeups.deliver(wake);
+        }
+        for &(task, wake) in &start.waiting {
+            self.wakeups.wait(task, wake);
+            if let Some(waker) = self.source.waker(wake) {
+                self.waits_for(task, waker);
+            }
+        }
+        for &(task, nanos) in &start.sleeping {
+            self.schedule(self.model.nanos_to_cycles(nanos), Happening::SleepOver { task });
+        }
+        for asked in &start.requests {
+            self.submit(asked, 0);
+        }
+        Ok(())
+    }
+
+    /// Hands a request to the described disks, or to the pool.
+    pub(super) fn submit(&mut self, asked: &Request, now: u64) {
+        let &Request { request, device, sector, bytes, write } = asked;
+        if self.io.is_some() {
+            self.disk.accepted[usize::from(write)] += 1;
+            self.submit_io(request, (device, sector), bytes, write, now);
+            return;
+        }
+        let done = self.disk.submit(now, write);
+        self.recorder.disk(now, done, write);
+        self.schedule(done, Happening::Disk { request });
+    }
+}

@@ -1,0 +1,20 @@
+//! Warm starts: the first part of a trace runs through the caches alone, without time, and the timing
+//! engine begins where it stopped. What is known at that point, a [`WarmStart`], is written to a
+//! checkpoint and read again ([`checkpoint`]); any number of runs begin from it.
+//!
+//! The state depends on the trace, the amount and the settings that are not listed in
+//! [`settings::FREE`], and on nothing else: neither on the seed nor on any time. So a run that warms by
+//! itself and one that begins from a checkpoint are the same run. The rules are in ADR 0320.
+
+mod amount;
+mod begin;
+pub mod checkpoint;
+mod engine;
+pub mod settings;
+mod state;
+
+pub use amount::Amount;
+pub(crate) use begin::start_of;
+pub use begin::Start;
+pub use engine::{warm_up, Shape};
+pub use state::{Request, WarmStart};

@@ -1,0 +1,197 @@
+//! Warm starts: what they keep, what they save, what they refuse.
+
+use serde_json::Value;
+use servsim_machine::warm::Amount;
+use servsim_machine::{simulate, Request, SimulateError, Start};
+use std::path::{Path, PathBuf};
+
+fn quickstart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt")
+}
+
+const MACHINE: &str =
+    "processors = 2\n[cache]\nsize = \"64 KiB\"\n[classification]\nreplacement = \"exact\"\n";
+
+fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> Request {
+    Request {
+        trace,
+        format: None,
+        trace_hash: "sha256:0".into(),
+        machine: MACHINE.into(),
+        machine_file: "m.toml".into(),
+        overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
+        functional: false,
+        transactions: Some(2),
+        warmup: 0,
+        start,
+        users: None,
+        replications: 2,
+        seed: 1,
+        threads: 2,
+    }
+}
+
+fn run(request: &Request) -> Result<Value, SimulateError> {
+    simulate(request, &mut |_| true)
+}
+
+fn functional(amount: Amount, save: Option<&Path>) -> Start {
+    Start::Functional { amount, save: save.map(Path::to_path_buf) }
+}
+
+fn refused(request: &Request) -> String {
+    match run(request) {
+        Err(SimulateError::Usage(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_run_from_a_checkpoint_is_the_run_that_warmed_by_itself_also_with_other_free_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("warm.check");
+    let warm = functional(Amount::Transactions(3), Some(&file));
+    let first = run(&request(quickstart(), warm, &[])).unwrap();
+    for variant in [
+        &[][..],
+        &["bus.bytes_per_cycle=32 B", "clock=2 GHz"],
+        &["processor.model=ooo", "bus.memory_read=100 cycles", "disk.read_time=1 ms"],
+    ] {
+        let from = run(&request(quickstart(), Start::Checkpoint(file.clone()), variant)).unwrap();
+        let own = run(&request(quickstart(), functional(Amount::Transactions(3), None), variant)).unwrap();
+        assert!(from == own, "{variant:?}");
+        assert_eq!(variant.is_empty(), from == first, "{variant:?}");
+    }
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["warm.check"], "nothing but the checkpoint is left");
+}
+
+#[test]
+fn every_level_and_policy_begins_warm() {
+    let shape = [
+        "cache.organisation=split",
+        "cache.replacement=srrip",
+        "l2.size=256 KiB",
+        "l2.associativity=4",
+        "l2.replacement=tree-plru",
+        "l3.size=1 MiB",
+        "l3.associativity=8",
+        "l3.sharing=shared",
+        "scheduler.policy=affinity",
+        "protocol.name=moesi",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("warm.check");
+    let own = run(&request(quickstart(), functional(Amount::References(2_000_000), Some(&file)), &shape));
+    let from = run(&request(quickstart(), Start::Checkpoint(file), &shape));
+    assert!(from.unwrap() == own.unwrap());
+}
+
+#[test]
+fn warm_caches_have_far_fewer_cold_misses() {
+    let cold = |start| {
+        let result = run(&request(quickstart(), start, &["cache.size=2 MiB"])).unwrap();
+        result["replications"][0]["misses"]["cold"]["user"].as_u64().unwrap()
+    };
+    let (empty, warm) = (cold(Start::Cold), cold(functional(Amount::Transactions(3), None)));
+    assert!(warm * 3 < empty, "{warm} after a warm-up, {empty} without");
+}
+
+#[test]
+fn no_reference_is_lost_or_made_twice_where_the_warm_up_ends() {
+    let overrides = ["locks.arbitrated=off"];
+    let total = |start| {
+        let all = Request { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
+        let result = run(&all).unwrap();
+        let warm = result["options"]["functional_warmup_references"].as_u64().unwrap_or(0);
+        (warm, warm + result["replications"][0]["references"].as_u64().unwrap())
+    };
+    let (_, whole) = total(Start::Cold);
+    for amount in [Amount::References(1_000_000), Amount::Transactions(6)] {
+        let (warm, sum) = total(functional(amount, None));
+        assert!(warm > 100_000 && warm < whole);
+        assert_eq!(sum, whole, "{amount}");
+    }
+}
+
+#[test]
+fn another_shape_or_trace_is_refused_with_both_values_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("warm.check");
+    run(&request(quickstart(), functional(Amount::References(50_000), Some(&file)), &[])).unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let from = || Start::Checkpoint(file.clone());
+    let why = refused(&request(quickstart(), from(), &["cache.size=128 KiB"]));
+    assert!(why.contains("cache.size was 64 KiB, and is 128 KiB here"), "{why}");
+    assert!(!why.contains("processors"), "{why}");
+    let two = ["processors=4", "protocol.name=moesi", "bus.bytes_per_cycle=16 B"];
+    let why = refused(&request(quickstart(), from(), &two));
+    assert!(why.contains("processors was 2, and is 4 here; protocol.name was mesi, and is moesi"), "{why}");
+    assert!(!why.contains("bus"), "{why}");
+    let other = Request { trace_hash: "sha256:1".into(), ..request(quickstart(), from(), &[]) };
+    let why = refused(&other);
+    assert!(why.contains("made from the trace quickstart.svt (sha256:0)"), "{why}");
+    let functional = Request { functional: true, ..request(quickstart(), from(), &[]) };
+    assert!(refused(&functional).contains("--engine timing"));
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_warm_up_longer_than_the_trace_is_refused() {
+    let long = functional(Amount::Transactions(100_000), None);
+    let why = refused(&request(quickstart(), long, &[]));
+    assert!(why.contains("longer than the trace") && why.contains("--functional-warm-up"), "{why}");
+}
+
+/// A small checkpoint of a text trace: its file, and a request that begins from it.
+fn small(folder: &Path) -> (PathBuf, Request) {
+    let trace = folder.join("t.txt");
+    let lines: String =
+        (0..400).map(|i| format!("{} {} {:x}\n", i % 3, ["L", "S"][i % 2], i * 52 % 4096)).collect();
+    std::fs::write(&trace, lines).unwrap();
+    let file = folder.join("small.check");
+    let shape = ["cache.size=256 B", "cache.line=64 B"];
+    let warm = functional(Amount::References(200), Some(&file));
+    let mut made = request(trace, warm, &shape);
+    made.transactions = None;
+    run(&made).unwrap();
+    made.start = Start::Checkpoint(file.clone());
+    (file, made)
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_of_a_checkpoint_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, request) = small(folder.path());
+    run(&request).unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(bytes.len() < 10_000, "{} bytes", bytes.len());
+    let refusal = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        let why = refused(&request);
+        assert!(why.contains("damaged") || why.contains("is no checkpoint"), "{why}");
+    };
+    for place in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 1 << (place % 8);
+        refusal(&flipped);
+        refusal(&bytes[..place]);
+    }
+    refusal(&[bytes.as_slice(), b"x"].concat());
+}
+
+#[test]
+fn options_that_do_not_fit_together_are_refused() {
+    let why = |amount, save: Option<&str>, from: Option<&str>| match Start::of(
+        amount,
+        save.map(PathBuf::from),
+        from.map(PathBuf::from),
+    ) {
+        Err(SimulateError::Usage(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(why(Some("3"), None, Some("c")).contains("leave out --functional-warm-up"));
+    assert!(why(None, Some("c"), None).contains("--functional-warm-up 200"));
+    assert!(why(Some("some"), None, None).contains("write a number"));
+    assert_eq!(Start::of(None, None, None), Ok(Start::Cold));
+}

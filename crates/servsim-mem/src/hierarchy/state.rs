@@ -1,0 +1,99 @@
+//! The state of a hierarchy as bytes: see [`crate::snapshot`].
+
+use super::Hierarchy;
+use crate::array::{Array, EMPTY};
+use crate::observer::Observer;
+use crate::protocol::INVALID;
+use crate::snapshot::{Damaged, Reader, Writer};
+use crate::system::CoherentSystem;
+use crate::words::WordMask;
+
+impl<W: WordMask, O: Observer> Hierarchy<W, O> {
+    /// Writes the state of all caches. Counters are not part of it.
+    ///
+    /// # Panics
+    /// When lines that a flush wrote back were not taken.
+    pub fn save(&self, out: &mut Writer) {
+        let Self {
+            system,
+            domains,
+            inclusion: _,
+            first: _,
+            shared,
+            lookups: _,
+            back_invalidations: _,
+            prefetch_level: _,
+        } = self;
+        system.save(out);
+        domains.iter().flat_map(|domain| &domain.levels).for_each(|level| level.save(out));
+        shared.save(out);
+    }
+
+    /// Takes over the state of another hierarchy of the same shape and protocol. Counters stay.
+    ///
+    /// # Errors
+    /// When the bytes are no such state; the hierarchy is of no use then.
+    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        self.system.restore(from)?;
+        let mut levels = self.domains.iter_mut().flat_map(|domain| &mut domain.levels);
+        levels.try_for_each(|level| level.restore(from))?;
+        self.shared.restore(from)
+    }
+}
+
+impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
+    fn save(&self, out: &mut Writer) {
+        let Self {
+            table: _,
+            hit: _,
+            arrays,
+            shadows,
+            directory,
+            distinct_lines,
+            evictions: _,
+            switches,
+            history: _,
+            per_processor: _,
+            flushed,
+            counters: _,
+            // Machines with prefetchers are not warmed functionally.
+            prefetches: _,
+            trigger: _,
+            observer: _,
+        } = self;
+        assert!(flushed.is_empty(), "lines that were flushed and not taken");
+        directory.save(out);
+        out.put(*distinct_lines as u64);
+        arrays.iter().for_each(|array| array.save(out));
+        shadows.iter().for_each(|shadow| shadow.save(out));
+        switches.save(out);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
+        self.directory.restore(self.arrays.len(), from)?;
+        self.distinct_lines = from.below(self.directory.lines() as u64 + 1)? as usize;
+        for cache in 0..self.arrays.len() {
+            self.arrays[cache].restore(self.table.rows.len(), from)?;
+            self.find_lines(cache)?;
+        }
+        self.shadows.iter_mut().try_for_each(|shadow| shadow.restore(from))?;
+        self.switches.restore(self.directory.lines(), from)
+    }
+
+    /// Enters the lines of a cache in the directory, and their indices in the cache.
+    fn find_lines(&mut self, cache: usize) -> Result<(), Damaged> {
+        let Array { tags, frames, .. } = &mut self.arrays[cache];
+        for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
+            let lines = self.directory.lines();
+            frame.line_id = self.directory.id(line);
+            if self.directory.lines() != lines {
+                return Err(Damaged("a cache in it holds a line that nobody touched"));
+            }
+            let mut record = self.directory.record(frame.line_id);
+            let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
+            *held |= 1 << cache;
+            self.directory.set_record(frame.line_id, record);
+        }
+        Ok(())
+    }
+}

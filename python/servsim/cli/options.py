@@ -1,0 +1,51 @@
+"""Options that several commands share: their help, so that it is the same everywhere."""
+
+#: ``--warm-up``.
+WARM_UP = "Transactions that are timed before the measurement."
+#: ``--functional-warm-up``.
+FUNCTIONAL_WARM_UP = "Warm the caches without timing first: 200 (transactions), or '5000000 references'."
+#: ``--from-checkpoint``.
+FROM_CHECKPOINT = "Begin where a saved functional warm-up ended (simulate --save-checkpoint)."
+#: ``--users``.
+USERS = "Run only so many of the trace's users, without the tasks of the others."
+
+#: What ``servsim explain`` says of options that decide what is measured, in the form of a setting's text.
+EXPLAINED = {
+    "--warm-up": """--warm-up
+  meaning: Transactions that are timed before the measurement begins, in every run.
+  accepted: a whole number from 0
+  default: 0
+  source: Alameldeen et al. 2003: a warm-up before a fixed number of transactions""",
+    "--functional-warm-up": """--functional-warm-up
+  meaning: How much of the trace goes through the caches alone, without time, before the timing begins at that point \
+of every task; made once for all replications.
+  accepted: a number of transactions (200), or of references ('5000000 references')
+  default: none
+  source: Alameldeen et al. 2003 begin from a warm system state""",
+    "--save-checkpoint": """--save-checkpoint
+  meaning: File for the state at the end of the functional warm-up. It depends on the trace and the shape of the \
+machine, not on latencies, bus, interconnect, clock, cores, disks or seeds.
+  accepted: a file name
+  default: none
+  source: Alameldeen et al. 2003: checkpoints of a warm system""",
+    "--from-checkpoint": """--from-checkpoint
+  meaning: Begin where a saved functional warm-up ended; refused, with both values, when a setting that warm caches \
+depend on differs.
+  accepted: a file that --save-checkpoint wrote
+  default: none
+  source: Alameldeen et al. 2003: checkpoints of a warm system""",
+    "--users": """--users
+  meaning: Run only the first K users that transactions end for, and the tasks that belong to no other; refused when a \
+task that stays waits for one that goes.
+  accepted: a whole number from 1 to the users of the trace
+  default: all
+  source: free choice""",
+}
+
+#: Names that options had before, each with the one that it has now; help does not show them.
+FORMER = {"warmup": "warm-up"}
+
+
+def present(name: str) -> str:
+    """Return the name that an option has now."""
+    return FORMER.get(name, name)
