@@ -12,4 +12,6 @@ pub mod source;
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
-pub use source::{GlobalSource, Interrupt, Place, Privacy, SourceError, TaskCursor, TaskSource, PAGE_SHIFT};
+pub use source::{
+    GlobalSource, Interrupt, Parts, Place, Privacy, SourceError, TaskCursor, TaskSource, PAGE_SHIFT,
+};

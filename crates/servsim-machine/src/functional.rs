@@ -83,58 +83,162 @@ pub fn run_on(
     spec: &HierarchySpec,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    run_shard(source, setup, spec, Shard::WHOLE, proceed)
-}
-
-/// The same for the lines of one shard. References count in the shard of their first line,
-/// transactions in the first shard; the sum over all shards is what [`run_on`] counts, for machines
-/// that [`crate::sharded`] accepts.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_shard(
-    source: &mut dyn GlobalSource,
-    setup: &Setup,
-    spec: &HierarchySpec,
-    shard: Shard,
-    proceed: &mut dyn FnMut(u64) -> bool,
-) -> Result<Counted, SourceError> {
-    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, shard, proceed))
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
-    shard: Shard,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let mut caches: Hierarchy<W> =
-        Hierarchy::new(setup.processors, setup.geometry, setup.protocol.clone(), setup.shadow, spec);
-    let mut counted = Counted {
-        tasks: vec![TaskCounts::default(); source.tasks().len()],
-        transactions: vec![0; source.transaction_kinds().len()],
-        ..Counted::default()
-    };
-    let mut tally = Tally::new(setup.processors);
-    let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
+    let facts = Facts::of(source);
+    let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
     let mut batch = Batch::default();
     let mut done = 0;
-    let shift = setup.geometry.line.trailing_zeros();
     while source.next_batch(&mut batch)? {
-        run_batch(
-            &mut caches,
-            &mut tally,
-            &mut counted.transactions,
-            &batch,
-            (source.privacy(), &handlers),
-            (shift, shard),
-        );
+        run.perform(&batch.records, &batch.events, source.privacy());
         done += batch.records.len() as u64;
         if !proceed(done) {
-            return Err(SourceError("interrupted".into()));
+            return Err(interrupted());
         }
     }
+    Ok(run.finish())
+}
+
+/// The error of a run that was stopped.
+pub(crate) fn interrupted() -> SourceError {
+    SourceError("interrupted".into())
+}
+
+/// What a run knows of a trace beside its references.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// Which tasks are interrupt handlers.
+    pub handlers: Vec<bool>,
+    /// Number of transaction kinds.
+    kinds: usize,
+}
+
+impl Facts {
+    pub fn of(source: &dyn GlobalSource) -> Self {
+        Self {
+            handlers: source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect(),
+            kinds: source.transaction_kinds().len(),
+        }
+    }
+
+    /// Nothing counted yet.
+    pub fn nothing(&self) -> Counted {
+        Counted {
+            tasks: vec![TaskCounts::default(); self.handlers.len()],
+            transactions: vec![0; self.kinds],
+            ..Counted::default()
+        }
+    }
+}
+
+/// The processor that performs `record` on a machine of so many.
+#[inline]
+pub(crate) fn processor_of(record: &Record, processors: usize) -> usize {
+    match record.cpu {
+        ANY_CPU => record.task as usize % processors,
+        cpu => usize::from(cpu),
+    }
+}
+
+/// Counts the transaction that an event ends, if it does.
+pub(crate) fn count_transaction(transactions: &mut Vec<u64>, event: Event) {
+    if let Event::TransactionEnd { kind, .. } = event {
+        let kind = kind as usize;
+        if transactions.len() <= kind {
+            transactions.resize(kind + 1, 0);
+        }
+        transactions[kind] += 1;
+    }
+}
+
+/// The `address` of an event that is in no list: the task runs on the processor from here on. A shard
+/// is told of switches to tasks whose references it does not see.
+pub(crate) const SWITCH: u64 = u64::MAX;
+
+/// A machine, or one shard of it, in the middle of a run. References count in the shard of their first
+/// line, transactions in the first shard.
+pub(crate) struct Run<W> {
+    caches: Hierarchy<W>,
+    tally: Tally,
+    counted: Counted,
+    handlers: Vec<bool>,
+    shift: u32,
+    shard: Shard,
+}
+
+impl<W: WordMask> Run<W> {
+    /// Nothing performed yet.
+    pub fn new(setup: &Setup, spec: &HierarchySpec, shard: Shard, facts: &Facts) -> Self {
+        let protocol = setup.protocol.clone();
+        Self {
+            caches: Hierarchy::new(setup.processors, setup.geometry, protocol, setup.shadow, spec),
+            tally: Tally::new(setup.processors),
+            counted: facts.nothing(),
+            handlers: facts.handlers.clone(),
+            shift: setup.geometry.line.trailing_zeros(),
+            shard,
+        }
+    }
+
+    /// Performs `records`, whose events are in `events`. Of records within one line, a shard is given
+    /// its own only. Apart from the rest, so that the compiler keeps its few variables in registers.
+    #[inline(never)]
+    pub fn perform(&mut self, records: &[Record], events: &[Event], privacy: &Privacy) {
+        let Self { caches, tally, counted, handlers, shift, shard } = self;
+        let mut rest = records;
+        while let Some(record) = rest.first() {
+            if record.op == Op::Event {
+                if record.address == SWITCH {
+                    caches.system.run_task(processor_of(record, tally.current.len()), record.task);
+                    caches.system.flushed.clear();
+                } else if shard.is_first() {
+                    count_transaction(&mut counted.transactions, events[record.address as usize]);
+                }
+                rest = &rest[1..];
+                continue;
+            }
+            let cpu = processor_of(record, tally.current.len());
+            if !handlers[record.task as usize] {
+                caches.system.run_task(cpu, record.task);
+                caches.system.flushed.clear();
+            }
+            let pair = tally.pair(cpu, record.task);
+            if caches.first_level_is_coherent() {
+                let (cache, data) = caches.first_caches(cpu);
+                let hits = caches.system.run_hits(cache, data, *shift, rest, &mut pair.hits);
+                rest = &rest[hits..];
+            }
+            let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
+            if let Some(record) = rest.first().filter(same) {
+                let first = address_on(record, cpu) >> *shift;
+                if record.flags & CONTINUATION == 0 && shard.has(first) {
+                    pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+                }
+                for_each_line(record, cpu, *shift, |access, piece| {
+                    if shard.has(access.line) {
+                        caches.access(access, || page_of(privacy, piece));
+                    }
+                });
+                rest = &rest[1..];
+            }
+        }
+    }
+
+    /// What was counted.
+    pub fn finish(self) -> Counted {
+        gather(self.caches, &self.tally, self.counted)
+    }
+}
+
+/// Everything that `caches` counted, with the references of `tally`, added to `counted`.
+pub(crate) fn gather<W: WordMask>(mut caches: Hierarchy<W>, tally: &Tally, mut counted: Counted) -> Counted {
     caches.system.finish();
     counted.processors = caches.processor_counters();
     tally.settle(&mut caches, &mut counted);
@@ -142,64 +246,11 @@ fn run_with<W: WordMask>(
     counted.levels = caches.counters();
     counted.memory = caches.memory_traffic();
     counted.host_bytes = caches.host_bytes() as u64;
-    Ok(counted)
-}
-
-/// One batch. Apart from the rest, so that the compiler keeps its few variables in registers.
-#[inline(never)]
-fn run_batch<W: WordMask>(
-    caches: &mut Hierarchy<W>,
-    tally: &mut Tally,
-    transactions: &mut Vec<u64>,
-    batch: &Batch,
-    (privacy, handlers): (&Privacy, &[bool]),
-    (shift, shard): (u32, Shard),
-) {
-    let mut rest = batch.records.as_slice();
-    while let Some(record) = rest.first() {
-        if record.op == Op::Event {
-            if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
-                let kind = kind as usize;
-                if transactions.len() <= kind {
-                    transactions.resize(kind + 1, 0);
-                }
-                transactions[kind] += u64::from(shard.is_first());
-            }
-            rest = &rest[1..];
-            continue;
-        }
-        let cpu = match record.cpu {
-            ANY_CPU => record.task as usize % tally.current.len(),
-            cpu => usize::from(cpu),
-        };
-        if !handlers[record.task as usize] {
-            caches.system.run_task(cpu, record.task);
-            caches.system.flushed.clear();
-        }
-        let pair = tally.pair(cpu, record.task);
-        if caches.first_level_is_coherent() {
-            let (cache, data) = caches.first_caches(cpu);
-            let hits = caches.system.run_hits(cache, data, shift, shard, rest, &mut pair.hits);
-            rest = &rest[hits..];
-        }
-        let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
-        if let Some(record) = rest.first().filter(same) {
-            let first = address_on(record, cpu) >> shift;
-            if record.flags & CONTINUATION == 0 && shard.has(first) {
-                pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
-            }
-            for_each_line(record, cpu, shift, |access, piece| {
-                if shard.has(access.line) {
-                    caches.access(access, || page_of(privacy, piece));
-                }
-            });
-            rest = &rest[1..];
-        }
-    }
+    counted
 }
 
 /// References by processor and task. Nearly always the task is the one that its processor ran last.
-struct Tally {
+pub(crate) struct Tally {
     /// Per processor: the task that it ran last, and the place of the two in `pairs`.
     current: Vec<(u32, u32)>,
     places: HashMap<(usize, u32), u32>,
@@ -207,22 +258,28 @@ struct Tally {
 }
 
 /// References of one task on one processor.
-struct Pair {
+pub(crate) struct Pair {
     cpu: usize,
     task: u32,
     /// Taken in runs of hits.
-    hits: RunCounts,
+    pub hits: RunCounts,
     /// The others.
-    others: RunCounts,
+    pub others: RunCounts,
 }
 
 impl Tally {
-    fn new(processors: usize) -> Self {
+    pub fn new(processors: usize) -> Self {
         Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
     }
 
+    /// Whether `task` is the task that `cpu` ran last.
     #[inline]
-    fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
+    pub fn is_current(&self, cpu: usize, task: u32) -> bool {
+        self.current[cpu].0 == task
+    }
+
+    #[inline]
+    pub fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
         let (last, mut place) = self.current[cpu];
         if last != task {
             place = self.switch(cpu, task);
@@ -241,8 +298,8 @@ impl Tally {
     }
 
     /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
-    fn settle<W: WordMask>(self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
-        for Pair { cpu, task, hits, others } in self.pairs {
+    fn settle<W: WordMask>(&self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
+        for &Pair { cpu, task, hits, others } in &self.pairs {
             let (cache, data) = caches.first_caches(cpu);
             for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
                 let which = if op == Op::Fetch as usize { 0 } else { data };
@@ -275,7 +332,7 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
 /// Calls `touch` for each line that a reference overlaps, in ascending order, with the access and
 /// the part of the record that lies in the line.
 #[inline]
-fn for_each_line<W: WordMask>(
+pub(crate) fn for_each_line<W: WordMask>(
     record: &Record,
     cpu: usize,
     shift: u32,

@@ -10,6 +10,7 @@ mod place;
 mod replay;
 pub mod result;
 pub mod setup;
+pub mod several;
 pub mod sharded;
 pub mod simulate;
 pub mod statistics;
@@ -17,4 +18,4 @@ pub mod timing;
 mod warnings;
 
 pub use setup::Setup;
-pub use simulate::{simulate, Request, SimulateError};
+pub use simulate::{simulate, simulate_each, Request, SimulateError};

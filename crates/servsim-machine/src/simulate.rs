@@ -1,10 +1,11 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
+use crate::functional::Counted;
 use crate::json::{document, levels_json, Header};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::{replay, sharded, timing, warnings};
+use crate::{replay, several, sharded, timing, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Arbitration, CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
@@ -177,9 +178,8 @@ fn run_functional(
     let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
     let counted = replay::guarded(setup, || {
-        let open = || open_in_order(&request.trace, format, setup.processors, kernel);
         let shards = sharded::shards(setup, &spec, request.threads);
-        sharded::run(source.as_mut(), &open, setup, &spec, shards, &mut |done| {
+        sharded::run(source.as_mut(), setup, &spec, shards, &mut |done| {
             stopped = !proceed(done);
             !stopped
         })
@@ -188,6 +188,16 @@ fn run_functional(
         return Err(SimulateError::Interrupted);
     }
     let counted = counted?;
+    Ok(functional_document(request, machine, source.as_ref(), counted))
+}
+
+/// The result of a functional run.
+fn functional_document(
+    request: &Request,
+    machine: &Machine,
+    source: &dyn GlobalSource,
+    counted: Counted,
+) -> Value {
     let kinds = source.transaction_kinds();
     let (levels, memory) = (levels_json(&counted.levels), counted.memory);
     let replication = Replication {
@@ -212,7 +222,56 @@ fn run_functional(
     if machine.levels.iter().any(|level| level.shared) {
         result["replications"][0]["memory"] = json!({"reads": memory.0, "writes": memory.1});
     }
-    Ok(result)
+    result
+}
+
+/// Runs the trace functionally on several machines, in as few passes over it as their differences
+/// allow: that of `request` with each of `variants`, which are overrides after its own. The result is
+/// one document (schema `servsim.simulate.each/1`) that holds theirs, in order.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_each(
+    request: &Request,
+    variants: &[Vec<String>],
+    proceed: &mut Proceed<'_>,
+) -> Result<Value, SimulateError> {
+    let mut machines = Vec::new();
+    for variant in variants {
+        let overrides: Vec<String> = request.overrides.iter().chain(variant).cloned().collect();
+        let machine = Machine::from_toml(&request.machine, &request.machine_file, &overrides)
+            .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+        machines.push(((setup_of(&machine)?, hierarchy_of(&machine, request.seed)?), machine));
+    }
+    let mut results: Vec<Value> = vec![Value::Null; machines.len()];
+    let mut before = 0;
+    while let Some(first) = results.iter().position(Value::is_null) {
+        let ((setup, spec), machine) = &machines[first];
+        let kernel = machine.protocol.private_kernel;
+        let joins = |((other, levels), described): &(_, Machine)| {
+            several::together((setup, spec), (other, levels)) && described.protocol.private_kernel == kernel
+        };
+        let members: Vec<usize> = (first..machines.len()).filter(|&index| joins(&machines[index])).collect();
+        let built: Vec<_> = members.iter().map(|&index| machines[index].0.clone()).collect();
+        let format = request.format.as_deref();
+        let mut source = open_in_order(&request.trace, format, setup.processors, kernel)?;
+        let (mut stopped, mut now) = (false, 0);
+        let counted = replay::guarded(setup, || {
+            several::run(source.as_mut(), &built, &mut |done| {
+                now = before + done;
+                stopped = !proceed(now);
+                !stopped
+            })
+        })?;
+        if stopped {
+            return Err(SimulateError::Interrupted);
+        }
+        before = now;
+        for (index, counted) in members.into_iter().zip(counted?) {
+            results[index] = functional_document(request, &machines[index].1, source.as_ref(), counted);
+        }
+    }
+    Ok(json!({"schema": "servsim.simulate.each/1", "variants": variants, "results": results}))
 }
 
 fn run_timing(

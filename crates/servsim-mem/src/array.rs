@@ -14,6 +14,9 @@
 //! known of every line that any of its levels has a tag of. A pool finds lines by hash, grows, and
 //! never chooses a victim: the levels do (`hierarchy.rs`).
 
+// The loop of hits is one function.
+#![allow(clippy::inline_always)]
+
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
@@ -80,8 +83,6 @@ pub struct Frame<W> {
     pub writer: u32,
     /// Task that wrote `new_words`.
     pub new_writer: u32,
-    /// Index of the line in the directory.
-    pub line_id: u32,
     /// Node of the line in the fully associative shadow.
     pub shadow: u32,
     /// Coherence state.
@@ -102,7 +103,6 @@ impl<W: WordMask> Frame<W> {
             written: W::default(),
             writer: NO_WRITER,
             new_writer: NO_WRITER,
-            line_id: 0,
             shadow: 0,
             state: INVALID,
             flags: 0,
@@ -137,6 +137,40 @@ pub struct Array<W> {
     ways: usize,
     replacement: Replacement,
     pool: Option<Pool>,
+}
+
+/// What a run of hits needs of an array, as slices whose places stay in host registers.
+pub(crate) struct Hot<'a, W> {
+    tags: &'a [u64],
+    pub frames: &'a mut [Frame<W>],
+    guesses: &'a mut [u32],
+    set_mask: u64,
+    ways: usize,
+    replacement: &'a mut Replacement,
+    /// The last stamp given.
+    pub clock: &'a mut u64,
+}
+
+impl<W> Hot<'_, W> {
+    /// As [`Array::find_and_guess`].
+    #[inline(always)]
+    pub fn find(&mut self, line: u64) -> Option<usize> {
+        let slot = line as usize & (self.guesses.len() - 1);
+        let guess = self.guesses[slot] as usize;
+        if self.tags[guess] == line {
+            return Some(guess);
+        }
+        let first = (line & self.set_mask) as usize * self.ways;
+        let tags = &self.tags[first..first + self.ways];
+        let found = first + tags.iter().position(|&tag| tag == line)?;
+        self.guesses[slot] = found as u32;
+        Some(found)
+    }
+
+    /// Tells the policy of a hit.
+    pub fn tell_hit(&mut self, index: usize) {
+        self.replacement.hit(index / self.ways, index % self.ways);
+    }
 }
 
 /// Where a pool holds which line.
@@ -175,6 +209,18 @@ impl<W: WordMask> Array<W> {
             pool: Some(Pool { free: vec![0], ..Pool::default() }),
             ..array
         }
+    }
+
+    /// The parts that a run of hits works on.
+    #[inline]
+    pub(crate) fn hot(&mut self) -> Hot<'_, W> {
+        let Self { tags, frames, guesses, set_mask, ways, replacement, clock, .. } = self;
+        Hot { tags, frames, guesses, set_mask: *set_mask, ways: *ways, replacement, clock }
+    }
+
+    /// Whether hits change nothing but the stamps.
+    pub(crate) fn is_lru(&self) -> bool {
+        matches!(self.replacement, Replacement::Stamps)
     }
 
     fn first_way(&self, line: u64) -> usize {

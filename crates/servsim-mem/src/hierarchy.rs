@@ -233,13 +233,17 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Performs one line's share of a reference; `access.cpu` is the processor; `page` is asked only
-    /// when the bus is needed.
+    /// when the bus is needed. Whether it was not.
     #[inline]
-    pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
-        if self.try_hit(access).is_none() {
+    pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) -> bool {
+        let hit = self.try_hit(access).is_some();
+        if !hit {
             let page = page();
-            while !self.transact(access, page).0.done {}
+            if !self.transact_missed(access, page).done {
+                while !self.transact(access, page).0.done {}
+            }
         }
+        hit
     }
 
     /// The level that has the line: the own first level, then those further out, then the other half

@@ -8,10 +8,13 @@
 //! the copy was flushed when the task left the processor. (Foglia et al. 2004 sections 2 and 5 name
 //! these misses without a test for them; this is one.)
 //!
-//! Kept per task and line: the quantum of first use. Kept per cache and line: who took the last
-//! copy, and when. Both change on first uses and losses only, so a hit costs one comparison. But
-//! every miss does both, nearly always in a place that the host's caches have lost; so they lie in
-//! blocks of neighbouring lines, one host line per look-up, made when they are first touched.
+//! Kept per task and line: whether it was used, in the current quantum and in earlier ones. Kept per
+//! cache and line: who took the last copy, and when. Both change on first uses and losses only, so a
+//! hit costs one comparison. But every miss (3 % of references) does both, nearly always in places
+//! that the host's caches have lost; so both are as dense as they can be: two bits per line and task,
+//! in words of 64 lines, and 16 bytes per cache and line that it has lost.
+
+use crate::sparse::{Entry, Table};
 
 const NONE: u32 = u32::MAX;
 
@@ -52,59 +55,125 @@ struct Task {
     arrived: Option<u32>,
 }
 
-/// Lines per block: a page of 64-byte lines, whose users are mostly the same.
-const BLOCK: usize = 64;
+/// Lines per word of use bits: a page of 64-byte lines, whose users are mostly the same.
+const BLOCK: u64 = 64;
 
-/// One value per line, 0 where none was set.
-#[derive(Debug, Default)]
-struct PerLine<T>(Vec<Option<Box<[T; BLOCK]>>>);
-
-impl<T: Copy + Default> PerLine<T> {
-    fn get(&self, line_id: u32) -> T {
-        let block = self.0.get(line_id as usize / BLOCK).and_then(Option::as_ref);
-        block.map_or_else(T::default, |block| block[line_id as usize % BLOCK])
-    }
-
-    fn at(&mut self, line_id: u32) -> &mut T {
-        let index = line_id as usize / BLOCK;
-        if self.0.len() <= index {
-            self.0.resize_with(index + 1, || None);
-        }
-        let block = self.0[index].get_or_insert_with(|| Box::new([T::default(); BLOCK]));
-        &mut block[line_id as usize % BLOCK]
-    }
-
-    fn bytes(&self) -> usize {
-        let blocks = self.0.iter().flatten().count();
-        self.0.capacity() * size_of::<usize>() + blocks * size_of::<[T; BLOCK]>()
-    }
-}
-
-/// Who took a copy, and the number of quanta begun by then; all 0 for a copy that was never lost.
-#[derive(Debug, Clone, Copy, Default)]
-struct Loss {
-    taker: u32,
+/// Which of 64 neighbouring lines a task has used.
+#[derive(Debug, Clone, Copy)]
+struct Uses {
+    /// The first of the lines, divided by their number.
+    block: u64,
+    task: u32,
+    /// In quanta before `quantum`.
+    earlier: u64,
+    /// In `quantum`.
+    now: u64,
+    /// The task's quantum at its last use of one of the lines.
     quantum: u32,
 }
 
+impl Entry for Uses {
+    type Key = (u64, u32);
+    const FREE: Self = Self { block: 0, task: NONE, earlier: 0, now: 0, quantum: 0 };
+    #[inline]
+    fn new((block, task): (u64, u32)) -> Self {
+        Self { block, task, ..Self::FREE }
+    }
+    #[inline]
+    fn is(&self, (block, task): (u64, u32)) -> bool {
+        self.block == block && self.task == task
+    }
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.task == NONE
+    }
+    fn key(&self) -> (u64, u32) {
+        (self.block, self.task)
+    }
+    #[inline]
+    fn number((block, task): (u64, u32)) -> u64 {
+        block ^ u64::from(task) << 40
+    }
+}
+
+impl Uses {
+    /// Those of quanta before `quantum`.
+    fn before(self, quantum: u32) -> u64 {
+        if self.quantum == quantum {
+            self.earlier
+        } else {
+            self.earlier | self.now
+        }
+    }
+
+    fn add(&mut self, bit: u64, quantum: u32) {
+        if self.quantum != quantum {
+            (self.earlier, self.now, self.quantum) = (self.before(quantum), 0, quantum);
+        }
+        self.now |= bit;
+    }
+}
+
+/// Who took the last copy of a line from a cache, and the number of quanta begun by then.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    line: u64,
+    /// The taker, and in the lowest bits the cache.
+    taken: u32,
+    quantum: u32,
+}
+
+/// Bits for the number of a cache.
+const CACHE_BITS: u32 = crate::MAX_PROCESSORS.ilog2();
+/// Takers that are no task, and up from the last the tasks.
+const BY_NOBODY: u32 = 0;
 const BY_SNOOP: u32 = 1;
 const BY_FLUSH: u32 = 2;
-/// And up from here, the fills of tasks.
 const BY_TASK: u32 = 3;
+/// One more than the largest number of a task.
+const MOST_TASKS: u32 = (1 << (32 - CACHE_BITS)) - BY_TASK;
+
+impl Entry for Loss {
+    type Key = (u64, u32);
+    const FREE: Self = Self { line: u64::MAX, taken: 0, quantum: 0 };
+    #[inline]
+    fn new((line, cache): (u64, u32)) -> Self {
+        Self { line, taken: BY_NOBODY << CACHE_BITS | cache, quantum: 0 }
+    }
+    #[inline]
+    fn is(&self, (line, cache): (u64, u32)) -> bool {
+        self.line == line && self.taken & ((1 << CACHE_BITS) - 1) == cache
+    }
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.line == u64::MAX
+    }
+    fn key(&self) -> (u64, u32) {
+        (self.line, self.taken & ((1 << CACHE_BITS) - 1))
+    }
+    #[inline]
+    fn number((line, cache): (u64, u32)) -> u64 {
+        line ^ u64::from(cache) << 52
+    }
+}
 
 impl Loss {
-    fn new(taker: Taker, quantum: u32) -> Self {
+    fn set(&mut self, taker: Taker, quantum: u32) {
         let taker = match taker {
             Taker::Snoop => BY_SNOOP,
             Taker::Flush => BY_FLUSH,
-            Taker::Fill(task) => BY_TASK + task,
+            Taker::Fill(task) => {
+                assert!(task < MOST_TASKS, "task {task}: no more than {MOST_TASKS} tasks are told apart");
+                BY_TASK + task
+            }
         };
-        Self { taker, quantum }
+        self.taken = taker << CACHE_BITS | self.key().1;
+        self.quantum = quantum;
     }
 
     fn taker(self) -> Option<Taker> {
-        match self.taker {
-            0 => None,
+        match self.taken >> CACHE_BITS {
+            BY_NOBODY => None,
             BY_SNOOP => Some(Taker::Snoop),
             BY_FLUSH => Some(Taker::Flush),
             task => Some(Taker::Fill(task - BY_TASK)),
@@ -118,10 +187,10 @@ pub struct Switches {
     running: Vec<u32>,
     tasks: Vec<Task>,
     quanta: u32,
-    /// Per task and line: the quantum of first use.
-    first_use: Vec<PerLine<u32>>,
-    /// Per cache and line.
-    losses: Vec<PerLine<Loss>>,
+    /// By block of lines and task.
+    uses: Table<Uses>,
+    /// By line and cache.
+    losses: Table<Loss>,
 }
 
 impl Switches {
@@ -131,8 +200,8 @@ impl Switches {
             running: vec![NONE; processors],
             tasks: Vec::new(),
             quanta: 0,
-            first_use: Vec::new(),
-            losses: (0..processors).map(|_| PerLine::default()).collect(),
+            uses: Table::default(),
+            losses: Table::default(),
         }
     }
 
@@ -159,33 +228,39 @@ impl Switches {
     }
 
     /// `task` uses a line; called at least when it was not the last to use the copy.
-    pub fn used(&mut self, task: u32, line_id: u32) {
+    pub fn used(&mut self, task: u32, line: u64) {
         if let Some(quantum) = self.tasks.get(task as usize).map(|t| t.quantum).filter(|&q| q != 0) {
-            let index = task as usize;
-            if self.first_use.len() <= index {
-                self.first_use.resize_with(index + 1, PerLine::default);
-            }
-            let first = self.first_use[index].at(line_id);
-            if *first == 0 {
-                *first = quantum;
-            }
+            self.uses.at((line / BLOCK, task)).add(1 << (line % BLOCK), quantum);
         }
     }
 
+    /// Brings nearer what a miss of `task` in `cache` will ask.
+    #[inline]
+    pub fn prefetch(&self, cache: usize, task: u32, line: u64) {
+        self.losses.prefetch((line, cache as u32));
+        self.uses.prefetch((line / BLOCK, task));
+    }
+
+    /// Brings nearer where the loss of a copy will be noted.
+    #[inline]
+    pub fn prefetch_loss(&self, cache: usize, line: u64) {
+        self.losses.prefetch((line, cache as u32));
+    }
+
     /// A cache lost its copy.
-    pub fn lost(&mut self, cache: usize, line_id: u32, taker: Taker) {
-        *self.losses[cache].at(line_id) = Loss::new(taker, self.quanta);
+    pub fn lost(&mut self, cache: usize, line: u64, taker: Taker) {
+        self.losses.at((line, cache as u32)).set(taker, self.quanta);
     }
 
     /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
     /// `cache` is the cache of `cpu` that misses.
-    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line_id: u32) -> Option<SwitchCause> {
+    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line: u64) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|t| t.cpu == cpu as u32)?;
-        let first = self.first_use.get(task as usize).map_or(0, |lines| lines.get(line_id));
-        if first == 0 || first >= state.quantum {
+        let uses = self.uses.get((line / BLOCK, task))?;
+        if uses.before(state.quantum) >> (line % BLOCK) & 1 == 0 {
             return None;
         }
-        let loss = self.losses[cache].get(line_id);
+        let loss = self.losses.get((line, cache as u32)).copied().unwrap_or(Loss::FREE);
         match loss.taker() {
             Some(Taker::Fill(other)) if other != task && self.has_quanta(other) => {
                 return Some(SwitchCause::Evicted)
@@ -199,8 +274,7 @@ impl Switches {
 
     /// Host memory in use, in bytes.
     pub fn bytes(&self) -> usize {
-        let uses: usize = self.first_use.iter().map(PerLine::bytes).sum();
-        uses + self.losses.iter().map(PerLine::bytes).sum::<usize>()
+        self.uses.bytes() + self.losses.bytes()
     }
 
     /// Whether `task` is a process: handlers have no quanta.

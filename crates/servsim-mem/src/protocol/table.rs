@@ -343,6 +343,11 @@ impl Table {
             .map_or(INVALID, |b| b.next)
     }
 
+    /// Whether a load or fetch that hits never changes a state.
+    pub fn reads_quietly(&self) -> bool {
+        self.rows.iter().enumerate().skip(1).all(|(state, row)| row.read == OnAccess::Local(state as State))
+    }
+
     /// Name of a state.
     pub fn state_name(&self, state: State) -> &'static str {
         self.rows[usize::from(state)].info.name
