@@ -162,7 +162,7 @@ def simulate_each(
 ) -> dict[str, Any]:
     """Run a trace on many machines in one pass over it, with the functional engine.
 
-    Sixteen sizes of a cache cost a few times as much as one, since most references are the same to all.
+    The trace is read once; references that change nothing on any machine are recognised once for all.
 
     Parameters
     ----------

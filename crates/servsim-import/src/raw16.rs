@@ -134,7 +134,9 @@ impl Raw16 {
     fn decode(&self, bytes: &[u8], records: &mut Vec<Record>) -> u64 {
         let mut sum = 0;
         records.resize(bytes.len() / RECORD, Record::new(0, Op::Load, 0, 1));
-        for (record, bytes) in records.iter_mut().zip(bytes.chunks_exact(RECORD)) {
+        let mut chunks = bytes.chunks_exact(RECORD);
+        for record in records {
+            let Some(bytes) = chunks.next() else { break };
             let (address, rest) = words_of(bytes);
             sum = summed(sum, address, rest);
             record.address = address;

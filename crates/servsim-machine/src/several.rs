@@ -7,8 +7,10 @@
 //! IEEE TC 38(12) 1989, on inclusion). If the processor used it with the same task and words before,
 //! and no other cache has asked for the line since, using it again changes nothing on any machine that
 //! replaces the least recently used line: one look at one small table takes the place of a look-up on
-//! each. That is 70-90 % of the references of commercial traces. With exact conflict misses it must be
-//! the last line of its cache, because the shadow orders all lines of a cache.
+//! each. Instruction fetches mostly are of this kind; data less often the smaller the smallest cache is.
+//! With exact conflict misses it must be the last line of its cache, because the shadow orders all
+//! lines of a cache. What is left is performed on each machine, so that the cost of a pass is that of
+//! the misses of all machines and of the uses of other than the last lines (`benches/passes.rs`).
 //!
 //! Machines that differ in processors, line size or organisation of the first level, or on which a copy
 //! may go without a request for its line (inclusive outer levels, flushes at switches) or hits have a
@@ -241,6 +243,15 @@ impl<W: WordMask> Several<W> {
     fn on_each(&mut self, record: &Record, cpu: usize, cache: usize, privacy: &Privacy) {
         let Self { caches, filter, shift, .. } = self;
         for_each_line(record, cpu, *shift, |access, piece| {
+            // Each machine waits for its own places in the host's memory: let them wait together.
+            if caches.iter().all(Hierarchy::first_level_is_coherent) {
+                for caches in &*caches {
+                    caches.system.prefetch_look_up(cache, access.line);
+                }
+                for caches in &*caches {
+                    caches.system.prefetch_use(cache, access.task, access.line);
+                }
+            }
             let mut page = None;
             let mut asked = false;
             for caches in &mut *caches {

@@ -51,6 +51,10 @@ pub const EMPTY: u64 = u64::MAX;
 
 /// Most guesses of an array: 16 KiB, so that they stay in the host's caches.
 const MOST_GUESSES: usize = 4096;
+/// Guesses per frame, where there are fewer: lines that share one take it from one another.
+const GUESSES_PER_FRAME: usize = 4;
+/// No frame.
+const NOWHERE: usize = usize::MAX;
 
 /// An invalidation miss waits to be told true from false.
 pub const PENDING: u8 = 1;
@@ -161,8 +165,12 @@ impl<W> Hot<'_, W> {
             return Some(guess);
         }
         let first = (line & self.set_mask) as usize * self.ways;
-        let tags = &self.tags[first..first + self.ways];
-        let found = first + tags.iter().position(|&tag| tag == line)?;
+        // All ways, without a branch that the host would have to guess.
+        let tags = self.tags[first..first + self.ways].iter().enumerate();
+        let found = tags.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
+        if found == NOWHERE {
+            return None;
+        }
         self.guesses[slot] = found as u32;
         Some(found)
     }
@@ -186,7 +194,7 @@ impl<W: WordMask> Array<W> {
         Self {
             tags: vec![EMPTY; geometry.frames()],
             frames: vec![Frame::new(); geometry.frames()],
-            guesses: vec![0; geometry.frames().next_power_of_two().min(MOST_GUESSES)],
+            guesses: vec![0; (geometry.frames() * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)],
             clock: 0,
             set_mask: geometry.sets() as u64 - 1,
             ways: geometry.ways as usize,
@@ -221,6 +229,15 @@ impl<W: WordMask> Array<W> {
     /// Whether hits change nothing but the stamps.
     pub(crate) fn is_lru(&self) -> bool {
         matches!(self.replacement, Replacement::Stamps)
+    }
+
+    /// Brings nearer what a look-up of `line` reads.
+    #[inline]
+    pub(crate) fn prefetch(&self, line: u64) {
+        if self.pool.is_none() {
+            crate::host::prefetch(&self.guesses, line as usize & (self.guesses.len() - 1));
+            crate::host::prefetch(&self.tags, self.first_way(line));
+        }
     }
 
     fn first_way(&self, line: u64) -> usize {
