@@ -103,7 +103,7 @@ fn run_with<W: WordMask>(
             return Err(interrupted());
         }
     }
-    Ok(run.finish())
+    Ok(run.finish(&Tally::new(0)))
 }
 
 /// The error of a run that was stopped.
@@ -231,22 +231,19 @@ impl<W: WordMask> Run<W> {
         }
     }
 
-    /// What was counted.
-    pub fn finish(self) -> Counted {
-        gather(self.caches, &self.tally, self.counted)
+    /// What was counted, and the hits of `others`, which the run was not given.
+    pub fn finish(mut self, others: &Tally) -> Counted {
+        self.caches.system.finish();
+        let mut counted = self.counted;
+        counted.processors = self.caches.processor_counters();
+        self.tally.settle(&mut self.caches, &mut counted);
+        others.settle(&mut self.caches, &mut counted);
+        counted.distinct_lines = self.caches.system.distinct_lines() as u64;
+        counted.levels = self.caches.counters();
+        counted.memory = self.caches.memory_traffic();
+        counted.host_bytes = self.caches.host_bytes() as u64;
+        counted
     }
-}
-
-/// Everything that `caches` counted, with the references of `tally`, added to `counted`.
-pub(crate) fn gather<W: WordMask>(mut caches: Hierarchy<W>, tally: &Tally, mut counted: Counted) -> Counted {
-    caches.system.finish();
-    counted.processors = caches.processor_counters();
-    tally.settle(&mut caches, &mut counted);
-    counted.distinct_lines = caches.system.distinct_lines() as u64;
-    counted.levels = caches.counters();
-    counted.memory = caches.memory_traffic();
-    counted.host_bytes = caches.host_bytes() as u64;
-    counted
 }
 
 /// References by processor and task. Nearly always the task is the one that its processor ran last.
@@ -270,12 +267,6 @@ pub(crate) struct Pair {
 impl Tally {
     pub fn new(processors: usize) -> Self {
         Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
-    }
-
-    /// Whether `task` is the task that `cpu` ran last.
-    #[inline]
-    pub fn is_current(&self, cpu: usize, task: u32) -> bool {
-        self.current[cpu].0 == task
     }
 
     #[inline]

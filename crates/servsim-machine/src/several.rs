@@ -5,25 +5,22 @@
 //! larger cache share one of the smallest. Hence the line that a processor used last of those that
 //! fall into one set of the smallest cache is the last used of its set in every cache (Hill & Smith,
 //! IEEE TC 38(12) 1989, on inclusion). If the processor used it with the same task and words before,
-//! and no other cache has asked for the line since, using it again changes nothing on any machine that
+//! and no other cache may have asked for it since, using it again changes nothing on any machine that
 //! replaces the least recently used line: one look at one small table takes the place of a look-up on
 //! each. Instruction fetches mostly are of this kind; data less often the smaller the smallest cache is.
 //! With exact conflict misses it must be the last line of its cache, because the shadow orders all
-//! lines of a cache. What is left is performed on each machine, so that the cost of a pass is that of
-//! the misses of all machines and of the uses of other than the last lines (`benches/passes.rs`).
+//! lines of a cache. The machines perform what is left of a batch one after the other, so that each
+//! has the host's caches to itself; nothing that they do is asked for.
 //!
 //! Machines that differ in processors, line size or organisation of the first level, or on which a copy
 //! may go without a request for its line (inclusive outer levels, flushes at switches) or hits have a
 //! memory of their own (other policies), are still decoded for once, each reference being performed.
 
-use crate::functional::{
-    count_transaction, for_each_line, gather, interrupted, processor_of, Counted, Facts, Tally,
-};
-use crate::place::page_of;
+use crate::functional::{for_each_line, interrupted, processor_of, Counted, Facts, Run, Tally, SWITCH};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
-use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError};
-use servsim_mem::{Hierarchy, HierarchySpec, Inclusion, WordMask};
+use servsim_core::{Batch, GlobalSource, Op, Record, SourceError};
+use servsim_mem::{HierarchySpec, Inclusion, Shard, WordMask};
 
 /// What must be equal for machines to share one pass.
 fn class_of(setup: &Setup, spec: &HierarchySpec) -> (usize, u64, bool) {
@@ -54,18 +51,21 @@ fn run_with<W: WordMask>(
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Vec<Counted>, SourceError> {
     let facts = Facts::of(source);
-    let mut several = Several::<W>::new(machines, &facts);
+    let mut runs: Vec<Run<W>> =
+        machines.iter().map(|(setup, spec)| Run::new(setup, spec, Shard::WHOLE, &facts)).collect();
+    let mut sieve = Sieve::<W>::new(machines, &facts);
     let (mut batch, mut done) = (Batch::default(), 0);
     while source.next_batch(&mut batch)? {
-        several.perform(&batch, source.privacy());
+        sieve.pass(&batch);
+        for run in &mut runs {
+            run.perform(&sieve.rest, &batch.events, source.privacy());
+        }
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(interrupted());
         }
     }
-    let Several { caches, tally, transactions, .. } = several;
-    let counted = Counted { transactions, ..facts.nothing() };
-    Ok(caches.into_iter().map(|caches| gather(caches, &tally, counted.clone())).collect())
+    Ok(runs.into_iter().map(|run| run.finish(&sieve.tally)).collect())
 }
 
 /// A line of which all machines know alike.
@@ -96,6 +96,10 @@ struct Filter<W> {
     caches: usize,
     /// Per cache its last line, where only that one helps.
     last: Option<Vec<u64>>,
+    /// Whether a fetch by another cache leaves a copy, on every machine.
+    reads_keep_copies: bool,
+    /// Whether what was written may be written again without telling anyone, on every machine.
+    writes_repeat: bool,
 }
 
 impl<W: WordMask> Filter<W> {
@@ -120,6 +124,8 @@ impl<W: WordMask> Filter<W> {
             set_mask: sets as u64 - 1,
             caches,
             last: exact.then(|| vec![Known::<W>::NOTHING; caches]),
+            reads_keep_copies: machines.iter().all(|(setup, _)| setup.protocol.reads_keep_copies()),
+            writes_repeat: machines.iter().all(|(setup, _)| setup.protocol.writes_repeat_quietly()),
         })
     }
 
@@ -138,27 +144,30 @@ impl<W: WordMask> Filter<W> {
             && self.last.as_ref().is_none_or(|last| last[cache] == line)
     }
 
-    /// Nothing is known any more of `line` in any cache.
-    fn forget(&mut self, line: u64) {
+    /// A cache other than those that know `line` uses it, and writes it if `write`.
+    fn disturb(&mut self, cache: usize, line: u64, write: bool) {
         let first = self.place(0, line);
-        for known in self.known[first..first + self.caches].iter_mut().filter(|known| known.line == line) {
-            known.line = Known::<W>::NOTHING;
+        for (other, known) in self.known[first..first + self.caches].iter_mut().enumerate() {
+            if known.line == line && other != cache {
+                known.written = W::default();
+                if write || !self.reads_keep_copies {
+                    known.line = Known::<W>::NOTHING;
+                }
+            }
         }
     }
 
-    /// `task` has used `words` of `line`; if it wrote, whether it may again
-    /// without telling anyone.
-    fn learn(&mut self, cache: usize, task: u32, line: u64, words: W, write: Option<bool>) {
+    /// `task` uses `words` of `line`.
+    fn learn(&mut self, cache: usize, task: u32, line: u64, words: W, write: bool) {
+        self.disturb(cache, line, write);
         let place = self.place(cache, line);
         let known = &mut self.known[place];
         if (known.line, known.task) != (line, task) {
             *known = Known::new(line, task);
         }
         known.used.add(words);
-        match write {
-            Some(true) => known.written.add(words),
-            Some(false) => known.written = W::default(),
-            None => {}
+        if write && self.writes_repeat {
+            known.written.add(words);
         }
         if let Some(last) = &mut self.last {
             last[cache] = line;
@@ -166,104 +175,69 @@ impl<W: WordMask> Filter<W> {
     }
 }
 
-/// The machines in the middle of a run.
-struct Several<W> {
-    caches: Vec<Hierarchy<W>>,
+/// Takes out of batches what changes nothing.
+struct Sieve<W> {
     filter: Option<Filter<W>>,
+    /// What is left of a batch, with the switches of tasks.
+    rest: Vec<Record>,
+    /// What was taken out.
     tally: Tally,
-    transactions: Vec<u64>,
+    running: Vec<Option<u32>>,
     handlers: Vec<bool>,
-    processors: usize,
     shift: u32,
     split: bool,
 }
 
-impl<W: WordMask> Several<W> {
+impl<W: WordMask> Sieve<W> {
     fn new(machines: &[(Setup, HierarchySpec)], facts: &Facts) -> Self {
         let (first, spec) = &machines[0];
-        let make = |(setup, spec): &(Setup, HierarchySpec)| {
-            let protocol = setup.protocol.clone();
-            Hierarchy::new(setup.processors, setup.geometry, protocol, setup.shadow, spec)
-        };
         Self {
-            caches: machines.iter().map(make).collect(),
             filter: Filter::of(machines),
+            rest: Vec::new(),
             tally: Tally::new(first.processors),
-            transactions: facts.nothing().transactions,
+            running: vec![None; first.processors],
             handlers: facts.handlers.clone(),
-            processors: first.processors,
             shift: first.geometry.line.trailing_zeros(),
             split: spec.split,
         }
     }
 
     #[inline(never)]
-    fn perform(&mut self, batch: &Batch, privacy: &Privacy) {
+    fn pass(&mut self, batch: &Batch) {
+        self.rest.clear();
+        let Some(filter) = &mut self.filter else {
+            self.rest.extend_from_slice(&batch.records);
+            return;
+        };
         let mask = (1_u64 << self.shift) - 1;
         for record in &batch.records {
             if record.op == Op::Event {
-                count_transaction(&mut self.transactions, batch.events[record.address as usize]);
+                self.rest.push(*record);
                 continue;
             }
-            let cpu = processor_of(record, self.processors);
-            if !self.tally.is_current(cpu, record.task) {
-                self.switch(cpu, record.task);
+            let cpu = processor_of(record, self.running.len());
+            if self.running[cpu] != Some(record.task) && !self.handlers[record.task as usize] {
+                self.running[cpu] = Some(record.task);
+                self.rest.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }
-            let pair = self.tally.pair(cpu, record.task);
-            let start = record.address & mask;
-            let last = start + (u64::from(record.size) - 1);
-            let plain = last <= mask && record.flags & (PER_CPU | CONTINUATION) == 0;
-            let (write, data) = (record.op == Op::Store, self.split && record.op != Op::Fetch);
+            let data = self.split && record.op != Op::Fetch;
             let cache = cpu * (1 + usize::from(self.split)) + usize::from(data);
-            let (mode, line) = (usize::from(record.flags & KERNEL), record.address >> self.shift);
-            if let Some(filter) = self.filter.as_ref().filter(|_| plain) {
-                if filter.knows(cache, record.task, line, W::of_bytes(start, last), write) {
-                    pair.hits[mode][record.op as usize] += 1;
+            let (start, write) = (record.address & mask, record.op == Op::Store);
+            let last = start + (u64::from(record.size) - 1);
+            if last <= mask && record.flags & (PER_CPU | CONTINUATION) == 0 {
+                let (line, words) = (record.address >> self.shift, W::of_bytes(start, last));
+                if filter.knows(cache, record.task, line, words, write) {
+                    let pair = self.tally.pair(cpu, record.task);
+                    pair.hits[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
                     continue;
                 }
+                filter.learn(cache, record.task, line, words, write);
+            } else {
+                for_each_line::<W>(record, cpu, self.shift, |access, _| {
+                    filter.learn(cache, record.task, access.line, access.words, write);
+                });
             }
-            if record.flags & CONTINUATION == 0 {
-                pair.others[mode][record.op as usize] += 1;
-            }
-            self.on_each(record, cpu, cache, privacy);
+            self.rest.push(*record);
         }
-    }
-
-    /// `task` runs at `cpu` from now on.
-    fn switch(&mut self, cpu: usize, task: u32) {
-        if !self.handlers[task as usize] {
-            for caches in &mut self.caches {
-                caches.system.run_task(cpu, task);
-                caches.system.flushed.clear();
-            }
-        }
-    }
-
-    /// Performs `record` on every machine.
-    fn on_each(&mut self, record: &Record, cpu: usize, cache: usize, privacy: &Privacy) {
-        let Self { caches, filter, shift, .. } = self;
-        for_each_line(record, cpu, *shift, |access, piece| {
-            // Each machine waits for its own places in the host's memory: let them wait together.
-            if caches.iter().all(Hierarchy::first_level_is_coherent) {
-                for caches in &*caches {
-                    caches.system.prefetch_look_up(cache, access.line);
-                }
-                for caches in &*caches {
-                    caches.system.prefetch_use(cache, access.task, access.line);
-                }
-            }
-            let mut page = None;
-            let mut asked = false;
-            for caches in &mut *caches {
-                asked |= !caches.access(access, || *page.get_or_insert_with(|| page_of(privacy, piece)));
-            }
-            let Some(filter) = filter else { return };
-            if asked {
-                filter.forget(access.line);
-            }
-            let quietly = |caches: &Hierarchy<W>| caches.system.writes_quietly(cache, access.line);
-            let write = access.write.then(|| caches.iter().all(quietly));
-            filter.learn(cache, access.task, access.line, access.words, write);
-        });
     }
 }

@@ -11,7 +11,7 @@
 //! tells conflict from capacity misses (`classification.replacement = "exact"`), and the random
 //! policy, whose lots are drawn in the order of all misses of a cache. Such runs stay on one thread.
 
-use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, SWITCH};
+use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, Tally, SWITCH};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, Op, Parts, Privacy, Record, SourceError};
@@ -236,7 +236,7 @@ impl Team<'_> {
         }
         match panicked {
             Some(panic) => Err(panic),
-            None => Ok(Ok(run.finish())),
+            None => Ok(Ok(run.finish(&Tally::new(0)))),
         }
     }
 

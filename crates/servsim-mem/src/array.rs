@@ -231,15 +231,6 @@ impl<W: WordMask> Array<W> {
         matches!(self.replacement, Replacement::Stamps)
     }
 
-    /// Brings nearer what a look-up of `line` reads.
-    #[inline]
-    pub(crate) fn prefetch(&self, line: u64) {
-        if self.pool.is_none() {
-            crate::host::prefetch(&self.guesses, line as usize & (self.guesses.len() - 1));
-            crate::host::prefetch(&self.tags, self.first_way(line));
-        }
-    }
-
     fn first_way(&self, line: u64) -> usize {
         (line & self.set_mask) as usize * self.ways
     }

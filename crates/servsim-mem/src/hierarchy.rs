@@ -233,17 +233,15 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Performs one line's share of a reference; `access.cpu` is the processor; `page` is asked only
-    /// when the bus is needed. Whether it was not.
+    /// when the bus is needed.
     #[inline]
-    pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) -> bool {
-        let hit = self.try_hit(access).is_some();
-        if !hit {
+    pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
+        if self.try_hit(access).is_none() {
             let page = page();
             if !self.transact_missed(access, page).done {
                 while !self.transact(access, page).0.done {}
             }
         }
-        hit
     }
 
     /// The level that has the line: the own first level, then those further out, then the other half

@@ -742,31 +742,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Some(self.write_back(cpu, state, access.kernel))
     }
 
-    /// Brings nearer what a look-up of `line` in cache `cpu` reads.
-    #[inline]
-    pub fn prefetch_look_up(&self, cpu: usize, line: u64) {
-        self.arrays[cpu].prefetch(line);
-    }
-
-    /// Brings nearer what a use of `line` by `task` in cache `cpu` needs: its frame, or what a miss asks.
-    #[inline]
-    pub fn prefetch_use(&self, cpu: usize, task: u32, line: u64) {
-        match self.arrays[cpu].find(line) {
-            Some(index) => crate::host::prefetch(&self.arrays[cpu].frames, index),
-            None => {
-                self.directory.prefetch(line);
-                self.switches.prefetch(cpu, task, line);
-            }
-        }
-    }
-
-    /// Whether a store to the copy of `line` at cache `cpu` needs no transaction and leaves its state.
-    pub fn writes_quietly(&self, cpu: usize, line: u64) -> bool {
-        let array = &self.arrays[cpu];
-        let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
-        self.stays[2] >> state & 1 != 0
-    }
-
     /// Caches with a valid copy of `line`, one bit each.
     pub fn holders(&mut self, line: u64) -> u64 {
         self.directory.record(line).valid
