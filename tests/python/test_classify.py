@@ -1,9 +1,12 @@
 """``servsim classify``: tables, JSON and the watched line."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from servsim import _core
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 #: Processors 0 and 1 write different words of line 0x1000 in turn.
@@ -58,3 +61,31 @@ def test_wrong_words_name_the_nearest_and_exit_with_2(tmp_path: Path) -> None:
     assert done.returncode == 2 and "flush" in done.stderr
     assert classified(tmp_path, "--watch", "main").returncode == 2
     assert classified(tmp_path, "--by", "symbol").returncode == 2
+
+
+SHIPPED = Path(_core.__file__).with_name("data") / "quickstart.svt"
+
+
+def test_relations_come_from_the_description_of_the_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "described.svt"
+    shutil.copy(SHIPPED, trace)
+    refused = servsim("classify", trace, "-m", "foglia-2004-4p", "--by", "relation")
+    assert refused.returncode == 2 and "capture it again" in refused.stderr
+    # All user addresses of the server: those of the program and its heap, and those of mappings and stacks.
+    _core.trace_describe_shared_data(trace, "program postgres\n0 600000000000 low\n600000000000 200000000000 high\n")
+    done = servsim("classify", trace, "-m", "foglia-2004-4p", "--by", "relation", "--top", 1000, "--json")
+    assert done.returncode == 0, done.stderr
+    by_area = json.loads(servsim("classify", trace, "-m", "foglia-2004-4p", "--json").stdout)
+    names = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+    assert {"low", "high", "(kernel text)"} <= set(names)
+    whole = sum(sum(row["misses"]["total"].values()) for row in by_area["rows"])
+    assert sum(sum(row["misses"]["total"].values()) for row in names.values()) == whole
+    assert json.loads(servsim("trace", "info", trace, "--json").stdout)["shared_data_ranges"] == 2
+
+
+def test_a_damaged_description_is_refused_with_its_line(tmp_path: Path) -> None:
+    trace = tmp_path / "described.svt"
+    shutil.copy(SHIPPED, trace)
+    _core.trace_describe_shared_data(trace, "program postgres\n10 zz item\n")
+    done = servsim("classify", trace, "-m", "foglia-2004-4p", "--by", "relation")
+    assert done.returncode == 2 and "line 2" in done.stderr

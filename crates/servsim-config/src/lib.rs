@@ -6,6 +6,7 @@ mod machine;
 mod read;
 mod setting;
 mod settings;
+mod storage;
 
 pub use components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Protocol};
 pub use machine::Machine;
@@ -13,6 +14,7 @@ pub use read::Faults;
 pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};
 pub use settings::{setting_named, SETTINGS};
+pub use storage::{Named, Placement, Range, Storage};
 
 /// What `servsim explain KEY` prints: meaning, accepted values, default and source.
 ///

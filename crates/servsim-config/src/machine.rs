@@ -5,6 +5,7 @@ use crate::components::{Arbitration, Bus, Cache, Core, CoreModel, Interconnect, 
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
+use crate::storage::{Placement, Storage};
 use serde_json::{Map, Value as Json};
 use servsim_units::{Bytes, Cycles, Hertz, Picos};
 
@@ -52,6 +53,8 @@ pub struct Machine {
     pub disk_write: Picos,
     /// Disk requests served at once.
     pub disk_parallel: usize,
+    /// Single disks, I/O buses and the placement of data.
+    pub storage: Storage,
     /// Width of the random delay of a fetch.
     pub memory_delay: Cycles,
     /// Conflict told from capacity.
@@ -69,7 +72,8 @@ impl Machine {
     pub fn from_toml(text: &str, file: &str, overrides: &[String]) -> Result<Self, Faults> {
         let (mut given, mut faults) = read(text, file);
         read_overrides(overrides, &mut given, &mut faults);
-        let machine = Self::build(&given);
+        let mut machine = Self::build(&given);
+        machine.place(&given, file, &mut faults);
         machine.check(&given, file, &mut faults);
         if faults.is_empty() {
             Ok(machine)
@@ -151,19 +155,65 @@ impl Machine {
             locks: Locks {
                 arbitrated: match text("locks.arbitrated").as_str() {
                     "off" => Arbitration::Off,
-                    "all" => Arbitration::All,
-                    _ => Arbitration::Spinlocks,
+                    "spinlocks" => Arbitration::Spinlocks,
+                    _ => Arbitration::All,
                 },
                 spin_interval: Cycles(number("locks.spin_interval")),
             },
             disk_read: Picos(number("disk.read_time")),
             disk_write: Picos(number("disk.write_time")),
             disk_parallel: number("disk.parallel") as usize,
+            storage: Storage {
+                disks: number("disk.count") as usize,
+                model: text("disk.model"),
+                scheduler: text("disk.scheduler"),
+                medium: number("disk.medium_rate") * 1000,
+                buses: number("io.buses") as usize,
+                bus_of: Vec::new(),
+                bus_rate: number("io.rate") * 1000,
+                bus_overhead: Picos(number("io.overhead")),
+                hold_on_read: is("io.hold_on_read", "yes"),
+                hold_on_write: is("io.hold_on_write", "yes"),
+                placement: Placement { stripe: Bytes(number("placement.stripe")), ..Placement::default() },
+            },
             memory_delay: Cycles(number("perturbation.memory_delay")),
             exact_replacement: is("classification.replacement", "exact"),
             judge_at_miss: is("classification.sharing", "at-miss"),
             resolved: SETTINGS.iter().map(|s| (s.key, written(given, s.key))).collect(),
         }
+    }
+
+    /// Reads which disk hangs on which bus and which data lie where, and refuses settings of single
+    /// disks without such, or of the pool beside them.
+    fn place(&mut self, given: &Given, file: &str, faults: &mut Vec<String>) {
+        let place = |key: &str| given.get(key).map_or(file, |(_, place)| &place.0);
+        let mut fault = |key: &str, what: String| faults.push(format!("{}: {key}: {what}", place(key)));
+        let storage = &mut self.storage;
+        if storage.disks == 0 {
+            let of_single = |key: &&&str| {
+                let own = ["disk.model", "disk.scheduler", "disk.medium_rate"];
+                let is_theirs = own.contains(*key) || key.starts_with("io.") || key.starts_with("placement.");
+                let default = crate::settings::setting_named(key).map(|setting| setting.default);
+                is_theirs && Some(written(given, key).as_str()) != default
+            };
+            for key in given.keys().filter(of_single) {
+                fault(key, "is for single disks; say how many with disk.count".into());
+            }
+            return;
+        }
+        if given.contains_key("disk.parallel") {
+            fault("disk.parallel", "is for the pool of disks; leave it out beside disk.count".into());
+        }
+        let text = |key| written(given, key);
+        storage.attach(&text("io.attach"), &mut fault);
+        let mut names = |key| storage.names(key, &text(key), place(key), &mut fault);
+        let (relations, files) = (names("placement.relations"), names("placement.files"));
+        let sectors = storage.ranges(&text("placement.sectors"), place("placement.sectors"), &mut fault);
+        let rest = match text("placement.rest").as_str() {
+            "stripe" => None,
+            number => storage.disk(number, "placement.rest", &mut fault),
+        };
+        storage.placement = Placement { relations, files, sectors, rest, ..storage.placement.clone() };
     }
 
     /// Checks what involves more than one setting.

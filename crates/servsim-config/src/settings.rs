@@ -363,11 +363,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "locks.arbitrated",
-        Kind::Choice(&["spinlocks", "all", "off"]),
-        "spinlocks",
+        Kind::Choice(&["all", "spinlocks", "off"]),
+        "all",
         "Which recorded locks are taken again in simulated time, so that replications differ in who \
-         comes first: spinlocks; or also mutexes and lightweight locks, whose holders may wait for \
-         recorded wake-ups that the new order delays for long; or none.",
+         comes first: all, spinlocks only, or none. What is not taken again is waited for where the \
+         capture waited.",
         "Alameldeen et al. 2003: runs diverge when locks are taken in another order",
     ),
     setting(
@@ -397,6 +397,119 @@ pub const SETTINGS: &[Setting] = &[
         "8",
         "Requests that are served at the same time; others wait in order of arrival.",
         "an assumption: eight spindles",
+    ),
+    setting(
+        "disk.count",
+        Kind::Count(0, 256),
+        "0",
+        "Single disks, each with a queue of its own; 0 for a pool of `disk.parallel` servers with fixed \
+         times that serve every request in order of arrival, without I/O buses.",
+        "free choice; Du et al. 2001, Table 9 compares 1, 2 and 4 disks",
+    ),
+    setting(
+        "disk.model",
+        Kind::Text,
+        "fixed",
+        "How long a single disk takes: `fixed` (`disk.read_time`, `disk.write_time`), the known drives \
+         `hp97560` and `hp335h` (seeks, rotation, read-ahead), or the path of a model file of \
+         `servsim disk fit`.",
+        "hp97560: Ruemmler & Wilkes 1994, the drive of the simulator that Du et al. 2001 used",
+    ),
+    setting(
+        "disk.scheduler",
+        Kind::Choice(&["as-model", "fcfs", "sstf", "c-scan"]),
+        "as-model",
+        "Which waiting request a single disk serves next; `as-model` is what a fitted model inferred, \
+         otherwise order of arrival.",
+        "free choice",
+    ),
+    setting(
+        "disk.medium_rate",
+        Kind::Things("kB/s", 0, 100_000_000),
+        "0 kB/s",
+        "Rate at which data pass the medium of a `fixed` single disk, beside its fixed time; 0 if the \
+         fixed time holds everything.",
+        "Du et al. 2001, Table 7: 256 B in 42,000 cycles of 200 MHz are 1219 kB/s",
+    ),
+    setting(
+        "io.buses",
+        Kind::Count(0, 64),
+        "0",
+        "I/O buses between single disks and memory; 0 if none is ever in the way.",
+        "free choice; Du et al. 2001, Table 9 compares 1 and 2",
+    ),
+    setting(
+        "io.attach",
+        Kind::Text,
+        "even",
+        "The bus of each single disk, in order, such as `1 1 2 2`; `even` gives neighbouring disks the same.",
+        "Du et al. 2001, section 5.2: disks 1 and 2 on bus 1, disks 3 and 4 on bus 2",
+    ),
+    setting(
+        "io.rate",
+        Kind::Things("kB/s", 1, 100_000_000),
+        "10000 kB/s",
+        "Rate at which an I/O bus moves data.",
+        "Du et al. 2001, Table 7: SCSI-2, 256 B in 5,120 cycles of 200 MHz",
+    ),
+    setting(
+        "io.overhead",
+        Kind::Time(0, 1000 * MS),
+        "600 ns",
+        "Time of a command on an I/O bus.",
+        "Du et al. 2001, Table 7: I/O bus request latency, 120 cycles of 200 MHz",
+    ),
+    setting(
+        "io.hold_on_read",
+        Kind::Choice(&["no", "yes"]),
+        "no",
+        "Whether a read keeps its I/O bus while the disk positions and reads.",
+        "Du et al. 2001, section 2.2: released",
+    ),
+    setting(
+        "io.hold_on_write",
+        Kind::Choice(&["no", "yes"]),
+        "yes",
+        "Whether a write keeps its I/O bus until it is on the medium.",
+        "Du et al. 2001, Equation 3.7: held",
+    ),
+    setting(
+        "placement.relations",
+        Kind::Text,
+        "none",
+        "Relations of the database on single disks, such as `1: stock item; 2: customer`; an index goes \
+         by its own name.",
+        "Du et al. 2001, Equations 5.11 to 5.13",
+    ),
+    setting(
+        "placement.files",
+        Kind::Text,
+        "none",
+        "The same for files of the captured system by their names, such as `2: pg_wal`; what lies in a \
+         folder named here goes with it.",
+        "free choice",
+    ),
+    setting(
+        "placement.sectors",
+        Kind::Text,
+        "none",
+        "The same for sectors of 512 bytes of a captured disk, such as `1: vda 0-2047`; they go before \
+         files, files before relations.",
+        "free choice",
+    ),
+    setting(
+        "placement.rest",
+        Kind::Text,
+        "stripe",
+        "The single disk of everything else, or `stripe` to spread it over all of them.",
+        "free choice",
+    ),
+    setting(
+        "placement.stripe",
+        Kind::Size(512, 1 << 40),
+        "64 KiB",
+        "Striping unit of `placement.rest`.",
+        "an assumption: the default of Linux's software RAID was 64 KiB until 2010",
     ),
     setting(
         "perturbation.memory_delay",

@@ -108,3 +108,60 @@ fn levels_come_from_the_inside_out_and_none_leaves_one_out() {
     assert!(!plain.has_hierarchy());
     assert_eq!(plain.resolved()["l2"]["size"], "none");
 }
+
+#[test]
+fn disks_hang_on_buses_and_data_lie_on_disks() {
+    let text = "[disk]\ncount = 4\nmodel = \"hp97560\"\n[io]\nbuses = 2\nrate = \"20000 kB/s\"\n\
+                [placement]\nrelations = \"1: stock item; 3: customer\"\nsectors = \"2: vda 0-7; 4: vda 8-9\"\n\
+                rest = \"2\"\n";
+    let storage = Machine::from_toml(text, "m.toml", &[]).unwrap().storage;
+    assert_eq!(storage.bus_of, [0, 0, 1, 1]);
+    assert_eq!((storage.bus_rate, storage.hold_on_read, storage.hold_on_write), (20_000_000, false, true));
+    let placed: Vec<_> =
+        storage.placement.relations.iter().map(|named| (named.name.as_str(), named.disk)).collect();
+    assert_eq!(placed, [("stock", 0), ("item", 0), ("customer", 2)]);
+    let ranges: Vec<_> = storage.placement.sectors.iter().map(|r| (r.first, r.last, r.disk)).collect();
+    assert_eq!((ranges, storage.placement.rest), (vec![(0, 7, 1), (8, 9, 3)], Some(1)));
+    let attach = ["io.attach=2 1 2 1".to_owned()];
+    assert_eq!(Machine::from_toml(text, "m.toml", &attach).unwrap().storage.bus_of, [1, 0, 1, 0]);
+    // Everything resolved can be read again.
+    let plain = Machine::from_toml("", "m.toml", &[]).unwrap();
+    assert_eq!((plain.storage.disks, plain.storage.placement.rest), (0, None));
+}
+
+#[test]
+fn every_fault_of_the_disks_is_reported_at_once() {
+    let text = "[disk]\ncount = 2\nparallel = 4\n[io]\nbuses = 2\nattach = \"1 3 1\"\n\
+                [placement]\nrelations = \"1: stock; 3: item; 2: stock; customer\"\nfiles = \"x: pg_wal\"\n\
+                sectors = \"1: vda 0-9; 2: vda 9-12; 1: vda 7\"\nrest = \"0\"\n";
+    let faults = Machine::from_toml(text, "m.toml", &[]).unwrap_err().0;
+    let parts = [
+        "line 3: disk.parallel: is for the pool",
+        "line 6: io.attach: `3` is no bus from 1 to 2",
+        "line 6: io.attach: 3 buses named for 2 disks",
+        "line 8: placement.relations: `3` is no disk from 1 to 2",
+        "line 8: placement.relations: `stock` lies on disk 1 already",
+        "line 8: placement.relations: `customer` is not DISK: WHAT",
+        "line 9: placement.files: `x` is no disk",
+        "line 10: placement.sectors: `vda 9-12` overlaps `vda 0-9`",
+        "line 10: placement.sectors: `vda 7` is not DEVICE FIRST-LAST",
+        "line 11: placement.rest: `0` is no disk",
+    ];
+    for part in parts {
+        assert!(faults.iter().any(|fault| fault.contains(part)), "{part} in {faults:#?}");
+    }
+    assert_eq!(faults.len(), parts.len(), "{faults:#?}");
+    let alone = Machine::from_toml("[io]\nbuses = 1\n", "m.toml", &["disk.count=0".into()]).unwrap_err().0;
+    assert!(alone.len() == 1 && alone[0].contains("say how many with disk.count"), "{alone:?}");
+}
+
+#[test]
+fn names_that_the_trace_does_not_know_are_reported_with_the_nearest() {
+    let text = "[disk]\ncount = 2\n[placement]\nrelations = \"1: stok district; 2: nonsense\"\n";
+    let placement = Machine::from_toml(text, "m.toml", &[]).unwrap().storage.placement;
+    let faults = placement.unknown(&["stock", "district"], &[], &[]);
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults[0].contains("m.toml, line 4: placement.relations: no relation"), "{faults:?}");
+    assert!(faults[0].contains("`stok` (did you mean `stock`?)"), "{faults:?}");
+    assert!(placement.unknown(&[], &[], &[])[0].contains("does not tell where its relations lie"));
+}

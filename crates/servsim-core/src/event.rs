@@ -92,6 +92,14 @@ pub enum Event {
         /// The wake-up that ended the sleep.
         wake: Option<WakeId>,
     },
+    /// The task gave up its processor for a lock that another task held, until that one caused
+    /// wake-up `wake`. Where locks of `class` are taken again, this wait is not repeated.
+    LockWait {
+        /// The wake-up that ended the sleep.
+        wake: WakeId,
+        /// Family of the lock.
+        class: LockClass,
+    },
     /// The task caused wake-up `wake`.
     Wake {
         /// The wake-up.

@@ -4,11 +4,13 @@
 //! Nothing here reads a file, a clock or the environment: sources are handed in by the crate that
 //! assembles a machine.
 
+pub mod drive;
 pub mod event;
 pub mod random;
 pub mod reference;
 pub mod source;
 
+pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};

@@ -1,7 +1,8 @@
 //! Where references come from: one order for all (`GlobalSource`, for the functional engine) or
 //! one stream per task (`TaskSource`, for the timing engine), and which pages are private.
 
-use crate::event::{TaskId, TaskInfo};
+use crate::drive::FileRange;
+use crate::event::{TaskId, TaskInfo, WakeId};
 use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
 use std::collections::HashSet;
 
@@ -36,6 +37,12 @@ pub trait GlobalSource {
 
     /// Symbols of the kernel's data, as lines `ADDRESS TYPE NAME`, where the trace has them.
     fn kernel_symbols(&self) -> Option<&str> {
+        None
+    }
+
+    /// What lies in the memory that a program's processes share, where the trace has it: a first
+    /// line `program NAME`, then lines `ADDRESS SIZE NAME`, hexadecimal, ascending.
+    fn shared_data(&self) -> Option<&str> {
         None
     }
 
@@ -74,6 +81,8 @@ pub struct Place {
     pub area: &'static str,
     /// Virtual address of the page in the captured system.
     pub address: u64,
+    /// Process (Linux `tgid`) that was first to reach it by this address; none for the kernel's.
+    pub process: Option<u32>,
 }
 
 /// A trace as one stream per task.
@@ -97,6 +106,22 @@ pub trait TaskSource: Sync {
     /// # Errors
     /// When the trace cannot be read.
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError>;
+
+    /// The task whose stream causes wake-up `wake`; `None` when an interrupt does, or nobody.
+    fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        let _ = wake;
+        None
+    }
+
+    /// Where files lie on the disks, by device and sector; empty where the trace does not tell.
+    fn files(&self) -> &[FileRange] {
+        &[]
+    }
+
+    /// Names of the disks, by number; empty where the trace does not tell.
+    fn devices(&self) -> &[String] {
+        &[]
+    }
 
     /// Interrupt handlers that run when disk requests complete, in captured order.
     fn interrupts(&self) -> &[Interrupt] {

@@ -5,7 +5,9 @@
 
 use servsim_core::{
     Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
+    WakeId,
 };
+use std::collections::HashMap;
 
 const BATCH: usize = 8192;
 
@@ -68,6 +70,19 @@ pub struct InMemory {
     kinds: Vec<String>,
     privacy: Privacy,
     streams: Vec<Batch>,
+    wakers: HashMap<WakeId, TaskId>,
+}
+
+/// Which stream causes each wake-up.
+fn wakers(streams: &[Batch]) -> HashMap<WakeId, TaskId> {
+    let of = |(task, stream): (TaskId, &Batch)| {
+        let wake = move |event: &Event| match event {
+            Event::Wake { wake } => Some((*wake, task)),
+            _ => None,
+        };
+        stream.events.iter().filter_map(wake).collect::<Vec<_>>()
+    };
+    (0..).zip(streams).flat_map(of).collect()
 }
 
 impl InMemory {
@@ -92,6 +107,7 @@ impl InMemory {
             tasks: source.tasks().to_vec(),
             kinds: source.transaction_kinds(),
             privacy: source.privacy().clone(),
+            wakers: wakers(&streams),
             streams,
         })
     }
@@ -104,7 +120,7 @@ impl InMemory {
                 survey.touch(task as u32, r.address, r.address + (u64::from(r.size) - 1));
             }
         }
-        Self { tasks, kinds, privacy: survey.privacy(), streams }
+        Self { tasks, kinds, privacy: survey.privacy(), wakers: wakers(&streams), streams }
     }
 }
 
@@ -119,6 +135,10 @@ impl TaskSource for InMemory {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        self.wakers.get(&wake).copied()
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {

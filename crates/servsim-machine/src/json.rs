@@ -6,6 +6,7 @@
 use crate::along;
 use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::statistics::Summary;
+use crate::timing::subsystem::{Level, Profile};
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
@@ -50,8 +51,33 @@ impl Replication {
         put("distinct_lines", json!(self.distinct_lines));
         if let Some(timing) = &self.timing {
             timing_json(timing, &mut object);
+            self.storage_json(timing, &mut object);
         }
         Value::Object(object)
+    }
+}
+
+impl Replication {
+    /// What there is only with described disks, so that other results stay as they were.
+    fn storage_json(&self, timing: &Timing, object: &mut Map<String, Value>) {
+        let Some(storage) = &timing.storage else { return };
+        object.insert("storage".into(), storage.to_json(timing.cycles));
+        let column = |part: fn(&Level) -> u64| timing.task_levels.iter().map(part).collect::<Vec<_>>();
+        let levels = json!({
+            "cycles": column(|l| l.cycles), "departures": column(|l| l.departures),
+            "instructions": column(|l| l.instructions),
+        });
+        object.insert("processor_levels".into(), levels);
+        let profile = |(kind, p): (usize, &Profile)| {
+            let [instructions, loads, stores, reads, writes] = p.work;
+            let name = self.kinds.get(kind).map_or_else(|| format!("kind {kind}"), |k| k.name.clone());
+            json!({
+                "kind": name, "transactions": p.transactions, "instructions": instructions,
+                "loads": loads, "stores": stores, "disk_reads": reads, "disk_writes": writes,
+            })
+        };
+        let followed = timing.profiles.iter().enumerate().filter(|(_, p)| p.transactions > 0);
+        object.insert("work_by_kind".into(), followed.map(profile).collect());
     }
 }
 

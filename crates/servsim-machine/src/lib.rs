@@ -14,6 +14,7 @@ pub mod several;
 pub mod sharded;
 pub mod simulate;
 pub mod statistics;
+pub mod storage;
 pub mod timing;
 mod warnings;
 

@@ -1,6 +1,8 @@
 //! What a simulation counted, and the figures that follow from it.
 
 use crate::along::{Along, MORE};
+use crate::storage::results::StorageResult;
+use crate::timing::subsystem::{Level, Profile};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass};
 use servsim_os::LockCounts;
@@ -129,6 +131,12 @@ pub struct Timing {
     pub dispatches: u64,
     /// Digest of the processors that each task ran on, in order, since the beginning.
     pub placement_digest: u64,
+    /// Disks and I/O buses, when they were described.
+    pub storage: Option<StorageResult>,
+    /// The processors by the number of ready or running tasks, when disks were described.
+    pub task_levels: Vec<Level>,
+    /// What each kind of transaction asked for, when disks were described.
+    pub profiles: Vec<Profile>,
     /// Locks, when they were arbitrated.
     pub locks: Option<LockResult>,
 }
@@ -223,6 +231,9 @@ impl Replication {
             ("gsp".into(), gsp(timing)),
             ("bus_utilization".into(), timing.bus_busy as f64 / cycles),
         ];
+        if let Some(storage) = &timing.storage {
+            figures.extend(storage.figures(timing.cycles));
+        }
         let transactions = self.transactions();
         if transactions > 0 {
             let count = transactions as f64;

@@ -9,7 +9,7 @@
 //! replaces the least recently used line: one look at one small table takes the place of a look-up on
 //! each. Instruction fetches mostly are of this kind; data less often the smaller the smallest cache is.
 //! With exact conflict misses it must be the last line of its cache, because the shadow orders all
-//! lines of a cache. The machines perform what is left of a batch one after the other, so that each
+//! lines of a cache. The machines perform what is left of a stretch one after the other, so that each
 //! has the host's caches to itself; nothing that they do is asked for.
 //!
 //! Machines that differ in processors, line size or organisation of the first level, or on which a copy
@@ -19,8 +19,12 @@
 use crate::functional::{for_each_line, interrupted, processor_of, Counted, Facts, Run, Tally, SWITCH};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
-use servsim_core::{Batch, GlobalSource, Op, Record, SourceError};
+use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError};
 use servsim_mem::{HierarchySpec, Inclusion, Shard, WordMask};
+
+/// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
+/// into the host's caches once for many of them; 8 MiB.
+const STRETCH: usize = 1 << 19;
 
 /// What must be equal for machines to share one pass.
 fn class_of(setup: &Setup, spec: &HierarchySpec) -> (usize, u64, bool) {
@@ -57,14 +61,15 @@ fn run_with<W: WordMask>(
     let (mut batch, mut done) = (Batch::default(), 0);
     while source.next_batch(&mut batch)? {
         sieve.pass(&batch);
-        for run in &mut runs {
-            run.perform(&sieve.rest, &batch.events, source.privacy());
+        if sieve.rest.len() >= STRETCH {
+            sieve.hand_out(&mut runs, source.privacy());
         }
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(interrupted());
         }
     }
+    sieve.hand_out(&mut runs, source.privacy());
     Ok(runs.into_iter().map(|run| run.finish(&sieve.tally)).collect())
 }
 
@@ -178,8 +183,9 @@ impl<W: WordMask> Filter<W> {
 /// Takes out of batches what changes nothing.
 struct Sieve<W> {
     filter: Option<Filter<W>>,
-    /// What is left of a batch, with the switches of tasks.
+    /// What is left of the batches, with the switches of tasks, and the events that it names.
     rest: Vec<Record>,
+    events: Vec<Event>,
     /// What was taken out.
     tally: Tally,
     running: Vec<Option<u32>>,
@@ -194,6 +200,7 @@ impl<W: WordMask> Sieve<W> {
         Self {
             filter: Filter::of(machines),
             rest: Vec::new(),
+            events: Vec::new(),
             tally: Tally::new(first.processors),
             running: vec![None; first.processors],
             handlers: facts.handlers.clone(),
@@ -202,19 +209,29 @@ impl<W: WordMask> Sieve<W> {
         }
     }
 
+    /// Lets every machine perform what is left.
+    fn hand_out(&mut self, runs: &mut [Run<W>], privacy: &Privacy) {
+        for run in runs {
+            run.perform(&self.rest, &self.events, privacy);
+        }
+        self.rest.clear();
+        self.events.clear();
+    }
+
     #[inline(never)]
     fn pass(&mut self, batch: &Batch) {
-        self.rest.clear();
-        let Some(filter) = &mut self.filter else {
-            self.rest.extend_from_slice(&batch.records);
-            return;
-        };
+        let first_event = self.events.len() as u64;
+        self.events.extend_from_slice(&batch.events);
         let mask = (1_u64 << self.shift) - 1;
         for record in &batch.records {
             if record.op == Op::Event {
-                self.rest.push(*record);
+                self.rest.push(Record { address: record.address + first_event, ..*record });
                 continue;
             }
+            let Some(filter) = &mut self.filter else {
+                self.rest.push(*record);
+                continue;
+            };
             let cpu = processor_of(record, self.running.len());
             if self.running[cpu] != Some(record.task) && !self.handlers[record.task as usize] {
                 self.running[cpu] = Some(record.task);

@@ -5,6 +5,7 @@ use crate::functional::Counted;
 use crate::json::{document, levels_json, Header};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
+use crate::storage::Plan;
 use crate::{replay, several, sharded, timing, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Arbitration, CoreModel, Level, Machine};
@@ -289,7 +290,8 @@ fn run_timing(
     };
     let source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
-        .with_hierarchy(hierarchy_of(machine, request.seed)?);
+        .with_hierarchy(hierarchy_of(machine, request.seed)?)
+        .with_storage(Plan::of(machine, source.as_ref())?);
     let replications = replicate(request, source.as_ref(), &model, proceed)?;
     let mut warnings = source.notes();
     warnings.extend(warnings::of(request, machine, &replications));

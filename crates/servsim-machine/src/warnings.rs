@@ -1,8 +1,9 @@
 //! Warnings beside the figures of a timing run: what limits their use, and what to do about it.
 
-use crate::result::Replication;
+use crate::result::{Replication, Timing};
 use crate::simulate::Request;
 use servsim_config::Machine;
+use servsim_os::BusCounts;
 
 /// Disks that are asked for more of their time than this are the bottleneck: at 90 % a queue of one
 /// server holds nine requests on average (M/M/1).
@@ -44,7 +45,9 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
         warnings.push("the trace ended before the wished number of transactions".into());
     }
     let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
-    if share > BUSY_DISKS {
+    if machine.storage.disks > 0 {
+        warnings.extend(timings().find_map(busy_storage));
+    } else if share > BUSY_DISKS {
         warnings.push(format!(
             "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
              more of them work side by side with `disk.parallel` above {}",
@@ -61,6 +64,24 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
     warnings
 }
 
+/// The busiest disk or I/O bus, if it limits the throughput.
+fn busy_storage(timing: &Timing) -> Option<String> {
+    let storage = timing.storage.as_ref()?;
+    let cycles = timing.cycles.max(1) as f64;
+    let disks = (0..storage.counts.disks.len())
+        .map(|disk| (storage.disk_utilization(disk, timing.cycles), format!("disk {}", disk + 1)));
+    let bus = |(bus, c): (usize, &BusCounts)| (c.busy as f64 / cycles, format!("I/O bus {}", bus + 1));
+    let buses = storage.counts.buses.iter().enumerate().map(bus);
+    let (share, name) = disks.chain(buses).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (share > BUSY_DISKS).then(|| {
+        format!(
+            "{name} was busy {:.0} % of the time: it limits the throughput, not the processors; spread its \
+             data with `placement`, or describe more with disk.count and io.buses",
+            100.0 * share
+        )
+    })
+}
+
 /// Service time of the requests of the measured window, as a share of what the disks had to give.
 fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
     let Some(timing) = &replication.timing else { return 0.0 };
@@ -73,7 +94,6 @@ fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Timing;
 
     #[test]
     fn disks_that_limit_the_throughput_are_named() {

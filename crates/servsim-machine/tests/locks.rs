@@ -274,3 +274,47 @@ fn lock_events_that_do_not_match_never_stop_a_run() {
         assert!(counts.unmatched_releases > 0);
     }
 }
+
+/// Task 0 takes the lock and sleeps until task 1 wakes it; task 1 asks for the lock before it does.
+fn holder_asleep(wait: Event) -> Vec<Batch> {
+    let mut holder = Batch::default();
+    work(&mut holder, 0, 1);
+    acquire(&mut holder, 0, LockClass::LightweightExclusive);
+    holder.push_event(0, wait);
+    work(&mut holder, 0, 10);
+    release(&mut holder, 0);
+    let mut waker = Batch::default();
+    work(&mut waker, 1, 500);
+    acquire(&mut waker, 1, LockClass::LightweightExclusive);
+    work(&mut waker, 1, 10);
+    waker.push_event(1, Event::Wake { wake: 1 });
+    release(&mut waker, 1);
+    // Somebody runs for long: the machine as a whole is never stuck.
+    let mut third = Batch::default();
+    work(&mut third, 2, 50_000);
+    vec![holder, waker, third]
+}
+
+#[test]
+fn a_holder_whose_waker_wants_its_lock_does_not_stall_both() {
+    let streams = holder_asleep(Event::Block { wake: Some(1) });
+    let result = simulate(streams, 1, &["processors=3"]);
+    assert_eq!(locks(&result).counts.forced_handovers, 1);
+    let waits = locks(&result).counts.classes[LockClass::LightweightExclusive as usize].wait_cycles;
+    assert_eq!(waits, 0, "the lock is handed over where it is asked for");
+}
+
+#[test]
+fn a_recorded_wait_for_a_lock_is_not_repeated_where_that_lock_is_taken_again() {
+    let wait = Event::LockWait { wake: 1, class: LockClass::LightweightExclusive };
+    let taken_again = simulate(holder_asleep(wait), 1, &["processors=3"]);
+    assert_eq!(locks(&taken_again).counts.forced_handovers, 0);
+    // As recorded: task 0 sleeps until task 1 has done 510 of its fetches.
+    let extra = ["processors=3", "locks.arbitrated=spinlocks"];
+    let recorded = simulate(holder_asleep(wait), 1, &extra);
+    let sleep = simulate(holder_asleep(Event::Block { wake: Some(1) }), 1, &extra);
+    assert_eq!(cycles_of(&recorded), cycles_of(&sleep));
+    let counts =
+        |result: &Replication| locks(result).counts.classes[LockClass::LightweightExclusive as usize];
+    assert_eq!((counts(&taken_again).acquisitions, counts(&recorded).acquisitions), (2, 0));
+}

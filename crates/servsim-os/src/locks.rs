@@ -150,6 +150,8 @@ pub struct Locks {
     held: Vec<Vec<usize>>,
     /// Kernel spinlocks held, per owner.
     spins: Vec<u32>,
+    /// Who has to wake an owner that sleeps for another reason than a lock.
+    wakers: Vec<Option<Owner>>,
     /// Counts since the beginning.
     pub counts: LockCounts,
 }
@@ -164,6 +166,7 @@ impl Locks {
             waits: vec![None; owners],
             held: vec![Vec::new(); owners],
             spins: vec![0; owners],
+            wakers: vec![None; owners],
             counts: LockCounts::default(),
         }
     }
@@ -194,7 +197,7 @@ impl Locks {
             return self.go_on(owner, class, Wait { lock, since, granted: true }, now);
         }
         self.enqueue(owner, lock, class, now, wait.is_some());
-        if self.closes_a_cycle(owner, lock) || self.waits_in_vain(class, lock) {
+        if self.blocker_in_a_cycle(owner).is_some() || self.waits_in_vain(class, lock) {
             self.hand_over(owner, lock, class, now);
             if let Some(wait) = self.waits[owner as usize] {
                 return self.go_on(owner, class, wait, now);
@@ -286,22 +289,49 @@ impl Locks {
         }
     }
 
-    /// Whether `owner`, who waits for `lock`, waits for itself through the holders' waits.
-    fn closes_a_cycle(&self, owner: Owner, lock: usize) -> bool {
-        let (mut open, mut seen) = (vec![lock], vec![lock]);
-        while let Some(lock) = open.pop() {
-            for holder in &self.entries[lock].holders {
-                if holder.owner == owner {
-                    return true;
+    /// `owner` sleeps until `waker` wakes it. When that one waits, through whatever chain, for a lock
+    /// of `owner`'s, a lock of the chain is handed over; returns the task to wake then.
+    pub fn sleeps_until_woken(&mut self, owner: Owner, waker: Owner, now: u64) -> Option<TaskId> {
+        self.wakers[owner as usize] = Some(waker);
+        let stuck = self.blocker_in_a_cycle(owner)?;
+        let (lock, sleeps) = self.waiting(stuck)?;
+        let class = self.entries[lock].queue.iter().find(|waiter| waiter.owner == stuck)?.class;
+        self.hand_over(stuck, lock, class, now);
+        sleeps.then_some(stuck)
+    }
+
+    /// `owner` was woken.
+    pub fn wakes(&mut self, owner: Owner) {
+        self.wakers[owner as usize] = None;
+    }
+
+    /// The lock that `owner` waits for, and whether it does so off its processor.
+    fn waiting(&self, owner: Owner) -> Option<(usize, bool)> {
+        let wait = self.waits[owner as usize].filter(|wait| !wait.granted)?;
+        let waiter = self.entries[wait.lock].queue.iter().find(|waiter| waiter.owner == owner)?;
+        Some((wait.lock, waiter.sleeps && !waiter.woken))
+    }
+
+    /// Whether `owner` waits for itself, through the holders of the lock it waits for, the wakers of
+    /// those that sleep, and their waits. Returns who of them waits for a lock, `owner` if it does.
+    fn blocker_in_a_cycle(&self, owner: Owner) -> Option<Owner> {
+        let (mut open, mut seen) = (vec![(owner, None)], vec![owner]);
+        while let Some((one, before)) = open.pop() {
+            let lock = self.waiting(one).map(|(lock, _)| lock);
+            let stuck = before.or_else(|| lock.map(|_| one));
+            let holders = lock.map(|lock| self.entries[lock].holders.iter().map(|holder| holder.owner));
+            let waker = self.wakers[one as usize].filter(|_| lock.is_none());
+            for next in holders.into_iter().flatten().chain(waker) {
+                if next == owner && stuck.is_some() {
+                    return stuck;
                 }
-                let wait = self.waits[holder.owner as usize].filter(|wait| !wait.granted);
-                if let Some(next) = wait.map(|wait| wait.lock).filter(|next| !seen.contains(next)) {
+                if !seen.contains(&next) {
                     seen.push(next);
-                    open.push(next);
+                    open.push((next, stuck));
                 }
             }
         }
-        false
+        None
     }
 
     /// Whether a kernel spinlock is held as another kind of lock: its holder may be off its processor,

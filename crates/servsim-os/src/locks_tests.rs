@@ -128,6 +128,40 @@ fn the_longest_sleeper_is_helped_when_nothing_else_can_run() {
 }
 
 #[test]
+fn a_holder_asleep_until_its_lock_s_waiter_wakes_it_is_seen_at_once() {
+    // Task 0 holds lock 8 and sleeps until task 2 wakes it; task 2 sleeps until task 1 does; task 1
+    // asks for the lock.
+    let mut locks = Locks::new(4);
+    locks.acquire(0, 8, Exclusive, 0);
+    assert_eq!(locks.sleeps_until_woken(0, 2, 1), None);
+    assert_eq!(locks.sleeps_until_woken(2, 1, 2), None);
+    assert_eq!(locks.acquire(3, 8, Exclusive, 3), Verdict::Sleep, "nobody waits for task 3");
+    assert_eq!(locks.acquire(1, 8, Exclusive, 4), Verdict::Granted);
+    assert_eq!(locks.counts.forced_handovers, 1);
+}
+
+#[test]
+fn the_same_is_seen_when_the_wait_for_the_lock_came_first() {
+    let mut locks = Locks::new(3);
+    locks.acquire(0, 8, Exclusive, 0);
+    assert_eq!(locks.acquire(1, 8, Exclusive, 1), Verdict::Sleep);
+    assert_eq!(locks.sleeps_until_woken(2, 1, 2), None, "task 2 holds nothing");
+    assert_eq!(locks.sleeps_until_woken(0, 2, 3), Some(1), "task 1 is to be woken: the lock is its");
+    assert_eq!(locks.acquire(1, 8, Exclusive, 4), Verdict::Granted);
+    assert_eq!(locks.counts.forced_handovers, 1);
+}
+
+#[test]
+fn a_woken_holder_is_waited_for() {
+    let mut locks = Locks::new(2);
+    locks.acquire(0, 8, Exclusive, 0);
+    locks.sleeps_until_woken(0, 1, 1);
+    locks.wakes(0);
+    assert_eq!(locks.acquire(1, 8, Exclusive, 2), Verdict::Sleep);
+    assert_eq!(locks.counts.forced_handovers, 0);
+}
+
+#[test]
 fn the_digest_tells_the_order_within_locks_and_nothing_else() {
     let run = |steps: &[(Owner, u64)]| {
         let mut locks = Locks::new(2);

@@ -51,12 +51,19 @@ fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         let reader = open(&path)?;
         // The symbols are megabytes of text that nobody reads here.
         let symbols = reader.meta().kernel_symbols.lines().count();
-        let meta = Meta { kernel_symbols: String::new(), ..reader.meta().clone() };
+        let shared = reader.meta().shared_data.lines().count().saturating_sub(1);
+        let named = reader.meta().files.lines().filter_map(|line| line.split(' ').nth(4));
+        let relations: std::collections::BTreeSet<&str> = named.collect();
+        let none = String::new;
+        let meta =
+            Meta { kernel_symbols: none(), shared_data: none(), files: none(), ..reader.meta().clone() };
         Ok(json!({
             "schema": "servsim.trace.info/1",
             "path": path,
             "meta": meta,
             "kernel_symbols": symbols,
+            "shared_data_ranges": shared,
+            "relations": relations,
             "file_bytes": reader.file_bytes(),
             "truncated": reader.truncated(),
             "epochs": reader.epoch_count(),
@@ -120,6 +127,13 @@ fn trace_merge(py: Python<'_>, paths: Vec<PathBuf>, output: PathBuf) -> PyResult
         let readers = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
         servsim_trace::merge(&readers, &output).map(|totals| totals_json(&totals))
     })
+}
+
+/// Gives a trace what it says of its programs' shared memory.
+#[pyfunction]
+fn trace_describe_shared_data(py: Python<'_>, path: PathBuf, text: String) -> PyResult<()> {
+    let done = interruptible(py, move || servsim_trace::annotate(&path, |meta| meta.shared_data = text))?;
+    done.map_err(|error| raise(&error))
 }
 
 /// Every readable format: extensions, what it holds and lacks, whether it is written.
@@ -189,6 +203,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_cut, module)?)?;
     module.add_function(wrap_pyfunction!(trace_sample, module)?)?;
     module.add_function(wrap_pyfunction!(trace_merge, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_describe_shared_data, module)?)?;
     module.add_function(wrap_pyfunction!(trace_formats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_export, module)?)
 }

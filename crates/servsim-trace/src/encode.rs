@@ -3,7 +3,7 @@
 
 use crate::dictionary::Dictionary;
 use crate::event::{Event, EventContext};
-use crate::model::{Counts, Ref, ShapeId, PAGE_BYTES};
+use crate::model::{Counts, MemOp, Ref, ShapeId, PAGE_BYTES};
 use crate::predict::{Bases, Translations};
 use crate::varint::{put, put_signed};
 
@@ -64,18 +64,20 @@ pub struct StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// Appends one execution of `shape`; `refs` match its accesses one to one, and a virtual page has
-    /// one translation within them (whatever changes a mapping ends a block).
+    /// Appends one execution of `shape`; `refs` match its accesses one to one. A virtual page has one
+    /// translation within them, since whatever changes a mapping ends a block; should a guessed second
+    /// page say otherwise, the first one holds for the whole block.
     #[inline]
     pub fn block(&mut self, dictionary: &Dictionary, shape: ShapeId, refs: &[Ref]) {
         let hot = dictionary.hot[shape as usize];
         let ops = &dictionary.ops[hot.ops_start as usize..][..hot.ops_len as usize];
-        for (op, reference) in ops.iter().zip(refs) {
+        for (index, (op, reference)) in ops.iter().zip(refs).enumerate() {
+            let before = (&ops[..index], &refs[..index]);
             put_signed(&mut self.addresses, self.bases.encode(op.slot, op.disp, reference.vaddr));
             let page = reference.vaddr / PAGE_BYTES;
-            self.translate(page, reference.paddr / PAGE_BYTES);
-            if reference.vaddr % PAGE_BYTES + u64::from(op.size) > PAGE_BYTES {
-                self.translate(page.wrapping_add(1), reference.next_page / PAGE_BYTES);
+            self.translate(page, reference.paddr / PAGE_BYTES, before);
+            if crosses(op, reference) {
+                self.translate(page.wrapping_add(1), reference.next_page / PAGE_BYTES, before);
             }
         }
         self.bases.step_stack(hot.stack_step);
@@ -94,9 +96,11 @@ impl StreamEncoder {
     }
 
     #[inline]
-    fn translate(&mut self, page: u64, physical: u64) {
+    fn translate(&mut self, page: u64, physical: u64, before: (&[MemOp], &[Ref])) {
         match self.translations.get(page) {
             Some(known) if known == physical => return,
+            // The decoder forgets before the block begins: too late for what the block used already.
+            Some(_) if used(page, before) => return,
             Some(_) => {
                 self.tokens.push(TOKEN_FORGET as u8);
                 put(&mut self.events, page);
@@ -114,6 +118,21 @@ impl StreamEncoder {
         self.event_context.encode(&mut self.events, event);
         self.items += 1;
     }
+}
+
+/// Whether an access reaches into the page behind the one it begins in.
+#[inline]
+fn crosses(op: &MemOp, reference: &Ref) -> bool {
+    reference.vaddr % PAGE_BYTES + u64::from(op.size) > PAGE_BYTES
+}
+
+/// Whether one of these accesses touched `page`.
+#[cold]
+fn used(page: u64, (ops, refs): (&[MemOp], &[Ref])) -> bool {
+    ops.iter().zip(refs).any(|(op, reference)| {
+        let first = reference.vaddr / PAGE_BYTES;
+        first == page || crosses(op, reference) && first.wrapping_add(1) == page
+    })
 }
 
 /// The physical page to expect for a virtual page that is not remembered: the direct map's for

@@ -10,6 +10,7 @@
 //!   streams in the order in which they were captured.
 //! * Nothing here knows about caches, processors or disks.
 
+mod annotate;
 mod chunk;
 mod cursor;
 mod decode;
@@ -26,6 +27,7 @@ mod stats;
 mod varint;
 mod writer;
 
+pub use annotate::annotate;
 pub use cursor::{Block, GlobalCursor, GlobalItem, Item, TaskCursor};
 pub use dictionary::Dictionary;
 pub use error::TraceError;

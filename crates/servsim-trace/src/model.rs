@@ -218,4 +218,14 @@ pub struct Meta {
     /// in traces made before they were kept.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel_symbols: String,
+    /// What lies in the memory that a program's processes share: a first line `program NAME`, then
+    /// lines `ADDRESS SIZE NAME` (hexadecimal virtual address and bytes), ascending; empty where it
+    /// is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub shared_data: String,
+    /// Where files lie on the block devices: lines `DEVICE SECTOR SECTORS FILE [RELATION]` (name of the
+    /// device, sectors of 512 bytes, the database relation that the file holds); empty where it is not
+    /// known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub files: String,
 }

@@ -291,7 +291,7 @@ impl Drop for TraceWriter {
 }
 
 /// The name under which a trace is written until it is whole.
-fn partial_name(path: &Path) -> PathBuf {
+pub(crate) fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     PathBuf::from(name)

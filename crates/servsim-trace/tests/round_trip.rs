@@ -208,3 +208,27 @@ fn a_full_disk_is_reported_and_leaves_no_trace() {
     assert!(error.contains("No space left") && error.contains("free space"), "{error}");
     assert!(!path.exists());
 }
+
+#[test]
+fn a_second_page_that_was_guessed_wrong_spoils_nothing_behind_it() {
+    let access = |vaddr: u64, paddr: u64, next_page: u64| Ref { vaddr, paddr, next_page };
+    let block = |second_page: u64| {
+        let refs = vec![
+            access(0x5ffc, 0x1_0ffc, second_page),
+            access(0x6010, 0x9_9010, 0),
+            access(0x8000, 0x3_0000, 0),
+            access(0x9000, 0x4_0000, 0),
+            access(0xa000, 0x5_0000, 0),
+        ];
+        (0, Step::Block(1, refs))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guess.svt");
+    // Guessed as the neighbour of the first page; the next access tells better, and the next block knows.
+    let steps = vec![block(0x1_1000), block(0x9_9000)];
+    write(&path, &steps, 1 << 20);
+    let found = read(&TraceReader::open(&path).map(Arc::new).unwrap()).unwrap();
+    let Step::Block(_, first) = &found[0].1 else { panic!("{found:?}") };
+    assert_eq!(first[1].paddr, 0x1_1010, "one translation holds for the whole block");
+    assert_eq!((found.len(), &found[1]), (2, &steps[1]), "the block behind it is as written");
+}

@@ -17,12 +17,25 @@ pub struct Times {
 
 /// Reads the processor times; `backend` is any server process that serves this client.
 pub fn read(backend: u32) -> Times {
-    let client_seconds = seconds(std::process::id()).unwrap_or(0.0);
+    let client_seconds = own_seconds();
     let server_seconds = fields(backend).map(|of_backend| {
         let postmaster = of_backend.parent;
         processes().filter(|&id| fields(id).is_some_and(|p| p.parent == postmaster)).filter_map(seconds).sum()
     });
     Times { client_seconds, server_seconds }
+}
+
+/// Processor time of this process: all its threads, those that have ended included. Files in `/proc`
+/// tell either the first thread's alone or no more than ticks.
+fn own_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock writes to the structure it is given.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    if failed == 0 {
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    } else {
+        0.0
+    }
 }
 
 struct Fields {
@@ -70,6 +83,20 @@ mod tests {
             sum = sum.wrapping_add(std::hint::black_box(1));
         }
         assert!(sum > 0 && read(std::process::id()).client_seconds > before);
+    }
+
+    #[test]
+    fn work_of_a_thread_that_has_ended_is_the_process_s_own() {
+        let before = read(std::process::id()).client_seconds;
+        let work = || {
+            let start = std::time::Instant::now();
+            while start.elapsed().as_millis() < 60 {
+                std::hint::black_box(1);
+            }
+            own_seconds()
+        };
+        let inside = std::thread::spawn(work).join().unwrap();
+        assert!(inside > before && read(std::process::id()).client_seconds >= inside);
     }
 
     #[test]

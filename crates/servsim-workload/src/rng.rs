@@ -5,7 +5,7 @@
 //! versions: the same seed must give the same database and the same requests in every release.
 
 /// What a stream is used for; streams of different purposes never overlap in practice.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Constants of the whole database or run (index: which).
     Constants = 1,

@@ -54,6 +54,22 @@ fn clients_server_and_marks_agree_and_conditions_hold_afterwards() {
     }
 }
 
+#[test]
+fn windows_hold_every_transaction_that_ended_in_them() {
+    let cluster = Cluster::loaded(3);
+    let (code, report) =
+        cluster.report(&["run", "--users", "2", "--seconds", "0.9", "--window-seconds", "0.1"]);
+    assert_eq!(code, 0, "{report:#}");
+    let counts = report["windows"]["transactions"].as_array().unwrap();
+    let sum: u64 = counts.iter().map(|count| count.as_u64().unwrap()).sum();
+    let total = report["transactions"].as_u64().unwrap();
+    let whole = (report["elapsed_seconds"].as_f64().unwrap() / 0.1) as usize;
+    assert_eq!(counts.len(), whole);
+    assert!(sum > 0 && sum <= total, "{sum} of {total}");
+    let (code, plain) = cluster.report(&["run", "--users", "2", "--transactions", "20"]);
+    assert_eq!((code, &plain["windows"]), (0, &Value::Null));
+}
+
 fn within_three_sigma(hits: f64, of: f64, share: f64) {
     let sigma = (of * share * (1.0 - share)).sqrt();
     assert!((hits - of * share).abs() < 3.0 * sigma, "{hits} of {of} for a share of {share}");

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from servsim.capture import files
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
 from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.record import Captured, record
@@ -68,6 +69,7 @@ def capture(
         "per_cpu_area": [0, 0],
         "transaction_kinds": list(TRANSACTION_KINDS),
         "devices": list(DEVICES),
+        "files": files.describe(checkpoint.image.root, DEVICES[0]),
     }
     watching = observers(checkpoint) if observers else ()
     return record(checkpoint, meta, transactions, seed, output, progress, observers=watching)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import store
+from servsim import _core
+from servsim.capture import shared_memory, store
 from servsim.capture.checkpoint import Checkpoint
 from servsim.capture.emulator import Plugin
 from servsim.capture.facts_for_plugin import write_facts
@@ -121,6 +122,7 @@ def record(
             run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
         summary = _summary(summary_file, run.emulator_log)
         _compare(summary, run.result)
+        _describe_shared_memory(unchecked, checkpoint, run.result)
         unchecked.replace(output)
     return Captured(output, summary, run.result, run.ready_s, run.elapsed_s)
 
@@ -184,6 +186,13 @@ def _summary(path: Path, log: Path) -> dict[str, Any]:
     if summary["error"]:
         raise EnvironmentProblem(f"the capture failed: {summary['error']}")
     return summary
+
+
+def _describe_shared_memory(trace: Path, checkpoint: Checkpoint, result: dict[str, Any]) -> None:
+    """Move what the driver says of the server's shared memory from its result to the trace."""
+    document = result.pop("shared_memory")
+    begin = shared_memory.begin_of_shared_memory(checkpoint.maps.read_text())
+    _core.trace_describe_shared_data(trace, shared_memory.lines(document, begin))
 
 
 def _compare(summary: dict[str, Any], driver: dict[str, Any]) -> None:

@@ -4,16 +4,19 @@ Everything here goes into the hashes under which image and checkpoint are cached
 """
 
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from servsim.capture.store import file_digest
-from servsim.errors import EnvironmentProblem
+from servsim.errors import EnvironmentProblem, UsageError
 
 #: Debian release of the guest (kernel 6.1, PostgreSQL 15).
 SUITE = "bookworm"
 #: The recipe's files; all of them are hashed.
 RECIPE_FILES = ("packages.txt", "initramfs-init", "init", "postgresql.conf", "load-database")
+#: A server setting, as the guest's init can take it apart.
+_WORD = re.compile(r"[a-z_]+=[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class GuestSettings:
         Seed of the load and the warm-up.
     memory_mib
         Guest memory in MiB.
+    server
+        Settings of the database server that replace those of the recipe's ``postgresql.conf``, as
+        (name, value) in any order.
     """
 
     warehouses: int = 200
@@ -42,6 +48,15 @@ class GuestSettings:
     warmup: int = 400
     seed: int = 1
     memory_mib: int = 1024
+    server: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse server settings that cannot travel in the kernel's command line."""
+        wrong = [f"{name}={value}" for name, value in self.server if not _WORD.fullmatch(f"{name}={value}")]
+        if wrong:
+            raise UsageError(
+                f"a server setting of the guest is NAME=VALUE of letters, digits, '.', '_', '-': {wrong[0]!r}"
+            )
 
     def load_arguments(self) -> tuple[str, ...]:
         """Return the arguments of ``servsim-oltp load``."""
@@ -51,7 +66,9 @@ class GuestSettings:
 
     def kernel_words(self) -> tuple[str, ...]:
         """Return what the guest's init reads from the kernel's command line."""
-        return (f"servsim_users={self.users}", f"servsim_warmup={self.warmup}", f"servsim_seed={self.seed}")
+        words = (f"servsim_users={self.users}", f"servsim_warmup={self.warmup}", f"servsim_seed={self.seed}")
+        options = ",".join(f"{name}={value}" for name, value in sorted(self.server))
+        return (*words, f"servsim_server={options}") if options else words
 
 
 def recipe_dir() -> Path:

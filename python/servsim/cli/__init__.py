@@ -35,6 +35,7 @@ COMMANDS: tuple[str, ...] = (
     "sweep",
     "timeline",
     "trace",
+    "validate",
     "variability",
     "workload",
 )
@@ -43,7 +44,7 @@ COMMANDS: tuple[str, ...] = (
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "capture", "trace"),
-    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "variability", "reproduce"),
+    "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "variability", "reproduce", "validate"),
     "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
     "Report": ("report", "timeline", "serve"),
 }

@@ -9,7 +9,7 @@ import typer
 from servsim.errors import UsageError
 
 File = typer.Argument(help="TOML description.")
-Measurements = typer.Argument(help="TOML measurements: classes, stations, [[sample]].")
+Measurements = typer.Argument(help="TOML measurements (classes, stations, [[sample]]), or a simulation result (JSON).")
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
 Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentiles, per cent.")
 Plot = typer.Option(None, help="Write throughput, response and utilisation as SVG.")
@@ -18,9 +18,12 @@ Json = typer.Option(False, "--json", help="Print JSON.")
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
+    from servsim.cli import model_measured
+
     group = typer.Typer(no_args_is_help=True, help="Queueing models: solve, bound, fit, allocate, question.")
     for command in (solve, bounds, fit, allocate, sensitivity, solvers):
         group.command()(command)
+    model_measured.register(group)
     app.add_typer(group, name="model")
 
 
@@ -160,7 +163,12 @@ def fit(
     noise: float = typer.Option(0.05, help="Kalman: relative error of a measured utilisation."),
     as_json: bool = Json,
 ) -> None:
-    """Estimate service demands from measured throughputs and utilisations."""
+    """Estimate service demands from measured throughputs and utilisations, or from a simulation result."""
+    from servsim.cli import model_measured
+
+    if model_measured.is_result(file):
+        model_measured.fit_results(file, as_json)
+        return
     from servsim.model import fit as run
     from servsim.model.network import read_text
 

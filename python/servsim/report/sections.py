@@ -18,6 +18,7 @@ from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, clock, grouped, mean, number
 from servsim.report.provenance import provenance
 from servsim.report.result import Result, number_at
+from servsim.report.storage import has_storage, storage
 from servsim.report.tables import details, flat, pairs, side_by_side, table, with_code
 from servsim.statistics.intervals import Estimate, estimate
 
@@ -85,6 +86,9 @@ def sections(results: Results) -> list[Section]:
         ),
         Section("timeline", "Over the run", _LINES, _each(results, _timeline)),
     ]
+    if any(map(has_storage, results)):
+        body = _each(results, lambda result: storage(result) if has_storage(result) else MISSING)
+        made.insert(-2, Section("disks", "Disks and I/O buses", _means_of(results), body))
     if len(results) > 1:
         made.append(Section("comparison", "Side by side", _RANKS, _comparison(results)))
     made.append(Section("provenance", "Provenance", "", _each(results, provenance)))

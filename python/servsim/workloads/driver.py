@@ -10,7 +10,7 @@ from pathlib import Path
 from servsim import cache
 from servsim.errors import CheckFailed, EnvironmentProblem, InternalBug, ServsimError, UsageError
 
-__all__ = ["path", "run"]
+__all__ = ["answer", "path", "run"]
 
 #: What each exit code of a driver means.
 MEANING: dict[int, type[ServsimError]] = {1: CheckFailed, 2: UsageError, 3: EnvironmentProblem}
@@ -58,3 +58,20 @@ def run(program: Path, arguments: Sequence[str | Path]) -> None:
     if code != 0:
         message = "; ".join(messages) or f"{program.name} ended with exit code {code}"
         raise MEANING.get(code, InternalBug)(message)
+
+
+def answer(program: Path, arguments: Sequence[str | Path]) -> str:
+    """Run a driver to its end and return what it printed.
+
+    Raises
+    ------
+    CheckFailed, UsageError, EnvironmentProblem
+        With the driver's own last sentence, by its exit code.
+    """
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        prefix = f"{program.name}: "
+        told = [line.removeprefix(prefix) for line in done.stderr.splitlines() if line.startswith(prefix)]
+        message = "; ".join(told) or f"{program.name} ended with exit code {done.returncode}"
+        raise MEANING.get(done.returncode, InternalBug)(message)
+    return done.stdout

@@ -93,6 +93,19 @@ def test_the_functional_engine_touches_exactly_the_recorded_references(captured:
                 assert touched[kind][mode] == recorded["counts"][f"{mode}_{name}"], (touched, recorded)
 
 
+def test_misses_are_told_by_relation_and_structure(captured: Captured) -> None:
+    from servsim.classification import classify
+
+    result = classify(captured.trace, "foglia-2004-4p", by="relation", top=1000)
+    names = {row["name"] for row in result["rows"]}
+    tables = {"warehouse", "district", "customer", "history", "new_order", "orders", "order_line", "item", "stock"}
+    assert tables <= names, "every table of the workload is touched, and known in its buffer"
+    assert {"Buffer Descriptors", "XLOG Ctl", "Proc Header", "LOCK hash"} <= names
+    shared = sum(sum(row["misses"]["total"].values()) for row in result["rows"] if row["name"] == "(shared memory)")
+    every = sum(sum(row["misses"]["total"].values()) for row in result["rows"])
+    assert shared < 0.02 * every, "almost all of shared memory has a name"
+
+
 def test_a_full_disk_leaves_nothing_and_says_so(checkpoint: Checkpoint, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

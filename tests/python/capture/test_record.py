@@ -39,6 +39,7 @@ def attempt(
 
     monkeypatch.setattr(recording, "write_facts", tell)
     monkeypatch.setattr(recording, "resume", run)
+    monkeypatch.setattr(recording, "_describe_shared_memory", lambda *_: None)
     monkeypatch.setenv("SERVSIM_CAPTURE_PLUGIN", __file__)
     checkpoint: Any = None
     output = tmp_path / "folder" / "t.svt"

@@ -71,6 +71,11 @@ impl LockWords {
         self.sought.remove(&task);
     }
 
+    /// Whether lock events of `task` about `address` reach the engines.
+    pub fn knows(&self, task: TaskId, address: u64) -> bool {
+        self.words.contains_key(&key(task, address))
+    }
+
     /// The event as the engines take it; `None` for what is left out.
     pub fn event(&self, task: TaskId, kind: EventKind) -> Option<Event> {
         let word = |address| self.words.get(&key(task, address)).copied();
@@ -84,7 +89,8 @@ impl LockWords {
     }
 }
 
-fn class_of(class: Recorded) -> LockClass {
+/// The family of a recorded lock.
+pub(super) fn class_of(class: Recorded) -> LockClass {
     match class {
         Recorded::KernelSpin => LockClass::KernelSpin,
         Recorded::KernelMutex => LockClass::KernelSleep,

@@ -7,6 +7,8 @@
 //! processor's own copy; without that they would be false sharing that no real machine has. The
 //! idle task is left out.
 
+mod contention;
+mod files;
 mod flow;
 mod locks;
 mod order;

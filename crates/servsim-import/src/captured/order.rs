@@ -18,6 +18,7 @@ pub struct CapturedOrder {
     privacy: Privacy,
     pages: Pages,
     symbols: String,
+    shared_data: String,
     templates: Templates,
     cursor: GlobalCursor,
 }
@@ -35,6 +36,7 @@ impl CapturedOrder {
             kinds: reader.meta().transaction_kinds.clone(),
             privacy: pages.privacy(false),
             symbols: reader.meta().kernel_symbols.clone(),
+            shared_data: reader.meta().shared_data.clone(),
             pages,
             templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
             cursor: GlobalCursor::new(reader),
@@ -68,6 +70,10 @@ impl GlobalSource for CapturedOrder {
 
     fn kernel_symbols(&self) -> Option<&str> {
         Some(self.symbols.as_str()).filter(|symbols| !symbols.is_empty())
+    }
+
+    fn shared_data(&self) -> Option<&str> {
+        Some(self.shared_data.as_str()).filter(|text| !text.is_empty())
     }
 
     fn place(&self, page: u64) -> Option<Place> {

@@ -233,7 +233,8 @@ impl Pages {
         let is_user = facts.processes != Who::Nobody;
         let virtual_page = if is_user { facts.user_page } else { facts.kernel_page };
         let area = if is_user { self.user_area(page, facts) } else { Self::kernel_area(facts) };
-        Some(Place { area, address: virtual_page << PAGE_SHIFT })
+        let process = is_user.then_some(facts.first_process);
+        Some(Place { area, address: virtual_page << PAGE_SHIFT, process })
     }
 
     fn user_area(&self, page: u64, facts: &Facts) -> &'static str {

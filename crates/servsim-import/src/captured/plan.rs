@@ -9,7 +9,10 @@
 //!   handler that interrupted a task runs at the same point of that task. One that interrupted the
 //!   idle loop has no place in a machine that is not idle then, and is left out (and counted).
 //! * A block whose wake-up was not captured lasts until the task runs again.
+//! * A task that was about to take a lock when it blocked, woken by one that was giving up that very
+//!   lock, waited for the lock.
 
+use super::contention::{Contention, LockWait};
 use super::error;
 use super::locks::LockWords;
 use super::pages::Pages;
@@ -70,6 +73,10 @@ pub struct Plan {
     pub submitted: HashSet<u64>,
     /// The words of its locks.
     pub locks: LockWords,
+    /// Task that causes each wake-up, but for those of interrupt handlers.
+    pub wakers: HashMap<WakeId, TaskId>,
+    /// Blocks that were waits for a lock.
+    pub lock_waits: HashMap<WakeId, LockWait>,
 }
 
 /// An episode being read.
@@ -89,6 +96,7 @@ struct Planner {
     open: Option<Episode>,
     last_block: Vec<Option<WakeId>>,
     kinds: Vec<TaskKind>,
+    contention: Contention,
 }
 
 impl Plan {
@@ -107,6 +115,8 @@ impl Plan {
                 first_wait: vec![None; tasks],
                 submitted: HashSet::new(),
                 locks: LockWords::new(reader.meta().per_cpu_area),
+                wakers: HashMap::new(),
+                lock_waits: HashMap::new(),
             },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
@@ -114,6 +124,7 @@ impl Plan {
             open: None,
             last_block: vec![None; tasks],
             kinds: reader.tasks().iter().map(|t| t.kind).collect(),
+            contention: Contention::new(tasks),
         };
         let mut cursor = GlobalCursor::new(reader.clone());
         let dictionary = reader.dictionary();
@@ -139,9 +150,10 @@ impl Planner {
                 let id = wake_id(task, block);
                 self.blocked_at.insert(id, now);
                 self.last_block[task as usize] = Some(id);
+                self.contention.block(task, id);
             }
             EventKind::SwitchIn => self.resume(task, now),
-            EventKind::Wake { task: woken, block } => self.wake(wake_id(woken, block), woken, now),
+            EventKind::Wake { task: woken, block } => self.wake(task, wake_id(woken, block), woken, now),
             EventKind::Create { task: created } if self.items[created as usize] == 0 => {
                 self.plan.first_wait[created as usize] = Some(creation_id(created));
                 self.plan.ends.insert(creation_id(created), End::Stream);
@@ -158,22 +170,29 @@ impl Planner {
                 self.plan.submitted.insert(request);
             }
             EventKind::InterruptEnd => self.close(),
-            EventKind::LockAcquire { .. } => self.plan.locks.note(task, kind),
+            EventKind::LockAcquire { class, address } => {
+                self.contention.acquire(task, class, address);
+                self.plan.locks.note(task, kind);
+            }
+            EventKind::LockRelease { class, address } => self.contention.release(task, class, address),
             _ => {}
         }
     }
 
-    fn wake(&mut self, id: WakeId, woken: TaskId, now: u64) {
+    fn wake(&mut self, waker: TaskId, id: WakeId, woken: TaskId, now: u64) {
         // A task asleep when the trace begins waits for the first wake-up that names it.
         let known = self.blocked_at.contains_key(&id) || self.items[woken as usize] > 0;
         if !known && self.plan.first_wait[woken as usize].is_none() {
             self.plan.first_wait[woken as usize] = Some(id);
         }
-        match &mut self.open {
-            Some(open) => open.wakes.push((id, now)),
-            None => {
-                self.woken_by_stream.insert(id, now);
-            }
+        if let Some(open) = &mut self.open {
+            open.wakes.push((id, now));
+            return;
+        }
+        self.woken_by_stream.insert(id, now);
+        self.plan.wakers.insert(id, waker);
+        if let Some(lock) = self.contention.wake(waker, id) {
+            self.plan.lock_waits.insert(id, lock);
         }
     }
 

@@ -1,12 +1,14 @@
 //! A captured trace as one stream per task, with the events that order them.
 
+use super::files::ranges;
 use super::flow::{Flow, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
 use super::template::Templates;
 use super::{error, tasks_of};
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{
-    Batch, Event, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskSource,
+    Batch, Event, FileRange, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
+    TaskSource, WakeId,
 };
 use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
@@ -32,6 +34,7 @@ pub struct CapturedTasks {
     /// What the records tell of the code, and the flow through each shape if they do.
     wanted: Wanted,
     flows: Vec<Flow>,
+    files: Vec<FileRange>,
 }
 
 impl CapturedTasks {
@@ -49,8 +52,9 @@ impl CapturedTasks {
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
         let (wanted, flows) = (Wanted::Nothing, Vec::new());
+        let files = ranges(&reader.meta().files, &reader.meta().devices)?;
         let mut source =
-            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows };
+            Self { reader, tasks, templates, plan, privacy, inline, device, locks, wanted, flows, files };
         source.read_interrupts()?;
         Ok(source)
     }
@@ -75,6 +79,16 @@ impl CapturedTasks {
     /// Why the trace is not whole, if it is not.
     pub fn truncated(&self) -> Option<&str> {
         self.reader.truncated()
+    }
+
+    /// A block of `task` that ends with wake-up `wake`.
+    fn wait(&self, task: TaskId, wake: WakeId) -> Event {
+        match self.plan.lock_waits.get(&wake) {
+            Some(lock) if self.locks && self.plan.locks.knows(task, lock.address) => {
+                Event::LockWait { wake, class: lock.class }
+            }
+            _ => Event::Block { wake: Some(wake) },
+        }
     }
 
     fn read_interrupts(&mut self) -> Result<(), SourceError> {
@@ -133,8 +147,20 @@ impl TaskSource for CapturedTasks {
         &self.privacy
     }
 
+    fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        self.plan.wakers.get(&wake).copied()
+    }
+
     fn interrupts(&self) -> &[Interrupt] {
         &self.device
+    }
+
+    fn files(&self) -> &[FileRange] {
+        &self.files
+    }
+
+    fn devices(&self) -> &[String] {
+        &self.reader.meta().devices
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
@@ -214,7 +240,7 @@ impl TaskCursor for Cursor<'_> {
                         let id = wake_id(self.task, block);
                         let event = match source.plan.ends.get(&id) {
                             Some(End::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
-                            Some(End::Stream) => Event::Block { wake: Some(id) },
+                            Some(End::Stream) => source.wait(self.task, id),
                             None => Event::Block { wake: None },
                         };
                         batch.push_event(self.task, event);

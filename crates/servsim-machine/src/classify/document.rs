@@ -1,6 +1,7 @@
 //! The answer as JSON, schema `servsim.classify/1`.
 
 use super::ledger::{Ledger, LineTally, Tally};
+use super::shared::SharedData;
 use super::watch::{Step, Watch};
 use super::{Grouping, Order, Question, Symbols};
 use crate::json::by_mode;
@@ -22,6 +23,8 @@ pub struct Frame<'a> {
     pub machine: Value,
     /// Symbols of the kernel's data; none known without any.
     pub symbols: Symbols,
+    /// What lies in shared memory; nothing known without it.
+    pub shared: SharedData,
     /// Bytes per line.
     pub line: u64,
 }
@@ -162,6 +165,10 @@ impl Frame<'_> {
                     let page = address >> PAGE_SHIFT << PAGE_SHIFT;
                     (format!("{page:#x}"), Some(page))
                 }
+                Grouping::Relation => {
+                    let name = place.and_then(|place| self.shared.at(place, source.tasks()));
+                    (name.map_or_else(|| format!("({area})"), str::to_owned), None)
+                }
                 Grouping::Symbol => (symbol.clone().unwrap_or_else(|| format!("({area})")), None),
                 _ => (area.to_owned(), None),
             };
@@ -176,7 +183,8 @@ impl Frame<'_> {
                 });
             }
             if by == Grouping::Line {
-                group.symbol = symbol;
+                let shared = place.and_then(|place| self.shared.at(place, source.tasks()));
+                group.symbol = symbol.or_else(|| shared.map(str::to_owned));
                 group.words.clone_from(words);
             }
         }
@@ -231,7 +239,7 @@ impl Frame<'_> {
 /// What lies at an address, with the virtual address of that very byte.
 fn place_of(source: &dyn GlobalSource, address: u64) -> Option<Place> {
     if let Some(offset) = per_cpu_offset(address) {
-        return source.knows_places().then_some(Place { area: PER_CPU_AREA, address: offset });
+        return source.knows_places().then_some(Place { area: PER_CPU_AREA, address: offset, process: None });
     }
     let place = source.place(address >> PAGE_SHIFT)?;
     Some(Place { address: place.address + address % (1 << PAGE_SHIFT), ..place })

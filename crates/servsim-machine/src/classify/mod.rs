@@ -4,6 +4,7 @@
 mod document;
 mod follow;
 mod ledger;
+mod shared;
 mod symbols;
 mod watch;
 
@@ -17,6 +18,7 @@ use ledger::Ledger;
 use serde_json::Value;
 use servsim_config::nearest;
 use servsim_core::GlobalSource;
+use shared::SharedData;
 use watch::Watch;
 
 /// How the rows are grouped.
@@ -26,7 +28,7 @@ pub enum Grouping {
     Area,
     /// By symbol of the kernel's static data; other data by area.
     Symbol,
-    /// By relation of the database.
+    /// By relation of the database or structure of its shared memory; other data by area.
     Relation,
     /// By task.
     Task,
@@ -140,7 +142,9 @@ pub fn classify(
     };
     let by = grouping(question.by, source, symbols.is_some())?;
     let symbols = symbols.unwrap_or_default();
-    let frame = Frame { request, symbols, machine: machine.resolved(), line: setup.geometry.line };
+    let shared = source.shared_data().map_or(Ok(SharedData::default()), SharedData::parse);
+    let shared = shared.map_err(SimulateError::Usage)?;
+    let frame = Frame { request, symbols, shared, machine: machine.resolved(), line: setup.geometry.line };
     if let Some(address) = question.watch {
         let watch = Watch::new(address / setup.geometry.line, &setup.protocol);
         let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;
@@ -161,9 +165,9 @@ fn grouping(
     match by {
         None if source.knows_places() => Ok(Grouping::Area),
         None => Ok(Grouping::Line),
-        Some(Grouping::Relation) => fault(
-            "--by relation: captured traces do not record which relation a page of the shared buffers holds; \
-             `--by area` tells shared memory from the rest, `--by page` its pages",
+        Some(Grouping::Relation) if source.shared_data().is_none() => fault(
+            "--by relation: the trace does not say which relation lies in which buffer of the database; capture \
+             it again with this version, or see `--by area` for shared memory and the rest, `--by page` for pages",
         ),
         Some(Grouping::Area | Grouping::Symbol) if !source.knows_places() => fault(
             "--by area, symbol: only captured traces tell what lies at an address; \

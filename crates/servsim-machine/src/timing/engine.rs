@@ -4,15 +4,17 @@
 //! times is what must be read together.
 
 use super::along::Recorder;
+use super::io::{IoBase, IoSystem};
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
 use super::stepping::{advance, step, Pace, Records, Stop};
 use super::streams::{open_all, Stream};
+use super::subsystem::{Levels, Profiles};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
 use crate::simulate::SimulateError;
 use servsim_config::Arbitration;
-use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
+use servsim_core::{Event, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
 use servsim_mem::{
     Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, Request, WordMask,
 };
@@ -30,6 +32,8 @@ pub(super) enum Happening {
     Load { cpu: usize, load: u64 },
     /// A disk request completes.
     Disk { request: u64 },
+    /// Something happens in the described disks and I/O buses.
+    Io,
     /// A task's sleep is over.
     SleepOver { task: TaskId },
 }
@@ -49,6 +53,8 @@ pub(super) struct Base {
     pub(super) locks: LockCounts,
     pub(super) disk: [u64; 2],
     pub(super) active_integral: u128,
+    pub(super) io: Option<IoBase>,
+    pub(super) levels_of_tasks: Levels,
 }
 
 /// How many rounds of the loop pass between looks at the stop flag.
@@ -74,6 +80,12 @@ pub struct Engine<'a, W> {
     pub(super) wakeups: Wakeups,
     pub(super) locks: Locks,
     pub(super) disk: FixedDisk,
+    /// Described disks and I/O buses, instead of the pool.
+    pub(super) io: Option<IoSystem<'a>>,
+    /// Disk requests by the task that handed them in.
+    pub(super) task_requests: Vec<[u64; 2]>,
+    pub(super) task_levels: Levels,
+    pub(super) profiles: Profiles,
     pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     pub(super) happened: u64,
     /// Requests that each interrupt handler still waits for; `None` once it was triggered.
@@ -120,6 +132,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
             scheduler: Scheduler::new(model.policy, tasks, n, seed),
             wakeups: Wakeups::default(),
             locks: Locks::new(tasks + n),
+            io: model.storage.as_ref().map(|plan| IoSystem::new(plan, seed)),
+            task_requests: vec![[0; 2]; tasks],
+            task_levels: Levels::default(),
+            profiles: Profiles::default(),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write),
             happenings: BinaryHeap::new(),
             happened: 0,
@@ -226,14 +242,18 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Happening::Store { cpu, performed } => self.store_returned(cpu, now, performed),
             Happening::Load { cpu, load } => self.load_returned(cpu, load, now),
             Happening::SleepOver { task } => self.make_ready(task, now),
-            Happening::Disk { request } => {
-                for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
-                    if let Some(left) = &mut self.waiting_for[index] {
-                        *left -= 1;
-                        if *left == 0 {
-                            self.trigger(index, now);
-                        }
-                    }
+            Happening::Disk { request } => self.disk_done(request, now),
+            Happening::Io => self.io_happens(now),
+        }
+    }
+
+    /// A disk request is complete: handlers that waited for it last are triggered.
+    pub(super) fn disk_done(&mut self, request: u64, now: u64) {
+        for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
+            if let Some(left) = &mut self.waiting_for[index] {
+                *left -= 1;
+                if *left == 0 {
+                    self.trigger(index, now);
                 }
             }
         }
@@ -265,6 +285,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     pub(super) fn count_active(&mut self, now: u64, change: i64) {
         let now = now.max(self.active_since);
+        if self.io.is_some() {
+            let instructions = self.instructions();
+            self.task_levels.note(self.active, now, instructions, change < 0);
+        }
         self.active_integral += u128::from(self.active) * u128::from(now - self.active_since);
         self.active_since = now;
         self.active = self.active.wrapping_add_signed(change);
@@ -522,8 +546,16 @@ impl<'a, W: WordMask> Engine<'a, W> {
         match (event, context) {
             (Event::Wake { wake }, _) => {
                 if let Some(task) = self.wakeups.deliver(wake) {
+                    self.locks.wakes(task);
                     self.make_ready(task, now);
                 }
+            }
+            (Event::IoSubmit { request, device, sector, bytes, write }, _) if self.io.is_some() => {
+                self.disk.accepted[usize::from(write)] += 1;
+                if let Context::Task(task) = context {
+                    self.task_requests[task as usize][usize::from(write)] += u64::from(bytes > 0);
+                }
+                self.submit_io(request, (device, sector), bytes, write, now);
             }
             (Event::IoSubmit { request, write, .. }, _) => {
                 let done = self.disk.submit(now, write);
@@ -536,12 +568,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
             (Event::LockRelease { word }, _) if self.model.locks != Arbitration::Off => {
                 self.release(cpu, context, word);
             }
-            (Event::Block { wake }, Context::Task(task)) => {
-                let blocks = wake.is_none_or(|wake| self.wakeups.wait(task, wake));
-                if blocks {
-                    self.leave(cpu);
-                }
-            }
+            // The simulated lock was waited for where it was taken.
+            (Event::LockWait { class, .. }, _) if self.arbitrates(class) => {}
+            (Event::LockWait { wake, .. }, Context::Task(task)) => self.block(cpu, task, Some(wake)),
+            (Event::Block { wake }, Context::Task(task)) => self.block(cpu, task, wake),
             (Event::Sleep { nanos }, Context::Task(task)) => {
                 let over = now + self.model.nanos_to_cycles(nanos);
                 self.schedule(over, Happening::SleepOver { task });
@@ -549,10 +579,23 @@ impl<'a, W: WordMask> Engine<'a, W> {
             }
             (Event::TransactionEnd { kind, user }, Context::Task(task)) => {
                 let previous = self.streams[task as usize].last_mark.insert(user, now);
+                if self.io.is_some() {
+                    self.profile(task, kind, user);
+                }
                 self.measure.transaction(kind, now, previous);
                 self.maybe_start(now);
             }
             _ => {}
+        }
+    }
+
+    /// `task` gives up its processor until `wake`, unless that came first.
+    fn block(&mut self, cpu: usize, task: TaskId, wake: Option<WakeId>) {
+        if wake.is_none_or(|wake| self.wakeups.wait(task, wake)) {
+            self.leave(cpu);
+            if let Some(waker) = wake.and_then(|wake| self.source.waker(wake)) {
+                self.waits_for(task, waker);
+            }
         }
     }
 

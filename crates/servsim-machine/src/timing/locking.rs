@@ -67,6 +67,17 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
+    /// `task` sleeps until `waker` wakes it: if that one waits for a lock which `task` keeps from it,
+    /// neither would go on.
+    pub(super) fn waits_for(&mut self, task: TaskId, waker: TaskId) {
+        if self.model.locks == Arbitration::Off {
+            return;
+        }
+        if let Some(freed) = self.locks.sleeps_until_woken(task, waker, self.now) {
+            self.make_ready(freed, self.now);
+        }
+    }
+
     fn step_back(&mut self, cpu: usize, context: Context) {
         match context {
             Context::Task(task) => self.streams[task as usize].position -= 1,

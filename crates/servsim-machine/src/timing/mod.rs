@@ -21,6 +21,7 @@ mod along;
 mod cores;
 mod deadlock;
 mod engine;
+mod io;
 mod locking;
 mod measure;
 mod memory;
@@ -28,10 +29,12 @@ mod outcome;
 mod processor;
 mod stepping;
 mod streams;
+pub mod subsystem;
 
 use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
 use crate::simulate::SimulateError;
+use crate::storage::Plan;
 use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine};
 use servsim_core::TaskSource;
@@ -72,6 +75,8 @@ pub struct Model {
     pub(crate) farther: Vec<u64>,
     /// Cycles of each shared level, beside those of the bus.
     pub(crate) shared: Vec<u64>,
+    /// Single disks and I/O buses; without them the pool of disks serves.
+    pub(crate) storage: Option<Plan>,
 }
 
 impl Model {
@@ -123,6 +128,7 @@ impl Model {
             hierarchy: HierarchySpec::default(),
             farther: latencies(false),
             shared: latencies(true),
+            storage: None,
         }
     }
 
@@ -130,6 +136,13 @@ impl Model {
     #[must_use]
     pub fn with_hierarchy(mut self, hierarchy: HierarchySpec) -> Self {
         self.hierarchy = hierarchy;
+        self
+    }
+
+    /// The same with single disks and I/O buses.
+    #[must_use]
+    pub fn with_storage(mut self, storage: Option<Plan>) -> Self {
+        self.storage = storage;
         self
     }
 

@@ -6,6 +6,7 @@ use super::processor::Wait;
 use crate::along::MORE;
 use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
 use servsim_config::Arbitration;
+use servsim_core::{TaskId, TaskInfo};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{Counters, WordMask};
 
@@ -19,6 +20,22 @@ impl<W: WordMask> Engine<'_, W> {
             reading.busy += processor.times.user + processor.times.kernel;
         }
         reading
+    }
+
+    /// Instructions executed by all processors so far.
+    pub(super) fn instructions(&self) -> u64 {
+        self.processors.iter().map(|p| p.references[0][0] + p.references[1][0]).sum()
+    }
+
+    /// The client `task` has a reply of its user: what the user's server did is that transaction's.
+    pub(super) fn profile(&mut self, task: TaskId, kind: u32, user: u32) {
+        let is_server = |info: &TaskInfo| user != 0 && info.pid == user && !info.client;
+        let server = self.source.tasks().iter().position(is_server).unwrap_or(task as usize);
+        let references = &self.task_references[server];
+        let of = |op: usize| references[0][op] + references[1][op];
+        let [reads, writes] = self.task_requests[server];
+        let measured = self.measure.start.is_some();
+        self.profiles.served(server, kind as usize, [of(0), of(1), of(2), reads, writes], measured);
     }
 
     /// The further counters of a timeline, in the order of their names.
@@ -63,6 +80,8 @@ impl<W: WordMask> Engine<'_, W> {
             locks: self.locks.counts,
             disk: self.disk.accepted,
             active_integral: self.active_integral,
+            io: self.io.as_mut().map(|io| io.base(now)),
+            levels_of_tasks: self.task_levels.clone(),
         });
         self.most_active = self.active;
     }
@@ -117,6 +136,12 @@ impl<W: WordMask> Engine<'_, W> {
         let (integral, busy, switches, disk) =
             base.as_ref().map_or(zero, |b| (b.active_integral, b.bus_busy, b.switches, b.disk));
         let (dispatches, locks) = base.as_ref().map_or_else(Default::default, |b| (b.dispatches, b.locks));
+        let io_base = base.as_ref().and_then(|b| b.io.as_ref());
+        let storage = self.io.as_mut().map(|io| io.result(io_base, end));
+        let task_levels = base.as_ref().map_or_else(
+            || self.task_levels.levels.clone(),
+            |base| self.task_levels.since(&base.levels_of_tasks),
+        );
         let cycles = end - start;
         let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
@@ -143,6 +168,9 @@ impl<W: WordMask> Engine<'_, W> {
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,
                 dispatches: self.scheduler.dispatches - dispatches,
+                storage,
+                task_levels,
+                profiles: self.profiles.kinds,
                 placement_digest: self.scheduler.placement_digest(),
                 locks: (self.model.locks != Arbitration::Off).then(|| LockResult {
                     counts: self.locks.counts.since(&locks),

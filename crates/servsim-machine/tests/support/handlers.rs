@@ -22,6 +22,9 @@ impl TaskSource for WithHandlers {
     fn open(&self, task: u32) -> Result<Box<dyn servsim_core::TaskCursor + '_>, servsim_core::SourceError> {
         self.inner.open(task)
     }
+    fn waker(&self, wake: u64) -> Option<u32> {
+        self.inner.waker(wake)
+    }
     fn interrupts(&self) -> &[Interrupt] {
         &self.handlers
     }

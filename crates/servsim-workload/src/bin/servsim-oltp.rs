@@ -102,6 +102,7 @@ impl Behaviour {
             warehouses: self.warehouse,
             think_scale: self.think_scale,
             warm_up: self.warm_up,
+            window: None,
         })
     }
 }
@@ -121,12 +122,24 @@ struct RunArgs {
     /// Measure for this many seconds instead.
     #[arg(long)]
     seconds: Option<f64>,
+    /// Also count the transactions of successive windows of this many seconds.
+    #[arg(long)]
+    window_seconds: Option<f64>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 impl RunArgs {
+    fn options(&self) -> Result<Options> {
+        let window = match self.window_seconds {
+            Some(seconds) if (0.001..1e6).contains(&seconds) => Some(Duration::from_secs_f64(seconds)),
+            Some(_) => return Err(Error::Usage("--window-seconds must be at least 0.001".to_owned())),
+            None => None,
+        };
+        Ok(Options { window, ..self.behaviour.options()? })
+    }
+
     fn stop(&self) -> Result<Stop> {
         Ok(match self.seconds {
             Some(seconds) if seconds > 0.0 && seconds < 1e6 => Stop::After(Duration::from_secs_f64(seconds)),
@@ -216,7 +229,7 @@ async fn load_command(args: Load) -> Result<u8> {
 
 async fn run_command(args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
-    let mut run = Run::connect(&args.server, args.behaviour.options()?).await?;
+    let mut run = Run::connect(&args.server, args.options()?).await?;
     run.warm_up()?;
     let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);

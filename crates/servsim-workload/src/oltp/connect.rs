@@ -37,7 +37,11 @@ impl Server {
         self.connect_to(&self.database).await
     }
 
-    async fn connect_to(&self, database: &str) -> Result<Client> {
+    /// Opens a connection to another database of the same server.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when the server does not answer or refuses.
+    pub async fn connect_to(&self, database: &str) -> Result<Client> {
         let mut config = Config::new();
         config
             .host(&self.host)

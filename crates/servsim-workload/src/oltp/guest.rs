@@ -12,6 +12,7 @@ use serde_json::{json, Value};
 use super::check::{self, After};
 use super::connect::Server;
 use super::run::{Options, Run};
+use super::shared_memory::{self, Buffers};
 use super::user::Stop;
 use crate::control::Control;
 use crate::pause::{pause, Pause};
@@ -36,11 +37,12 @@ pub struct Checkpoint<'a> {
 pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>) -> Result<Value> {
     // Opened before the stop: a missing device must be noticed while the image is being prepared.
     let control = Control::open(checkpoint.control)?;
+    let buffers = shared_memory::buffers(server).await?;
     let mut run = Run::connect(server, options).await?;
     run.warm_up()?;
     tokio::time::sleep(checkpoint.settle).await;
     pause(checkpoint.pause)?;
-    let outcome = measured(&control, &mut run).await;
+    let outcome = measured(&control, &mut run, server, &buffers).await;
     let result = match &outcome {
         Ok(result) => result.clone(),
         Err(error) => failure(error),
@@ -51,10 +53,11 @@ pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>
 
 /// The transactions are dealt to the users beforehand: whatever the timing of the disk, a repeat
 /// from the same checkpoint does the same transactions.
-async fn measured(control: &Control, run: &mut Run) -> Result<Value> {
+async fn measured(control: &Control, run: &mut Run, server: &Server, before: &Buffers) -> Result<Value> {
     let orders = control.orders()?;
     let mut result = run.measure(Stop::Dealt(orders.transactions), orders.seed).await?;
     result["orders"] = json!(orders);
+    result["shared_memory"] = shared_memory::describe(server, run.control(), before).await?;
     if orders.check && result["valid"] == json!(true) {
         let scale = run.made().scale;
         let check = check::check(run.control(), scale, After::Run).await?;

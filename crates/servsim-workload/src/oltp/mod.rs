@@ -20,9 +20,11 @@ pub mod rows;
 pub mod run;
 pub mod scale;
 pub mod session;
+pub mod shared_memory;
 pub mod terminal;
 pub mod user;
 pub mod waiting;
+pub mod windows;
 
 /// What every output of this workload says about itself.
 pub const NOTICE: &str = "TPC-C-derived, not TPC-C; not comparable";

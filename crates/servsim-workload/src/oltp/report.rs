@@ -29,6 +29,8 @@ pub struct Measured<'a> {
     pub tallies: &'a [Tally],
     /// Replies by kind including the warm-up.
     pub acknowledged: &'a [Tally],
+    /// Transactions by window of the measurement; null if not asked for.
+    pub windows: Value,
     /// Processor time of the measurement.
     pub cpu: Times,
     /// Marks executed.
@@ -69,6 +71,7 @@ pub fn run(measured: &Measured<'_>) -> Value {
         "tpm_c": per_second(new_orders) * 60.0,
         "tpm_c_counts": "completed New-Order transactions, the rolled-back ones included",
         "kinds": kinds(measured.tallies, total),
+        "windows": measured.windows,
         "client_cpu": cpu(measured.cpu, total),
         "acknowledged": acknowledged(measured.acknowledged),
         "marks": measured.marks,

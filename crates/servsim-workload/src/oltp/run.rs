@@ -4,7 +4,7 @@
 //! at the start of the measurement, so neither the warm-up nor other users change them.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio_postgres::Client;
@@ -18,6 +18,7 @@ use super::request::{Generator, Place};
 use super::session::KINDS;
 use super::terminal::{self, Terminal};
 use super::user::{lock, Phase, Stop, Tally, User};
+use super::windows::Windows;
 use crate::cpu::{self, Times};
 use crate::mark::{Kind, Marker};
 use crate::rng::Purpose;
@@ -47,6 +48,8 @@ pub struct Options {
     pub think_scale: f64,
     /// Transactions before the measurement, over all users.
     pub warm_up: u64,
+    /// Width of the windows in which transactions of the measurement are counted, if at all.
+    pub window: Option<Duration>,
 }
 
 /// A run in progress: connected users and what was counted so far.
@@ -96,7 +99,7 @@ impl Run {
     /// The first error of any user.
     pub fn warm_up(&mut self) -> Result<()> {
         let stop = Stop::Transactions(self.options.warm_up);
-        let (_, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp);
+        let (_, _, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp);
         errors.into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -112,8 +115,8 @@ impl Run {
         let cpu_before = cpu::read(backend);
         lock(&self.marker).event(Kind::Start);
         let begin = Instant::now();
-        let (tallies, errors) = self.phase(stop, seed, Purpose::Measured);
-        let seconds = begin.elapsed().as_secs_f64();
+        let (tallies, windows, errors) = self.phase(stop, seed, Purpose::Measured);
+        let elapsed = begin.elapsed();
         lock(&self.marker).event(Kind::Stop);
         let cpu = difference(cpu_before, cpu::read(backend));
         let (reconciliation, mut problems) = if errors.is_empty() {
@@ -140,8 +143,9 @@ impl Run {
             generator: &self.generator,
             users: &users,
             live,
-            seconds,
+            seconds: elapsed.as_secs_f64(),
             tallies: &tallies,
+            windows: windows.map_or(Value::Null, |windows| windows.report(elapsed)),
             acknowledged: &self.acknowledged,
             cpu,
             marks: marker.counts(),
@@ -150,12 +154,20 @@ impl Run {
         }))
     }
 
-    fn phase(&mut self, stop: Stop, seed: u64, purpose: Purpose) -> ([Tally; KINDS], Vec<Error>) {
+    fn phase(
+        &mut self,
+        stop: Stop,
+        seed: u64,
+        purpose: Purpose,
+    ) -> ([Tally; KINDS], Option<Windows>, Vec<Error>) {
         for terminal in &mut self.terminals {
             terminal.user.begin(seed, purpose);
         }
-        let phase =
+        let mut phase =
             Phase::new(&self.generator, &self.marker, stop, self.options.users, self.options.think_scale);
+        if purpose == Purpose::Measured {
+            phase.windows = self.options.window.map(Windows::new);
+        }
         let results = terminal::each(&mut self.terminals, async |user| user.work(&phase).await);
         let errors = results.into_iter().filter_map(Result::err).collect();
         let tallies = phase.tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +176,7 @@ impl Run {
             total.rolled_back += tally.rolled_back;
             total.delivered += tally.delivered;
         }
-        (tallies, errors)
+        (tallies, phase.windows, errors)
     }
 
     /// The control connection, idle between phases.

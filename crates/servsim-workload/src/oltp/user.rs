@@ -10,6 +10,7 @@ use super::deck::{Deck, Mix};
 use super::request::{Generator, Kind, LogHash, Place};
 use super::session::{Session, KINDS};
 use super::waiting;
+use super::windows::Windows;
 use crate::mark::Marker;
 use crate::rng::{Purpose, Stream};
 use crate::{Error, Result};
@@ -60,6 +61,8 @@ pub struct Phase<'a> {
     pub failed: AtomicBool,
     /// Keying and think times are multiplied by this; zero means none.
     pub think_scale: f64,
+    /// Transactions by the time at which they ended, if asked for.
+    pub windows: Option<Windows>,
     stop: Stop,
     users: u64,
     taken: AtomicU64,
@@ -81,6 +84,7 @@ impl<'a> Phase<'a> {
             tallies: Mutex::default(),
             failed: AtomicBool::new(false),
             think_scale,
+            windows: None,
             stop,
             users: users as u64,
             taken: AtomicU64::new(0),
@@ -187,6 +191,9 @@ impl User {
             tally.rolled_back += u64::from(outcome.rolled_back);
             tally.delivered += u64::from(outcome.delivered);
             tally.latency.saturating_record(microseconds.max(1));
+        }
+        if let Some(windows) = &phase.windows {
+            windows.count(phase.begin.elapsed());
         }
         self.done += 1;
         self.think(phase, kind).await;

@@ -1,0 +1,85 @@
+//! What lies in the memory that a program's processes share: the structures of a database server,
+//! and the relation in each of its buffers.
+
+use servsim_core::{Place, TaskInfo};
+
+/// Named ranges of one program's shared memory, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SharedData {
+    program: String,
+    ranges: Vec<(u64, u64, String)>,
+}
+
+impl SharedData {
+    /// Reads a line `program NAME`, then lines `ADDRESS SIZE NAME` (hexadecimal).
+    ///
+    /// # Errors
+    /// With the number of the first line that is neither, or not in order.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let fault = |number: usize| {
+            format!("shared data of the trace, line {}: not `ADDRESS SIZE NAME`, ascending", number + 1)
+        };
+        let mut lines = text.lines().enumerate();
+        let program = lines.next().and_then(|(_, line)| line.strip_prefix("program "));
+        let mut shared = Self { program: program.ok_or_else(|| fault(0))?.to_owned(), ranges: Vec::new() };
+        let mut end = 0;
+        for (number, line) in lines {
+            let mut words = line.splitn(3, ' ');
+            let mut hexadecimal = || words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+            let (start, size) = (hexadecimal(), hexadecimal());
+            let (Some(start), Some(size), Some(name)) = (start, size, words.next()) else {
+                return Err(fault(number));
+            };
+            if start < end || size == 0 {
+                return Err(fault(number));
+            }
+            end = start.checked_add(size).ok_or_else(|| fault(number))?;
+            shared.ranges.push((start, end, name.to_owned()));
+        }
+        Ok(shared)
+    }
+
+    /// What lies at `place`, if it is shared memory of the program.
+    pub fn at(&self, place: Place, tasks: &[TaskInfo]) -> Option<&str> {
+        let process = place.process?;
+        let is_program = |task: &TaskInfo| task.pid == process && task.name == self.program;
+        if !tasks.iter().any(is_program) {
+            return None;
+        }
+        let after = self.ranges.partition_point(|(start, ..)| *start <= place.address);
+        let (_, end, name) = self.ranges[..after].last()?;
+        (place.address < *end).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use servsim_core::TaskKind;
+
+    fn place(address: u64, process: Option<u32>) -> Place {
+        Place { area: "shared memory", address, process }
+    }
+
+    #[test]
+    fn only_the_programs_processes_see_its_ranges() {
+        let shared = SharedData::parse("program postgres\n1000 40 LOCK hash\n2000 4000 item\n").unwrap();
+        let task = |pid, name: &str| TaskInfo { name: name.into(), pid, kind: TaskKind::User, client: false };
+        let tasks = [task(7, "postgres"), task(8, "servsim-oltp")];
+        assert_eq!(shared.at(place(0x103f, Some(7)), &tasks), Some("LOCK hash"));
+        assert_eq!(shared.at(place(0x1040, Some(7)), &tasks), None);
+        assert_eq!(shared.at(place(0x5fff, Some(7)), &tasks), Some("item"));
+        assert_eq!(shared.at(place(0xfff, Some(7)), &tasks), None);
+        assert_eq!(shared.at(place(0x2000, Some(8)), &tasks), None);
+        assert_eq!(shared.at(place(0x2000, None), &tasks), None);
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        for text in
+            ["", "postgres\n", "program a\n10 1 x\n10 1 y\n", "program a\n10 0 x\n", "program a\n10 1\n"]
+        {
+            assert!(SharedData::parse(text).unwrap_err().contains("line "), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+"""``servsim model measure``, ``verify``, and ``fit`` of simulation results: models from simulation."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servsim.errors import CheckFailed, UsageError
+
+Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
+MachineName = Annotated[str, typer.Option("--machine", "-m", help="Description with single disks: file or name.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
+Transactions = Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")]
+Warmup = Annotated[int, typer.Option(min=0, help="Transactions before measurement.")]
+Replications = Annotated[int, typer.Option(min=1, help="Runs of each configuration, successive seeds.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the first run.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+#: Processors of Figure 5 (Du et al. 2001).
+_FIGURE_5 = (1, 2, 3, 4)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to the group of models."""
+    group.command()(measure)
+    group.command()(verify)
+
+
+def _say(text: str) -> None:
+    print(f"servsim: {text}", file=sys.stderr)
+
+
+def _rows(header: list[str], rows: list[list[str]]) -> None:
+    from servsim.cli.model import _table
+
+    _table(header, rows)
+
+
+def _interval(value: Any, digits: int = 4) -> str:
+    """Write an estimate with its interval, or say that there is none."""
+    if value is None:
+        return "-"
+    if value.low is None:
+        return f"{value.mean:.{digits}g} (n = {value.n}, no interval)"
+    return f"{value.mean:.{digits}g} ± {value.half_width:.2g} (n = {value.n})"
+
+
+def _plain(value: Any) -> dict[str, Any] | None:
+    """Return an estimate as JSON."""
+    if value is None:
+        return None
+    return {"mean": value.mean, "low": value.low, "high": value.high, "n": value.n}
+
+
+def fit_results(file: Path, as_json: bool) -> None:
+    """Print visits and demands measured in a simulation result, schema ``servsim.model.demands/1``."""
+    from servsim.model import measured
+
+    result = read_result(file)
+    found = measured.demands(result)
+    if as_json:
+        demands = [
+            {
+                "station": d.station,
+                "class": d.kind,
+                "visits": _plain(d.visits),
+                "demand_s": _plain(d.demand_s),
+                "note": d.note,
+            }
+            for d in found
+        ]
+        throughput = _plain(measured.throughput(result))
+        typer.echo(json.dumps({"schema": "servsim.model.demands/1", "throughput": throughput, "demands": demands}))
+        return
+    rows = [
+        [f"{d.station} / {d.kind}", _interval(d.visits), "-" if d.demand_s is None else _ms(d.demand_s), d.note]
+        for d in found
+    ]
+    _rows(["station / class", "visits", "demand, ms", ""], rows)
+    typer.echo(f"throughput {_interval(measured.throughput(result))} transactions/s of simulated time", err=True)
+
+
+def _ms(value: Any) -> str:
+    from dataclasses import replace
+
+    scaled = {name: None if (v := getattr(value, name)) is None else v * 1e3 for name in ("mean", "low", "high", "sd")}
+    return _interval(replace(value, **scaled))
+
+
+def is_result(file: Path) -> bool:
+    """Say whether a file is JSON rather than TOML measurements."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def read_result(file: Path) -> dict[str, Any]:
+    """Read a result of `servsim simulate --json`.
+
+    Raises
+    ------
+    UsageError
+        When it is something else.
+    """
+    try:
+        result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read as JSON: {error}") from error
+    if result.get("schema") != "servsim.simulate/1" or result.get("engine") != "timing":
+        raise UsageError(f"{file} is not a result of `servsim simulate` with the timing engine")
+    return result
+
+
+def measure(
+    trace: Trace,
+    machine: MachineName = "du-2001",
+    settings: Settings = None,
+    transactions: Transactions = None,
+    warmup: Warmup = 0,
+    replications: Replications = 3,
+    seed: Seed = 1,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what a model needs: service rates of 1 to 4 processors, and our Tables 5 and 6 (Du et al. 2001)."""
+    from servsim.model import measured
+    from servsim.model.verify import TABLES
+    from servsim.simulation import simulate
+
+    options: dict[str, Any] = {"transactions": transactions, "warmup": warmup, "replications": replications}
+    results = {}
+    for processors in _FIGURE_5:
+        _say(f"simulating {processors} processors, one I/O bus, one disk")
+        chosen = [f"processors={processors}", "io.buses=1", "disk.count=1", *(settings or [])]
+        results[processors] = simulate(trace, machine, overrides=chosen, seed=seed, threads=threads, **options)
+    rates = {k: measured.service_rates(result) for k, result in results.items()}
+    tables = measured.accesses_by_table(results[1], TABLES)
+    work = measured.work_by_kind(results[1])
+    if as_json:
+        typer.echo(json.dumps(_measured_document(rates, tables, work)))
+        return
+    typer.echo("Effective service rates mu_k(j), transactions/s of simulated time (Figure 5)")
+    seen = sorted({rate.tasks for found in rates.values() for rate in found})
+    by_tasks = {k: {rate.tasks: rate for rate in found} for k, found in rates.items()}
+    cells = [
+        [str(j), *(_interval(by_tasks[k][j].transactions_per_s) if j in by_tasks[k] else "-" for k in _FIGURE_5)]
+        for j in seen
+    ]
+    _rows(["tasks j", *(f"mu_{k}" for k in _FIGURE_5)], cells)
+    typer.echo("\nShare of disk accesses per table, indexes included (our Table 5)")
+    if any(name in TABLES for name in tables):
+        _rows(["table", "share"], [[name, _interval(share)] for name, share in tables.items()])
+    else:
+        typer.echo("not known: the trace does not tell where its tables lie, or none was read; capture it again")
+    typer.echo("\nVisits per transaction of one server process (our Table 6)")
+    columns = ("instructions", "loads", "stores", "disk_reads", "disk_writes")
+    header = ["transaction", "followed", *(column.replace("_", " ") for column in columns)]
+    _rows(header, [[row["kind"], str(row["followed"]), *(_interval(row[c]) for c in columns)] for row in work])
+
+
+def _measured_document(rates: dict[int, Any], tables: dict[str, Any], work: list[dict[str, Any]]) -> dict[str, Any]:
+    def rate(found: Any) -> dict[str, Any]:
+        return {
+            "tasks": found.tasks,
+            "share": found.share,
+            "departures": found.departures,
+            "departures_per_cycle": _plain(found.departures_per_cycle),
+            "transactions_per_s": _plain(found.transactions_per_s),
+        }
+
+    return {
+        "schema": "servsim.model.measure/1",
+        "service_rates": {str(k): [rate(found) for found in column] for k, column in rates.items()},
+        "accesses_by_table": {name: _plain(share) for name, share in tables.items()},
+        "work_by_kind": [
+            {name: value if name in ("kind", "followed") else _plain(value) for name, value in row.items()}
+            for row in work
+        ],
+    }
+
+
+def verify(
+    trace: Trace,
+    machine: MachineName = "du-2001",
+    settings: Settings = None,
+    configuration: Annotated[
+        list[str] | None, typer.Option("--configuration", "-c", help="One of C1 to C9; repeatable. All without it.")
+    ] = None,
+    customers: Annotated[int | None, typer.Option(min=1, help="Users of the workload; default: as captured.")] = None,
+    transactions: Transactions = None,
+    warmup: Warmup = 0,
+    replications: Replications = 3,
+    seed: Seed = 1,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the nine configurations of Du et al. 2001 from C1 and the service rates, and simulate them."""
+    from servsim.model import verify as module
+
+    users, relations = _workload(trace)
+    population = customers or users
+    if population is None:
+        raise UsageError("the trace does not tell its number of users; give --customers")
+    found = module.verify(
+        trace,
+        machine,
+        customers=population,
+        relations=relations,
+        overrides=settings or [],
+        configurations=configuration or list(module.CONFIGURATIONS),
+        say=_say,
+        transactions=transactions,
+        warmup=warmup,
+        replications=replications,
+        seed=seed,
+        threads=threads,
+    )
+    if as_json:
+        typer.echo(json.dumps(found.as_document()))
+    else:
+        _verified(found)
+    if not found.holds:
+        missed = [f"{row.name} ({row.blamed})" for row in found.rows if row.verdict == "missed"]
+        raise CheckFailed(f"beyond {module.TOLERANCE:.1%}: {', '.join(missed)}")
+
+
+def _workload(trace: Path) -> tuple[int | None, list[str]]:
+    """Return the users of a captured trace and the relations it can place."""
+    from servsim import _core
+
+    try:
+        info = json.loads(_core.trace_info(trace))
+    except UsageError:
+        return None, []
+    users = info["meta"]["provenance"].get("users") if isinstance(info["meta"]["provenance"], dict) else None
+    return users, info["relations"]
+
+
+def _verified(found: Any) -> None:
+    rows = [
+        [
+            row.name,
+            f"{row.processors}/{row.buses}/{row.disks}",
+            _interval(row.simulated),
+            f"{row.predicted:.4g}",
+            f"{100 * row.error:+.1f} %",
+            row.verdict + (f": {row.blamed}" if row.blamed else ""),
+        ]
+        for row in found.rows
+    ]
+    header = ["", "processors/buses/disks", "simulated, tx/s", "model, tx/s", "difference", ""]
+    _rows(header, rows)
+    typer.echo(
+        "calibrated: the configuration's own measurements are in the model; a miss names the station whose own "
+        "demand there takes most off the difference"
+    )

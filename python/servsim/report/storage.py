@@ -1,0 +1,85 @@
+"""The disks and I/O buses of a result: how busy, how long requests waited, and whose data they moved."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from servsim.report.charts.svg import tag
+from servsim.report.format import mean
+from servsim.report.result import Result
+from servsim.report.tables import table
+from servsim.statistics.intervals import Estimate, estimate
+
+#: Columns of disks and buses: heading, member, and whether it is a share, a time or a number.
+_DISK = (
+    ("busy", "utilization", "share"),
+    ("requests present", "mean_present", "number"),
+    ("wait for the disk", "mean_wait_cycles", "time"),
+    ("wait for the bus", "mean_bus_wait_cycles", "time"),
+    ("positioning and medium", "mean_mechanism_cycles", "time"),
+    ("response", "mean_response_cycles", "time"),
+)
+_BUS = (
+    ("busy", "utilization", "share"),
+    ("requests waiting", "mean_waiting", "number"),
+    ("wait", "mean_wait_cycles", "time"),
+)
+#: Rows of what was asked for that are shown.
+_MOST = 20
+
+
+def has_storage(result: Result) -> bool:
+    """Say whether the result tells its disks apart."""
+    return all(isinstance(r.get("storage"), Mapping) for r in result.replications)
+
+
+def storage(result: Result) -> Markup:
+    """Return the tables of disks, buses and what was asked for."""
+    found = [dict(r["storage"]) for r in result.replications]
+    parts = [_stations(result, found, "disks", "disk", _DISK)]
+    if found[0]["buses"]:
+        parts.append(_stations(result, found, "buses", "I/O bus", _BUS))
+    parts.append(_accesses(found))
+    return tag("div", *parts)
+
+
+def _stations(
+    result: Result, found: Sequence[Mapping[str, Any]], key: str, name: str, columns: Sequence[tuple[str, str, str]]
+) -> Markup:
+    rows = []
+    for index, station in enumerate(found[0][key]):
+        label = f"{name} {index + 1}"
+        if key == "disks" and station["bus"] is not None:
+            label += f" on bus {station['bus']}"
+        cells = [_cell(result, [f[key][index][member] for f in found], kind) for _, member, kind in columns]
+        rows.append([label, *cells])
+    return table([name, *(heading for heading, _, _ in columns)], rows)
+
+
+def _cell(result: Result, values: Sequence[float | None], kind: str) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "no request"
+    if kind == "share":
+        return mean(estimate([100 * value for value in known]), "%")
+    if kind == "number":
+        return mean(estimate(known))
+    clock = result.clock_hertz
+    return mean(_scaled(known, 1e3 / clock), "ms") if clock else mean(estimate(known), "cycles")
+
+
+def _scaled(values: Sequence[float], factor: float) -> Estimate:
+    return estimate([value * factor for value in values])
+
+
+def _accesses(found: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return reads and writes by relation or file, most first."""
+    counts: dict[str, list[list[int]]] = {}
+    for index, replication in enumerate(found):
+        for row in replication["accesses"]:
+            column = counts.setdefault(row["name"], [[0, 0] for _ in found])
+            column[index] = [row["reads"], row["writes"]]
+    order = sorted(counts, key=lambda name: -sum(sum(pair) for pair in counts[name]))[:_MOST]
+    rows = [[name, *(mean(estimate([float(pair[way]) for pair in counts[name]])) for way in (0, 1))] for name in order]
+    return table(["requests for", "reads", "writes"], rows) if rows else Markup("")
