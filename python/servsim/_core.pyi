@@ -34,6 +34,18 @@ def simulate(
     from_checkpoint: str | Path | None = None,
     users: int | None = None,
 ) -> str: ...
+def simulate_each(
+    trace: Path,
+    machine: str,
+    variants: list[list[str]],
+    *,
+    machine_file: str,
+    trace_hash: str,
+    format: str | None = None,
+    overrides: list[str] = ...,
+    seed: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> str: ...
 def classify(
     trace: Path,
     machine: str,

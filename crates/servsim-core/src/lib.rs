@@ -17,5 +17,6 @@ pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use source::{
-    GlobalSource, Interrupt, Place, Privacy, SourceError, TaskCursor, TaskSource, MAX_SPACES, PAGE_SHIFT,
+    GlobalSource, Interrupt, Parts, Place, Privacy, SourceError, TaskCursor, TaskSource, MAX_SPACES,
+    PAGE_SHIFT,
 };

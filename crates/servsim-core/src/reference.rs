@@ -43,6 +43,15 @@ pub const MISPREDICTED: u8 = 64;
 /// `cpu` of a record that is not bound to a processor.
 pub const ANY_CPU: u8 = u8::MAX;
 
+/// Where [`Record::rest`] holds the size.
+pub const SIZE_SHIFT: u32 = 32;
+/// Where [`Record::rest`] holds the operation.
+pub const OP_SHIFT: u32 = 40;
+/// Where [`Record::rest`] holds the flags.
+pub const FLAGS_SHIFT: u32 = 48;
+/// Where [`Record::rest`] holds the processor.
+pub const CPU_SHIFT: u32 = 56;
+
 /// One memory reference, or the place of an event in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
@@ -67,6 +76,19 @@ impl Record {
     /// A reference of user mode, not bound to a processor.
     pub fn new(task: u32, op: Op, address: u64, size: u8) -> Self {
         Self { address, task, size, op, flags: 0, cpu: ANY_CPU }
+    }
+
+    /// Everything but the address as one number: the task, the size, the operation, the flags and the
+    /// processor from the lowest bits up, in as many bytes as their fields have.
+    #[inline]
+    pub fn rest(&self) -> u64 {
+        // SAFETY: the fields fill the sixteen bytes of a record, and a number may have any bits.
+        let [_, rest] = unsafe { std::mem::transmute::<Self, [u64; 2]>(*self) };
+        if cfg!(target_endian = "little") {
+            rest
+        } else {
+            rest.swap_bytes() & !u64::from(u32::MAX) | u64::from(self.task)
+        }
     }
 
     /// Whether the reference was made in kernel mode.
@@ -127,5 +149,18 @@ impl Batch {
         record.cpu = 1;
         self.events.push(event);
         self.records.push(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_record_holds_its_fields_where_it_says() {
+        let record = Record { flags: KERNEL | ATOMIC, cpu: 9, ..Record::new(77, Op::Store, 5, 200) };
+        let field = |shift: u32, bits: u32| record.rest() >> shift & ((1 << bits) - 1);
+        assert_eq!((field(0, 32), field(SIZE_SHIFT, 8)), (77, 200));
+        assert_eq!((field(OP_SHIFT, 8), field(FLAGS_SHIFT, 8), field(CPU_SHIFT, 8)), (2, 17, 9));
     }
 }

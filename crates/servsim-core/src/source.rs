@@ -73,6 +73,21 @@ pub trait GlobalSource {
     /// # Errors
     /// When the trace is damaged or cannot be read further.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
+
+    /// The same trace in parts that any thread may read, where the format allows that.
+    fn parts(&self) -> Option<&dyn Parts> {
+        None
+    }
+}
+
+/// A trace whose batches can be read in any order and by several threads at once.
+pub trait Parts: Sync {
+    /// Replaces `batch` by the records of part `number`; `false` beyond the last. The parts in order
+    /// are what [`GlobalSource::next_batch`] delivers from the beginning.
+    ///
+    /// # Errors
+    /// When the trace is damaged or cannot be read.
+    fn part(&self, number: usize, batch: &mut Batch) -> Result<bool, SourceError>;
 }
 
 /// What lies on a page.

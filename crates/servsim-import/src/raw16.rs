@@ -12,9 +12,12 @@
 use crate::io_error;
 use crate::survey::Survey;
 use servsim_core::reference::KERNEL;
-use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError, TaskInfo, TaskKind, PAGE_SHIFT};
+use servsim_core::{
+    Batch, GlobalSource, Op, Parts, Privacy, Record, SourceError, TaskInfo, TaskKind, PAGE_SHIFT,
+};
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes per record.
@@ -37,7 +40,6 @@ pub fn open(path: &Path, processors: usize) -> Result<Box<dyn GlobalSource>, Sou
 pub struct Raw16 {
     path: PathBuf,
     file: File,
-    buffer: Vec<u8>,
     tasks: Vec<TaskInfo>,
     task_of_pid: Vec<u32>,
     privacy: Privacy,
@@ -64,7 +66,6 @@ impl Raw16 {
         let mut source = Self {
             path: path.to_owned(),
             file,
-            buffer: vec![0; CHUNK],
             tasks: Vec::new(),
             task_of_pid: vec![NO_TASK; 1 << 16],
             privacy: Privacy::default(),
@@ -72,21 +73,20 @@ impl Raw16 {
             chunk: 0,
         };
         source.survey(processors)?;
-        source.file = File::open(path).map_err(|e| io_error(path, &e))?;
         Ok(source)
     }
 
     fn survey(&mut self, processors: usize) -> Result<(), SourceError> {
         let mut survey = Survey::default();
         let mut filter = Filter::new();
-        let mut number = 0_u64;
+        let mut buffer = vec![0; CHUNK];
         loop {
-            let filled = self.read_chunk()?;
+            let filled = self.read_chunk(self.sums.len(), &mut buffer)?;
             if filled == 0 {
                 break;
             }
             let (mut fault, mut sum, limit) = (false, 0, (processors as u64) << 32);
-            for bytes in self.buffer[..filled].chunks_exact(RECORD) {
+            for bytes in buffer[..filled].chunks_exact(RECORD) {
                 let (address, rest) = words_of(bytes);
                 fault |= is_faulty(address, rest, limit);
                 sum = summed(sum, address, rest);
@@ -96,9 +96,9 @@ impl Raw16 {
                 }
             }
             if fault {
-                return Err(self.fault_in_chunk(filled, number, processors));
+                let number = self.sums.len() as u64 * (CHUNK / RECORD) as u64;
+                return Err(self.fault_in_chunk(&buffer[..filled], number, processors));
             }
-            number += (filled / RECORD) as u64;
             self.sums.push(sum);
         }
         self.privacy = survey.privacy();
@@ -106,8 +106,8 @@ impl Raw16 {
     }
 
     /// The first fault of the chunk, which begins with record `number`.
-    fn fault_in_chunk(&self, filled: usize, number: u64, processors: usize) -> SourceError {
-        let faults = self.buffer[..filled].chunks_exact(RECORD).zip(number..).find_map(|(bytes, number)| {
+    fn fault_in_chunk(&self, chunk: &[u8], number: u64, processors: usize) -> SourceError {
+        let faults = chunk.chunks_exact(RECORD).zip(number..).find_map(|(bytes, number)| {
             let fault = fault_in(bytes, processors)?;
             let byte = number * RECORD as u64;
             Some(SourceError(format!("{}: record {number} (byte {byte}): {fault}", self.path.display())))
@@ -115,11 +115,12 @@ impl Raw16 {
         faults.expect("a chunk found faulty has a fault")
     }
 
-    /// Fills the buffer as far as the file goes, in whole records.
-    fn read_chunk(&mut self) -> Result<usize, SourceError> {
+    /// Fills the buffer from chunk `chunk` on as far as the file goes, in whole records.
+    fn read_chunk(&self, chunk: usize, buffer: &mut [u8]) -> Result<usize, SourceError> {
+        let start = chunk as u64 * CHUNK as u64;
         let mut filled = 0;
-        while filled < self.buffer.len() {
-            match self.file.read(&mut self.buffer[filled..]) {
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], start + filled as u64) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -128,14 +129,38 @@ impl Raw16 {
         }
         Ok(filled - filled % RECORD)
     }
+
+    /// Decodes `bytes`, whose sum it returns.
+    fn decode(&self, bytes: &[u8], records: &mut Vec<Record>) -> u64 {
+        let mut sum = 0;
+        records.resize(bytes.len() / RECORD, Record::new(0, Op::Load, 0, 1));
+        let mut chunks = bytes.chunks_exact(RECORD);
+        for record in records {
+            let Some(bytes) = chunks.next() else { break };
+            let (address, rest) = words_of(bytes);
+            sum = summed(sum, address, rest);
+            record.address = address;
+            record.task = self.task_of_pid[usize::from(pid_of(rest))];
+            record.size = (rest >> 8) as u8;
+            record.op = [Op::Load, Op::Store, Op::Fetch, Op::Fetch][rest as usize & 3];
+            record.flags = (rest >> 7) as u8 & KERNEL;
+            record.cpu = (rest >> 32) as u8;
+        }
+        sum
+    }
+}
+
+thread_local! {
+    /// The bytes of the chunk that a thread decodes.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);
 }
 
 /// A record as its address and the rest: type, size, reserved, processor and process from the
 /// lowest byte up.
 #[inline]
 fn words_of(bytes: &[u8]) -> (u64, u64) {
-    let word = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("8 bytes"));
-    (word(&bytes[..8]), word(&bytes[8..RECORD]))
+    let both = bytes.first_chunk::<RECORD>().map_or(0, |record| u128::from_le_bytes(*record));
+    (both as u64, (both >> 64) as u64)
 }
 
 #[inline]
@@ -252,27 +277,28 @@ impl GlobalSource for Raw16 {
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.events.clear();
-        let filled = self.read_chunk()?;
-        let (task_of_pid, buffer) = (&self.task_of_pid, &self.buffer[..filled]);
-        let mut sum = 0;
-        batch.records.resize(filled / RECORD, Record::new(0, Op::Load, 0, 1));
-        for (record, bytes) in batch.records.iter_mut().zip(buffer.chunks_exact(RECORD)) {
-            let (address, rest) = words_of(bytes);
-            sum = summed(sum, address, rest);
-            record.address = address;
-            record.task = task_of_pid[usize::from(pid_of(rest))];
-            record.size = (rest >> 8) as u8;
-            record.op = [Op::Load, Op::Store, Op::Fetch, Op::Fetch][rest as usize & 3];
-            record.flags = (rest >> 7) as u8 & KERNEL;
-            record.cpu = (rest >> 32) as u8;
-        }
-        // The file may have been replaced since the first pass checked it.
-        let expected = self.sums.get(self.chunk).copied().unwrap_or(0);
-        if sum != expected {
-            return Err(SourceError(format!("{}: changed while being read", self.path.display())));
-        }
+        let any = self.part(self.chunk, batch)?;
         self.chunk += 1;
-        Ok(filled != 0)
+        Ok(any)
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+}
+
+impl Parts for Raw16 {
+    fn part(&self, number: usize, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.events.clear();
+        BUFFER.with_borrow_mut(|buffer| {
+            let filled = self.read_chunk(number, buffer)?;
+            let sum = self.decode(&buffer[..filled], &mut batch.records);
+            // The file may have been replaced since the first pass checked it.
+            let expected = self.sums.get(number).copied().unwrap_or(0);
+            if sum != expected {
+                return Err(SourceError(format!("{}: changed while being read", self.path.display())));
+            }
+            Ok(filled != 0)
+        })
     }
 }

@@ -90,126 +90,187 @@ pub fn run_on(
     spec: &HierarchySpec,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    run_shard(source, setup, spec, Shard::WHOLE, proceed)
-}
-
-/// The same for the lines of one shard. References count in the shard of their first line,
-/// transactions in the first shard; the sum over all shards is what [`run_on`] counts, for machines
-/// that [`crate::sharded`] accepts.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_shard(
-    source: &mut dyn GlobalSource,
-    setup: &Setup,
-    spec: &HierarchySpec,
-    shard: Shard,
-    proceed: &mut dyn FnMut(u64) -> bool,
-) -> Result<Counted, SourceError> {
-    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, shard, proceed))
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
-    shard: Shard,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let mut caches: Hierarchy<W> =
-        Hierarchy::new(setup.processors, setup.geometry, setup.protocol.clone(), setup.shadow, spec);
-    let mut counted = Counted {
-        tasks: vec![TaskCounts::default(); source.tasks().len()],
-        transactions: vec![0; source.transaction_kinds().len()],
-        ..Counted::default()
-    };
-    let mut tally = Tally::new(setup.processors);
-    let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
+    let facts = Facts::of(source);
+    let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
+    let mut beside = Beside::new(setup, spec, source.spaces());
     let mut batch = Batch::default();
     let mut done = 0;
-    let shift = setup.geometry.line.trailing_zeros();
-    let mut beside = Beside::new(setup, spec, source.spaces());
     while source.next_batch(&mut batch)? {
-        let facts = (source.privacy(), handlers.as_slice());
-        let transactions = &mut counted.transactions;
-        if let Some(beside) = &mut beside {
-            run_beside(&mut caches, &mut tally, transactions, &batch, facts, shift, beside);
-        } else {
-            run_batch(&mut caches, &mut tally, transactions, &batch, facts, (shift, shard));
+        match &mut beside {
+            Some(beside) => run.perform_beside(&batch, source.privacy(), beside),
+            None => run.perform(&batch.records, &batch.events, source.privacy()),
         }
         done += batch.records.len() as u64;
         if !proceed(done) {
-            return Err(SourceError("interrupted".into()));
+            return Err(interrupted());
         }
     }
-    caches.system.finish();
-    counted.processors = caches.processor_counters();
-    tally.settle(&mut caches, &mut counted);
-    counted.distinct_lines = caches.system.distinct_lines() as u64;
-    counted.levels = caches.counters();
-    counted.memory = caches.memory_traffic();
+    let mut counted = run.finish(&Tally::new(0));
     counted.tlb = beside.as_ref().and_then(Beside::translation);
-    counted.prefetches = spec.prefetch.as_ref().map(|_| caches.system.prefetches);
-    counted.host_bytes = caches.host_bytes() as u64;
     Ok(counted)
 }
 
-/// One batch. Apart from the rest, so that the compiler keeps its few variables in registers.
-#[inline(never)]
-fn run_batch<W: WordMask>(
-    caches: &mut Hierarchy<W>,
-    tally: &mut Tally,
-    transactions: &mut Vec<u64>,
-    batch: &Batch,
-    (privacy, handlers): (&Privacy, &[bool]),
-    (shift, shard): (u32, Shard),
-) {
-    let mut rest = batch.records.as_slice();
-    while let Some(record) = rest.first() {
-        if record.op == Op::Event {
-            count_transaction(transactions, batch, record, u64::from(shard.is_first()));
-            rest = &rest[1..];
-            continue;
+/// The error of a run that was stopped.
+pub(crate) fn interrupted() -> SourceError {
+    SourceError("interrupted".into())
+}
+
+/// What a run knows of a trace beside its references.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// Which tasks are interrupt handlers.
+    pub handlers: Vec<bool>,
+    /// Number of transaction kinds.
+    kinds: usize,
+}
+
+impl Facts {
+    pub fn of(source: &dyn GlobalSource) -> Self {
+        Self {
+            handlers: source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect(),
+            kinds: source.transaction_kinds().len(),
         }
-        let cpu = tally.processor_of(record);
-        if !handlers[record.task as usize] {
-            caches.system.run_task(cpu, record.task);
-            caches.system.flushed.clear();
-        }
-        let pair = tally.pair(cpu, record.task);
-        if caches.first_level_is_coherent() {
-            let (cache, data) = caches.first_caches(cpu);
-            let hits = caches.system.run_hits(cache, data, shift, shard, rest, &mut pair.hits);
-            rest = &rest[hits..];
-        }
-        let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
-        if let Some(record) = rest.first().filter(same) {
-            let first = address_on(record, cpu) >> shift;
-            if record.flags & CONTINUATION == 0 && shard.has(first) {
-                pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
-            }
-            for_each_line(record, cpu, shift, |access, piece| {
-                if shard.has(access.line) {
-                    caches.access(access, || page_of(privacy, piece));
-                }
-            });
-            rest = &rest[1..];
+    }
+
+    /// Nothing counted yet.
+    pub fn nothing(&self) -> Counted {
+        Counted {
+            tasks: vec![TaskCounts::default(); self.handlers.len()],
+            transactions: vec![0; self.kinds],
+            ..Counted::default()
         }
     }
 }
 
-fn count_transaction(transactions: &mut Vec<u64>, batch: &Batch, record: &Record, count: u64) {
-    if let Event::TransactionEnd { kind, .. } = batch.events[record.address as usize] {
+/// The processor that performs `record` on a machine of so many.
+#[inline]
+pub(crate) fn processor_of(record: &Record, processors: usize) -> usize {
+    match record.cpu {
+        ANY_CPU => record.task as usize % processors,
+        cpu => usize::from(cpu),
+    }
+}
+
+/// Counts the transaction that an event ends, if it does.
+pub(crate) fn count_transaction(transactions: &mut Vec<u64>, event: Event) {
+    if let Event::TransactionEnd { kind, .. } = event {
         let kind = kind as usize;
         if transactions.len() <= kind {
             transactions.resize(kind + 1, 0);
         }
-        transactions[kind] += count;
+        transactions[kind] += 1;
+    }
+}
+
+/// The `address` of an event that is in no list: the task runs on the processor from here on. A shard
+/// is told of switches to tasks whose references it does not see.
+pub(crate) const SWITCH: u64 = u64::MAX;
+
+/// A machine, or one shard of it, in the middle of a run. References count in the shard of their first
+/// line, transactions in the first shard.
+pub(crate) struct Run<W> {
+    caches: Hierarchy<W>,
+    tally: Tally,
+    counted: Counted,
+    handlers: Vec<bool>,
+    shift: u32,
+    shard: Shard,
+    prefetches: bool,
+}
+
+impl<W: WordMask> Run<W> {
+    /// Nothing performed yet.
+    pub fn new(setup: &Setup, spec: &HierarchySpec, shard: Shard, facts: &Facts) -> Self {
+        let protocol = setup.protocol.clone();
+        Self {
+            caches: Hierarchy::new(setup.processors, setup.geometry, protocol, setup.shadow, spec),
+            tally: Tally::new(setup.processors),
+            counted: facts.nothing(),
+            handlers: facts.handlers.clone(),
+            shift: setup.geometry.line.trailing_zeros(),
+            shard,
+            prefetches: spec.prefetch.is_some(),
+        }
+    }
+
+    /// Performs `records`, whose events are in `events`. Of records within one line, a shard is given
+    /// its own only. Apart from the rest, so that the compiler keeps its few variables in registers.
+    #[inline(never)]
+    pub fn perform(&mut self, records: &[Record], events: &[Event], privacy: &Privacy) {
+        let Self { caches, tally, counted, handlers, shift, shard, .. } = self;
+        let mut rest = records;
+        while let Some(record) = rest.first() {
+            if record.op == Op::Event {
+                if record.address == SWITCH {
+                    caches.system.run_task(processor_of(record, tally.current.len()), record.task);
+                    caches.system.flushed.clear();
+                } else if shard.is_first() {
+                    count_transaction(&mut counted.transactions, events[record.address as usize]);
+                }
+                rest = &rest[1..];
+                continue;
+            }
+            let cpu = processor_of(record, tally.current.len());
+            if !handlers[record.task as usize] {
+                caches.system.run_task(cpu, record.task);
+                caches.system.flushed.clear();
+            }
+            let pair = tally.pair(cpu, record.task);
+            if caches.first_level_is_coherent() {
+                let (cache, data) = caches.first_caches(cpu);
+                let hits = caches.system.run_hits(cache, data, *shift, rest, &mut pair.hits);
+                rest = &rest[hits..];
+            }
+            let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
+            if let Some(record) = rest.first().filter(same) {
+                let first = address_on(record, cpu) >> *shift;
+                if record.flags & CONTINUATION == 0 && shard.has(first) {
+                    pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+                }
+                for_each_line(record, cpu, *shift, |access, piece| {
+                    if shard.has(access.line) {
+                        caches.access(access, || page_of(privacy, piece));
+                    }
+                });
+                rest = &rest[1..];
+            }
+        }
+    }
+
+    /// Performs a batch on a machine with address translation or prefetchers.
+    fn perform_beside(&mut self, batch: &Batch, privacy: &Privacy, beside: &mut Beside) {
+        let Self { caches, tally, counted, handlers, shift, .. } = self;
+        let transactions = &mut counted.transactions;
+        run_beside(caches, tally, transactions, batch, (privacy, handlers), *shift, beside);
+    }
+
+    /// What was counted, and the hits of `others`, which the run was not given.
+    pub fn finish(mut self, others: &Tally) -> Counted {
+        self.caches.system.finish();
+        let mut counted = self.counted;
+        counted.processors = self.caches.processor_counters();
+        self.tally.settle(&mut self.caches, &mut counted);
+        others.settle(&mut self.caches, &mut counted);
+        counted.distinct_lines = self.caches.system.distinct_lines() as u64;
+        counted.levels = self.caches.counters();
+        counted.memory = self.caches.memory_traffic();
+        counted.prefetches = self.prefetches.then_some(self.caches.system.prefetches);
+        counted.host_bytes = self.caches.host_bytes() as u64;
+        counted
     }
 }
 
 /// References by processor and task. Nearly always the task is the one that its processor ran last.
-struct Tally {
+pub(crate) struct Tally {
     /// Per processor: the task that it ran last, and the place of the two in `pairs`.
     current: Vec<(u32, u32)>,
     places: HashMap<(usize, u32), u32>,
@@ -217,31 +278,22 @@ struct Tally {
 }
 
 /// References of one task on one processor.
-struct Pair {
+pub(crate) struct Pair {
     cpu: usize,
     task: u32,
     /// Taken in runs of hits.
-    hits: RunCounts,
+    pub hits: RunCounts,
     /// The others.
-    others: RunCounts,
+    pub others: RunCounts,
 }
 
 impl Tally {
-    fn new(processors: usize) -> Self {
+    pub fn new(processors: usize) -> Self {
         Self { current: vec![(u32::MAX, 0); processors], places: HashMap::new(), pairs: Vec::new() }
     }
 
-    /// The processor that makes a reference.
     #[inline]
-    fn processor_of(&self, record: &Record) -> usize {
-        match record.cpu {
-            ANY_CPU => record.task as usize % self.current.len(),
-            cpu => usize::from(cpu),
-        }
-    }
-
-    #[inline]
-    fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
+    pub fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
         let (last, mut place) = self.current[cpu];
         if last != task {
             place = self.switch(cpu, task);
@@ -260,8 +312,8 @@ impl Tally {
     }
 
     /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
-    fn settle<W: WordMask>(self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
-        for Pair { cpu, task, hits, others } in self.pairs {
+    fn settle<W: WordMask>(&self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
+        for &Pair { cpu, task, hits, others } in &self.pairs {
             let (cache, data) = caches.first_caches(cpu);
             for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
                 let which = if op == Op::Fetch as usize { 0 } else { data };

@@ -4,6 +4,7 @@
 
 pub mod along;
 pub mod classify;
+mod counts;
 pub mod functional;
 mod json;
 pub mod mapped;
@@ -11,6 +12,7 @@ mod place;
 mod replay;
 pub mod result;
 pub mod setup;
+pub mod several;
 pub mod sharded;
 pub mod simulate;
 pub mod statistics;
@@ -21,6 +23,7 @@ pub mod users;
 pub mod warm;
 mod warnings;
 
+pub use counts::simulate_each;
 pub use setup::Setup;
 pub use simulate::{simulate, Request, SimulateError};
 pub use warm::Start;

@@ -1,19 +1,28 @@
-//! One functional run over several host threads: each thread reads the whole trace and simulates the
-//! lines of one shard (`servsim_mem::Shard`). The counts are those of one thread, to the unit.
+//! One functional run over several host threads: each simulates the lines of one shard
+//! (`servsim_mem::Shard`). The counts are those of one thread, to the unit.
+//!
+//! The trace is decoded once. In rounds, each thread decodes a stretch of it (where the format can be
+//! read in parts; otherwise the first thread decodes for all), divides the references by shard, and
+//! then takes its own shard's of all stretches, in their order. A reference that crosses a line, or
+//! whose place depends on the processor, goes to every shard, and so does what ends quanta: which
+//! task begins to run where.
 //!
 //! What ties lines of different sets together cannot be sharded: the fully associative shadow that
 //! tells conflict from capacity misses (`classification.replacement = "exact"`), and the random
 //! policy, whose lots are drawn in the order of all misses of a cache. Such runs stay on one thread.
-//! Every thread decodes the trace, so the gain ends where decoding is all that is left.
 
-use crate::functional::{run_shard, Counted};
-use crate::setup::Setup;
-use servsim_core::{GlobalSource, SourceError};
-use servsim_mem::{HierarchySpec, Shard};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, Tally, SWITCH};
+use crate::setup::{with_word_mask, Setup};
+use servsim_core::reference::{CONTINUATION, PER_CPU};
+use servsim_core::{Batch, Event, GlobalSource, Op, Parts, Privacy, Record, SourceError};
+use servsim_mem::{HierarchySpec, Shard, WordMask};
+use std::any::Any;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::{Barrier, Mutex, PoisonError, RwLock};
 
-/// Opens the trace once more.
-pub type Open<'a> = dyn Fn() -> Result<Box<dyn GlobalSource>, SourceError> + Sync + 'a;
+/// Batches that a thread decodes in a round: some hundred thousand references, so that waiting for the
+/// slowest thread costs little.
+const BATCHES: usize = 16;
 
 /// How many shards a run on `threads` host threads is divided into: a power of two, and no more than
 /// the smallest cache has sets.
@@ -28,50 +37,249 @@ pub fn shards(setup: &Setup, spec: &HierarchySpec, threads: usize) -> usize {
     1 << most.ilog2()
 }
 
-/// Stops the other threads when this one unwinds.
-struct StopOnPanic<'a>(&'a AtomicBool);
+/// What one thread made of its stretch of the trace in a round.
+#[derive(Default)]
+struct Stretch {
+    /// The references of every shard, with the events that they name.
+    shards: Vec<Vec<Record>>,
+    events: Vec<Event>,
+    /// References of all shards together.
+    records: u64,
+    /// The trace ends here.
+    last: bool,
+    /// The run ends here, without a result.
+    fault: Option<SourceError>,
+}
 
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
+impl Stretch {
+    fn clear(&mut self, shards: usize) {
+        self.shards.resize_with(shards, Vec::new);
+        self.shards.iter_mut().for_each(Vec::clear);
+        self.events.clear();
+        (self.records, self.last, self.fault) = (0, false, None);
+    }
+}
+
+/// Divides batches by shard.
+struct Divider<'a> {
+    handlers: &'a [bool],
+    processors: usize,
+    shift: u32,
+    shard: Shard,
+    /// Who runs at each processor as far as this stretch tells.
+    running: Vec<Option<u32>>,
+}
+
+impl Divider<'_> {
+    /// Appends `batch` to `stretch`.
+    fn divide(&mut self, batch: &Batch, stretch: &mut Stretch) {
+        let first_event = stretch.events.len() as u64;
+        stretch.events.extend_from_slice(&batch.events);
+        stretch.records += batch.records.len() as u64;
+        let mask = (1_u64 << self.shift) - 1;
+        for record in &batch.records {
+            if record.op == Op::Event {
+                let record = Record { address: record.address + first_event, ..*record };
+                stretch.shards.iter_mut().for_each(|list| list.push(record));
+                continue;
+            }
+            let cpu = processor_of(record, self.processors);
+            if self.running[cpu] != Some(record.task) && !self.handlers[record.task as usize] {
+                self.running[cpu] = Some(record.task);
+                let switch = Record { op: Op::Event, address: SWITCH, ..*record };
+                stretch.shards.iter_mut().for_each(|list| list.push(switch));
+            }
+            let within = (record.address & mask) + (u64::from(record.size) - 1) <= mask;
+            if within && record.flags & (PER_CPU | CONTINUATION) == 0 {
+                stretch.shards[self.shard.of(record.address >> self.shift)].push(*record);
+            } else {
+                stretch.shards.iter_mut().for_each(|list| list.push(*record));
+            }
         }
     }
 }
 
-/// Runs the trace on `count` threads; `source` is the trace already opened, for the first of them.
+/// What the threads of a run share.
+struct Team<'a> {
+    count: usize,
+    setup: &'a Setup,
+    spec: &'a HierarchySpec,
+    facts: &'a Facts,
+    privacy: &'a Privacy,
+    /// Per thread; those of a round are read while those of the next are written.
+    stretches: [Vec<RwLock<Stretch>>; 2],
+    /// Batches that the first thread decoded for others.
+    batches: Vec<Mutex<Batch>>,
+    barrier: Barrier,
+}
+
+/// Runs the trace on `count` threads.
 ///
 /// # Errors
 /// As [`crate::functional::run`].
 pub fn run(
     source: &mut dyn GlobalSource,
-    open: &Open<'_>,
     setup: &Setup,
     spec: &HierarchySpec,
     count: usize,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let stop = AtomicBool::new(false);
-    let others = |index: usize| {
-        let mut source = open()?;
-        let mut proceed = |_| !stop.load(Ordering::Relaxed);
-        run_shard(source.as_mut(), setup, spec, Shard::new(index, count), &mut proceed)
+    if count == 1 {
+        return run_on(source, setup, spec, proceed);
+    }
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, count, proceed))
+}
+
+fn run_with<W: WordMask>(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    spec: &HierarchySpec,
+    count: usize,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Counted, SourceError> {
+    let (facts, privacy) = (Facts::of(source), source.privacy().clone());
+    let some = || (0..count).map(|_| RwLock::default()).collect::<Vec<_>>();
+    let team = Team {
+        count,
+        setup,
+        spec,
+        facts: &facts,
+        privacy: &privacy,
+        stretches: [some(), some()],
+        batches: (0..count * BATCHES).map(|_| Mutex::default()).collect(),
+        barrier: Barrier::new(count),
     };
-    std::thread::scope(|scope| {
-        let others = &others;
-        let threads: Vec<_> = (1..count).map(|index| scope.spawn(move || others(index))).collect();
-        let _guard = StopOnPanic(&stop);
-        let mut sum = run_shard(source, setup, spec, Shard::new(0, count), proceed);
-        if sum.is_err() {
-            stop.store(true, Ordering::Relaxed);
+    let results = match source.parts() {
+        Some(parts) => team.start::<W>(Some(parts), None, proceed),
+        None => team.start::<W>(None, Some(source), proceed),
+    };
+    let mut sum = None::<Counted>;
+    for result in results {
+        let part = result.unwrap_or_else(|panicked| resume_unwind(panicked))?;
+        match &mut sum {
+            Some(sum) => sum.add(&part),
+            None => sum = Some(part),
         }
-        for thread in threads {
-            let part = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sum = sum.and_then(|mut sum| {
-                sum.add(&part?);
-                Ok(sum)
-            });
+    }
+    Ok(sum.expect("a team has threads"))
+}
+
+/// What a thread ends with; the outer error is a panic, kept until no thread waits for this one.
+type Ended = Result<Result<Counted, SourceError>, Box<dyn Any + Send>>;
+
+impl Team<'_> {
+    /// Starts all threads, of which this is the first. Without `parts` it decodes for all.
+    fn start<W: WordMask>(
+        &self,
+        parts: Option<&dyn Parts>,
+        source: Option<&mut dyn GlobalSource>,
+        proceed: &mut dyn FnMut(u64) -> bool,
+    ) -> Vec<Ended> {
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.count)
+                .map(|index| scope.spawn(move || self.work::<W>(index, parts, None, &mut |_| true)))
+                .collect();
+            let mut results = vec![self.work::<W>(0, parts, source, proceed)];
+            results.extend(others.into_iter().map(|other| other.join().unwrap_or_else(Err)));
+            results
+        })
+    }
+
+    /// The work of thread `index`. Whether to go on is decided by what the threads wrote before they
+    /// met, so that all decide alike and none waits for one that has left.
+    fn work<W: WordMask>(
+        &self,
+        index: usize,
+        parts: Option<&dyn Parts>,
+        mut source: Option<&mut dyn GlobalSource>,
+        proceed: &mut dyn FnMut(u64) -> bool,
+    ) -> Ended {
+        let mut run = Run::<W>::new(self.setup, self.spec, Shard::new(index, self.count), self.facts);
+        let (mut done, mut panicked) = (0, None);
+        for round in 0.. {
+            let mut fault = (panicked.is_some() || !proceed(done)).then(interrupted);
+            if parts.is_none() {
+                if let Some(source) = source.as_deref_mut().filter(|_| fault.is_none()) {
+                    let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_all(source)));
+                    fault = decoded
+                        .unwrap_or_else(|panic| {
+                            panicked = Some(panic);
+                            Err(interrupted())
+                        })
+                        .err();
+                }
+                self.barrier.wait();
+            }
+            let divided = catch_unwind(AssertUnwindSafe(|| self.divide(index, round, parts, fault)));
+            if let Err(panic) = divided {
+                panicked = Some(panic);
+            }
+            self.barrier.wait();
+            let all: Vec<_> = self.stretches[round % 2].iter().map(|s| s.read()).collect();
+            // A lock is poisoned by the panic of the thread that writes it.
+            if all.iter().any(|stretch| stretch.as_ref().map_or(true, |s| s.fault.is_some())) {
+                let fault = all.iter().flatten().find_map(|stretch| stretch.fault.clone());
+                return panicked.map_or(Ok(Err(fault.unwrap_or_else(interrupted))), Err);
+            }
+            let performed = catch_unwind(AssertUnwindSafe(|| {
+                for stretch in all.iter().flatten() {
+                    run.perform(&stretch.shards[index], &stretch.events, self.privacy);
+                    done += stretch.records;
+                }
+            }));
+            if let Err(panic) = performed {
+                panicked = Some(panic);
+            }
+            if all.iter().flatten().any(|stretch| stretch.last) {
+                break;
+            }
         }
-        sum
-    })
+        match panicked {
+            Some(panic) => Err(panic),
+            None => Ok(Ok(run.finish(&Tally::new(0)))),
+        }
+    }
+
+    /// Decodes the batches of a round for all threads.
+    fn decode_all(&self, source: &mut dyn GlobalSource) -> Result<(), SourceError> {
+        let mut more = true;
+        for batch in &self.batches {
+            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            more = more && source.next_batch(&mut batch)?;
+            if !more {
+                batch.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Divides the batches of thread `index`.
+    fn divide(&self, index: usize, round: usize, parts: Option<&dyn Parts>, fault: Option<SourceError>) {
+        let lock = self.stretches[round % 2][index].write();
+        let mut stretch = lock.unwrap_or_else(PoisonError::into_inner);
+        stretch.clear(self.count);
+        stretch.fault = fault;
+        let mut divider = Divider {
+            handlers: &self.facts.handlers,
+            processors: self.setup.processors,
+            shift: self.setup.geometry.line.trailing_zeros(),
+            shard: Shard::new(index, self.count),
+            running: vec![None; self.setup.processors],
+        };
+        for (number, batch) in self.batches.iter().enumerate().skip(index * BATCHES).take(BATCHES) {
+            if stretch.fault.is_some() || stretch.last {
+                return;
+            }
+            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            let any = match parts {
+                Some(parts) => parts.part(round * self.batches.len() + number, &mut batch),
+                None => Ok(!batch.records.is_empty()),
+            };
+            match any {
+                Ok(true) => divider.divide(&batch, &mut stretch),
+                Ok(false) => stretch.last = true,
+                Err(error) => stretch.fault = Some(error),
+            }
+        }
+    }
 }

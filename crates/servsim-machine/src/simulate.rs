@@ -1,14 +1,15 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
-use crate::json::{document, levels_json, Header};
+use crate::counts::run_functional;
+use crate::json::{document, Header};
 use crate::mapped::{self, Frames};
-use crate::result::{KindResult, Replication, TaskResult};
+use crate::result::Replication;
 use crate::setup::Setup;
 use crate::storage::Plan;
 use crate::users::Kept;
 use crate::warm::{start_of, Start, WarmStart};
-use crate::{replay, sharded, timing, translation, warnings};
+use crate::{replay, timing, translation, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Arbitration, CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
@@ -118,7 +119,7 @@ pub(crate) fn open_machine(
     Ok((machine, setup, source))
 }
 
-fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
+pub(crate) fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
     let p = &machine.protocol;
     let options = Options {
         any_copy_supplies: p.any_copy_supplies,
@@ -146,7 +147,7 @@ fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
 }
 
 /// The levels around the first.
-fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec, SimulateError> {
+pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec, SimulateError> {
     let level = |level: &Level| {
         let inclusion = Inclusion::by_name(&level.inclusion).ok_or_else(|| {
             SimulateError::Internal(format!("inclusion `{}` is described but not built", level.inclusion))
@@ -201,74 +202,6 @@ fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
     )))
 }
 
-fn run_functional(
-    request: &Request,
-    machine: &Machine,
-    setup: &Setup,
-    proceed: &mut Proceed<'_>,
-) -> Result<Value, SimulateError> {
-    let kernel = machine.protocol.private_kernel;
-    let format = request.format.as_deref();
-    let kept = request.users.map(|users| {
-        let source = open_by_task(&request.trace, format, &reading_of(machine, setup))?;
-        Kept::of(source.as_ref(), users)
-    });
-    let kept = kept.transpose()?;
-    let whole = || open_in_order(&request.trace, format, setup.processors, kernel);
-    let frames = Frames::of(machine, whole)?;
-    let open = || {
-        let mut source = whole()?;
-        if let Some(tlb) = &machine.tlb {
-            source = translation::with_pages(source, tlb.identity)?;
-        }
-        if let Some(kept) = &kept {
-            source = kept.in_order(source);
-        }
-        Ok(mapped::in_order(source, frames.as_ref()))
-    };
-    let mut source = open()?;
-    let mut stopped = false;
-    let spec = hierarchy_of(machine, request.seed)?;
-    let counted = replay::guarded(setup, || {
-        let shards = sharded::shards(setup, &spec, request.threads);
-        sharded::run(source.as_mut(), &open, setup, &spec, shards, &mut |done| {
-            stopped = !proceed(done);
-            !stopped
-        })
-    })?;
-    if stopped {
-        return Err(SimulateError::Interrupted);
-    }
-    let counted = counted?;
-    let kinds = source.transaction_kinds();
-    let (levels, memory) = (levels_json(&counted.levels), counted.memory);
-    let replication = Replication {
-        seed: request.seed,
-        counters: counted.total(),
-        kinds: kinds
-            .into_iter()
-            .zip(&counted.transactions)
-            .map(|(name, &count)| KindResult { name, count, ..KindResult::default() })
-            .collect(),
-        tasks: source.tasks().iter().zip(counted.tasks).map(|(t, c)| TaskResult::new(t, c)).collect(),
-        distinct_lines: counted.distinct_lines,
-        tlb: counted.tlb,
-        prefetches: counted.prefetches,
-        timing: None,
-    };
-    let mut warnings = source.notes();
-    if request.replications > 1 {
-        warnings.push("the functional engine was run once: it does not repeat a trace".into());
-    }
-    let header = header_of(request, machine, "functional", warnings);
-    let mut result = document(&header, &[replication]);
-    result["replications"][0]["levels"] = levels;
-    if machine.levels.iter().any(|level| level.shared) {
-        result["replications"][0]["memory"] = json!({"reads": memory.0, "writes": memory.1});
-    }
-    Ok(result)
-}
-
 fn run_timing(
     request: &Request,
     machine: &Machine,
@@ -305,7 +238,7 @@ fn run_timing(
 }
 
 /// How the timing engine reads a trace.
-fn reading_of(machine: &Machine, setup: &Setup) -> Reading {
+pub(crate) fn reading_of(machine: &Machine, setup: &Setup) -> Reading {
     Reading {
         processors: servsim_mem::MAX_PROCESSORS,
         line: setup.geometry.line,
@@ -375,7 +308,12 @@ fn replicate(
     }
 }
 
-fn header_of(request: &Request, machine: &Machine, engine: &'static str, warnings: Vec<String>) -> Header {
+pub(crate) fn header_of(
+    request: &Request,
+    machine: &Machine,
+    engine: &'static str,
+    warnings: Vec<String>,
+) -> Header {
     let name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned());
     let mut options = json!({
         "transactions": request.transactions,

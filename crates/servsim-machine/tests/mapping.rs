@@ -14,6 +14,7 @@ use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
 use servsim_oracle::{Counts, Facts, Oracle, Protocol, Shape};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
 
 const MAPPINGS: [&str; 4] = ["captured", "sequential", "scattered", "coloured"];
 
@@ -157,7 +158,7 @@ fn conflicts(lines: &str, mapping: &str) -> u64 {
 
 /// Rounds over the first line of each of these pages.
 fn rounds(pages: &[u64]) -> String {
-    let round: String = pages.iter().map(|page| format!("0 L {:x}\n", page << 12)).collect();
+    let round = pages.iter().map(|page| format!("0 L {:x}\n", page << 12)).collect::<Vec<_>>().concat();
     round.repeat(10)
 }
 
@@ -177,7 +178,7 @@ fn colouring_parts_neighbours_that_the_order_of_first_touch_puts_together() {
     let once = |pages: [u64; 3]| pages.map(|page| format!("0 L {:x}\n", page << 12)).concat();
     let mut trace = String::new();
     for (page, others) in [(0, [101, 102, 103]), (1, [105, 106, 107]), (2, [109, 110, 111])] {
-        trace += &format!("0 L {:x}\n", page << 12);
+        writeln!(trace, "0 L {:x}", page << 12).unwrap();
         trace += &once(others);
     }
     trace += &rounds(&[0, 1, 2]);

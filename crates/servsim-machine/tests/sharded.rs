@@ -1,32 +1,16 @@
 //! A functional run over several threads counts what one thread counts, to the unit.
 
+#[path = "support/text.rs"]
+mod text;
+
 use servsim_core::{GlobalSource, RandomStream, SourceError};
 use servsim_machine::functional::{self, Counted};
 use servsim_machine::{sharded, Setup};
 use servsim_mem::protocol::{by_name, Options, PROTOCOLS};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
-use std::fmt::Write;
+use text::trace;
 
 const PROCESSORS: usize = 3;
-
-/// Tasks that share some pages, cross lines, change modes and end transactions.
-fn trace(seed: u64) -> String {
-    let mut random = RandomStream::new(seed, "sharded");
-    let mut text = String::new();
-    for n in 0..6000 {
-        let task = random.below(5);
-        let op = ["I", "L", "S", "L"][random.below(4) as usize];
-        let base = if random.below(3) == 0 { 0x9000 } else { (task + 1) << 16 };
-        let reach = [0x80, 0x2000][random.below(2) as usize];
-        let address = base + random.below(reach);
-        let mode = ["u", "k"][random.below(2) as usize];
-        writeln!(text, "{task} {op} {address:x} {} {mode}", 1 + random.below(16)).unwrap();
-        if n % 500 == 499 {
-            writeln!(text, "{task} X kind{}", task % 2).unwrap();
-        }
-    }
-    text
-}
 
 fn setup(protocol: &str, shadow: bool) -> Setup {
     Setup {
@@ -75,7 +59,7 @@ fn several_threads_count_what_one_counts() {
             for count in [2, 4, 8] {
                 assert_eq!(sharded::shards(&setup, &spec, count), count);
                 let mut first = open().unwrap();
-                let sum = sharded::run(first.as_mut(), &open, &setup, &spec, count, &mut |_| true).unwrap();
+                let sum = sharded::run(first.as_mut(), &setup, &spec, count, &mut |_| true).unwrap();
                 assert_eq!(without_host(sum), one, "{name}, {count} shards, {spec:?}");
             }
         }
@@ -100,6 +84,35 @@ fn an_interruption_stops_every_thread() {
     };
     let (setup, spec) = (setup("mesi", false), HierarchySpec::default());
     let mut first = open().unwrap();
-    let stopped = sharded::run(first.as_mut(), &open, &setup, &spec, 4, &mut |_| false);
+    let stopped = sharded::run(first.as_mut(), &setup, &spec, 4, &mut |_| false);
     assert_eq!(stopped.unwrap_err().0, "interrupted");
+}
+
+/// References in the form of raw16, more than two threads read in one round.
+fn raw16(path: &std::path::Path, records: u64) {
+    let mut random = RandomStream::new(9, "parts");
+    let mut bytes = Vec::new();
+    for _ in 0..records {
+        let cpu = random.below(PROCESSORS as u64);
+        let address = if random.below(4) == 0 { 0x9000 } else { (cpu + 1) << 16 } + random.below(0x1800);
+        bytes.extend(address.to_le_bytes());
+        bytes.extend([random.below(3) as u8, 1 + random.below(9) as u8, 0, 0, cpu as u8, 0]);
+        bytes.extend((100 + cpu as u16 + random.below(2) as u16 * 10).to_le_bytes());
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.raw16");
+    raw16(&path, 300_000);
+    let (setup, spec) = (setup("pscr", false), HierarchySpec::default());
+    let open = || servsim_import::raw16::open(&path, PROCESSORS).unwrap();
+    let one = functional::run_on(open().as_mut(), &setup, &spec, &mut |_| true).unwrap();
+    assert_eq!(one.total().total_references(), 300_000);
+    for count in [2, 4] {
+        let sum = sharded::run(open().as_mut(), &setup, &spec, count, &mut |_| true).unwrap();
+        assert_eq!(without_host(sum), without_host(one.clone()), "{count} shards");
+    }
 }

@@ -146,8 +146,10 @@ fn a_warm_up_longer_than_the_trace_is_refused() {
 /// A small checkpoint of a text trace: its file, and a request that begins from it.
 fn small(folder: &Path) -> (PathBuf, Request) {
     let trace = folder.join("t.txt");
-    let lines: String =
-        (0..400).map(|i| format!("{} {} {:x}\n", i % 3, ["L", "S"][i % 2], i * 52 % 4096)).collect();
+    let lines: String = (0..400)
+        .map(|i| format!("{} {} {:x}\n", i % 3, ["L", "S"][i % 2], i * 52 % 4096))
+        .collect::<Vec<_>>()
+        .concat();
     std::fs::write(&trace, lines).unwrap();
     let file = folder.join("small.check");
     let shape = ["cache.size=256 B", "cache.line=64 B"];

@@ -14,6 +14,9 @@
 //! known of every line that any of its levels has a tag of. A pool finds lines by hash, grows, and
 //! never chooses a victim: the levels do (`hierarchy.rs`).
 
+// The loop of hits is one function.
+#![allow(clippy::inline_always)]
+
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
@@ -49,6 +52,10 @@ pub const EMPTY: u64 = u64::MAX;
 
 /// Most guesses of an array: 16 KiB, so that they stay in the host's caches.
 const MOST_GUESSES: usize = 4096;
+/// Guesses per frame, where there are fewer: lines that share one take it from one another.
+const GUESSES_PER_FRAME: usize = 4;
+/// No frame.
+const NOWHERE: usize = usize::MAX;
 
 /// An invalidation miss waits to be told true from false.
 pub const PENDING: u8 = 1;
@@ -84,8 +91,6 @@ pub struct Frame<W> {
     pub writer: u32,
     /// Task that wrote `new_words`.
     pub new_writer: u32,
-    /// Index of the line in the directory.
-    pub line_id: u32,
     /// Node of the line in the fully associative shadow.
     pub shadow: u32,
     /// Coherence state.
@@ -106,7 +111,6 @@ impl<W: WordMask> Frame<W> {
             written: W::default(),
             writer: NO_WRITER,
             new_writer: NO_WRITER,
-            line_id: 0,
             shadow: 0,
             state: INVALID,
             flags: 0,
@@ -118,19 +122,8 @@ impl<W: WordMask> Frame<W> {
 impl<W: WordMask> Frame<W> {
     /// Writes what the future of the copy depends on; `rank` stands for its stamp.
     fn save(&self, rank: u64, out: &mut Writer) {
-        let Self {
-            stamp: _,
-            touched,
-            new_words,
-            written,
-            writer,
-            new_writer,
-            line_id: _,
-            shadow: _,
-            state,
-            flags,
-            user,
-        } = *self;
+        let Self { stamp: _, touched, new_words, written, writer, new_writer, shadow: _, state, flags, user } =
+            *self;
         [rank, u64::from(state), u64::from(flags), u64::from(user)].iter().for_each(|&value| out.put(value));
         // One more, so that nobody is 0, which compresses best.
         [writer, new_writer].iter().for_each(|task| out.put(u64::from(task.wrapping_add(1))));
@@ -175,6 +168,44 @@ pub struct Array<W> {
     pool: Option<Pool>,
 }
 
+/// What a run of hits needs of an array, as slices whose places stay in host registers.
+pub(crate) struct Hot<'a, W> {
+    tags: &'a [u64],
+    pub frames: &'a mut [Frame<W>],
+    guesses: &'a mut [u32],
+    set_mask: u64,
+    ways: usize,
+    replacement: &'a mut Replacement,
+    /// The last stamp given.
+    pub clock: &'a mut u64,
+}
+
+impl<W> Hot<'_, W> {
+    /// As [`Array::find_and_guess`].
+    #[inline(always)]
+    pub fn find(&mut self, line: u64) -> Option<usize> {
+        let slot = line as usize & (self.guesses.len() - 1);
+        let guess = self.guesses[slot] as usize;
+        if self.tags[guess] == line {
+            return Some(guess);
+        }
+        let first = (line & self.set_mask) as usize * self.ways;
+        // All ways, without a branch that the host would have to guess.
+        let tags = self.tags[first..first + self.ways].iter().enumerate();
+        let found = tags.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
+        if found == NOWHERE {
+            return None;
+        }
+        self.guesses[slot] = found as u32;
+        Some(found)
+    }
+
+    /// Tells the policy of a hit.
+    pub fn tell_hit(&mut self, index: usize) {
+        self.replacement.hit(index / self.ways, index % self.ways);
+    }
+}
+
 /// Where a pool holds which line.
 #[derive(Debug, Default)]
 struct Pool {
@@ -188,7 +219,7 @@ impl<W: WordMask> Array<W> {
         Self {
             tags: vec![EMPTY; geometry.frames()],
             frames: vec![Frame::new(); geometry.frames()],
-            guesses: vec![0; geometry.frames().next_power_of_two().min(MOST_GUESSES)],
+            guesses: vec![0; (geometry.frames() * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)],
             clock: 0,
             set_mask: geometry.sets() as u64 - 1,
             ways: geometry.ways as usize,
@@ -211,6 +242,18 @@ impl<W: WordMask> Array<W> {
             pool: Some(Pool { free: vec![0], ..Pool::default() }),
             ..array
         }
+    }
+
+    /// The parts that a run of hits works on.
+    #[inline]
+    pub(crate) fn hot(&mut self) -> Hot<'_, W> {
+        let Self { tags, frames, guesses, set_mask, ways, replacement, clock, .. } = self;
+        Hot { tags, frames, guesses, set_mask: *set_mask, ways: *ways, replacement, clock }
+    }
+
+    /// Whether hits change nothing but the stamps.
+    pub(crate) fn is_lru(&self) -> bool {
+        matches!(self.replacement, Replacement::Stamps)
     }
 
     fn first_way(&self, line: u64) -> usize {

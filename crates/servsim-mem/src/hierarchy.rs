@@ -256,7 +256,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
         if self.try_hit(access).is_none() {
             let page = page();
-            while !self.transact(access, page).0.done {}
+            if !self.transact_missed(access, page).done {
+                while !self.transact(access, page).0.done {}
+            }
         }
     }
 

@@ -28,6 +28,12 @@ impl Shard {
         line & self.mask == self.index
     }
 
+    /// The number of the shard of `line` among as many as this one is of.
+    #[inline]
+    pub fn of(self, line: u64) -> usize {
+        (line & self.mask) as usize
+    }
+
     /// Whether it is the first.
     pub fn is_first(self) -> bool {
         self.index == 0

@@ -8,12 +8,14 @@
 //! the copy was flushed when the task left the processor. (Foglia et al. 2004 sections 2 and 5 name
 //! these misses without a test for them; this is one.)
 //!
-//! Kept per task and line: the quantum of first use. Kept per cache and line: who took the last
-//! copy, and when. Both change on first uses and losses only, so a hit costs one comparison. But
-//! every miss does both, nearly always in a place that the host's caches have lost; so they lie in
-//! blocks of neighbouring lines, one host line per look-up, made when they are first touched.
+//! Kept per task and line: whether it was used, in the current quantum and in earlier ones. Kept per
+//! cache and line: who took the last copy, and when. Both change on first uses and losses only, so a
+//! hit costs one comparison. But every miss (3 % of references) does both, nearly always in places
+//! that the host's caches have lost; so both are as dense as they can be: two bits per line and task,
+//! in words of 64 lines, and 16 bytes per cache and line that it has lost.
 
 use crate::snapshot::{Damaged, Reader, Writer};
+use crate::sparse::{Entry, Table};
 
 const NONE: u32 = u32::MAX;
 
@@ -54,86 +56,125 @@ struct Task {
     arrived: Option<u32>,
 }
 
-/// Lines per block: a page of 64-byte lines, whose users are mostly the same.
-const BLOCK: usize = 64;
+/// Lines per word of use bits: a page of 64-byte lines, whose users are mostly the same.
+const BLOCK: u64 = 64;
 
-/// One value per line, 0 where none was set.
-#[derive(Debug, Default)]
-struct PerLine<T>(Vec<Option<Box<[T; BLOCK]>>>);
-
-impl<T: Copy + Default> PerLine<T> {
-    fn get(&self, line_id: u32) -> T {
-        let block = self.0.get(line_id as usize / BLOCK).and_then(Option::as_ref);
-        block.map_or_else(T::default, |block| block[line_id as usize % BLOCK])
-    }
-
-    fn at(&mut self, line_id: u32) -> &mut T {
-        let index = line_id as usize / BLOCK;
-        if self.0.len() <= index {
-            self.0.resize_with(index + 1, || None);
-        }
-        let block = self.0[index].get_or_insert_with(|| Box::new([T::default(); BLOCK]));
-        &mut block[line_id as usize % BLOCK]
-    }
-
-    /// Writes the blocks that exist; `put` writes a value.
-    fn save(&self, out: &mut Writer, put: impl Fn(T, &mut Writer)) {
-        let Self(blocks) = self;
-        out.put(blocks.len() as u64);
-        for block in blocks {
-            out.put(u64::from(block.is_some()));
-            block.iter().flat_map(|block| block.iter()).for_each(|&value| put(value, out));
-        }
-    }
-
-    /// For at most `lines` lines.
-    fn restore(
-        lines: usize,
-        from: &mut Reader<'_>,
-        take: impl Fn(&mut Reader<'_>) -> Result<T, Damaged>,
-    ) -> Result<Self, Damaged> {
-        let mut blocks = Vec::new();
-        for _ in 0..from.below(lines.div_ceil(BLOCK) as u64 + 1)? {
-            let mut block = (from.below(2)? == 1).then(|| Box::new([T::default(); BLOCK]));
-            for value in block.iter_mut().flat_map(|block| block.iter_mut()) {
-                *value = take(from)?;
-            }
-            blocks.push(block);
-        }
-        Ok(Self(blocks))
-    }
-
-    fn bytes(&self) -> usize {
-        let blocks = self.0.iter().flatten().count();
-        self.0.capacity() * size_of::<usize>() + blocks * size_of::<[T; BLOCK]>()
-    }
-}
-
-/// Who took a copy, and the number of quanta begun by then; all 0 for a copy that was never lost.
-#[derive(Debug, Clone, Copy, Default)]
-struct Loss {
-    taker: u32,
+/// Which of 64 neighbouring lines a task has used.
+#[derive(Debug, Clone, Copy)]
+struct Uses {
+    /// The first of the lines, divided by their number.
+    block: u64,
+    task: u32,
+    /// In quanta before `quantum`.
+    earlier: u64,
+    /// In `quantum`.
+    now: u64,
+    /// The task's quantum at its last use of one of the lines.
     quantum: u32,
 }
 
+impl Entry for Uses {
+    type Key = (u64, u32);
+    const FREE: Self = Self { block: 0, task: NONE, earlier: 0, now: 0, quantum: 0 };
+    #[inline]
+    fn new((block, task): (u64, u32)) -> Self {
+        Self { block, task, ..Self::FREE }
+    }
+    #[inline]
+    fn is(&self, (block, task): (u64, u32)) -> bool {
+        self.block == block && self.task == task
+    }
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.task == NONE
+    }
+    fn key(&self) -> (u64, u32) {
+        (self.block, self.task)
+    }
+    #[inline]
+    fn number((block, task): (u64, u32)) -> u64 {
+        block ^ u64::from(task) << 40
+    }
+}
+
+impl Uses {
+    /// Those of quanta before `quantum`.
+    fn before(self, quantum: u32) -> u64 {
+        if self.quantum == quantum {
+            self.earlier
+        } else {
+            self.earlier | self.now
+        }
+    }
+
+    fn add(&mut self, bit: u64, quantum: u32) {
+        if self.quantum != quantum {
+            (self.earlier, self.now, self.quantum) = (self.before(quantum), 0, quantum);
+        }
+        self.now |= bit;
+    }
+}
+
+/// Who took the last copy of a line from a cache, and the number of quanta begun by then.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    line: u64,
+    /// The taker, and in the lowest bits the cache.
+    taken: u32,
+    quantum: u32,
+}
+
+/// Bits for the number of a cache.
+const CACHE_BITS: u32 = crate::MAX_PROCESSORS.ilog2();
+/// Takers that are no task, and up from the last the tasks.
+const BY_NOBODY: u32 = 0;
 const BY_SNOOP: u32 = 1;
 const BY_FLUSH: u32 = 2;
-/// And up from here, the fills of tasks.
 const BY_TASK: u32 = 3;
+/// One more than the largest number of a task.
+const MOST_TASKS: u32 = (1 << (32 - CACHE_BITS)) - BY_TASK;
+
+impl Entry for Loss {
+    type Key = (u64, u32);
+    const FREE: Self = Self { line: u64::MAX, taken: 0, quantum: 0 };
+    #[inline]
+    fn new((line, cache): (u64, u32)) -> Self {
+        Self { line, taken: BY_NOBODY << CACHE_BITS | cache, quantum: 0 }
+    }
+    #[inline]
+    fn is(&self, (line, cache): (u64, u32)) -> bool {
+        self.line == line && self.taken & ((1 << CACHE_BITS) - 1) == cache
+    }
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.line == u64::MAX
+    }
+    fn key(&self) -> (u64, u32) {
+        (self.line, self.taken & ((1 << CACHE_BITS) - 1))
+    }
+    #[inline]
+    fn number((line, cache): (u64, u32)) -> u64 {
+        line ^ u64::from(cache) << 52
+    }
+}
 
 impl Loss {
-    fn new(taker: Taker, quantum: u32) -> Self {
+    fn set(&mut self, taker: Taker, quantum: u32) {
         let taker = match taker {
             Taker::Snoop => BY_SNOOP,
             Taker::Flush => BY_FLUSH,
-            Taker::Fill(task) => BY_TASK + task,
+            Taker::Fill(task) => {
+                assert!(task < MOST_TASKS, "task {task}: no more than {MOST_TASKS} tasks are told apart");
+                BY_TASK + task
+            }
         };
-        Self { taker, quantum }
+        self.taken = taker << CACHE_BITS | self.key().1;
+        self.quantum = quantum;
     }
 
     fn taker(self) -> Option<Taker> {
-        match self.taker {
-            0 => None,
+        match self.taken >> CACHE_BITS {
+            BY_NOBODY => None,
             BY_SNOOP => Some(Taker::Snoop),
             BY_FLUSH => Some(Taker::Flush),
             task => Some(Taker::Fill(task - BY_TASK)),
@@ -147,10 +188,10 @@ pub struct Switches {
     running: Vec<u32>,
     tasks: Vec<Task>,
     quanta: u32,
-    /// Per task and line: the quantum of first use.
-    first_use: Vec<PerLine<u32>>,
-    /// Per cache and line.
-    losses: Vec<PerLine<Loss>>,
+    /// By block of lines and task.
+    uses: Table<Uses>,
+    /// By line and cache.
+    losses: Table<Loss>,
 }
 
 impl Switches {
@@ -160,8 +201,8 @@ impl Switches {
             running: vec![NONE; processors],
             tasks: Vec::new(),
             quanta: 0,
-            first_use: Vec::new(),
-            losses: (0..processors).map(|_| PerLine::default()).collect(),
+            uses: Table::default(),
+            losses: Table::default(),
         }
     }
 
@@ -188,33 +229,39 @@ impl Switches {
     }
 
     /// `task` uses a line; called at least when it was not the last to use the copy.
-    pub fn used(&mut self, task: u32, line_id: u32) {
+    pub fn used(&mut self, task: u32, line: u64) {
         if let Some(quantum) = self.tasks.get(task as usize).map(|t| t.quantum).filter(|&q| q != 0) {
-            let index = task as usize;
-            if self.first_use.len() <= index {
-                self.first_use.resize_with(index + 1, PerLine::default);
-            }
-            let first = self.first_use[index].at(line_id);
-            if *first == 0 {
-                *first = quantum;
-            }
+            self.uses.at((line / BLOCK, task)).add(1 << (line % BLOCK), quantum);
         }
     }
 
+    /// Brings nearer what a miss of `task` in `cache` will ask.
+    #[inline]
+    pub fn prefetch(&self, cache: usize, task: u32, line: u64) {
+        self.losses.prefetch((line, cache as u32));
+        self.uses.prefetch((line / BLOCK, task));
+    }
+
+    /// Brings nearer where the loss of a copy will be noted.
+    #[inline]
+    pub fn prefetch_loss(&self, cache: usize, line: u64) {
+        self.losses.prefetch((line, cache as u32));
+    }
+
     /// A cache lost its copy.
-    pub fn lost(&mut self, cache: usize, line_id: u32, taker: Taker) {
-        *self.losses[cache].at(line_id) = Loss::new(taker, self.quanta);
+    pub fn lost(&mut self, cache: usize, line: u64, taker: Taker) {
+        self.losses.at((line, cache as u32)).set(taker, self.quanta);
     }
 
     /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
     /// `cache` is the cache of `cpu` that misses.
-    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line_id: u32) -> Option<SwitchCause> {
+    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line: u64) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|t| t.cpu == cpu as u32)?;
-        let first = self.first_use.get(task as usize).map_or(0, |lines| lines.get(line_id));
-        if first == 0 || first >= state.quantum {
+        let uses = self.uses.get((line / BLOCK, task))?;
+        if uses.before(state.quantum) >> (line % BLOCK) & 1 == 0 {
             return None;
         }
-        let loss = self.losses[cache].get(line_id);
+        let loss = self.losses.get((line, cache as u32)).copied().unwrap_or(Loss::FREE);
         match loss.taker() {
             Some(Taker::Fill(other)) if other != task && self.has_quanta(other) => {
                 return Some(SwitchCause::Evicted)
@@ -228,7 +275,7 @@ impl Switches {
 
     /// Writes who runs where, who used what, who took what.
     pub fn save(&self, out: &mut Writer) {
-        let Self { running, tasks, quanta, first_use, losses } = self;
+        let Self { running, tasks, quanta, uses, losses } = self;
         running.iter().for_each(|&task| out.put(u64::from(task)));
         out.put(u64::from(*quanta));
         out.put(tasks.len() as u64);
@@ -237,21 +284,23 @@ impl Switches {
             out.put(u64::from(quantum));
             out.put(arrived.map_or(0, |quantum| u64::from(quantum) + 1));
         }
-        out.put(first_use.len() as u64);
-        first_use.iter().for_each(|lines| lines.save(out, |quantum, out| out.put(u64::from(quantum))));
-        for lines in losses {
-            lines.save(out, |Loss { taker, quantum }, out| {
-                out.put(u64::from(taker));
-                out.put(u64::from(quantum));
-            });
+        out.put(uses.len() as u64);
+        for Uses { block, task, earlier, now, quantum } in uses.sorted() {
+            [block, u64::from(task), earlier, now, u64::from(quantum)]
+                .iter()
+                .for_each(|&value| out.put(value));
+        }
+        out.put(losses.len() as u64);
+        for Loss { line, taken, quantum } in losses.sorted() {
+            [line, u64::from(taken), u64::from(quantum)].iter().for_each(|&value| out.put(value));
         }
     }
 
-    /// Takes over what others knew of `lines` lines.
+    /// Takes over what others knew.
     ///
     /// # Errors
     /// When the bytes are no such state.
-    pub fn restore(&mut self, lines: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
+    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
         for task in &mut self.running {
             *task = from.short()?;
         }
@@ -262,22 +311,25 @@ impl Switches {
             let arrived = from.take()?.checked_sub(1).map(|quantum| quantum as u32);
             self.tasks.push(Task { cpu, quantum, arrived });
         }
-        self.first_use.clear();
+        (self.uses, self.losses) = (Table::default(), Table::default());
         for _ in 0..from.length()? {
-            let quantum = |from: &mut Reader<'_>| from.below(1 << 32).map(|quantum| quantum as u32);
-            self.first_use.push(PerLine::restore(lines, from, quantum)?);
+            let (block, task) = (from.take()?, from.below(u64::from(NONE))? as u32);
+            let (earlier, now, quantum) = (from.take()?, from.take()?, from.short()?);
+            *self.uses.at((block, task)) = Uses { block, task, earlier, now, quantum };
         }
-        for losses in &mut self.losses {
-            let loss = |from: &mut Reader<'_>| Ok(Loss { taker: from.short()?, quantum: from.short()? });
-            *losses = PerLine::restore(lines, from, loss)?;
+        for _ in 0..from.length()? {
+            let loss = Loss { line: from.below(u64::MAX)?, taken: from.short()?, quantum: from.short()? };
+            if loss.key().1 as usize >= self.running.len() {
+                return Err(Damaged("a cache in it is one too many"));
+            }
+            *self.losses.at(loss.key()) = loss;
         }
         Ok(())
     }
 
     /// Host memory in use, in bytes.
     pub fn bytes(&self) -> usize {
-        let uses: usize = self.first_use.iter().map(PerLine::bytes).sum();
-        uses + self.losses.iter().map(PerLine::bytes).sum::<usize>()
+        self.uses.bytes() + self.losses.bytes()
     }
 
     /// Whether `task` is a process: handlers have no quanta.

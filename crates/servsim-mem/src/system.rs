@@ -30,7 +30,7 @@ use crate::array::{
     PREFETCHED, PRIVATE_COPY, REMOVED,
 };
 use crate::counters::{CoherenceClass, Counters, MissClass};
-use crate::directory::Directory;
+use crate::directory::{Directory, LineRecord};
 use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
 use crate::prefetch::Trigger;
@@ -132,6 +132,9 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) table: Table,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
     pub(crate) hit: [[State; 16]; 2],
+    /// By operation: the states, one bit each, in which it hits and leaves the state as it is; none
+    /// for the operation that is no reference.
+    pub(crate) stays: [u16; 4],
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
     pub(crate) directory: Directory,
@@ -195,12 +198,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
         }
         let shadows = if shadow { processors } else { 0 };
+        let stay = |next: &[State; 16]| {
+            (0..16_u8).filter(|&state| next[usize::from(state)] == state).fold(0, |mask, s| mask | 1_u16 << s)
+        };
+        let (reads, writes) = (stay(&hit[0]), stay(&hit[1]));
         Self {
             table,
             hit,
+            stays: [reads, reads, writes, 0],
             arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
-            directory: Directory::new(processors, geometry.line),
+            directory: Directory::new(processors),
             distinct_lines: 0,
             evictions: vec![0; processors],
             switches: Switches::new(processors),
@@ -236,17 +244,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             if frame.state == INVALID || !leaves {
                 continue;
             }
-            let (id, state) = (frame.line_id, frame.state);
+            let state = frame.state;
             self.history.keep(line, Step::Evict(cpu));
             if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
                 self.missing_cell(state, "Evict", cpu, line);
             }
-            let mut record = self.directory.record(id);
+            let mut record = self.directory.record(line);
             record.valid &= !(1 << cpu);
-            self.directory.set_record(id, record);
-            self.flush_written(id, cpu, line, index);
+            self.directory.set_record(line, record);
+            self.flush_written(record.stale, cpu, line, index);
             self.lose(cpu, index);
-            self.switches.lost(cpu, id, Taker::Flush);
+            self.switches.lost(cpu, line, Taker::Flush);
             self.counters[cpu].flushed[1][0] += 1;
             if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
                 self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
@@ -307,7 +315,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let frame = &mut self.arrays[access.cpu].frames[index];
         // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
         frame.user = u16::try_from(access.task + 1).unwrap_or(0);
-        self.switches.used(access.task, frame.line_id);
+        self.switches.used(access.task, access.line);
     }
 
     #[inline]
@@ -346,41 +354,63 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Unwinds with a [`MissingCell`] when the protocol table lacks the cell that is needed: an
     /// internal bug.
     pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
-        let page = page.into();
-        let private = page.private;
         if self.try_hit(access) {
             return Outcome { done: true, ..Outcome::default() };
         }
-        self.history.keep(access.line, access.step(private));
-        let id = self.directory.id(access.line);
+        self.transact_missed(access, page.into())
+    }
+
+    /// The same for an access that is known not to hit.
+    pub(crate) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
+        let private = page.private;
+        self.directory.prefetch(access.line);
         let found = self.arrays[access.cpu].find(access.line);
+        let place = found.unwrap_or_else(|| self.make_room(access));
+        self.history.keep(access.line, access.step(private));
         let state = found.map_or(INVALID, |index| self.arrays[access.cpu].frames[index].state);
         let OnAccess::Bus { op, again, .. } = self.access_cell(state, access.write) else {
             unreachable!("a local access hits")
         };
         let (op, again) = (*op, *again);
+        let mut record = self.directory.record(access.line);
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
-            self.classify_coherence(access, id, op, page);
+            self.classify_coherence(access, record.valid, op, page);
         }
         let mut outcome = Outcome { op: Some(op), done: !again, ..Outcome::default() };
-        let lines = self.snoop(access, id, op, private, &mut outcome);
+        let lines = self.snoop(access, &mut record, op, private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
             unreachable!("read above")
         };
         let next = Table::resolve(branches, lines, private && self.table.uses_private);
         let index = if op.is_fetch() {
             self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
-            self.fill(access, id, found, page, &mut outcome)
+            self.fill(access, &mut record, (found, place), page, &mut outcome);
+            place
         } else {
             let index = found.expect("an upgrade has a copy");
             self.arrays[access.cpu].use_frame(index);
             index
         };
+        self.directory.set_record(access.line, record);
         self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
-        self.complete(access, id, index, next, !again);
+        self.complete(access, record.stale, index, next, !again);
         outcome
+    }
+
+    /// The frame that the line will take. What the miss will look up comes nearer meanwhile: these are
+    /// five places, each of which takes the host longer than the rest of a miss.
+    fn make_room(&mut self, access: &Access<W>) -> usize {
+        self.switches.prefetch(access.cpu, access.task, access.line);
+        let array = &mut self.arrays[access.cpu];
+        let place = array.victim(access.line);
+        let leaving = array.tags[place];
+        if leaving != EMPTY {
+            self.directory.prefetch(leaving);
+            self.switches.prefetch_loss(access.cpu, leaving);
+        }
+        place
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
@@ -403,7 +433,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Sets the new state, touches the words and commits a completed write.
-    fn complete(&mut self, access: &Access<W>, id: u32, index: usize, next: State, done: bool) {
+    fn complete(&mut self, access: &Access<W>, stale: u64, index: usize, next: State, done: bool) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
@@ -423,13 +453,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.writer = join_writers(frame.writer, access.task);
         } else {
             // Valid copies took the word; copies lost earlier did not.
-            self.announce(id, access.cpu, access.line, access.words, access.task);
+            self.announce(stale, access.cpu, access.line, access.words, access.task);
         }
     }
 
-    /// Adds words written by `cpu` to the records of caches that lost the line but keep its tag.
-    fn announce(&mut self, id: u32, cpu: usize, line: u64, words: W, writer: u32) {
-        let mut stale = self.directory.record(id).stale & !(1 << cpu);
+    /// Adds words written by `cpu` to the frames of the caches `stale`, which lost the line but keep
+    /// its tag.
+    fn announce(&mut self, stale: u64, cpu: usize, line: u64, words: W, writer: u32) {
+        let mut stale = stale & !(1 << cpu);
         while stale != 0 {
             let other = stale.trailing_zeros() as usize;
             stale &= stale - 1;
@@ -442,7 +473,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Announces the words that collected in an exclusive copy.
-    fn flush_written(&mut self, id: u32, cpu: usize, line: u64, index: usize) {
+    fn flush_written(&mut self, stale: u64, cpu: usize, line: u64, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
         if frame.written.is_empty() {
             return;
@@ -450,7 +481,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let (words, writer) = (frame.written, frame.writer);
         frame.written = W::default();
         frame.writer = NO_WRITER;
-        self.announce(id, cpu, line, words, writer);
+        self.announce(stale, cpu, line, words, writer);
     }
 
     /// Ends the lifetime of a copy: a miss still pending was false sharing.
@@ -469,8 +500,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, id: u32, op: BusOp, page: Page) {
-        let holders = self.directory.record(id).valid & !(1 << access.cpu);
+    fn classify_coherence(&mut self, access: &Access<W>, valid: u64, op: BusOp, page: Page) {
+        let holders = valid & !(1 << access.cpu);
         let class = if holders == 0 {
             CoherenceClass::Needless
         } else if page.private {
@@ -501,19 +532,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn snoop(
         &mut self,
         access: &Access<W>,
-        id: u32,
+        record: &mut LineRecord,
         op: BusOp,
         private: bool,
         outcome: &mut Outcome,
     ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
-        let mut holders = self.directory.record(id).valid & !(1 << access.cpu);
+        let mut holders = record.valid & !(1 << access.cpu);
         let mut lines = Lines::NONE;
         while holders != 0 {
             let other = holders.trailing_zeros() as usize;
             holders &= holders - 1;
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
-            self.flush_written(id, other, access.line, index);
+            self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
             let OnSnoop::Act { raise, supply, memory, next, .. } =
                 self.table.rows[usize::from(state)].snoop[column as usize]
@@ -532,7 +563,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
-                self.drop_copy(access, id, other, index, op);
+                self.drop_copy(access, other, index, op);
+                record.valid &= !(1 << other);
+                record.stale |= 1 << other;
             }
         }
         lines
@@ -551,9 +584,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }))
     }
 
-    fn drop_copy(&mut self, access: &Access<W>, id: u32, cpu: usize, index: usize, op: BusOp) {
+    fn drop_copy(&mut self, access: &Access<W>, cpu: usize, index: usize, op: BusOp) {
         self.lose(cpu, index);
-        self.switches.lost(cpu, id, Taker::Snoop);
+        self.switches.lost(cpu, access.line, Taker::Snoop);
         if op == BusOp::Read {
             self.arrays[cpu].frames[index].flags = REMOVED;
             self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
@@ -561,56 +594,47 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.observer.removal(&access.by(), cpu);
             }
         }
-        let mut record = self.directory.record(id);
-        record.valid &= !(1 << cpu);
-        record.stale |= 1 << cpu;
-        self.directory.set_record(id, record);
     }
 
-    /// Classifies the miss and gives the line a frame; returns it and a line written back.
+    /// Classifies the miss and gives the line its frame `index`, which had its tag if `found`.
     fn fill(
         &mut self,
         access: &Access<W>,
-        id: u32,
-        found: Option<usize>,
+        record: &mut LineRecord,
+        (found, index): (Option<usize>, usize),
         page: Page,
         outcome: &mut Outcome,
-    ) -> usize {
-        let class = self.classify_miss(access, id, found, page);
+    ) {
+        let class = self.classify_miss(access, record.seen, found, page);
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
         self.trigger = Some((Trigger::Miss, access.line));
-        self.take_frame(access, id, found, page, outcome)
+        self.take_frame(access, record, (found, index), page, outcome);
     }
 
-    /// Gives the line a frame without a word touched; returns it and what made room.
+    /// Gives the line its frame `index`, which had its tag if `found`, without a word touched.
     fn take_frame(
         &mut self,
         access: &Access<W>,
-        id: u32,
-        found: Option<usize>,
+        record: &mut LineRecord,
+        (found, index): (Option<usize>, usize),
         page: Page,
         outcome: &mut Outcome,
-    ) -> usize {
+    ) {
         let bit = 1 << access.cpu;
-        let index = found.unwrap_or_else(|| {
-            let index = self.arrays[access.cpu].victim(access.line);
+        if found.is_none() {
             match self.evict(access, index) {
                 Some((line, true)) => outcome.write_back = Some(line),
                 Some((line, false)) => outcome.dropped_clean = Some(line),
                 None => {}
             }
             self.arrays[access.cpu].place(index, access.line);
-            self.arrays[access.cpu].frames[index].line_id = id;
-            index
-        });
-        let mut record = self.directory.record(id);
+        }
         self.distinct_lines += usize::from(record.seen == 0);
         record.valid |= bit;
         record.stale &= !bit;
         record.seen |= bit;
-        self.directory.set_record(id, record);
         self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
@@ -625,14 +649,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if page.private && self.table.rules.flush_private {
             frame.flags |= PRIVATE_COPY;
         }
-        index
     }
 
     /// Counts the miss; its class, unless that is still to be judged.
     fn classify_miss(
         &mut self,
         access: &Access<W>,
-        id: u32,
+        seen: u64,
         found: Option<usize>,
         page: Page,
     ) -> Option<MissClass> {
@@ -663,7 +686,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                     | if owner == 1 { OWNER_KERNEL } else { 0 };
                 return None;
             }
-            None => self.classify_other(access, id),
+            None => self.classify_other(access, seen),
         };
         if let Some(index) = found {
             let frame = &mut self.arrays[cpu].frames[index];
@@ -676,14 +699,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// The class of a miss that no invalidation caused.
-    fn classify_other(&mut self, access: &Access<W>, id: u32) -> MissClass {
+    fn classify_other(&mut self, access: &Access<W>, seen: u64) -> MissClass {
         if let Some(cause) =
-            self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, id)
+            self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, access.line)
         {
             let mode = usize::from(access.kernel);
             self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
         }
-        let seen = self.directory.record(id).seen >> access.cpu & 1 != 0;
+        let seen = seen >> access.cpu & 1 != 0;
         let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
         if !seen {
             MissClass::Cold
@@ -703,18 +726,18 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
         let state = self.leave(cpu, line, index)?;
         self.evictions[cpu] += 1;
-        self.switches.lost(cpu, self.arrays[cpu].frames[index].line_id, Taker::Fill(access.task));
+        self.switches.lost(cpu, line, Taker::Fill(access.task));
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
         Some((line, self.write_back(cpu, state, access.kernel)))
     }
 
     /// Ends what is known of the copy in a frame; its state, if it was valid.
     fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
-        let (state, id) = (self.arrays[cpu].frames[index].state, self.arrays[cpu].frames[index].line_id);
-        let mut record = self.directory.record(id);
+        let state = self.arrays[cpu].frames[index].state;
+        let mut record = self.directory.record(line);
         record.valid &= !(1 << cpu);
         record.stale &= !(1 << cpu);
-        self.directory.set_record(id, record);
+        self.directory.set_record(line, record);
         if state == INVALID {
             return None;
         }
@@ -722,7 +745,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
             self.missing_cell(state, "Evict", cpu, line);
         }
-        self.flush_written(id, cpu, line, index);
+        self.flush_written(record.stale, cpu, line, index);
         self.lose(cpu, index);
         Some(state)
     }
@@ -738,19 +761,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
     pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
         let index = self.arrays[cpu].find(line)?;
-        let id = self.arrays[cpu].frames[index].line_id;
         let state = self.leave(cpu, line, index);
         self.arrays[cpu].erase(index);
         let state = state?;
-        self.switches.lost(cpu, id, Taker::Fill(access.task));
+        self.switches.lost(cpu, line, Taker::Fill(access.task));
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
         Some(self.write_back(cpu, state, access.kernel))
     }
 
     /// Caches with a valid copy of `line`, one bit each.
     pub fn holders(&mut self, line: u64) -> u64 {
-        let id = self.directory.id(line);
-        self.directory.record(id).valid
+        self.directory.record(line).valid
     }
 
     /// Whether the copy of `line` at cache `cpu` is dirty.

@@ -2,7 +2,7 @@
 
 use crate::errors;
 use pyo3::prelude::*;
-use servsim_machine::{simulate as run, Request, SimulateError, Start};
+use servsim_machine::{simulate as run, simulate_each as run_each, Request, SimulateError, Start};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// Adds this part's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_each, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(setting_keys, module)?)?;
     module.add_function(wrap_pyfunction!(protocol_table, module)?)?;
@@ -55,7 +56,7 @@ fn simulate(
             return Err(errors::usage(format!("unknown engine `{other}`: accepted are timing, functional")))
         }
     };
-    // Every thread of a functional run decodes the whole trace, which may cost more than it saves.
+    // A short functional run gains less from threads than they cost.
     let unasked = || {
         if functional {
             1
@@ -81,6 +82,45 @@ fn simulate(
         threads: threads.unwrap_or_else(unasked),
     };
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run(&request, proceed);
+    let document = attended(py, work, progress.as_ref())?;
+    document.map(|document| document.to_string()).map_err(raised)
+}
+
+/// Runs a trace functionally on several machines in one pass: the described one with each of `variants`.
+#[pyfunction]
+#[pyo3(signature = (
+    trace, machine, variants, *, machine_file, trace_hash, format=None, overrides=Vec::new(), seed=1, progress=None
+))]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
+fn simulate_each(
+    py: Python<'_>,
+    trace: PathBuf,
+    machine: String,
+    variants: Vec<Vec<String>>,
+    machine_file: String,
+    trace_hash: String,
+    format: Option<String>,
+    overrides: Vec<String>,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let request = Request {
+        trace,
+        format,
+        trace_hash,
+        machine,
+        machine_file,
+        overrides,
+        functional: true,
+        transactions: None,
+        warmup: 0,
+        start: Start::Cold,
+        users: None,
+        replications: 1,
+        seed,
+        threads: 1,
+    };
+    let work = move |proceed: &mut dyn FnMut(u64) -> bool| run_each(&request, &variants, proceed);
     let document = attended(py, work, progress.as_ref())?;
     document.map(|document| document.to_string()).map_err(raised)
 }

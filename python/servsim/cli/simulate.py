@@ -26,6 +26,10 @@ def command(
         list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
     ] = None,
     engine: Annotated[str, typer.Option(help="timing or functional.")] = "timing",
+    each: Annotated[
+        list[str] | None,
+        typer.Option("--each", help="KEY=VALUE,VALUE...: all these machines in one functional pass. Repeatable."),
+    ] = None,
     format: Annotated[str | None, typer.Option(help=formats.HELP)] = None,
     transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
     warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
@@ -51,6 +55,14 @@ def command(
     """Run a trace on a machine that exists only as a description."""
     from servsim.simulation import simulate
 
+    if each:
+        if engine != "functional" or any((transactions, warmup, threads, host_figures, replications != 1)):
+            raise UsageError(
+                "--each runs the whole trace once with --engine functional, without --transactions, --warmup, "
+                "--replications, --threads and --host-figures"
+            )
+        _each(trace, machine, _values(each), format, settings or [], seed, as_json, output)
+        return
     started = time.perf_counter()
     progress = Progress()
     result = simulate(
@@ -85,6 +97,61 @@ def command(
         print(text)
     elif output is None:
         print(_table(result))
+
+
+def _values(each: list[str]) -> dict[str, list[str]]:
+    """Return the values of each setting, from ``KEY=VALUE,VALUE``."""
+    found: dict[str, list[str]] = {}
+    for text in each:
+        key, equals, values = text.partition("=")
+        if not equals or not all(value.strip() for value in values.split(",")):
+            raise UsageError(f"--each {text}: write KEY=VALUE,VALUE...")
+        found.setdefault(key.strip(), []).extend(value.strip() for value in values.split(","))
+    return found
+
+
+def _each(
+    trace: Path,
+    machine: str,
+    each: dict[str, list[str]],
+    format: str | None,
+    settings: list[str],
+    seed: int,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Run many machines in one pass and show one line for each."""
+    from servsim.simulation import simulate_each
+
+    progress = Progress()
+    result = simulate_each(trace, machine, each, format=format, overrides=settings, seed=seed, progress=progress)
+    progress.clear()
+    for warning in dict.fromkeys(w for document in result["results"] for w in document["warnings"]):
+        print(f"servsim: warning: {warning}", file=sys.stderr)
+    text = json.dumps(result, indent=1)
+    if output is not None:
+        _write(output, text)
+    if as_json:
+        print(text)
+    elif output is None:
+        print(_each_table(list(each), result))
+
+
+def _each_table(keys: list[str], result: dict[str, Any]) -> str:
+    """Return one line per machine: its settings, references, miss rate, misses by class."""
+    first = result["results"][0]["replications"][0]
+    classes = list(first["misses"])
+    rows = [[*keys, "references", "misses, %", *(name.replace("_", " ") for name in classes)]]
+    for variant, document in zip(result["variants"], result["results"], strict=True):
+        replication = document["replications"][0]
+        references = replication["references"]
+        counts = [sum(replication["misses"][name].values()) for name in classes]
+        totals = [count for name, count in zip(classes, counts, strict=True) if name != "total"]
+        rate = f"{100 * sum(totals) / references:.3f}" if references else "-"
+        settings = [text.partition("=")[2] for text in variant]
+        rows.append([*settings, f"{references:,}", rate, *(f"{count:,}" for count in counts)])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 class Progress:

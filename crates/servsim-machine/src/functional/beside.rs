@@ -1,7 +1,7 @@
 //! The functional engine with what works beside the caches: address translation and prefetchers. Every
 //! reference takes the general way here; machines without either never come by.
 
-use super::{count_transaction, for_each_line, Tally};
+use super::{count_transaction, for_each_line, processor_of, Tally};
 use crate::place::{address_on, page_of};
 use crate::setup::Setup;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
@@ -50,10 +50,10 @@ pub(super) fn run_beside<W: WordMask>(
 ) {
     for (index, record) in batch.records.iter().enumerate() {
         if record.op == Op::Event {
-            count_transaction(transactions, batch, record, 1);
+            count_transaction(transactions, batch.events[record.address as usize]);
             continue;
         }
-        let cpu = tally.processor_of(record);
+        let cpu = processor_of(record, tally.current.len());
         if !handlers[record.task as usize] {
             caches.system.run_task(cpu, record.task);
             caches.system.flushed.clear();

@@ -380,6 +380,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 }
                 Stop::Busy => {
                     self.hold_load(cpu);
+                    return Ok(());
                 }
                 Stop::Prefetch => {
                     self.post_prefetches(cpu, self.processors[cpu].time);

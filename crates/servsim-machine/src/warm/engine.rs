@@ -20,7 +20,7 @@ use crate::timing::streams::{open_all, Stream};
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{Event, Interrupt, Op, Privacy, Record, TaskId, TaskSource, WakeId};
 use servsim_mem::snapshot::Writer;
-use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, Shard, WordMask};
+use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
 use servsim_os::{Policy, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -468,7 +468,7 @@ fn touch<W: WordMask>(
     let (mut rest, mut unread) = (records, RunCounts::default());
     while let Some(first) = rest.first() {
         if caches.first_level_is_coherent() {
-            let hits = caches.system.run_hits(cache, data, shift, Shard::WHOLE, rest, &mut unread);
+            let hits = caches.system.run_hits(cache, data, shift, rest, &mut unread);
             rest = &rest[hits..];
         }
         if let Some(record) = rest.first().filter(|record| record.task == first.task) {

@@ -46,6 +46,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let Self {
             table: _,
             hit: _,
+            stays: _,
             arrays,
             shadows,
             directory,
@@ -77,22 +78,20 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.find_lines(cache)?;
         }
         self.shadows.iter_mut().try_for_each(|shadow| shadow.restore(from))?;
-        self.switches.restore(self.directory.lines(), from)
+        self.switches.restore(from)
     }
 
-    /// Enters the lines of a cache in the directory, and their indices in the cache.
+    /// Enters the lines of a cache in the directory.
     fn find_lines(&mut self, cache: usize) -> Result<(), Damaged> {
-        let Array { tags, frames, .. } = &mut self.arrays[cache];
+        let Array { tags, frames, .. } = &self.arrays[cache];
         for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
-            let lines = self.directory.lines();
-            frame.line_id = self.directory.id(line);
-            if self.directory.lines() != lines {
+            let mut record = self.directory.record(line);
+            if record.seen == 0 {
                 return Err(Damaged("a cache in it holds a line that nobody touched"));
             }
-            let mut record = self.directory.record(frame.line_id);
             let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
             *held |= 1 << cache;
-            self.directory.set_record(frame.line_id, record);
+            self.directory.set_record(line, record);
         }
         Ok(())
     }

@@ -79,7 +79,19 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
         let inner = self.at_coherence(access);
         let outcome = self.system.transact(&inner, page);
-        let supplier = self.supplier(&inner, &outcome);
+        self.transacted(access, &inner, outcome)
+    }
+
+    /// The same for an access that is known not to hit.
+    pub(super) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
+        let inner = self.at_coherence(access);
+        let outcome = self.system.transact_missed(&inner, page);
+        self.transacted(access, &inner, outcome).0
+    }
+
+    /// What the transaction of `access`, which is `inner` to the coherent system, means for the levels.
+    fn transacted(&mut self, access: &Access<W>, inner: &Access<W>, outcome: Outcome) -> (Outcome, Supplier) {
+        let supplier = self.supplier(inner, &outcome);
         if outcome.done {
             self.completed(access, inner.cpu);
         }

@@ -343,6 +343,28 @@ impl Table {
             .map_or(INVALID, |b| b.next)
     }
 
+    /// Whether a load or fetch that hits never changes a state.
+    pub fn reads_quietly(&self) -> bool {
+        self.rows.iter().enumerate().skip(1).all(|(state, row)| row.read == OnAccess::Local(state as State))
+    }
+
+    /// Whether no fetch by another cache for reading takes a copy away.
+    pub fn reads_keep_copies(&self) -> bool {
+        let kept = |cell: OnSnoop| !matches!(cell, OnSnoop::Act { next: INVALID, .. });
+        let columns = [Snoop::Read as usize, Snoop::ReadPrivate as usize];
+        self.rows.iter().skip(1).all(|row| columns.iter().all(|&column| kept(row.snoop[column])))
+    }
+
+    /// Whether the state after a store lets the next one pass without a transaction or a change.
+    pub fn writes_repeat_quietly(&self) -> bool {
+        let quiet = |state: State| self.rows[usize::from(state)].write == OnAccess::Local(state);
+        self.rows.iter().all(|row| match &row.write {
+            OnAccess::Local(next) => quiet(*next),
+            OnAccess::Bus { again: true, .. } => true,
+            OnAccess::Bus { branches, .. } => branches.iter().all(|branch| quiet(branch.next)),
+        })
+    }
+
     /// Name of a state.
     pub fn state_name(&self, state: State) -> &'static str {
         self.rows[usize::from(state)].info.name

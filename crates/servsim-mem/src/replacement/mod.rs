@@ -93,10 +93,12 @@ impl Replacement {
     /// # Panics
     /// For a set without ways.
     pub fn victim(&mut self, set: usize, ways: impl Iterator<Item = (bool, u64)>) -> usize {
-        let oldest = ways.enumerate().min_by_key(|(_, age)| *age);
-        let (way, (valid, _)) = oldest.expect("a set has ways");
+        // One number per way, so that a search is a chain of minima without branches.
+        let ages = ways.map(|(valid, stamp)| u64::from(valid) << 63 | stamp);
+        let oldest = ages.enumerate().reduce(|a, b| if b.1 < a.1 { b } else { a });
+        let (way, age) = oldest.expect("a set has ways");
         match self {
-            Self::Policy(policy) if valid => policy.victim(set),
+            Self::Policy(policy) if age >> 63 != 0 => policy.victim(set),
             _ => way,
         }
     }

@@ -51,13 +51,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let OnAccess::Bus { op, .. } = self.access_cell(INVALID, false) else { return None };
         let op = *op;
         self.history.keep(access.line, access.step(page.private));
-        let id = self.directory.id(access.line);
+        let place = found.unwrap_or_else(|| self.make_room(access));
+        let mut record = self.directory.record(access.line);
         let mode = usize::from(access.kernel);
         let counters = &mut self.counters[access.cpu];
         counters.bus[mode][op as usize] += 1;
         self.prefetches.issued += 1;
         let mut outcome = Outcome { op: Some(op), done: true, ..Outcome::default() };
-        let lines = self.snoop(access, id, op, page.private, &mut outcome);
+        let lines = self.snoop(access, &mut record, op, page.private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(INVALID, false) else { return None };
         let next = Table::resolve(branches, lines, page.private && self.table.uses_private);
         self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
@@ -67,8 +68,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        let index = self.take_frame(access, id, found, page, &mut outcome);
-        let frame = &mut self.arrays[access.cpu].frames[index];
+        self.take_frame(access, &mut record, (found, place), page, &mut outcome);
+        self.directory.set_record(access.line, record);
+        let frame = &mut self.arrays[access.cpu].frames[place];
         frame.flags |= PREFETCHED;
         frame.state = next;
         frame.user = 0;

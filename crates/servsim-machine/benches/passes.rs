@@ -1,0 +1,109 @@
+//! What one pass over a trace is worth: many machines at once against one, and one machine on several
+//! host threads against one thread.
+//!
+//! `cargo bench -p servsim-machine --bench passes`; `SERVSIM_BENCH_REFERENCES` sets the length of the
+//! synthetic trace (8 million by default). Costs of several machines are processor times, so that other
+//! load on the host does not count; threads are compared by the clock, each with one thread run just
+//! before.
+
+mod support;
+
+use servsim_import::raw16::Raw16;
+use servsim_machine::{functional, several, sharded, Setup};
+use servsim_mem::protocol::{by_name, Options};
+use servsim_mem::{Geometry, HierarchySpec};
+use std::path::Path;
+use std::time::Instant;
+use support::{trace, write_raw16, CpuTime, OLTP};
+
+const PROCESSORS: usize = 4;
+const REPEATS: u32 = 3;
+
+fn setup(protocol: &str, size: u64, ways: u32, shadow: bool) -> Setup {
+    let protocol = by_name(protocol, &Options::default()).expect("registered");
+    Setup { processors: PROCESSORS, geometry: Geometry { size, ways, line: 64 }, protocol, shadow }
+}
+
+/// The least of some measurements.
+fn least(mut once: impl FnMut() -> f64) -> f64 {
+    (0..REPEATS).map(|_| once()).fold(f64::INFINITY, f64::min)
+}
+
+fn one(path: &Path, setup: &Setup, spec: &HierarchySpec) -> f64 {
+    least(|| {
+        let start = CpuTime::now();
+        let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
+        functional::run_on(&mut source, setup, spec, &mut |_| true).expect("runs");
+        start.elapsed_seconds()
+    })
+}
+
+fn many(path: &Path, machines: &[(Setup, HierarchySpec)]) -> f64 {
+    least(|| {
+        let start = CpuTime::now();
+        let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
+        several::run(&mut source, machines, &mut |_| true).expect("runs");
+        start.elapsed_seconds()
+    })
+}
+
+/// Sixteen machines in one pass, in runs of the first and of the mean of all.
+fn sizes(path: &Path, figures: &mut Vec<serde_json::Value>) {
+    for (name, shadow, split) in
+        [("merged", false, false), ("merged, split", false, true), ("exact", true, false)]
+    {
+        let spec = HierarchySpec { split, ..HierarchySpec::default() };
+        // 8 and 12 ways in turn, so that the sizes are half a power of two apart.
+        let machine = |n: u32| {
+            let (ways, sets) = ([8, 12][n as usize % 2], 32_u64 << (n / 2));
+            (setup("mesi", sets * u64::from(ways) * 64, ways, shadow), spec.clone())
+        };
+        let machines: Vec<_> = (0..16).map(machine).collect();
+        let first = one(path, &setup("mesi", 32 << 10, 8, shadow), &spec);
+        let sum: f64 = machines.iter().map(|(setup, spec)| one(path, setup, spec)).sum();
+        let pass = many(path, &machines);
+        println!("sixteen sizes, 16 KiB to 3 MiB, {name}");
+        for (what, cost) in [("runs of 32 KiB", pass / first), ("runs of the mean size", pass / sum * 16.0)] {
+            let verdict = if cost <= 6.0 { "met" } else { "MISSED" };
+            println!("  target <= 6.0 {what:30} {cost:6.2} {verdict}");
+            figures.push(serde_json::json!({"name": format!("sixteen sizes, {name}, in {what}"), "value": cost, "unit": "runs"}));
+        }
+    }
+}
+
+fn threads(path: &Path, figures: &mut Vec<serde_json::Value>) {
+    let (setup, spec) = (setup("mesi", 32 << 10, 8, false), HierarchySpec::default());
+    let timed = |count: usize| {
+        let start = Instant::now();
+        let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
+        let opened = start.elapsed().as_secs_f64();
+        sharded::run(&mut source, &setup, &spec, count, &mut |_| true).expect("runs");
+        (opened, start.elapsed().as_secs_f64())
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for count in [1, 2, 4, 8].into_iter().filter(|count| *count <= cores) {
+        let mut ratios: Vec<(f64, f64)> = (0..REPEATS)
+            .map(|_| {
+                let ((_, single), (opened, several)) = (timed(1), timed(count));
+                ((single - opened) / (several - opened), single / several)
+            })
+            .collect();
+        ratios.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let (run, whole) = ratios[ratios.len() / 2];
+        println!("one run on {count} threads: {whole:.2} times as fast, {run:.2} without the first pass over the file");
+        figures.push(serde_json::json!({"name": format!("one run on {count} threads"), "value": whole, "unit": "times as fast"}));
+    }
+}
+
+fn main() {
+    let length = std::env::var("SERVSIM_BENCH_REFERENCES").ok().and_then(|n| n.parse().ok());
+    let folder = std::env::temp_dir().join(format!("servsim-passes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("temporary folder");
+    let path = folder.join("trace.raw16");
+    write_raw16(&trace(&OLTP, PROCESSORS as u64, length.unwrap_or(8_000_000)), &path);
+    let mut figures = Vec::new();
+    threads(&path, &mut figures);
+    sizes(&path, &mut figures);
+    let _ = std::fs::remove_dir_all(&folder);
+    println!("{}", serde_json::json!({"figures": figures}));
+}

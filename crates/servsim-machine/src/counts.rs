@@ -1,0 +1,154 @@
+//! Functional runs of a request: on one machine, or on several in as few passes as they allow.
+
+use crate::functional::{run_on, Counted};
+use crate::json::{document, levels_json};
+use crate::mapped::{self, Frames, CAPTURED};
+use crate::result::{KindResult, Replication, TaskResult};
+use crate::setup::Setup;
+use crate::simulate::{header_of, hierarchy_of, reading_of, setup_of, Proceed, Request, SimulateError};
+use crate::users::Kept;
+use crate::{replay, several, sharded, translation};
+use serde_json::{json, Value};
+use servsim_config::Machine;
+use servsim_core::GlobalSource;
+use servsim_import::{open_by_task, open_in_order};
+
+/// Opens the trace as `machine` sees it: with virtual pages if it translates addresses, without the
+/// users that are left out, its pages where the machine puts them.
+fn open(request: &Request, machine: &Machine, setup: &Setup) -> Result<Box<dyn GlobalSource>, SimulateError> {
+    let kernel = machine.protocol.private_kernel;
+    let format = request.format.as_deref();
+    let whole = || open_in_order(&request.trace, format, setup.processors, kernel);
+    let frames = Frames::of(machine, whole)?;
+    let mut source = whole()?;
+    if let Some(tlb) = &machine.tlb {
+        source = translation::with_pages(source, tlb.identity)?;
+    }
+    if let Some(users) = request.users {
+        let tasks = open_by_task(&request.trace, format, &reading_of(machine, setup))?;
+        source = Kept::of(tasks.as_ref(), users)?.in_order(source);
+    }
+    Ok(mapped::in_order(source, frames.as_ref()))
+}
+
+/// Runs the trace on the machine of `request`.
+///
+/// # Errors
+/// As [`crate::simulate()`].
+pub(crate) fn run_functional(
+    request: &Request,
+    machine: &Machine,
+    setup: &Setup,
+    proceed: &mut Proceed<'_>,
+) -> Result<Value, SimulateError> {
+    let mut source = open(request, machine, setup)?;
+    let mut stopped = false;
+    let spec = hierarchy_of(machine, request.seed)?;
+    let counted = replay::guarded(setup, || {
+        let shards = sharded::shards(setup, &spec, request.threads);
+        sharded::run(source.as_mut(), setup, &spec, shards, &mut |done| {
+            stopped = !proceed(done);
+            !stopped
+        })
+    })?;
+    if stopped {
+        return Err(SimulateError::Interrupted);
+    }
+    Ok(functional_document(request, machine, source.as_ref(), counted?))
+}
+
+/// Whether the trace reaches the caches as it is, so that machines can share a pass over it.
+fn is_plain(machine: &Machine) -> bool {
+    machine.tlb.is_none() && machine.prefetch.is_none() && machine.mapping.policy == CAPTURED
+}
+
+/// The result of a functional run.
+fn functional_document(
+    request: &Request,
+    machine: &Machine,
+    source: &dyn GlobalSource,
+    counted: Counted,
+) -> Value {
+    let kinds = source.transaction_kinds();
+    let (levels, memory) = (levels_json(&counted.levels), counted.memory);
+    let replication = Replication {
+        seed: request.seed,
+        counters: counted.total(),
+        kinds: kinds
+            .into_iter()
+            .zip(&counted.transactions)
+            .map(|(name, &count)| KindResult { name, count, ..KindResult::default() })
+            .collect(),
+        tasks: source.tasks().iter().zip(counted.tasks).map(|(t, c)| TaskResult::new(t, c)).collect(),
+        distinct_lines: counted.distinct_lines,
+        tlb: counted.tlb,
+        prefetches: counted.prefetches,
+        timing: None,
+    };
+    let mut warnings = source.notes();
+    if request.replications > 1 {
+        warnings.push("the functional engine was run once: it does not repeat a trace".into());
+    }
+    let header = header_of(request, machine, "functional", warnings);
+    let mut result = document(&header, &[replication]);
+    result["replications"][0]["levels"] = levels;
+    if machine.levels.iter().any(|level| level.shared) {
+        result["replications"][0]["memory"] = json!({"reads": memory.0, "writes": memory.1});
+    }
+    result
+}
+
+/// Runs the trace functionally on several machines, in as few passes over it as their differences
+/// allow: that of `request` with each of `variants`, which are overrides after its own. The result is
+/// one document (schema `servsim.simulate.each/1`) that holds theirs, in order.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_each(
+    request: &Request,
+    variants: &[Vec<String>],
+    proceed: &mut Proceed<'_>,
+) -> Result<Value, SimulateError> {
+    let mut machines = Vec::new();
+    for variant in variants {
+        let overrides: Vec<String> = request.overrides.iter().chain(variant).cloned().collect();
+        let machine = Machine::from_toml(&request.machine, &request.machine_file, &overrides)
+            .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+        machines.push(((setup_of(&machine)?, hierarchy_of(&machine, request.seed)?), machine));
+    }
+    let mut results: Vec<Value> = vec![Value::Null; machines.len()];
+    let mut before = 0;
+    while let Some(first) = results.iter().position(Value::is_null) {
+        let ((setup, spec), machine) = &machines[first];
+        let kernel = machine.protocol.private_kernel;
+        let joins = |((other, levels), described): &(_, Machine)| {
+            let plain = is_plain(machine) && is_plain(described);
+            let private = described.protocol.private_kernel == kernel;
+            plain && private && several::together((setup, spec), (other, levels))
+        };
+        let others = (first + 1..machines.len()).filter(|&index| joins(&machines[index]));
+        let members: Vec<usize> = std::iter::once(first).chain(others).collect();
+        let built: Vec<_> = members.iter().map(|&index| machines[index].0.clone()).collect();
+        let mut source = open(request, machine, setup)?;
+        let (mut stopped, mut now) = (false, 0);
+        let counted = replay::guarded(setup, || {
+            let mut go_on = |done| {
+                now = before + done;
+                stopped = !proceed(now);
+                !stopped
+            };
+            match built.as_slice() {
+                [(setup, spec)] => Ok(vec![run_on(source.as_mut(), setup, spec, &mut go_on)?]),
+                all => several::run(source.as_mut(), all, &mut go_on),
+            }
+        })?;
+        if stopped {
+            return Err(SimulateError::Interrupted);
+        }
+        before = now;
+        for (index, counted) in members.into_iter().zip(counted?) {
+            results[index] = functional_document(request, &machines[index].1, source.as_ref(), counted);
+        }
+    }
+    Ok(json!({"schema": "servsim.simulate.each/1", "variants": variants, "results": results}))
+}
