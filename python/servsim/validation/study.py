@@ -7,7 +7,7 @@ runs that are predicted.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import log
+from math import exp, log
 from typing import Any
 
 from servsim.errors import UsageError
@@ -135,13 +135,17 @@ def _partners(runs: Sequence[Any]) -> list[int]:
 
 
 def _native_share(runs: Sequence[NativeRun], processors: int) -> float:
-    """Return the busy share of the processors, as a mean."""
-    shares = [run.processor_seconds / (run.elapsed_seconds * processors) for run in runs]
-    return estimate(shares).mean
+    """Return the busy share of the processors."""
+    return _geometric([run.processor_seconds / (run.elapsed_seconds * processors) for run in runs])
 
 
 def _share(runs: Sequence[SimulatedRun]) -> float:
-    return estimate([run.processor_share for run in runs]).mean
+    return _geometric([run.processor_share for run in runs])
+
+
+def _geometric(values: Sequence[float]) -> float:
+    """Return the geometric mean, as ratios of throughputs have it."""
+    return exp(estimate([log(value) for value in values]).mean)
 
 
 def _verdict(
