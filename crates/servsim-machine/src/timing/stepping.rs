@@ -1,9 +1,12 @@
 //! Runs one processor through hits, up to a time or until something else must happen. This is the
 //! inner loop of the timing engine: one pass per reference, no allocation, no virtual call.
 
+mod loads;
+
 use super::processor::{Pending, Processor};
 use super::walking::{translate, TranslationTimes};
 use crate::place::{address_on, page_of};
+use loads::{beyond, load_on_core, OnCore};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
 use servsim_core::{Instruction, Op, Privacy, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
@@ -283,69 +286,6 @@ fn count<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>, record: 
     processor.references[mode][record.op as usize] += count;
     work.tasks[record.task as usize][mode][record.op as usize] += count;
     processor.slice = processor.slice.saturating_sub(count);
-}
-
-/// What a load does on a core.
-enum OnCore {
-    /// It hits, or takes its words from the store buffer.
-    Hit,
-    /// It is under way from now on.
-    Goes(Way),
-    /// Too many are under way.
-    Busy,
-    /// It needs words of a line that a store of the own buffer fetches.
-    Blocks,
-}
-
-#[inline]
-fn load_on_core<W: WordMask>(
-    processor: &mut Processor<W>,
-    caches: &mut Hierarchy<W>,
-    access: &Access<W>,
-    farther: &[u64],
-) -> OnCore {
-    let now = processor.time;
-    let Some(core) = &mut processor.core else { return OnCore::Blocks };
-    if processor.held {
-        processor.held = false;
-        core.hold(now);
-    }
-    let found = processor.found.take();
-    if found.is_none() {
-        let Some(address) = core.address() else { return OnCore::Goes(Way::Address) };
-        if processor.stores.iter().any(|store| store.access.line == access.line) {
-            return OnCore::Blocks;
-        }
-        if let Some(other) = core.asking(|other| other.access.line == access.line) {
-            return OnCore::Goes(Way::Merged(other));
-        }
-        match caches.try_hit(access) {
-            None => return OnCore::Goes(Way::Asks(address.max(now))),
-            Some(0) => {
-                core.hit(access.line, now, 0);
-                return OnCore::Hit;
-            }
-            Some(depth) => processor.found = Some(depth),
-        }
-    } else {
-        processor.found = found;
-    }
-    if core.is_busy(now) {
-        return OnCore::Busy;
-    }
-    let depth = processor.found.take().unwrap_or(0);
-    core.hit(access.line, now, beyond(depth, farther));
-    OnCore::Hit
-}
-
-/// Cycles that a hit at `depth` takes beyond one in the first level.
-#[inline]
-fn beyond(depth: usize, farther: &[u64]) -> u64 {
-    if depth == 0 {
-        0
-    } else {
-        farther[depth - 1]
-    }
 }
 
 /// Waits for a level outside the first.
