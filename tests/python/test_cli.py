@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 from layout_result import layout_result
+from servsim import _core
+from servsim.files import beside
 
 SERVSIM = Path(sys.executable).with_name("servsim")
+SHIPPED = Path(_core.__file__).with_name("data") / "quickstart.svt"
 
 
 def test_version_names_the_program_and_its_version() -> None:
@@ -146,3 +149,17 @@ def test_completion_scripts_are_given(shell: str) -> None:
     named = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = _run(SERVSIM, "--show-completion", shell, env=named)
     assert done.returncode == 0 and "servsim" in done.stdout
+
+
+def test_an_output_that_is_a_pipe_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with beside(pipe) as fresh:
+        assert fresh == pipe
+    assert pipe.is_fifo()
+    cut = ("trace", "cut", SHIPPED, "-o", pipe, "--transactions", "0:1")
+    export = ("trace", "export", SHIPPED, "-o", pipe, "--format", "text")
+    for command in (cut, export):
+        done = subprocess.run([SERVSIM, *map(str, command)], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode in (2, 3) and "something other than a file" in done.stderr, done.stderr
+        assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -83,6 +83,7 @@ impl TraceWriter {
     /// # Errors
     /// When the file beside it cannot be created.
     pub fn create(path: &Path, meta: &Meta, options: WriterOptions) -> Result<Self, TraceError> {
+        refuse_special(path).map_err(|source| io_error(path, source))?;
         let partial = partial_name(path);
         let file = File::create(&partial).map_err(|source| io_error(&partial, source))?;
         let (jobs, inbox) = sync_channel::<Job>(2);
@@ -287,6 +288,21 @@ impl Drop for TraceWriter {
             }
             let _ = std::fs::remove_file(&self.partial);
         }
+    }
+}
+
+/// Refuses a path at which something other than a regular file is: a finished file takes the place of
+/// what has its name, and must not take that of a device.
+///
+/// # Errors
+/// When there is a device, a pipe or a folder.
+pub fn refuse_special(path: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "something other than a file has that name; choose another",
+        )),
+        _ => Ok(()),
     }
 }
 

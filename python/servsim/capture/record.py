@@ -22,7 +22,7 @@ from servsim.capture.emulator import Plugin
 from servsim.capture.facts_for_plugin import write_facts
 from servsim.capture.run import resume
 from servsim.capture.steps import Report, silent
-from servsim.errors import CheckFailed, EnvironmentProblem
+from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
 
 #: Seconds between two lines of progress while the guest runs.
 _PROGRESS_S = 5.0
@@ -109,6 +109,8 @@ def record(
         When the emulator, the plug-in or the disk fails; the sentence names the cause.
     """
     plugin = plugin_path()
+    if output.exists() and not output.is_file():
+        raise UsageError(f"{output} is not a file: a trace cannot take its place; choose another name with -o")
     output.parent.mkdir(parents=True, exist_ok=True)
     unchecked = output.with_name(output.name + ".unchecked")
     with (

@@ -30,6 +30,7 @@ impl Sink {
     /// When it cannot be created.
     pub fn create(path: &Path) -> Result<Self, SourceError> {
         let fail = |e: io::Error| io_error(path, &e);
+        servsim_trace::refuse_special(path).map_err(fail)?;
         let name = path
             .file_name()
             .ok_or_else(|| SourceError(format!("{}: not the name of a file", path.display())))?;

@@ -44,6 +44,7 @@ pub struct Origin {
 /// One sentence when the file cannot be written.
 pub fn write(path: &Path, origin: &Origin, start: &WarmStart) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+    servsim_import::refuse_special(path).map_err(failed)?;
     let bytes = encode(origin, start).map_err(failed)?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.partial", std::process::id()));
