@@ -58,7 +58,7 @@ def command(
     if each:
         if engine != "functional" or any((transactions, warmup, threads, host_figures, replications != 1)):
             raise UsageError(
-                "--each runs the whole trace once with --engine functional, without --transactions, --warmup, "
+                "--each runs the whole trace once with --engine functional, without --transactions, --warm-up, "
                 "--replications, --threads and --host-figures"
             )
         _each(trace, machine, _values(each), format, settings or [], seed, as_json, output)
