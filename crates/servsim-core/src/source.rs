@@ -21,6 +21,12 @@ pub struct SourceError(pub String);
 
 /// A trace in the order it was recorded.
 pub trait GlobalSource {
+    /// The source that this one changes, if it is made of another; what that one tells of the trace as a
+    /// whole then holds here too, unless it is told otherwise.
+    fn inner(&self) -> Option<&dyn GlobalSource> {
+        None
+    }
+
     /// The tasks; complete before the first batch.
     fn tasks(&self) -> &[TaskInfo];
 
@@ -32,29 +38,28 @@ pub trait GlobalSource {
 
     /// What was left out or assumed when the trace was read, one sentence each.
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, GlobalSource::notes)
     }
 
     /// Whether the trace tells what lies on its pages.
     fn knows_places(&self) -> bool {
-        false
+        self.inner().is_some_and(GlobalSource::knows_places)
     }
 
     /// Symbols of the kernel's data, as lines `ADDRESS TYPE NAME`, where the trace has them.
     fn kernel_symbols(&self) -> Option<&str> {
-        None
+        self.inner()?.kernel_symbols()
     }
 
     /// What lies in the memory that a program's processes share, where the trace has it: a first
     /// line `program NAME`, then lines `ADDRESS SIZE NAME`, hexadecimal, ascending.
     fn shared_data(&self) -> Option<&str> {
-        None
+        self.inner()?.shared_data()
     }
 
     /// What lies on the physical page with this number, where the trace tells.
     fn place(&self, page: u64) -> Option<Place> {
-        let _ = page;
-        None
+        self.inner()?.place(page)
     }
 
     /// Asks for [`Batch::pages`] from the first batch on; `false` from a trace without virtual addresses.
@@ -65,7 +70,7 @@ pub trait GlobalSource {
     /// The address space of each task, by number below [`MAX_SPACES`]; `None` for streams that run in
     /// the space they find (kernel threads, interrupt handlers). Empty if all tasks share one.
     fn spaces(&self) -> Vec<Option<u32>> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, GlobalSource::spaces)
     }
 
     /// Replaces `batch` by the next records; `false` at the end.
@@ -103,6 +108,11 @@ pub struct Place {
 
 /// A trace as one stream per task.
 pub trait TaskSource: Sync {
+    /// As [`GlobalSource::inner`].
+    fn inner(&self) -> Option<&dyn TaskSource> {
+        None
+    }
+
     /// The tasks.
     fn tasks(&self) -> &[TaskInfo];
 
@@ -114,12 +124,12 @@ pub trait TaskSource: Sync {
 
     /// What was left out or assumed when the trace was read, one sentence each.
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, TaskSource::notes)
     }
 
     /// The instructions that `Batch::code` points to; empty where the code is not known.
     fn code(&self) -> &[Instruction] {
-        &[]
+        self.inner().map_or(&[], |inner| inner.code())
     }
 
     /// Opens the stream of `task` at its beginning.
@@ -130,18 +140,17 @@ pub trait TaskSource: Sync {
 
     /// The task whose stream causes wake-up `wake`; `None` when an interrupt does, or nobody.
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
-        let _ = wake;
-        None
+        self.inner()?.waker(wake)
     }
 
     /// Where files lie on the disks, by device and sector; empty where the trace does not tell.
     fn files(&self) -> &[FileRange] {
-        &[]
+        self.inner().map_or(&[], |inner| inner.files())
     }
 
     /// Names of the disks, by number; empty where the trace does not tell.
     fn devices(&self) -> &[String] {
-        &[]
+        self.inner().map_or(&[], |inner| inner.devices())
     }
 
     /// Asks for [`Batch::pages`] in every stream and handler; `false` from a trace without virtual
@@ -155,7 +164,7 @@ pub trait TaskSource: Sync {
 
     /// As [`GlobalSource::spaces`].
     fn spaces(&self) -> Vec<Option<u32>> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, TaskSource::spaces)
     }
 
     /// Interrupt handlers that run when disk requests complete, in captured order.

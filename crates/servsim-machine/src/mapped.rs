@@ -7,8 +7,8 @@ use servsim_config::Machine;
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::source::PageHash;
 use servsim_core::{
-    Batch, Event, FileRange, GlobalSource, Instruction, Interrupt, Op, Place, Privacy, Record, SourceError,
-    TaskCursor, TaskId, TaskInfo, TaskSource, WakeId, PAGE_SHIFT,
+    Batch, Event, GlobalSource, Interrupt, Op, Place, Privacy, Record, SourceError, TaskCursor, TaskId,
+    TaskInfo, TaskSource, PAGE_SHIFT,
 };
 use servsim_os::mapping::{by_name, Memory, Touched};
 use std::collections::{HashMap, HashSet};
@@ -149,6 +149,10 @@ pub fn in_order(source: Box<dyn GlobalSource>, frames: Option<&Arc<Frames>>) -> 
 }
 
 impl GlobalSource for MappedOrder {
+    fn inner(&self) -> Option<&dyn GlobalSource> {
+        Some(self.inner.as_ref())
+    }
+
     fn tasks(&self) -> &[TaskInfo] {
         self.inner.tasks()
     }
@@ -159,26 +163,6 @@ impl GlobalSource for MappedOrder {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.inner.notes()
-    }
-
-    fn knows_places(&self) -> bool {
-        self.inner.knows_places()
-    }
-
-    fn kernel_symbols(&self) -> Option<&str> {
-        self.inner.kernel_symbols()
-    }
-
-    fn spaces(&self) -> Vec<Option<u32>> {
-        self.inner.spaces()
-    }
-
-    fn shared_data(&self) -> Option<&str> {
-        self.inner.shared_data()
     }
 
     fn place(&self, page: u64) -> Option<Place> {
@@ -214,6 +198,10 @@ pub fn by_task(source: Box<dyn TaskSource>, frames: Option<&Arc<Frames>>) -> Box
 }
 
 impl TaskSource for MappedTasks {
+    fn inner(&self) -> Option<&dyn TaskSource> {
+        Some(self.inner.as_ref())
+    }
+
     fn tasks(&self) -> &[TaskInfo] {
         self.inner.tasks()
     }
@@ -224,30 +212,6 @@ impl TaskSource for MappedTasks {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.inner.notes()
-    }
-
-    fn code(&self) -> &[Instruction] {
-        self.inner.code()
-    }
-
-    fn spaces(&self) -> Vec<Option<u32>> {
-        self.inner.spaces()
-    }
-
-    fn waker(&self, wake: WakeId) -> Option<TaskId> {
-        self.inner.waker(wake)
-    }
-
-    fn files(&self) -> &[FileRange] {
-        self.inner.files()
-    }
-
-    fn devices(&self) -> &[String] {
-        self.inner.devices()
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {

@@ -10,8 +10,8 @@
 //! a trace in which a task that stays waits for one that goes is refused, with the names (ADR 0322).
 
 use servsim_core::{
-    Batch, Event, FileRange, GlobalSource, Instruction, Interrupt, Place, Privacy, Record, SourceError,
-    TaskCursor, TaskId, TaskInfo, TaskKind, TaskSource, WakeId,
+    Batch, Event, GlobalSource, Interrupt, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
+    TaskKind, TaskSource, WakeId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -201,6 +201,10 @@ struct FewerTasks {
 }
 
 impl TaskSource for FewerTasks {
+    fn inner(&self) -> Option<&dyn TaskSource> {
+        Some(self.inner.as_ref())
+    }
+
     fn tasks(&self) -> &[TaskInfo] {
         self.inner.tasks()
     }
@@ -211,30 +215,6 @@ impl TaskSource for FewerTasks {
 
     fn privacy(&self) -> &Privacy {
         self.inner.privacy()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.inner.notes()
-    }
-
-    fn code(&self) -> &[Instruction] {
-        self.inner.code()
-    }
-
-    fn spaces(&self) -> Vec<Option<u32>> {
-        self.inner.spaces()
-    }
-
-    fn waker(&self, wake: WakeId) -> Option<TaskId> {
-        self.inner.waker(wake)
-    }
-
-    fn files(&self) -> &[FileRange] {
-        self.inner.files()
-    }
-
-    fn devices(&self) -> &[String] {
-        self.inner.devices()
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
@@ -266,6 +246,10 @@ struct FewerInOrder {
 }
 
 impl GlobalSource for FewerInOrder {
+    fn inner(&self) -> Option<&dyn GlobalSource> {
+        Some(self.inner.as_ref())
+    }
+
     fn tasks(&self) -> &[TaskInfo] {
         self.inner.tasks()
     }
@@ -276,30 +260,6 @@ impl GlobalSource for FewerInOrder {
 
     fn privacy(&self) -> &Privacy {
         self.inner.privacy()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.inner.notes()
-    }
-
-    fn knows_places(&self) -> bool {
-        self.inner.knows_places()
-    }
-
-    fn kernel_symbols(&self) -> Option<&str> {
-        self.inner.kernel_symbols()
-    }
-
-    fn spaces(&self) -> Vec<Option<u32>> {
-        self.inner.spaces()
-    }
-
-    fn shared_data(&self) -> Option<&str> {
-        self.inner.shared_data()
-    }
-
-    fn place(&self, page: u64) -> Option<Place> {
-        self.inner.place(page)
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {

@@ -8,7 +8,7 @@ use super::io::{IoBase, IoSystem};
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
 use super::stepping::{advance, step, Pace, Records, Stop};
-use super::streams::{open_all, Stream};
+use super::streams::{handlers_of, open_all, Stream};
 use super::subsystem::{Levels, Profiles};
 use super::{deadlock, Model};
 use crate::result::{ProcessorTimes, Replication};
@@ -119,12 +119,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
         let shift = setup.geometry.line.trailing_zeros();
         let tasks = source.tasks().len();
-        let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (index, interrupt) in source.interrupts().iter().enumerate() {
-            for &request in &interrupt.requests {
-                handlers_of.entry(request).or_default().push(index);
-            }
-        }
+        let handlers_of = handlers_of(source.interrupts());
         Ok(Self {
             source,
             privacy: source.privacy(),

@@ -16,7 +16,7 @@ use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
 use crate::simulate::SimulateError;
 use crate::timing::deadlock;
-use crate::timing::streams::{open_all, Stream};
+use crate::timing::streams::{handlers_of, open_all, Stream};
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{Event, Interrupt, Op, Privacy, Record, TaskId, TaskSource, WakeId};
 use servsim_mem::snapshot::Writer;
@@ -144,12 +144,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let (setup, n) = (&shape.setup, shape.setup.processors);
         let spec = HierarchySpec { seed: SEED, ..shape.hierarchy.clone() };
         let tasks = source.tasks().len();
-        let mut handlers_of: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (index, interrupt) in source.interrupts().iter().enumerate() {
-            for &request in &interrupt.requests {
-                handlers_of.entry(request).or_default().push(index);
-            }
-        }
+        let handlers_of = handlers_of(source.interrupts());
         Ok(Self {
             source,
             privacy: source.privacy(),
