@@ -47,11 +47,11 @@ const PLACES: usize = 2048;
 struct Place {
     granule: u32,
     number: u32,
-    end: u32,
-    op: u32,
+    /// Where it ended in the lower half, its operation in the upper: one word, read as it was written.
+    end_and_op: u64,
 }
 
-const NOWHERE: Place = Place { granule: u32::MAX, number: 0, end: 0, op: 0 };
+const NOWHERE: Place = Place { granule: u32::MAX, number: 0, end_and_op: 0 };
 
 /// The part of a request that a device sees.
 #[derive(Debug, Clone, Copy)]
@@ -163,18 +163,24 @@ impl History {
     #[inline(always)]
     fn recent(&self, wanted: &Wanted) -> (f32, f32, f32) {
         let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
-        let mut best: Option<&Place> = None;
-        // A drive keeps what it read beyond a request and what passed under the head before it.
-        for neighbour in [granule.wrapping_sub(1), granule, granule.wrapping_add(1)] {
+        // Which of them is known is as good as random, so nothing here branches on it: the upper half
+        // of a rank says that the place is known, the lower half when. Places of one number are of one
+        // request, and alike but for the granule.
+        let ranked = |neighbour: u32| {
             let place = &self.places[neighbour as usize % PLACES];
-            if place.granule == neighbour && best.is_none_or(|best| place.number >= best.number) {
-                best = Some(place);
-            }
-        }
-        best.map_or((NONE_RECENT, NONE_RECENT, 0.0), |place| {
-            let gap = (wanted.lba as u32).wrapping_sub(place.end) as i32;
-            (gap as f32, self.served.wrapping_sub(place.number) as f32, place.op as f32)
-        })
+            let rank = 1 << 32 | u64::from(place.number);
+            (if place.granule == neighbour { rank } else { 0 }, place.end_and_op)
+        };
+        let later = |a: (u64, u64), b: (u64, u64)| if b.0 >= a.0 { b } else { a };
+        // A drive keeps what it read beyond a request and what passed under the head before it.
+        let either = later(ranked(granule.wrapping_sub(1)), ranked(granule));
+        let (rank, place) = later(either, ranked(granule.wrapping_add(1)));
+        let gap = i64::from((wanted.lba as u32).wrapping_sub(place as u32) as i32);
+        let age = i64::from(self.served.wrapping_sub(rank as u32));
+        // Chosen as whole numbers: a conversion would tempt the compiler to branch.
+        let known = |value: i64, otherwise: i64| if rank == 0 { otherwise } else { value };
+        let none = NONE_RECENT as i64;
+        (known(gap, none) as f32, known(age, none) as f32, known((place >> 32) as i64, 0) as f32)
     }
 
     /// Notes that `wanted` was served and completed at `completion_ns`.
@@ -192,11 +198,11 @@ impl History {
             let last = ((wanted.lba + u64::from(wanted.sectors.max(1)) - 1) >> GRANULE_SHIFT) as u32;
             // A request of many granules marks its first and its last: what follows it reads the
             // last, what repeats it reads the first.
-            let place = Place { granule: last, number: self.served, end, op: u32::from(wanted.op as u8) };
+            let end_and_op = u64::from(wanted.op as u8) << 32 | u64::from(end);
+            let place = Place { granule: last, number: self.served, end_and_op };
             self.places[last as usize % PLACES] = place;
-            if first != last {
-                self.places[first as usize % PLACES] = Place { granule: first, ..place };
-            }
+            // Mostly the very same place again, which costs less than to ask.
+            self.places[first as usize % PLACES] = Place { granule: first, ..place };
         }
     }
 }

@@ -38,19 +38,22 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
     if let Model::Forest(forest) = &model.model {
         let mut batch = Batch::new(forest, rng);
-        let each = &mut |served: &Served| batch.add(served, &mut responses);
-        order.run(requests, each);
+        if order.is_in_order(requests) {
+            requests.iter().for_each(|request| batch.add(&order.next_in_order(request), &mut responses));
+        } else {
+            order.run(requests, &mut |served| batch.add(served, &mut responses));
+        }
         batch.flush(&mut responses);
         return responses;
     }
     let mut service = model.model.as_service().expect("a model predicts responses or services");
-    let each = &mut |served: &Served| {
+    let mut each = |served: &Served| {
         let wanted = Wanted::from(&served.request);
         let context =
             ServiceContext { wanted: &wanted, features: &Features::default(), start_ns: served.start_ns };
         responses[served.number] = served.wait_ns() + service.service_ns(&context, &mut rng);
     };
-    order.run(requests, each);
+    order.run(requests, &mut each);
     responses
 }
 
