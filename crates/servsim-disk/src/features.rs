@@ -30,6 +30,13 @@ pub const FEATURE_NAMES: [&str; FEATURES] = [
     "unused",
 ];
 
+/// The feature that tells reads from writes: 0 or 1.
+pub const OP: usize = 0;
+/// The time without work before the request.
+pub const IDLE: usize = 4;
+/// The time since the last write completed.
+pub const SINCE_WRITE: usize = 12;
+
 /// The features of one request.
 pub type Features = [f32; FEATURES];
 
@@ -85,8 +92,8 @@ pub struct History {
 #[inline(always)]
 pub fn set_times(features: &mut Features, idle_ns: u64, since_write_ns: Option<u64>) {
     // Through i64: one instruction, where u64 takes a branch and several.
-    features[4] = idle_ns as i64 as f32 * 1e-3;
-    features[12] = since_write_ns.map_or(NONE_RECENT, |since| since as i64 as f32 * 1e-3);
+    features[IDLE] = idle_ns as i64 as f32 * 1e-3;
+    features[SINCE_WRITE] = since_write_ns.map_or(NONE_RECENT, |since| since as i64 as f32 * 1e-3);
 }
 
 /// Whether a feature depends on when the service starts, or on what else is in service then.
