@@ -83,9 +83,9 @@ pub struct History {
     previous: Option<Wanted>,
     previous_seek: f32,
     last_write_ns: Option<u64>,
-    places: Vec<Place>,
+    /// `None` where nobody asks for them.
+    places: Option<Box<[Place; PLACES]>>,
     served: u32,
-    remembers_places: bool,
 }
 
 /// Sets the features that depend on when the service starts: idleness and the time since a write.
@@ -115,9 +115,8 @@ impl History {
             previous: None,
             previous_seek: 0.0,
             last_write_ns: None,
-            places: vec![NOWHERE; if remembers_places { PLACES } else { 0 }],
+            places: remembers_places.then(|| Box::new([NOWHERE; PLACES])),
             served: 0,
-            remembers_places,
         }
     }
 
@@ -137,8 +136,10 @@ impl History {
             }
             None => (0.0, 0.0, 0.0, 0.0),
         };
-        let (gap, age, recent_op) =
-            if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
+        let (gap, age, recent_op) = match &self.places {
+            Some(places) => self.recent(places, wanted),
+            None => (NONE_RECENT, NONE_RECENT, 0.0),
+        };
         let mut features = [
             f32::from(wanted.op as u8),
             seek,
@@ -168,13 +169,13 @@ impl History {
 
     /// Distance from the end of the latest request near `wanted`, its age in requests, its operation.
     #[inline(always)]
-    fn recent(&self, wanted: &Wanted) -> (f32, f32, f32) {
+    fn recent(&self, places: &[Place; PLACES], wanted: &Wanted) -> (f32, f32, f32) {
         let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
         // Which of them is known is as good as random, so nothing here branches on it: the upper half
         // of a rank says that the place is known, the lower half when. Places of one number are of one
         // request, and alike but for the granule.
         let ranked = |neighbour: u32| {
-            let place = &self.places[neighbour as usize % PLACES];
+            let place = &places[neighbour as usize % PLACES];
             let rank = 1 << 32 | u64::from(place.number);
             (if place.granule == neighbour { rank } else { 0 }, place.end_and_op)
         };
@@ -195,11 +196,11 @@ impl History {
     pub fn advance(&mut self, wanted: &Wanted, completion_ns: u64) {
         self.previous_seek = self.seek(wanted).abs();
         self.previous = Some(*wanted);
-        if wanted.op == Op::Write {
-            self.last_write_ns = Some(completion_ns);
-        }
+        // Reads and writes come in no order that a branch could learn.
+        let write_ns = Some(completion_ns);
+        self.last_write_ns = if wanted.op == Op::Write { write_ns } else { self.last_write_ns };
         self.served = self.served.wrapping_add(1);
-        if self.remembers_places {
+        if let Some(places) = &mut self.places {
             let end = (wanted.lba + u64::from(wanted.sectors)) as u32;
             let first = (wanted.lba >> GRANULE_SHIFT) as u32;
             let last = ((wanted.lba + u64::from(wanted.sectors.max(1)) - 1) >> GRANULE_SHIFT) as u32;
@@ -207,9 +208,9 @@ impl History {
             // last, what repeats it reads the first.
             let end_and_op = u64::from(wanted.op as u8) << 32 | u64::from(end);
             let place = Place { granule: last, number: self.served, end_and_op };
-            self.places[last as usize % PLACES] = place;
+            places[last as usize % PLACES] = place;
             // Mostly the very same place again, which costs less than to ask.
-            self.places[first as usize % PLACES] = Place { granule: first, ..place };
+            places[first as usize % PLACES] = Place { granule: first, ..place };
         }
     }
 }

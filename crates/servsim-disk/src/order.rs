@@ -46,6 +46,8 @@ pub struct ServiceOrder {
     completions: VecDeque<u64>,
     /// The last completion of a device with one slot, which needs no list.
     latest: Option<u64>,
+    /// The last rank handed out by [`ServiceOrder::next_in_order`].
+    latest_rank: u64,
 }
 
 impl ServiceOrder {
@@ -58,6 +60,7 @@ impl ServiceOrder {
             arrived: 0,
             completions: VecDeque::new(),
             latest: None,
+            latest_rank: 0,
         }
     }
 
@@ -93,20 +96,19 @@ impl ServiceOrder {
         self.in_flight.insert(at, (number, request));
     }
 
-    /// Whether a whole trace is in order of service already, as on an FCFS device: then
-    /// [`ServiceOrder::next_in_order`] does for each request what [`ServiceOrder::run`] does for all.
-    pub fn is_in_order(&self, requests: &[Request]) -> bool {
-        self.slots == 1
-            && self.in_flight.is_empty()
-            && requests.windows(2).all(|pair| self.rank(&pair[0]) <= self.rank(&pair[1]))
-    }
-
-    /// The next service of a device with one slot, for requests in order of service.
+    /// The next arrival's service, if the device has one slot and served so far in order of arrival,
+    /// as an FCFS device does: quicker than [`ServiceOrder::push`]. `None` if `request` was served
+    /// before one that has been handed out: then begin again, with [`ServiceOrder::run`].
     #[inline(always)]
-    pub fn next_in_order(&mut self, request: &Request) -> Served {
+    pub fn next_in_order(&mut self, request: &Request) -> Option<Served> {
+        let rank = self.rank(request);
+        if self.slots != 1 || rank < self.latest_rank {
+            return None;
+        }
+        self.latest_rank = rank;
         let number = self.arrived;
         self.arrived += 1;
-        self.serve_alone(number, request)
+        Some(self.serve_alone(number, request))
     }
 
     /// A whole trace, from nothing to its end.

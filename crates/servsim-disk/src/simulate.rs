@@ -37,10 +37,11 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut responses = vec![0; requests.len()];
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
     if let Model::Forest(forest) = &model.model {
-        let mut batch = Batch::new(forest, rng);
-        if order.is_in_order(requests) {
-            requests.iter().for_each(|request| batch.add(&order.next_in_order(request), &mut responses));
-        } else {
+        let mut batch = Batch::new(forest, rng.clone());
+        let mut add = |served: Served| batch.add(&served, &mut responses);
+        if !requests.iter().all(|request| order.next_in_order(request).map(&mut add).is_some()) {
+            order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
+            batch = Batch::new(forest, rng);
             order.run(requests, &mut |served| batch.add(served, &mut responses));
         }
         batch.flush(&mut responses);
