@@ -11,7 +11,7 @@ from typing import Any
 from servsim import _core
 from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem
-from servsim.quickstart import measured
+from servsim.quickstart import USERS, measured
 from servsim.simulation import file_hash, simulate
 from servsim.statistics.intervals import estimate
 
@@ -99,8 +99,9 @@ def runs(trace: Path | None, count: int, say: Callable[[str], None]) -> Runs:
     path = trace or shipped_trace()
     if path is None:
         raise EnvironmentProblem("the trace that ships with servsim is missing: reinstall it, or give --trace FILE")
-    totals = json.loads(_core.trace_info(path))["totals"]
-    warmup, transactions = measured(int(totals["transactions"]))
+    info = json.loads(_core.trace_info(path))
+    users = info["meta"].get("provenance", {}).get("users", USERS)
+    warmup, transactions = measured(int(info["totals"]["transactions"]), int(users))
     return Runs(path, warmup, transactions, count, say=say)
 
 
