@@ -75,7 +75,8 @@ impl<W: WordMask> Engine<'_, W> {
             self.submit_io(request, (device, sector), bytes, write, now);
             return;
         }
-        let done = self.disk.submit(now, write);
+        let flush = write && bytes == 0;
+        let done = if flush { self.disk.flush(now) } else { self.disk.submit(now, write) };
         self.recorder.disk(now, done, write);
         self.schedule(done, Happening::Disk { request });
     }
