@@ -30,6 +30,9 @@ impl<W: WordMask> Engine<'_, W> {
         let wrong = |why: Damaged| SimulateError::Usage(format!("the checkpoint cannot be used: {why}"));
         let mut caches = Reader::new(&start.caches);
         self.caches.restore(&mut caches).and_then(|()| caches.end()).map_err(wrong)?;
+        if start.again {
+            return self.begin();
+        }
         for (stream, (&done, &ended)) in self.streams.iter_mut().zip(start.positions.iter().zip(&start.ended))
         {
             if ended {
