@@ -283,12 +283,11 @@ impl EventContext {
                 self.lock ^= arg()?;
                 let (address, place) =
                     (self.lock, |codes: &[u8; 6]| codes.iter().position(|&of| u64::from(of) == code));
-                match place(&ACQUIRE) {
-                    Some(class) => EventKind::LockAcquire { class: CLASSES[class], address },
-                    None => {
-                        let class = CLASSES[place(&RELEASE).unwrap_or_default()];
-                        EventKind::LockRelease { class, address }
-                    }
+                if let Some(class) = place(&ACQUIRE) {
+                    EventKind::LockAcquire { class: CLASSES[class], address }
+                } else {
+                    let class = CLASSES[place(&RELEASE).unwrap_or_default()];
+                    EventKind::LockRelease { class, address }
                 }
             }
             23 => EventKind::FutexWait { address: arg()? },
