@@ -2,6 +2,8 @@
 
 #![allow(clippy::float_cmp)] // Values that are computed in two ways, exactly.
 
+mod truth;
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use servsim_disk::error::ModelError;
@@ -17,24 +19,7 @@ use servsim_disk::server::station::{Device, Station};
 use servsim_disk::server::Discipline;
 use servsim_disk::simulate::{closed_loop, open_loop};
 use servsim_oracle::drive::{workload, Drive, Job, Order};
-
-/// What `drive` makes of `jobs` at `load`.
-fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Request> {
-    let jobs: Vec<Job> =
-        jobs.iter().map(|job| Job { arrival_ns: (job.arrival_ns as f64 / load) as u64, ..*job }).collect();
-    let done = drive.run(&jobs, order);
-    let request = |(job, completion_ns): (&Job, u64)| Request {
-        arrival_ns: job.arrival_ns,
-        start_ns: NO_START,
-        completion_ns,
-        lba: job.lba,
-        sectors: job.sectors,
-        device: 0,
-        op: if job.is_write { Op::Write } else { Op::Read },
-        by_tracer: false,
-    };
-    jobs.iter().zip(done).map(request).collect()
-}
+use truth::truth;
 
 fn forest(requests: &[Request]) -> DeviceModel {
     fit("forest", requests, &["disk0".to_owned()], &FitOptions::default()).unwrap().remove(0)
