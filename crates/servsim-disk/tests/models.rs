@@ -99,6 +99,28 @@ fn a_short_trace_says_how_many_requests_are_missing_and_a_foreign_model_is_refus
 }
 
 #[test]
+fn a_scheduler_that_goes_by_cylinders_is_found_to_and_holds_at_higher_loads() {
+    // Two seeds and a drive with a write buffer, which keeps its arm busy after it has answered.
+    let drive = Drive { zones: vec![(4000, 250)], heads: 8, revolution_us: 5555.0, ..Drive::nameless() };
+    for seed in [31, 32] {
+        let jobs = workload(&drive, 15_000, 10_000.0, seed);
+        let base = truth(&drive, &jobs, Order::Sstf, 1.0);
+        let model = forest(&base);
+        let inference = model.inference.as_ref().unwrap();
+        let place = inference.server.place_sectors;
+        assert_eq!(model.server.discipline, Discipline::Sstf);
+        assert!((1000..=4000).contains(&place), "a cylinder has 2000 sectors, found {place}");
+        assert!(inference.agreement[1] > 0.96, "{inference:?}");
+        for (load, limit) in [(1.0, 3.0), (1.2, 3.0), (1.4, 6.0)] {
+            let real = truth(&drive, &jobs, Order::Sstf, load);
+            let seen = at_load_pooled(&model, &base, load, Some(&real), 3, replications(base.len())).unwrap();
+            let error = seen.mean_error_percent.unwrap();
+            assert!(error.abs() <= limit, "seed {seed} x{load}: {error:+.1} %");
+        }
+    }
+}
+
+#[test]
 fn a_device_that_overlaps_requests_is_found_to_serve_them_side_by_side() {
     let mut requests = Vec::new();
     let mut words = servsim_oracle::drive::Words(9);
