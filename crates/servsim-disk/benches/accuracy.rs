@@ -17,7 +17,7 @@ use servsim_disk::server::station::Started;
 use servsim_disk::server::Server;
 use servsim_disk::simulate::closed_loop;
 use servsim_disk::simulate::responses_us;
-use servsim_oracle::drive::{workload, Drive, Order};
+use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
 use std::fmt::Write;
 use std::io::Cursor;
 use std::path::Path;
@@ -100,21 +100,57 @@ fn generated(folder: &Path) {
     }
 }
 
+/// Moves on drives whose truth is known at any layout, most requests going to a few hundred blocks.
+fn other_moves() {
+    println!("hot blocks on other drives, the same");
+    for (name, drive) in drives() {
+        for order in [Order::Fcfs, Order::Sstf] {
+            let mut text = format!("  {name:<14} {order:?}");
+            for seed in [100, 101] {
+                let mut words = Words(seed);
+                let hot: Vec<u64> = (0..600).map(|_| words.below(drive.sectors() / 8 - 100) * 8).collect();
+                let mut heated = |job: Job| {
+                    let (is_hot, rank) = (words.unit() < 0.6, words.unit());
+                    let lba = hot[(rank * rank * 600.0) as usize];
+                    if is_hot {
+                        Job { lba, sectors: 8, ..job }
+                    } else {
+                        job
+                    }
+                };
+                let jobs: Vec<Job> =
+                    workload(&drive, 15_000, 40_000.0, seed).into_iter().map(&mut heated).collect();
+                let before = truth(&drive, &jobs, order, 1.0);
+                let map = plan(&before, 1000, Policy::HotBlock);
+                let moved: Vec<Job> =
+                    jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
+                let real = 100.0 * (mean(&truth(&drive, &moved, order, 1.0)) / mean(&before) - 1.0);
+                let said = hot_change(&movable(&before), &before);
+                let good = (said - real).abs() <= 5.0 && said * real > 0.0;
+                let _ = write!(text, "  {said:+.1} %, truth {real:+.1} %{}", if good { " " } else { "!" });
+            }
+            println!("{text}");
+        }
+    }
+}
+
 fn moves(folder: &Path) {
     println!("hot blocks: predicted and true change of the mean response (target: 5 points)");
     for order in ["fcfs", "sstf"] {
         let side = |which: &str| read(&folder.join(format!("cheetah9LP_{order}_hot_low_{which}.csv")));
         let (before, after) = (side("orig"), side("hot"));
         let real = 100.0 * (mean(&after) / mean(&before) - 1.0);
-        let said = hot(&movable(&before), &before);
+        let said = hot_change(&movable(&before), &before);
         println!("  cheetah9LP {order}: {said:+.1} %, truth {real:+.1} %");
     }
+    other_moves();
     let requests = read(&folder.join("hplajw-first-20000.srt"));
     for (device, part) in by_device(&requests) {
         let model = movable(&part);
         println!(
-            "  hplajw disk {device}: {:+.1} % (truth unknown; {} requests, mean {:.1} ms, covered {:.2})",
-            hot(&model, &part),
+            "  hplajw disk {device}: {:+.1} % (truth unknown; {}, {} requests, mean {:.1} ms, covered {:.2})",
+            hot_change(&model, &part),
+            model.server.discipline.name(),
             part.len(),
             mean(&part) * 1e-6,
             covered(&part, 1000),
@@ -122,7 +158,7 @@ fn moves(folder: &Path) {
         let (before, after) =
             (mechanical(&part), mechanical(&plan(&part, 1000, Policy::HotBlock).apply(&part)));
         let real = 100.0 * (mean(&after) / mean(&before) - 1.0);
-        let said = hot(&movable(&before), &before);
+        let said = hot_change(&movable(&before), &before);
         println!("    the same requests on the drive of its header: {said:+.1} %, truth {real:+.1} %");
     }
 }
@@ -145,7 +181,7 @@ fn mechanical(requests: &[Request]) -> Vec<Request> {
     requests.iter().zip(&served).map(with).collect()
 }
 
-fn hot(model: &DeviceModel, requests: &[Request]) -> f64 {
+fn hot_change(model: &DeviceModel, requests: &[Request]) -> f64 {
     let map = plan(requests, 1000, Policy::HotBlock);
     predict(model, requests, &map, covered(requests, 1000), 1.0, 1).expect("load 1").change_percent
 }

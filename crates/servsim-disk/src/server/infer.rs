@@ -29,8 +29,8 @@ const PLACE_LIMIT: u32 = 16;
 /// Share of the choices that a coarser place must explain beyond a finer one: a place that explains
 /// nothing more would only blur distances.
 const PLACE_MUST_GAIN: f64 = 0.002;
-/// Choices looked at for places; there are many places to try.
-const PLACE_CHOICES: usize = 10_000;
+/// Services looked at for places: there are many places to try.
+const PLACE_SERVICES: usize = 16_384;
 
 /// What was inferred, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub fn infer(requests: &[Request]) -> Inference {
     };
     if slots == 1 {
         let served = services(requests, 1, recorded_start);
-        (inference.choices, inference.agreement) = agreement(&served, 1, usize::MAX);
+        (inference.choices, inference.agreement) = agreement(&served, 1);
         if inference.choices >= CHOICES {
             let best =
                 (0..3).rev().max_by(|&a, &b| inference.agreement[a].total_cmp(&inference.agreement[b]));
@@ -67,7 +67,7 @@ pub fn infer(requests: &[Request]) -> Inference {
             if DISCIPLINES[best] != Discipline::Fcfs {
                 inference.server.place_sectors = place(&served, best);
                 let place = u64::from(inference.server.place_sectors);
-                inference.agreement[best] = agreement(&served, place, usize::MAX).1[best];
+                inference.agreement[best] = agreement(&served, place).1[best];
             }
         }
     }
@@ -116,7 +116,8 @@ fn too_short(requests: &[Request]) -> (u32, f64) {
 /// Sectors that are one place to discipline number `discipline`: powers of two first, then what lies
 /// between the best of them and its neighbours.
 fn place(served: &[Served], discipline: usize) -> u32 {
-    let share = |place: u32| agreement(served, u64::from(place), PLACE_CHOICES).1[discipline];
+    let served = &served[..served.len().min(PLACE_SERVICES)];
+    let share = |place: u32| agreement(served, u64::from(place)).1[discipline];
     let mut best = (share(1), 1);
     let better = |best: &mut (f64, u32), place: u32| {
         let share = share(place);
@@ -133,8 +134,8 @@ fn place(served: &[Served], discipline: usize) -> u32 {
 }
 
 /// Number of choices, and the share of them each discipline would have made.
-/// `place_sectors` sectors are one place; `limit` choices are looked at.
-fn agreement(served: &[Served], place_sectors: u64, limit: usize) -> (usize, [f64; 3]) {
+/// `place_sectors` sectors are one place.
+fn agreement(served: &[Served], place_sectors: u64) -> (usize, [f64; 3]) {
     let mut by_arrival: Vec<usize> = (0..served.len()).collect();
     by_arrival.sort_by_key(|&at| served[at].number);
     let mut arrivals = by_arrival.into_iter().peekable();
@@ -152,9 +153,6 @@ fn agreement(served: &[Served], place_sectors: u64, limit: usize) -> (usize, [f6
             choices += 1;
             for (count, discipline) in right.iter_mut().zip(DISCIPLINES) {
                 *count += usize::from(choice(discipline, &waiting, served, position, place_sectors) == at);
-            }
-            if choices == limit {
-                break;
             }
         }
         waiting.retain(|&other| other != at);
