@@ -357,15 +357,14 @@ mod tests {
     fn keys_compare_as_their_floats_do() {
         let values =
             [f32::MIN, -7.5, -f32::MIN_POSITIVE, -0.0, 0.0, f32::MIN_POSITIVE, 7.5, 1e9, f32::INFINITY];
-        let forest_node = |threshold| Step::new(Node::new(3, threshold, 10));
         for threshold in values {
             for x in values {
                 let mut row = Features::default();
                 row[3] = x;
-                let expected = 10 + u32::from(x > threshold);
                 // A feature is never -0: it comes from a whole number.
                 if x.to_bits() != 1 << 31 {
-                    assert_eq!(forest_node(threshold).next(&keys(&row)), expected, "{x} > {threshold}");
+                    let next = Step::new(Node::new(3, threshold, 10)).next(&keys(&row));
+                    assert_eq!(next, 10 + u32::from(x > threshold), "{x} > {threshold}");
                 }
                 assert_eq!(Step::stay(6).next(&keys(&row)), 6);
             }
