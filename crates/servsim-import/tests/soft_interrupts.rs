@@ -1,8 +1,10 @@
 //! A kernel thread that completes disk requests waits for the disk, whatever interrupt woke it.
 
-use servsim_core::{Event, TaskSource};
+use servsim_core::{Batch, Event, TaskSource};
 use servsim_import::captured::CapturedTasks;
-use servsim_trace::EventKind::{InterruptBegin, InterruptEnd, IoComplete, IoSubmit, SwitchIn, SwitchOut, Wake};
+use servsim_trace::EventKind::{
+    InterruptBegin, InterruptEnd, IoComplete, IoSubmit, SwitchIn, SwitchOut, Wake,
+};
 use servsim_trace::{EventKind, Meta, SwitchReason, TaskInfo, TaskKind, TraceWriter, WriterOptions};
 
 const IDLE: u32 = 0;
@@ -59,7 +61,7 @@ fn trace(submitted_before: bool) -> CapturedTasks {
 }
 
 fn events(source: &CapturedTasks, task: u32) -> Vec<Event> {
-    let (mut cursor, mut batch, mut all) = (source.open(task).unwrap(), Default::default(), Vec::new());
+    let (mut cursor, mut batch, mut all) = (source.open(task).unwrap(), Batch::default(), Vec::new());
     while cursor.next_batch(&mut batch).unwrap() {
         all.extend_from_slice(&batch.events);
     }
