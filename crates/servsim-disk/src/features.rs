@@ -115,7 +115,8 @@ impl History {
             previous: None,
             previous_seek: 0.0,
             last_write_ns: None,
-            places: remembers_places.then(|| Box::new([NOWHERE; PLACES])),
+            places: remembers_places
+                .then(|| vec![NOWHERE; PLACES].into_boxed_slice().try_into().expect("as many as there are")),
             served: 0,
         }
     }
@@ -228,5 +229,39 @@ mod tests {
         let features = history.features(&at(1008), 30, 10, 0);
         assert_eq!(features[9..11], [0.0, 1.0]);
         assert_eq!(features[1], 1008.0 - 900_008.0);
+    }
+
+    #[test]
+    fn the_latest_known_neighbour_is_found_as_by_looking_at_one_after_the_other() {
+        let mut history = History::default();
+        let mut words = servsim_oracle::drive::Words(5);
+        // By slot: granule, number, end, operation.
+        let mut slots = std::collections::HashMap::new();
+        let mut found = [0; 2];
+        for number in 0..20_000_u32 {
+            // Few granules, so that neighbours are often known, and others that share their slots.
+            let far = if words.below(4) == 0 { 128 * PLACES as u64 } else { 0 };
+            let (lba, sectors) = (128_000 + far + words.below(128 * 12), words.below(200) as u32);
+            let op = if words.below(3) == 0 { Op::Write } else { Op::Read };
+            let wanted = Wanted { lba, sectors, op };
+            let granule = (lba >> GRANULE_SHIFT) as u32;
+            let known = (granule - 1..=granule + 1).filter_map(|at| {
+                slots.get(&(at % PLACES as u32)).filter(|place: &&(u32, u32, u64, Op)| place.0 == at)
+            });
+            let expected =
+                known.max_by_key(|place| place.1).map_or([NONE_RECENT, NONE_RECENT, 0.0], |place| {
+                    [distance(lba, place.2) as f32, (number - place.1) as f32, f32::from(place.3 as u8)]
+                });
+            let features = history.features(&wanted, 0, 0, 0);
+            assert_eq!([features[9], features[10], features[13]], expected);
+            found[usize::from(expected[0] < NONE_RECENT)] += 1;
+            history.advance(&wanted, 0);
+            let end = lba + u64::from(sectors);
+            for sector in [lba + u64::from(sectors.max(1)) - 1, lba] {
+                let granule = (sector >> GRANULE_SHIFT) as u32;
+                slots.insert(granule % PLACES as u32, (granule, number + 1, end, op));
+            }
+        }
+        assert!(found.iter().all(|&count| count > 100), "{found:?}");
     }
 }

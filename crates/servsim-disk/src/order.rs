@@ -193,4 +193,36 @@ mod tests {
         let seen: Vec<_> = served.iter().map(|s| (s.request.arrival_ns, s.service_ns(), s.idle_ns)).collect();
         assert_eq!(seen, [(0, 10, 0), (2, 8, 0), (1, 12, 0), (50, 10, 20)]);
     }
+
+    #[test]
+    fn a_trace_in_order_of_service_is_served_the_quick_way_and_another_is_refused() {
+        let request = |arrival_ns, start_ns, completion_ns| Request {
+            arrival_ns,
+            completion_ns,
+            start_ns,
+            lba: 0,
+            sectors: 8,
+            device: 0,
+            op: Op::Read,
+            by_tracer: false,
+        };
+        let seen = |served: &Served| (served.number, served.start_ns, served.idle_ns, served.wait_ns());
+        for recorded in [false, true] {
+            let mut trace =
+                vec![request(0, 2, 10), request(3, 11, 20), request(50, 51, 60), request(60, 60, 60)];
+            let mut order = ServiceOrder::new(1, recorded);
+            let quick: Vec<_> =
+                trace.iter().map(|request| seen(&order.next_in_order(request).unwrap())).collect();
+            let general: Vec<_> = services(&trace, 1, recorded).iter().map(seen).collect();
+            assert_eq!(quick, general);
+            // Arrives while the last is served, and goes before it.
+            trace.push(request(61, 90, 100));
+            trace.push(request(62, 70, 80));
+            let mut order = ServiceOrder::new(1, recorded);
+            let refused: Vec<bool> =
+                trace.iter().map(|request| order.next_in_order(request).is_none()).collect();
+            assert_eq!(refused, [false, false, false, false, false, true]);
+            assert!(ServiceOrder::new(2, recorded).next_in_order(&trace[0]).is_none());
+        }
+    }
 }

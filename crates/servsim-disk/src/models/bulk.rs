@@ -18,6 +18,8 @@ use rand_pcg::Pcg64Mcg;
 
 /// Requests walked in step.
 pub const LANES: usize = 16;
+/// Of these, as many at a time as the registers hold.
+const ABREAST: usize = 8;
 /// Trees up to this depth are walked to the end in any case; in deeper ones it pays to look.
 const SHALLOW: u32 = 12;
 
@@ -68,11 +70,14 @@ struct Layout {
     steps: Vec<Step>,
     /// Steps to take without looking whether any lane still moves.
     surely: u32,
+    /// Whether no lane moves after those.
+    enough: bool,
 }
 
 impl Layout {
-    /// Lanes stay at the leaves, and where `stop` says so of the feature asked for.
-    fn new(forest: &Forest, stop: impl Fn(u32) -> bool) -> Self {
+    /// Lanes begin at one of `begins` and stay at the leaves, and where `stop` says so of the feature
+    /// asked for.
+    fn new(forest: &Forest, begins: &[[u32; 2]], stop: impl Fn(u32) -> bool) -> Self {
         let stays = |node: &Node| node.feature() == Node::LEAF || stop(node.feature());
         let mut depths = vec![0; forest.nodes.len()];
         // Children come after their parents.
@@ -80,28 +85,34 @@ impl Layout {
             let child = node.child() as usize;
             depths[at] = 1 + u32::max(depths[child], depths[child + 1]);
         }
-        let depth = forest.roots.iter().map(|&root| depths[root as usize]).max().unwrap_or(0);
+        let depth = begins.iter().flatten().map(|&at| depths[at as usize]).max().unwrap_or(0);
         // A balanced tree of as many leaves has this depth; none has a smaller average.
         let balanced = (forest.leaf_starts.len() / forest.roots.len().max(1)).max(1).ilog2();
         let step = |(at, node): (usize, &Node)| if stays(node) { Step::stay(at) } else { Step::new(*node) };
         Layout {
             steps: forest.nodes.iter().enumerate().map(step).collect(),
             surely: if depth <= SHALLOW { depth } else { balanced.min(depth) },
+            enough: depth <= SHALLOW,
         }
     }
 
     /// Walks every lane to where it stays.
     #[inline(always)]
     fn walk(&self, rows: &[Keys; LANES], at: &mut [u32; LANES]) {
-        for _ in 0..self.surely {
-            self.step_all(rows, at);
+        for (rows, at) in rows.chunks_exact(ABREAST).zip(at.chunks_exact_mut(ABREAST)) {
+            let rows: &[Keys; ABREAST] = rows.try_into().expect("lanes come in whole rows");
+            let mut abreast: [u32; ABREAST] = (&*at).try_into().expect("lanes come in whole rows");
+            for _ in 0..self.surely {
+                self.step_all(rows, &mut abreast);
+            }
+            while !self.enough && self.step_all(rows, &mut abreast) {}
+            at.copy_from_slice(&abreast);
         }
-        while self.step_all(rows, at) {}
     }
 
     /// One level down in every lane; whether any moved.
     #[inline(always)]
-    fn step_all(&self, rows: &[Keys; LANES], at: &mut [u32; LANES]) -> bool {
+    fn step_all(&self, rows: &[Keys; ABREAST], at: &mut [u32; ABREAST]) -> bool {
         let mut moved = 0;
         for (row, at) in rows.iter().zip(at) {
             let next = self.steps[*at as usize].next(row);
@@ -157,10 +168,11 @@ impl<'a> Walker<'a> {
                 at
             })
         };
+        let begins: Vec<[u32; 2]> = forest.roots.iter().map(begin).collect();
         Walker {
             forest,
-            layout: Layout::new(forest, |_| false),
-            begins: forest.roots.iter().map(begin).collect(),
+            layout: Layout::new(forest, &begins, |_| false),
+            begins,
             values: forest.nodes.iter().map(values).collect(),
             threshold_us: forest.tail.map_or(f32::INFINITY, |tail| tail.threshold_us as f32),
         }
@@ -242,8 +254,8 @@ impl Reach {
 
     #[inline(always)]
     fn holds(&self, row: &Keys) -> bool {
-        let within = |x: u32, (above, up_to): (u32, u32)| (x > above) & (x <= up_to);
-        within(row[IDLE], self.idle) & within(row[SINCE_WRITE], self.since_write)
+        let within = |x: u32, (above, up_to): (u32, u32)| x > above && x <= up_to;
+        within(row[IDLE], self.idle) && within(row[SINCE_WRITE], self.since_write)
     }
 }
 
@@ -293,7 +305,8 @@ impl<'a> Guesses<'a> {
         }
         let mean_ns = |&(sum_us, count): &(f64, u32)| (sum_us * 1e3 / f64::from(count)) as u64;
         let means_ns = sums.iter().map(mean_ns).collect();
-        Guesses { walker, timeless: Layout::new(forest, is_timed), means_ns, reaches }
+        let timeless = Layout::new(forest, &walker.begins, is_timed);
+        Guesses { walker, timeless, means_ns, reaches }
     }
 
     /// Walks the first `count` rows. `guess` is told the lane, its row and the mean service time it may
@@ -334,4 +347,55 @@ pub fn set_time_keys(row: &mut Keys, idle_ns: u64, since_write_ns: Option<u64>) 
     crate::features::set_times(&mut features, idle_ns, since_write_ns);
     row[IDLE] = key(features[IDLE]);
     row[SINCE_WRITE] = key(features[SINCE_WRITE]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_compare_as_their_floats_do() {
+        let values =
+            [f32::MIN, -7.5, -f32::MIN_POSITIVE, -0.0, 0.0, f32::MIN_POSITIVE, 7.5, 1e9, f32::INFINITY];
+        let forest_node = |threshold| Step::new(Node::new(3, threshold, 10));
+        for threshold in values {
+            for x in values {
+                let mut row = Features::default();
+                row[3] = x;
+                let expected = 10 + u32::from(x > threshold);
+                // A feature is never -0: it comes from a whole number.
+                if x.to_bits() != 1 << 31 {
+                    assert_eq!(forest_node(threshold).next(&keys(&row)), expected, "{x} > {threshold}");
+                }
+                assert_eq!(Step::stay(6).next(&keys(&row)), 6);
+            }
+        }
+    }
+
+    #[test]
+    fn a_reach_holds_what_leads_down_the_same_way() {
+        let step = |feature, threshold| Step::new(Node::new(feature as u32, threshold, 0));
+        let row = |idle: u64, since: Option<u64>| {
+            let mut row = keys(&Features::default());
+            set_time_keys(&mut row, idle, since);
+            row
+        };
+        // Idle above 3.5 us and up to 9.5 us, at most 5.5 us since a write.
+        let reach = Reach::ALL
+            .below(step(IDLE, 3.5), true)
+            .below(step(IDLE, 9.5), false)
+            .below(step(IDLE, 20.0), false)
+            .below(step(SINCE_WRITE, 5.5), false)
+            .below(step(OP, 0.5), true);
+        for (idle, since, held) in [
+            (3_499, 5_499, false),
+            (3_501, 5_499, true),
+            (9_499, 0, true),
+            (9_501, 0, false),
+            (4_000, 5_501, false),
+        ] {
+            assert_eq!(reach.holds(&row(idle, Some(since))), held, "{idle} {since}");
+        }
+        assert!(!reach.holds(&row(4_000, None)) && Reach::ALL.holds(&row(0, None)));
+    }
 }
