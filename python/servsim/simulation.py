@@ -96,7 +96,8 @@ def simulate(
         them only when they are given.
     functional_warmup
         How much of the trace warms the caches without timing before the run begins there: a number of
-        transactions, or text such as ``"5000000 references"``. The same for all replications.
+        transactions, or text such as ``"5000000 references"``; with ``"whole trace"`` it begins again after
+        all of it. The same for all replications.
     save_checkpoint
         File that keeps the state at the end of the functional warm-up; replaced if it exists.
     from_checkpoint

@@ -142,6 +142,7 @@ def test_help_groups_the_commands_in_the_order_of_work() -> None:
     wanted = ["─ Start here", "│ quickstart", "│ doctor", "─ Capture", "│ trace", "─ Report", "│ report"]
     places = [text.index(word) for word in wanted]
     assert places == sorted(places)
+    assert "─ Commands ─" not in text, "a command stands in no group"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

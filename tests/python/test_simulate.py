@@ -125,23 +125,6 @@ def test_the_former_spelling_of_the_warm_up_still_works_and_is_not_shown() -> No
     assert simulated(*options, "--warm-up", 2)["options"]["warmup"] == 2
 
 
-def test_a_checkpoint_starts_the_run_that_warmed_by_itself_and_no_other_machine(tmp_path: Path) -> None:
-    file = tmp_path / "warm.check"
-    warm = ("--functional-warm-up", 3, "--transactions", 2)
-    own = simulated(*warm, "--save-checkpoint", file)
-    assert own["options"]["functional_warmup"] == "3 transactions"
-    assert simulated("--from-checkpoint", file, "--transactions", 2) == own
-    wide = simulated("--from-checkpoint", file, "--transactions", 2, "--set", "bus.bytes_per_cycle=32 B")
-    assert mean(wide, "cycles") < mean(own, "cycles")
-    refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-8p", "--from-checkpoint", file)
-    assert refused.returncode == 2
-    assert "processors was 4, and is 8 here" in refused.stderr
-    file.write_bytes(file.read_bytes()[:-1])
-    refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--from-checkpoint", file)
-    assert refused.returncode == 2
-    assert "damaged" in refused.stderr
-
-
 def test_a_trace_whose_users_wake_shared_tasks_is_not_thinned_out() -> None:
     refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--users", 2)
     assert refused.returncode == 2

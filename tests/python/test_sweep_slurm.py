@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from servsim.sweep.engines import slurm
 from sweep_study import write_study
 
 submitit = pytest.importorskip("submitit")
+
+# What a job runs instead is a lambda, which travels by value: its process cannot import this file.
 
 
 @pytest.fixture
@@ -37,13 +40,27 @@ def test_a_job_that_dies_is_told_with_the_remedy_and_repeating_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = load(write_study(tmp_path, seeds=1))
-    monkeypatch.setattr(slurm, "execute", _die)
+    monkeypatch.setattr(slurm, "execute", lambda _: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(EnvironmentProblem, match="repeat the command"):
         conduct(study, tmp_path / "jobs", on="slurm")
     monkeypatch.undo()
     assert conduct(study, tmp_path / "jobs").made == 4
 
 
-def _die(_: object) -> str:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return ""
+@pytest.mark.usefixtures("stand_in")
+def test_a_job_that_left_the_queue_without_a_result_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As a cluster without accounting shows a cancelled job: it is in no queue, and never done.
+    study = load(write_study(tmp_path, seeds=1))
+    monkeypatch.setattr(slurm, "QUEUE", 0.0)
+    monkeypatch.setattr(slurm, "queued", set)
+    monkeypatch.setattr(slurm, "execute", lambda _: time.sleep(60))
+    with pytest.raises(EnvironmentProblem, match="left the queue without a result"):
+        conduct(study, tmp_path / "jobs", on="slurm")
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_queue_that_does_not_answer_condemns_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load(write_study(tmp_path, seeds=1))
+    monkeypatch.setattr(slurm, "QUEUE", 0.0)
+    monkeypatch.setattr(slurm, "queued", lambda: None)
+    assert conduct(study, tmp_path / "jobs", on="slurm").made == 4

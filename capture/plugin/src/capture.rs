@@ -16,7 +16,8 @@ use crate::summary::Summary;
 use crate::tasks::Tasks;
 use crate::translation::Translations;
 use servsim_trace::{
-    Event, EventKind, Ref, ShapeId, TaskId, TaskInfo, TaskKind, TraceError, TraceWriter, WriterOptions,
+    Event, EventKind, LockClass, Ref, ShapeId, TaskId, TaskInfo, TaskKind, TraceError, TraceWriter,
+    WriterOptions,
 };
 use std::collections::HashMap;
 use std::time::Instant;
@@ -58,6 +59,8 @@ pub struct Capture {
     /// Depth of exception and interrupt frames of the current interrupt episode; zero outside.
     pub interrupt_depth: u32,
     pub interrupt_stream: TaskId,
+    /// Lightweight locks that tasks are trying to take, by stream.
+    pub attempts: HashMap<TaskId, (LockClass, u64)>,
     pub pending_switch: Option<(u64, u64)>,
     pub progress: *mut u64,
     pub id: ffi::PluginId,
@@ -97,6 +100,7 @@ impl Capture {
             current: Running::default(),
             interrupt_depth: 0,
             interrupt_stream: 0,
+            attempts: HashMap::new(),
             pending_switch: None,
             progress: std::ptr::null_mut(),
             id: 0,

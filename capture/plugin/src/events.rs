@@ -46,6 +46,9 @@ impl Capture {
             Hook::LightweightRelease if self.in_user_program() => {
                 self.release(LockClass::LightweightExclusive);
             }
+            Hook::LightweightOrWait => self.attempt_lightweight(true),
+            Hook::LightweightTry => self.attempt_lightweight(false),
+            Hook::LightweightOutcome => self.end_attempt(),
             Hook::LightweightRelease | Hook::Mark => {}
         }
     }
@@ -160,6 +163,34 @@ impl Capture {
             let class =
                 if exclusive { LockClass::LightweightExclusive } else { LockClass::LightweightShared };
             self.acquire(class);
+        }
+    }
+
+    /// The function that only tries, or takes the lock `or_waits` without taking it: what came of it is
+    /// known at its return, and only a lock that was taken is an event. A wait without taking is one like
+    /// any other: it ends with the wake-up of its waker.
+    fn attempt_lightweight(&mut self, or_waits: bool) {
+        if self.in_user_program() {
+            let exclusive = self.guest.register(Register::Rsi) & 0xff == LW_EXCLUSIVE;
+            let class = match (or_waits, exclusive) {
+                (true, true) => LockClass::LightweightOrWait,
+                (false, true) => LockClass::LightweightExclusive,
+                (_, false) => LockClass::LightweightShared,
+            };
+            let address = self.guest.register(Register::Rdi);
+            self.attempts.insert(self.current.stream, (class, address));
+        }
+    }
+
+    fn end_attempt(&mut self) {
+        let taken = self.guest.register(Register::Rax) & 0xff != 0;
+        let attempt = self.attempts.remove(&self.current.stream);
+        if let Some((class, address)) = attempt.filter(|_| self.in_user_program()) {
+            if taken {
+                self.event(EventKind::LockAcquire { class, address });
+            } else {
+                self.summary.attempts_without_lock += 1;
+            }
         }
     }
 

@@ -21,8 +21,8 @@ pub struct Facts {
     pub symbols: HashMap<String, u64>,
     /// Byte offsets of structure members, as `"task_struct.pid"`.
     pub offsets: HashMap<String, u64>,
-    /// Functions of user programs whose calls are lock operations: name to virtual address.
-    pub user_symbols: HashMap<String, u64>,
+    /// Functions of user programs whose calls are lock operations: name to virtual address and bytes.
+    pub user_symbols: HashMap<String, (u64, u64)>,
     /// Names (Linux `comm`) of the programs in which `user_symbols` hold.
     pub user_programs: Vec<String>,
 }

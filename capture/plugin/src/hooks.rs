@@ -4,6 +4,7 @@
 use crate::facts::Facts;
 use servsim_trace::LockClass;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// What happens when the instruction at a hooked address begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,12 @@ pub enum Hook {
     LightweightAcquire,
     /// `LWLockRelease(lock)`.
     LightweightRelease,
+    /// `LWLockAcquireOrWait(lock, mode)`: taken if free, otherwise waited for and not taken.
+    LightweightOrWait,
+    /// `LWLockConditionalAcquire(lock, mode)`: taken if free.
+    LightweightTry,
+    /// The return from either of the last two: AL tells whether the lock was taken.
+    LightweightOutcome,
 }
 
 /// Hooked kernel functions that every capture needs.
@@ -73,6 +80,16 @@ const LOCKS: [(&str, Hook); 14] = [
     ("up_write", Hook::Release(LockClass::KernelMutex)),
 ];
 
+/// Functions of the database server that take or give up a lightweight lock (`PostgreSQL` 15, `lwlock.c`).
+const SERVER: [(&str, Hook); 4] = [
+    ("LWLockAcquire", Hook::LightweightAcquire),
+    ("LWLockRelease", Hook::LightweightRelease),
+    ("LWLockAcquireOrWait", Hook::LightweightOrWait),
+    ("LWLockConditionalAcquire", Hook::LightweightTry),
+];
+/// The near return of x86 without operand.
+const RETURN: [u8; 1] = [0xc3];
+
 /// Handlers of interrupts and their source numbers in the trace.
 const INTERRUPTS: [(&str, u32); 3] =
     [("common_interrupt", 0), ("sysvec_apic_timer_interrupt", 1), ("sysvec_reschedule_ipi", 2)];
@@ -82,6 +99,8 @@ const OTHER_INTERRUPT: u32 = 4;
 /// From code addresses to hooks.
 pub struct HookTable {
     by_address: HashMap<u64, Hook>,
+    /// Functions whose returns tell an outcome.
+    outcomes: Vec<Range<u64>>,
     after_time_reading: HashSet<u64>,
 }
 
@@ -102,11 +121,15 @@ impl HookTable {
                     .insert(*address, Hook::Interrupt(listed.map_or(OTHER_INTERRUPT, |(_, source)| *source)));
             }
         }
-        let user = [("LWLockAcquire", Hook::LightweightAcquire), ("LWLockRelease", Hook::LightweightRelease)];
-        for (name, hook) in user {
-            facts.user_symbols.get(name).map(|address| by_address.insert(*address, hook));
+        let mut outcomes = Vec::new();
+        for (name, hook) in SERVER {
+            let Some(&(address, bytes)) = facts.user_symbols.get(name) else { continue };
+            by_address.insert(address, hook);
+            if matches!(hook, Hook::LightweightOrWait | Hook::LightweightTry) {
+                outcomes.push(address..address + bytes);
+            }
         }
-        Ok(HookTable { by_address, after_time_reading: HashSet::new() })
+        Ok(HookTable { by_address, outcomes, after_time_reading: HashSet::new() })
     }
 
     /// The hook of the instruction `code` at `vaddr`, if any.
@@ -117,6 +140,9 @@ impl HookTable {
         }
         if first_of_block && self.after_time_reading.contains(&vaddr) {
             return Some(Hook::TimeRead);
+        }
+        if code == RETURN && self.outcomes.iter().any(|function| function.contains(&vaddr)) {
+            return Some(Hook::LightweightOutcome);
         }
         self.by_address.get(&vaddr).copied()
     }

@@ -22,6 +22,8 @@ pub struct Summary {
     pub wakes: u64,
     /// Wakes that ended a block.
     pub effective_wakes: u64,
+    /// Lightweight locks that were tried and not taken.
+    pub attempts_without_lock: u64,
     /// Interrupt episodes.
     pub interrupts: u64,
     /// Accesses reported outside the block that was running.

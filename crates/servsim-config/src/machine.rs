@@ -63,6 +63,8 @@ pub struct Machine {
     pub disk_write: Picos,
     /// Disk requests served at once.
     pub disk_parallel: usize,
+    /// Whether one flush of the pool serves all that wait for one.
+    pub shared_flushes: bool,
     /// Single disks, I/O buses and the placement of data.
     pub storage: Storage,
     /// Width of the random delay of a fetch.
@@ -132,6 +134,7 @@ impl Machine {
             disk_read: Picos(number("disk.read_time")),
             disk_write: Picos(number("disk.write_time")),
             disk_parallel: number("disk.parallel") as usize,
+            shared_flushes: is("disk.flushes", "shared"),
             storage: parts::storage(&values),
             memory_delay: Cycles(number("perturbation.memory_delay")),
             exact_replacement: is("classification.replacement", "exact"),
@@ -158,8 +161,8 @@ impl Machine {
             }
             return;
         }
-        if given.contains_key("disk.parallel") {
-            fault("disk.parallel", "is for the pool of disks; leave it out beside disk.count".into());
+        for key in ["disk.parallel", "disk.flushes"].into_iter().filter(|&key| given.contains_key(key)) {
+            fault(key, "is for the pool of disks; leave it out beside disk.count".into());
         }
         let text = |key| written(given, key);
         storage.attach(&text("io.attach"), &mut fault);

@@ -590,6 +590,14 @@ pub const SETTINGS: &[Setting] = &[
         "an assumption: eight spindles",
     ),
     setting(
+        "disk.flushes",
+        Kind::Choice(&["apart", "shared"]),
+        "apart",
+        "Flushes of the pool's cache: each a write of its own, or one at a time that serves all who wait \
+         for it, as `disk.write_time` long.",
+        "shared: Linux block/blk-flush.c; group commit of database logs",
+    ),
+    setting(
         "disk.count",
         Kind::Count(0, 256),
         "0",

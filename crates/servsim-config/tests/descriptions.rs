@@ -141,21 +141,22 @@ fn disks_hang_on_buses_and_data_lie_on_disks() {
 
 #[test]
 fn every_fault_of_the_disks_is_reported_at_once() {
-    let text = "[disk]\ncount = 2\nparallel = 4\n[io]\nbuses = 2\nattach = \"1 3 1\"\n\
+    let text = "[disk]\ncount = 2\nparallel = 4\nflushes = \"shared\"\n[io]\nbuses = 2\nattach = \"1 3 1\"\n\
                 [placement]\nrelations = \"1: stock; 3: item; 2: stock; customer\"\nfiles = \"x: pg_wal\"\n\
                 sectors = \"1: vda 0-9; 2: vda 9-12; 1: vda 7\"\nrest = \"0\"\n";
     let faults = Machine::from_toml(text, "m.toml", &[]).unwrap_err().0;
     let parts = [
         "line 3: disk.parallel: is for the pool",
-        "line 6: io.attach: `3` is no bus from 1 to 2",
-        "line 6: io.attach: 3 buses named for 2 disks",
-        "line 8: placement.relations: `3` is no disk from 1 to 2",
-        "line 8: placement.relations: `stock` lies on disk 1 already",
-        "line 8: placement.relations: `customer` is not DISK: WHAT",
-        "line 9: placement.files: `x` is no disk",
-        "line 10: placement.sectors: `vda 9-12` overlaps `vda 0-9`",
-        "line 10: placement.sectors: `vda 7` is not DEVICE FIRST-LAST",
-        "line 11: placement.rest: `0` is no disk",
+        "line 4: disk.flushes: is for the pool",
+        "line 7: io.attach: `3` is no bus from 1 to 2",
+        "line 7: io.attach: 3 buses named for 2 disks",
+        "line 9: placement.relations: `3` is no disk from 1 to 2",
+        "line 9: placement.relations: `stock` lies on disk 1 already",
+        "line 9: placement.relations: `customer` is not DISK: WHAT",
+        "line 10: placement.files: `x` is no disk",
+        "line 11: placement.sectors: `vda 9-12` overlaps `vda 0-9`",
+        "line 11: placement.sectors: `vda 7` is not DEVICE FIRST-LAST",
+        "line 12: placement.rest: `0` is no disk",
     ];
     for part in parts {
         assert!(faults.iter().any(|fault| fault.contains(part)), "{part} in {faults:#?}");

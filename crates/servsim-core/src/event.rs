@@ -50,27 +50,42 @@ pub enum LockClass {
     LightweightShared = 3,
     /// Spinlock in user mode: waits on the processor.
     UserSpin = 4,
+    /// Lightweight lock of a database server for work that one does for all who wait (its log): exclusive
+    /// when it is free; those who wait for it together, asleep, go on together.
+    LightweightOrWait = 5,
 }
 
 impl LockClass {
     /// Every class, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::KernelSpin,
         Self::KernelSleep,
         Self::LightweightExclusive,
         Self::LightweightShared,
         Self::UserSpin,
+        Self::LightweightOrWait,
     ];
 
     /// Name in results.
     pub fn name(self) -> &'static str {
-        ["kernel_spin", "kernel_sleep", "lightweight_exclusive", "lightweight_shared", "user_spin"]
-            [self as usize]
+        [
+            "kernel_spin",
+            "kernel_sleep",
+            "lightweight_exclusive",
+            "lightweight_shared",
+            "user_spin",
+            "lightweight_or_wait",
+        ][self as usize]
     }
 
     /// Whether one that waits keeps its processor.
     pub fn spins(self) -> bool {
         matches!(self, Self::KernelSpin | Self::UserSpin)
+    }
+
+    /// Whether all that wait when the lock becomes free get it together.
+    pub fn goes_on_together(self) -> bool {
+        self == Self::LightweightOrWait
     }
 
     /// Whether several may hold the lock together.

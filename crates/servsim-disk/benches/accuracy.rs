@@ -1,4 +1,5 @@
-//! Accuracy of the disk models: `SERVSIM_DATA=... cargo bench -p servsim-disk --bench accuracy`.
+//! Accuracy of the disk models: `SERVSIM_DATA=... cargo bench -p servsim-disk --bench accuracy`, all of
+//! it or, after `--`, any of `measured`, `generated`, `moves` and `loads`.
 //!
 //! Measured drives and pairs come from `$SERVSIM_DATA/disk` (left out when it is absent); the loads
 //! from the drive of `servsim-oracle` and variants of it, which hold the truth at any load.
@@ -6,16 +7,24 @@
 
 use servsim_disk::evaluate::{at_load, at_load_pooled, evaluate, replications, Split};
 use servsim_disk::importers::{load, ImportOptions};
+use servsim_disk::metrics::demerit::demerit_percent;
 use servsim_disk::models::fit::{fit, FitOptions};
-use servsim_disk::models::DeviceModel;
+use servsim_disk::models::{mechanical, DeviceModel, Model};
 use servsim_disk::order::services;
 use servsim_disk::reorganize::{covered, plan, predict, Policy};
-use servsim_disk::request::{by_device, Op, Request, NO_START};
+use servsim_disk::request::{by_device, Request, NO_START};
+use servsim_disk::server::station::Started;
+use servsim_disk::server::Server;
 use servsim_disk::simulate::closed_loop;
-use servsim_oracle::drive::{workload, Drive, Job, Order};
+use servsim_disk::simulate::responses_us;
+use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
 use std::fmt::Write;
 use std::io::Cursor;
 use std::path::Path;
+
+#[path = "../tests/truth/mod.rs"]
+mod truth;
+use truth::truth;
 
 /// Share of a trace that trains: 7 of 29 days, as in the 1997 paper.
 const TRAIN: f64 = 0.24;
@@ -73,41 +82,108 @@ fn mean(requests: &[Request]) -> f64 {
     requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
 }
 
-fn pairs(folder: &Path) {
-    println!("hot blocks, truth known: predicted and true change of the mean response");
+/// Traces of a drive simulated elsewhere, at the load they were made at.
+fn generated(folder: &Path) {
+    println!("generated drives, closed loop at their own load (targets 3 / 6)");
+    for order in ["fcfs", "sstf"] {
+        let requests = read(&folder.join(format!("cheetah9LP_{order}_load100.csv")));
+        let model = forest(&requests);
+        // A model must not need to have seen the requests it serves.
+        let (trained, tested) = requests.split_at(requests.len() / 2);
+        let half = forest(trained);
+        println!(
+            "  cheetah9LP {order}: found {}; {}; half seen, the other served: {}",
+            model.server.discipline.name(),
+            at(&model, &requests, 1.0, &requests, (3.0, 6.0)).text,
+            at(&half, tested, 1.0, tested, (3.0, 6.0)).text,
+        );
+    }
+}
+
+/// Moves on drives whose truth is known at any layout, most requests going to a few hundred blocks.
+fn other_moves() {
+    println!("hot blocks on other drives, the same");
+    for (name, drive) in drives() {
+        for order in [Order::Fcfs, Order::Sstf] {
+            let mut text = format!("  {name:<14} {order:?}");
+            for seed in [100, 101] {
+                let mut words = Words(seed);
+                let hot: Vec<u64> = (0..600).map(|_| words.below(drive.sectors() / 8 - 100) * 8).collect();
+                let mut heated = |job: Job| {
+                    let (is_hot, rank) = (words.unit() < 0.6, words.unit());
+                    let lba = hot[(rank * rank * 600.0) as usize];
+                    if is_hot {
+                        Job { lba, sectors: 8, ..job }
+                    } else {
+                        job
+                    }
+                };
+                let jobs: Vec<Job> =
+                    workload(&drive, 15_000, 40_000.0, seed).into_iter().map(&mut heated).collect();
+                let before = truth(&drive, &jobs, order, 1.0);
+                let map = plan(&before, 1000, Policy::HotBlock);
+                let moved: Vec<Job> =
+                    jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
+                let real = 100.0 * (mean(&truth(&drive, &moved, order, 1.0)) / mean(&before) - 1.0);
+                let said = hot_change(&movable(&before), &before);
+                let good = (said - real).abs() <= 5.0 && said * real > 0.0;
+                let _ = write!(text, "  {said:+.1} %, truth {real:+.1} %{}", if good { " " } else { "!" });
+            }
+            println!("{text}");
+        }
+    }
+}
+
+fn moves(folder: &Path) {
+    println!("hot blocks: predicted and true change of the mean response (target: 5 points)");
     for order in ["fcfs", "sstf"] {
         let side = |which: &str| read(&folder.join(format!("cheetah9LP_{order}_hot_low_{which}.csv")));
         let (before, after) = (side("orig"), side("hot"));
-        let truth = 100.0 * (mean(&after) / mean(&before) - 1.0);
-        let said = hot(&movable(&before), &before);
-        println!("  cheetah9LP {order}: {said:+.1} %, truth {truth:+.1} %");
+        let real = 100.0 * (mean(&after) / mean(&before) - 1.0);
+        let said = hot_change(&movable(&before), &before);
+        println!("  cheetah9LP {order}: {said:+.1} %, truth {real:+.1} %");
     }
+    other_moves();
     let requests = read(&folder.join("hplajw-first-20000.srt"));
     for (device, part) in by_device(&requests) {
-        println!("  hplajw disk {device}: {:+.1} % (truth unknown)", hot(&movable(&part), &part));
+        let model = movable(&part);
+        println!(
+            "  hplajw disk {device}: {:+.1} % (truth unknown; {}, {} requests, mean {:.1} ms, covered {:.2})",
+            hot_change(&model, &part),
+            model.server.discipline.name(),
+            part.len(),
+            mean(&part) * 1e-6,
+            covered(&part, 1000),
+        );
+        let (before, after) =
+            (mechanical(&part), mechanical(&plan(&part, 1000, Policy::HotBlock).apply(&part)));
+        let real = 100.0 * (mean(&after) / mean(&before) - 1.0);
+        let said = hot_change(&movable(&before), &before);
+        println!("    the same requests on the drive of its header: {said:+.1} %, truth {real:+.1} %");
     }
 }
 
-fn hot(model: &DeviceModel, requests: &[Request]) -> f64 {
-    let map = plan(requests, 1000, Policy::HotBlock);
-    predict(model, requests, &map, covered(requests, 1000), 1.0, 1).expect("load 1").change_percent
+/// `requests` served by the mechanical model of an HP 335H: a truth for both layouts.
+fn mechanical(requests: &[Request]) -> Vec<Request> {
+    let drive = DeviceModel {
+        device: "hp335h".to_owned(),
+        server: Server::FCFS,
+        inference: None,
+        training: None,
+        model: Model::Mechanical(mechanical::Drive::hp335h()),
+    };
+    let served = closed_loop(&drive, requests, 1.0, 0).expect("load 1");
+    let with = |(request, served): (&Request, &Started)| Request {
+        start_ns: NO_START,
+        completion_ns: served.completion_ns,
+        ..*request
+    };
+    requests.iter().zip(&served).map(with).collect()
 }
 
-fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Request> {
-    let at = |job: &Job| Job { arrival_ns: (job.arrival_ns as f64 / load) as u64, ..*job };
-    let jobs: Vec<Job> = jobs.iter().map(at).collect();
-    let done = drive.run(&jobs, order);
-    let request = |(job, completion_ns): (&Job, u64)| Request {
-        arrival_ns: job.arrival_ns,
-        start_ns: NO_START,
-        completion_ns,
-        lba: job.lba,
-        sectors: job.sectors,
-        device: 0,
-        op: if job.is_write { Op::Write } else { Op::Read },
-        by_tracer: false,
-    };
-    jobs.iter().zip(done).map(request).collect()
+fn hot_change(model: &DeviceModel, requests: &[Request]) -> f64 {
+    let map = plan(requests, 1000, Policy::HotBlock);
+    predict(model, requests, &map, covered(requests, 1000), 1.0, 1).expect("load 1").change_percent
 }
 
 /// Drives that differ in what matters: cache, writes, seeks.
@@ -121,8 +197,52 @@ fn drives() -> Vec<(&'static str, Drive)> {
     ]
 }
 
+/// Agreement with the truth at a load.
+struct Seen {
+    text: String,
+    good: bool,
+}
+
+/// Mean error, D, and what chance makes of D: replications of the model against one another.
+fn at(model: &DeviceModel, base: &[Request], load: f64, real: &[Request], limits: (f64, f64)) -> Seen {
+    let count = replications(base.len()).max(2);
+    let seen = at_load_pooled(model, base, load, Some(real), 3, count).expect("a load");
+    let (error, d) = (seen.mean_error_percent.unwrap_or(0.0), seen.d_percent.unwrap_or(0.0));
+    let runs: Vec<Vec<f64>> =
+        (0..count).map(|k| responses_us(&closed_loop(model, base, load, 90 + k).expect("a load"))).collect();
+    let against_others = |k: usize| {
+        let others: Vec<f64> = runs
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != k)
+            .flat_map(|(_, run)| run.clone())
+            .collect();
+        demerit_percent(&others, &runs[k], 1.0)
+    };
+    let mut chance: Vec<f64> = (0..runs.len()).map(against_others).collect();
+    chance.sort_by(f64::total_cmp);
+    let good = error.abs() <= limits.0 && d <= limits.1;
+    let text = format!(
+        "{error:+5.1} {d:5.1}{} [{:.1}..{:.1}]",
+        if good { " " } else { "!" },
+        chance[0],
+        chance[chance.len() - 1]
+    );
+    Seen { text, good }
+}
+
+/// Error of the mean physical service time, percent.
+fn service_error(model: &DeviceModel, base: &[Request], load: f64, real: &[Request]) -> f64 {
+    let served = services(real, 1, false);
+    let physical = served.iter().map(|s| s.service_ns() as f64).sum::<f64>() / served.len() as f64;
+    let ours = closed_loop(model, base, load, 3).expect("a load");
+    let ours = ours.iter().map(|s| (s.completion_ns - s.start_ns) as f64).sum::<f64>() / ours.len() as f64;
+    100.0 * (ours / physical - 1.0)
+}
+
 fn loads() {
-    println!("other loads: error of the mean, D (targets 3 / 6 at x1.2, 6 / 9 at x1.4), error of the mean service, %");
+    println!("other loads: error of the mean, D [D of the model's own runs against one another], (error of the mean service), %");
+    println!("targets 3 / 6 at x1 and x1.2, 6 / 9 at x1.4");
     let (mut missed, mut cases) = (0, 0);
     for (name, drive) in drives() {
         for (order, gap_us) in [
@@ -137,28 +257,20 @@ fn loads() {
             let mut text = format!("  {name:<14} {order:?} {gap_us:>6} us");
             for (load, limits) in [(1.0, (3.0, 6.0)), (1.2, (3.0, 6.0)), (1.4, (6.0, 9.0))] {
                 let real = truth(&drive, &jobs, order, load);
-                let seen = at_load_pooled(&model, &base, load, Some(&real), 3, replications(base.len()))
-                    .expect("a load");
-                let (error, d) = (seen.mean_error_percent.unwrap_or(0.0), seen.d_percent.unwrap_or(0.0));
-                let good = error.abs() <= limits.0 && d <= limits.1;
+                let seen = at(&model, &base, load, &real, limits);
                 cases += 1;
-                missed += usize::from(!good);
-                let served = services(&real, 1, false);
-                let physical =
-                    served.iter().map(|s| s.service_ns() as f64).sum::<f64>() / served.len() as f64;
-                let ours = closed_loop(&model, &base, load, 3).expect("a load");
-                let ours = ours.iter().map(|s| (s.completion_ns - s.start_ns) as f64).sum::<f64>()
-                    / ours.len() as f64;
+                missed += usize::from(!seen.good);
                 let _ = write!(
                     text,
-                    "  x{load}: {error:+5.1} {d:5.1}{} ({:+.2})",
-                    if good { " " } else { "!" },
-                    100.0 * (ours / physical - 1.0)
+                    "  x{load}: {} ({:+.2})",
+                    seen.text,
+                    service_error(&model, &base, load, &real)
                 );
             }
             println!(
-                "{text}  busy {:.0} %",
-                100.0 * at_load(&model, &base, 1.0, None, 3).expect("a load").utilization
+                "{text}  busy {:.0} %, found {}",
+                100.0 * at_load(&model, &base, 1.0, None, 3).expect("a load").utilization,
+                model.server.discipline.name(),
             );
         }
     }
@@ -166,13 +278,18 @@ fn loads() {
 }
 
 fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let wanted = |part: &str| asked.is_empty() || asked.iter().any(|a| a == part);
     let folder = std::env::var("SERVSIM_DATA").ok().map(|data| Path::new(&data).join("disk"));
     match folder.filter(|folder| folder.is_dir()) {
         Some(folder) => {
-            measured(&folder);
-            pairs(&folder);
+            let parts: [(&str, fn(&Path)); 3] =
+                [("measured", measured), ("generated", generated), ("moves", moves)];
+            parts.iter().filter(|(part, _)| wanted(part)).for_each(|(_, work)| work(&folder));
         }
         None => println!("no measured traces: set SERVSIM_DATA to the folder that holds disk/"),
     }
-    loads();
+    if wanted("loads") {
+        loads();
+    }
 }

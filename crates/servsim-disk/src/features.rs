@@ -30,6 +30,13 @@ pub const FEATURE_NAMES: [&str; FEATURES] = [
     "unused",
 ];
 
+/// The feature that tells reads from writes: 0 or 1.
+pub const OP: usize = 0;
+/// The time without work before the request.
+pub const IDLE: usize = 4;
+/// The time since the last write completed.
+pub const SINCE_WRITE: usize = 12;
+
 /// The features of one request.
 pub type Features = [f32; FEATURES];
 
@@ -47,11 +54,11 @@ const PLACES: usize = 2048;
 struct Place {
     granule: u32,
     number: u32,
-    end: u32,
-    op: u32,
+    /// Where it ended in the lower half, its operation in the upper: one word, read as it was written.
+    end_and_op: u64,
 }
 
-const NOWHERE: Place = Place { granule: u32::MAX, number: 0, end: 0, op: 0 };
+const NOWHERE: Place = Place { granule: u32::MAX, number: 0, end_and_op: 0 };
 
 /// The part of a request that a device sees.
 #[derive(Debug, Clone, Copy)]
@@ -76,17 +83,17 @@ pub struct History {
     previous: Option<Wanted>,
     previous_seek: f32,
     last_write_ns: Option<u64>,
-    places: Vec<Place>,
+    /// `None` where nobody asks for them.
+    places: Option<Box<[Place; PLACES]>>,
     served: u32,
-    remembers_places: bool,
 }
 
 /// Sets the features that depend on when the service starts: idleness and the time since a write.
 #[inline(always)]
 pub fn set_times(features: &mut Features, idle_ns: u64, since_write_ns: Option<u64>) {
     // Through i64: one instruction, where u64 takes a branch and several.
-    features[4] = idle_ns as i64 as f32 * 1e-3;
-    features[12] = since_write_ns.map_or(NONE_RECENT, |since| since as i64 as f32 * 1e-3);
+    features[IDLE] = idle_ns as i64 as f32 * 1e-3;
+    features[SINCE_WRITE] = since_write_ns.map_or(NONE_RECENT, |since| since as i64 as f32 * 1e-3);
 }
 
 /// Whether a feature depends on when the service starts, or on what else is in service then.
@@ -108,9 +115,8 @@ impl History {
             previous: None,
             previous_seek: 0.0,
             last_write_ns: None,
-            places: vec![NOWHERE; if remembers_places { PLACES } else { 0 }],
+            places: remembers_places.then(|| Box::new([NOWHERE; PLACES])),
             served: 0,
-            remembers_places,
         }
     }
 
@@ -130,8 +136,10 @@ impl History {
             }
             None => (0.0, 0.0, 0.0, 0.0),
         };
-        let (gap, age, recent_op) =
-            if self.remembers_places { self.recent(wanted) } else { (NONE_RECENT, NONE_RECENT, 0.0) };
+        let (gap, age, recent_op) = match &self.places {
+            Some(places) => self.recent(places, wanted),
+            None => (NONE_RECENT, NONE_RECENT, 0.0),
+        };
         let mut features = [
             f32::from(wanted.op as u8),
             seek,
@@ -161,20 +169,26 @@ impl History {
 
     /// Distance from the end of the latest request near `wanted`, its age in requests, its operation.
     #[inline(always)]
-    fn recent(&self, wanted: &Wanted) -> (f32, f32, f32) {
+    fn recent(&self, places: &[Place; PLACES], wanted: &Wanted) -> (f32, f32, f32) {
         let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
-        let mut best: Option<&Place> = None;
+        // Which of them is known is as good as random, so nothing here branches on it: the upper half
+        // of a rank says that the place is known, the lower half when. Places of one number are of one
+        // request, and alike but for the granule.
+        let ranked = |neighbour: u32| {
+            let place = &places[neighbour as usize % PLACES];
+            let rank = 1 << 32 | u64::from(place.number);
+            (if place.granule == neighbour { rank } else { 0 }, place.end_and_op)
+        };
+        let later = |a: (u64, u64), b: (u64, u64)| if b.0 >= a.0 { b } else { a };
         // A drive keeps what it read beyond a request and what passed under the head before it.
-        for neighbour in [granule.wrapping_sub(1), granule, granule.wrapping_add(1)] {
-            let place = &self.places[neighbour as usize % PLACES];
-            if place.granule == neighbour && best.is_none_or(|best| place.number >= best.number) {
-                best = Some(place);
-            }
-        }
-        best.map_or((NONE_RECENT, NONE_RECENT, 0.0), |place| {
-            let gap = (wanted.lba as u32).wrapping_sub(place.end) as i32;
-            (gap as f32, self.served.wrapping_sub(place.number) as f32, place.op as f32)
-        })
+        let either = later(ranked(granule.wrapping_sub(1)), ranked(granule));
+        let (rank, place) = later(either, ranked(granule.wrapping_add(1)));
+        let gap = i64::from((wanted.lba as u32).wrapping_sub(place as u32) as i32);
+        let age = i64::from(self.served.wrapping_sub(rank as u32));
+        // Chosen as whole numbers: a conversion would tempt the compiler to branch.
+        let known = |value: i64, otherwise: i64| if rank == 0 { otherwise } else { value };
+        let none = NONE_RECENT as i64;
+        (known(gap, none) as f32, known(age, none) as f32, known((place >> 32) as i64, 0) as f32)
     }
 
     /// Notes that `wanted` was served and completed at `completion_ns`.
@@ -182,21 +196,21 @@ impl History {
     pub fn advance(&mut self, wanted: &Wanted, completion_ns: u64) {
         self.previous_seek = self.seek(wanted).abs();
         self.previous = Some(*wanted);
-        if wanted.op == Op::Write {
-            self.last_write_ns = Some(completion_ns);
-        }
+        // Reads and writes come in no order that a branch could learn.
+        let write_ns = Some(completion_ns);
+        self.last_write_ns = if wanted.op == Op::Write { write_ns } else { self.last_write_ns };
         self.served = self.served.wrapping_add(1);
-        if self.remembers_places {
+        if let Some(places) = &mut self.places {
             let end = (wanted.lba + u64::from(wanted.sectors)) as u32;
             let first = (wanted.lba >> GRANULE_SHIFT) as u32;
             let last = ((wanted.lba + u64::from(wanted.sectors.max(1)) - 1) >> GRANULE_SHIFT) as u32;
             // A request of many granules marks its first and its last: what follows it reads the
             // last, what repeats it reads the first.
-            let place = Place { granule: last, number: self.served, end, op: u32::from(wanted.op as u8) };
-            self.places[last as usize % PLACES] = place;
-            if first != last {
-                self.places[first as usize % PLACES] = Place { granule: first, ..place };
-            }
+            let end_and_op = u64::from(wanted.op as u8) << 32 | u64::from(end);
+            let place = Place { granule: last, number: self.served, end_and_op };
+            places[last as usize % PLACES] = place;
+            // Mostly the very same place again, which costs less than to ask.
+            places[first as usize % PLACES] = Place { granule: first, ..place };
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct ServiceOrder {
     completions: VecDeque<u64>,
     /// The last completion of a device with one slot, which needs no list.
     latest: Option<u64>,
+    /// The last rank handed out by [`ServiceOrder::next_in_order`].
+    latest_rank: u64,
 }
 
 impl ServiceOrder {
@@ -58,6 +60,7 @@ impl ServiceOrder {
             arrived: 0,
             completions: VecDeque::new(),
             latest: None,
+            latest_rank: 0,
         }
     }
 
@@ -93,19 +96,23 @@ impl ServiceOrder {
         self.in_flight.insert(at, (number, request));
     }
 
-    /// A whole trace, from nothing to its end. One that is in order of service already, as on an FCFS
-    /// device, needs no reordering.
-    pub fn run(&mut self, requests: &[Request], each: &mut impl FnMut(&Served)) {
-        if self.in_flight.is_empty()
-            && requests.windows(2).all(|pair| self.rank(&pair[0]) <= self.rank(&pair[1]))
-            && self.slots == 1
-        {
-            for request in requests {
-                self.serve_alone(self.arrived, request, each);
-                self.arrived += 1;
-            }
-            return;
+    /// The next arrival's service, if the device has one slot and served so far in order of arrival,
+    /// as an FCFS device does: quicker than [`ServiceOrder::push`]. `None` if `request` was served
+    /// before one that has been handed out: then begin again, with [`ServiceOrder::run`].
+    #[inline(always)]
+    pub fn next_in_order(&mut self, request: &Request) -> Option<Served> {
+        let rank = self.rank(request);
+        if self.slots != 1 || rank < self.latest_rank {
+            return None;
         }
+        self.latest_rank = rank;
+        let number = self.arrived;
+        self.arrived += 1;
+        Some(self.serve_alone(number, request))
+    }
+
+    /// A whole trace, from nothing to its end.
+    pub fn run(&mut self, requests: &[Request], each: &mut impl FnMut(&Served)) {
         requests.iter().for_each(|request| self.push(*request, each));
         self.finish(each);
     }
@@ -119,19 +126,19 @@ impl ServiceOrder {
 
     /// [`ServiceOrder::serve`] of a device with one slot.
     #[inline(always)]
-    fn serve_alone(&mut self, number: usize, request: &Request, each: &mut impl FnMut(&Served)) {
+    fn serve_alone(&mut self, number: usize, request: &Request) -> Served {
         let free = self.latest.unwrap_or(0);
         let recorded = request.recorded_start_ns().filter(|_| self.uses_recorded_start);
         let start_ns = recorded.unwrap_or_else(|| request.arrival_ns.max(free).min(request.completion_ns));
         let idle_ns = if self.latest.is_some() { start_ns.saturating_sub(free) } else { 0 };
         self.latest = Some(request.completion_ns);
-        each(&Served { request: *request, start_ns, idle_ns, others: 0, number });
+        Served { request: *request, start_ns, idle_ns, others: 0, number }
     }
 
     #[inline]
     fn serve(&mut self, number: usize, request: Request, each: &mut impl FnMut(&Served)) {
         if self.slots == 1 {
-            self.serve_alone(number, &request, each);
+            each(&self.serve_alone(number, &request));
             return;
         }
         let slot_free = if self.completions.len() == self.slots { self.completions[0] } else { 0 };

@@ -5,8 +5,8 @@
 //! replays the arrivals, at any load, and lets the server produce the queue.
 
 use crate::error::ModelError;
-use crate::features::{set_times, Features, History, Wanted};
-use crate::models::bulk::{Walker, LANES};
+use crate::features::{Features, History, Wanted, FEATURES};
+use crate::models::bulk::{keys, set_time_keys, Guesses, Keys, Walker, LANES};
 use crate::models::forest::Forest;
 use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
 use crate::order::{Served, ServiceOrder};
@@ -37,20 +37,24 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut responses = vec![0; requests.len()];
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
     if let Model::Forest(forest) = &model.model {
-        let mut batch = Batch::new(forest, rng);
-        let each = &mut |served: &Served| batch.add(served, &mut responses);
-        order.run(requests, each);
+        let mut batch = Batch::new(forest, rng.clone());
+        let mut add = |served: Served| batch.add(&served, &mut responses);
+        if !requests.iter().all(|request| order.next_in_order(request).map(&mut add).is_some()) {
+            order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
+            batch = Batch::new(forest, rng);
+            order.run(requests, &mut |served| batch.add(served, &mut responses));
+        }
         batch.flush(&mut responses);
         return responses;
     }
     let mut service = model.model.as_service().expect("a model predicts responses or services");
-    let each = &mut |served: &Served| {
+    let mut each = |served: &Served| {
         let wanted = Wanted::from(&served.request);
         let context =
             ServiceContext { wanted: &wanted, features: &Features::default(), start_ns: served.start_ns };
         responses[served.number] = served.wait_ns() + service.service_ns(&context, &mut rng);
     };
-    order.run(requests, each);
+    order.run(requests, &mut each);
     responses
 }
 
@@ -162,25 +166,51 @@ pub fn closed_loop(
     Ok(closed_services(model, service, arrivals, requests.len(), rng))
 }
 
+/// A device that serves one request at a time in order of arrival: what is in the way of the next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ahead {
+    free_ns: u64,
+    last_write_ns: Option<u64>,
+}
+
+impl Ahead {
+    /// When a request that arrives at `arrival_ns` starts; sets what of its row depends on that.
+    #[inline(always)]
+    fn start_ns(&self, arrival_ns: u64, row: &mut Keys) -> u64 {
+        let start_ns = arrival_ns.max(self.free_ns);
+        let idle_ns = if self.free_ns == 0 { 0 } else { start_ns - self.free_ns };
+        set_time_keys(row, idle_ns, self.last_write_ns.map(|at| start_ns - at));
+        start_ns
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, op: Op, completion_ns: u64) {
+        self.free_ns = completion_ns;
+        if op == Op::Write {
+            self.last_write_ns = Some(completion_ns);
+        }
+    }
+}
+
 /// What [`closed_services`] does for a device that serves one request at a time in order of arrival:
 /// nothing needs to wait in a list, since its start is known when it arrives. Several requests walk
-/// the trees together as far as their start does not matter.
+/// the trees together, with guesses of their starts.
 fn closed_in_order(
     forest: &Forest,
     mut arrivals: impl Iterator<Item = (u64, Wanted)>,
     count: usize,
     mut rng: Pcg64Mcg,
 ) -> Vec<Started> {
-    let walker = Walker::new(forest);
+    let guesses = Guesses::new(forest);
     let mut results = Vec::with_capacity(count);
     let mut history = History::new(forest.uses_places());
-    let mut rows = [Features::default(); LANES];
+    let mut rows = [[0; FEATURES]; LANES];
     let mut wanted = [(0, Wanted { lba: 0, sectors: 0, op: Op::Read }); LANES];
-    let (mut free_ns, mut last_write_ns) = (0, None);
+    let mut ahead = Ahead::default();
     loop {
         let mut length = 0;
         for (row, arrival) in rows.iter_mut().zip(arrivals.by_ref()) {
-            *row = history.features(&arrival.1, 0, 0, 0);
+            *row = keys(&history.features(&arrival.1, 0, 0, 0));
             history.advance(&arrival.1, 0);
             wanted[length] = arrival;
             length += 1;
@@ -188,18 +218,18 @@ fn closed_in_order(
         if length == 0 {
             return results;
         }
-        let lanes = walker.walk_timeless(&rows[..length], &mut rng);
+        let mut guessed = ahead;
+        let lanes = guesses.walk(&mut rows, length, &mut rng, |lane, row, mean_ns| {
+            let (arrival_ns, Wanted { op, .. }) = wanted[lane];
+            let start_ns = guessed.start_ns(arrival_ns, row);
+            guessed.complete(op, start_ns + mean_ns);
+        });
         for lane in 0..length {
             let (arrival_ns, Wanted { op, .. }) = wanted[lane];
-            let start_ns = u64::max(arrival_ns, free_ns);
-            let idle_ns = if free_ns == 0 { 0 } else { start_ns - free_ns };
-            set_times(&mut rows[lane], idle_ns, last_write_ns.map(|at| start_ns - at));
-            free_ns = start_ns + service_ns(walker.end(&lanes, lane, &rows[lane], &mut rng));
-            if op == Op::Write {
-                last_write_ns = Some(free_ns);
-            }
-            let id = results.len() as u64;
-            results.push(Started { id, arrival_ns, start_ns, completion_ns: free_ns });
+            let start_ns = ahead.start_ns(arrival_ns, &mut rows[lane]);
+            let completion_ns = start_ns + service_ns(guesses.end(&lanes, lane, &rows[lane], &mut rng));
+            ahead.complete(op, completion_ns);
+            results.push(Started { id: results.len() as u64, arrival_ns, start_ns, completion_ns });
         }
     }
 }

@@ -131,7 +131,9 @@ fn fio_nbdkit_msr_and_disksim_lines_give_their_requests() {
 
     let (requests, report) = read(b"W Hit 4583176 4 663.0 45422.0\nR Hit 3962268 12 6657.0 64047.0\n");
     assert_eq!((first(&requests), report.format), ((0, 663_000, 4_583_176, 4, Op::Write), "disksim"));
-    assert_eq!((requests[1].arrival_ns, requests[1].start_ns), (45_422_000, 45_422_000));
+    // The second line's interval is the pause after the first request has completed.
+    assert_eq!((requests[1].arrival_ns, requests[1].start_ns), (64_710_000, 64_710_000));
+    assert_eq!(requests[1].completion_ns, 71_367_000);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::float_cmp)] // Values that are computed in two ways, exactly.
 
+mod truth;
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use servsim_disk::error::ModelError;
@@ -17,24 +19,7 @@ use servsim_disk::server::station::{Device, Station};
 use servsim_disk::server::Discipline;
 use servsim_disk::simulate::{closed_loop, open_loop};
 use servsim_oracle::drive::{workload, Drive, Job, Order};
-
-/// What `drive` makes of `jobs` at `load`.
-fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Request> {
-    let jobs: Vec<Job> =
-        jobs.iter().map(|job| Job { arrival_ns: (job.arrival_ns as f64 / load) as u64, ..*job }).collect();
-    let done = drive.run(&jobs, order);
-    let request = |(job, completion_ns): (&Job, u64)| Request {
-        arrival_ns: job.arrival_ns,
-        start_ns: NO_START,
-        completion_ns,
-        lba: job.lba,
-        sectors: job.sectors,
-        device: 0,
-        op: if job.is_write { Op::Write } else { Op::Read },
-        by_tracer: false,
-    };
-    jobs.iter().zip(done).map(request).collect()
-}
+use truth::truth;
 
 fn forest(requests: &[Request]) -> DeviceModel {
     fit("forest", requests, &["disk0".to_owned()], &FitOptions::default()).unwrap().remove(0)
@@ -111,6 +96,28 @@ fn a_short_trace_says_how_many_requests_are_missing_and_a_foreign_model_is_refus
     assert!(matches!(model.check_class(&other), Err(ModelError::OtherDevice { .. })));
     assert!(fit("forrest", &base, &[], &FitOptions::default()).unwrap_err().to_string().contains("`forest`"));
     assert!(closed_loop(&model, &base, 0.0, 1).is_err());
+}
+
+#[test]
+fn a_scheduler_that_goes_by_cylinders_is_found_to_and_holds_at_higher_loads() {
+    // Two seeds and a drive with a write buffer, which keeps its arm busy after it has answered.
+    let drive = Drive { zones: vec![(4000, 250)], heads: 8, revolution_us: 5555.0, ..Drive::nameless() };
+    for seed in [31, 32] {
+        let jobs = workload(&drive, 15_000, 10_000.0, seed);
+        let base = truth(&drive, &jobs, Order::Sstf, 1.0);
+        let model = forest(&base);
+        let inference = model.inference.as_ref().unwrap();
+        let place = inference.server.place_sectors;
+        assert_eq!(model.server.discipline, Discipline::Sstf);
+        assert!((1000..=4000).contains(&place), "a cylinder has 2000 sectors, found {place}");
+        assert!(inference.agreement[1] > 0.96, "{inference:?}");
+        for (load, limit) in [(1.0, 3.0), (1.2, 3.0), (1.4, 6.0)] {
+            let real = truth(&drive, &jobs, Order::Sstf, load);
+            let seen = at_load_pooled(&model, &base, load, Some(&real), 3, replications(base.len())).unwrap();
+            let error = seen.mean_error_percent.unwrap();
+            assert!(error.abs() <= limit, "seed {seed} x{load}: {error:+.1} %");
+        }
+    }
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn the_second_half_of_a_small_write_queues_behind_what_came_meanwhile() {
 fn nothing_is_lost_and_what_is_transferred_follows_from_the_level() {
     let model = DeviceModel {
         device: "hp97560".to_owned(),
-        server: Server { discipline: Discipline::Sstf, slots: 1, recorded_start: false },
+        server: Server { discipline: Discipline::Sstf, ..Server::FCFS },
         inference: None,
         training: None,
         model: Model::Mechanical(Drive::hp97560()),

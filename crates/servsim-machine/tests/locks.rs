@@ -207,7 +207,7 @@ fn orderly(tasks: u32, rounds: u64) -> Vec<Batch> {
         let mut random = RandomStream::new(u64::from(task), "locks");
         let mut batch = Batch::default();
         for _ in 0..rounds {
-            let pair = random.below(5);
+            let pair = random.below(LockClass::ALL.len() as u64);
             let class = LockClass::ALL[pair as usize];
             let words = [LOCK + pair * 256, LOCK + pair * 256 + 128];
             for word in words {
@@ -252,7 +252,7 @@ fn lock_events_that_do_not_match_never_stop_a_run() {
             let mut batch = Batch::default();
             for _ in 0..120 {
                 let word = LOCK + random.below(3) * 128;
-                let class = LockClass::ALL[random.below(5) as usize];
+                let class = LockClass::ALL[random.below(LockClass::ALL.len() as u64) as usize];
                 match random.below(8) {
                     0..=2 => batch.push_event(task, Event::LockAcquire { class, word }),
                     3..=5 => batch.push_event(task, Event::LockRelease { word }),
@@ -317,4 +317,49 @@ fn a_recorded_wait_for_a_lock_is_not_repeated_where_that_lock_is_taken_again() {
     let counts =
         |result: &Replication| locks(result).counts.classes[LockClass::LightweightExclusive as usize];
     assert_eq!((counts(&taken_again).acquisitions, counts(&recorded).acquisitions), (2, 0));
+}
+
+/// Tasks that begin at these times, take the lock of the log, flush the disk and give the lock up.
+fn commits(class: LockClass, begins: &[u64]) -> WithHandlers {
+    let tasks = begins.len() as u32;
+    let mut streams: Vec<Batch> = Vec::new();
+    let mut handlers = Vec::new();
+    for (number, &nanos) in (0..tasks).zip(begins) {
+        let request = u64::from(number);
+        let mut batch = Batch::default();
+        batch.push_event(number, Event::Sleep { nanos });
+        acquire(&mut batch, number, class);
+        let flush = Event::IoSubmit { request, device: 0, sector: 0, bytes: 0, write: true };
+        batch.push_event(number, flush);
+        batch.push_event(number, Event::Block { wake: Some(request) });
+        release(&mut batch, number);
+        streams.push(batch);
+        let mut handler = Interrupt { requests: vec![request], ..Interrupt::default() };
+        handler.batch.push_event(tasks, Event::Wake { wake: request });
+        handlers.push(handler);
+    }
+    let mut infos = vec![task(TaskKind::User); begins.len()];
+    infos.push(task(TaskKind::Interrupt));
+    streams.push(Batch::default());
+    WithHandlers { inner: InMemory::from_streams(infos, Vec::new(), streams), handlers }
+}
+
+#[test]
+fn commits_that_wait_for_a_flush_share_the_next_one() {
+    let begins = [1_000, 2_000, 3_000, 7_000];
+    let run = |class, extra: &[&str]| {
+        let settings = [&["processors=2", "disk.write_time=5 us", "disk.parallel=1"], extra].concat();
+        simulate_source(&commits(class, &begins), 1, &settings)
+    };
+    let group = run(LockClass::LightweightOrWait, &["disk.flushes=shared"]);
+    // The first flush lasts from 1,000 to 6,000; the next one, for two, to 11,000; the last to 16,000.
+    assert_eq!(cycles_of(&group), 16_000);
+    let counts = locks(&group).counts;
+    let class = counts.classes[LockClass::LightweightOrWait as usize];
+    assert_eq!((class.acquisitions, class.contended), (4, 3));
+    assert_eq!(class.wait_cycles, (6_000 - 2_000) + (6_000 - 3_000) + (11_000 - 7_000));
+    assert_eq!((counts.unmatched_releases, counts.forced_handovers, counts.cut_holds), (0, 0, 0));
+    // One after the other: because the lock lets one in, or because the disk serves one.
+    assert_eq!(cycles_of(&run(LockClass::LightweightExclusive, &["disk.flushes=shared"])), 21_000);
+    assert_eq!(cycles_of(&run(LockClass::LightweightOrWait, &[])), 21_000);
 }

@@ -98,6 +98,28 @@ fn warm_caches_have_far_fewer_cold_misses() {
 }
 
 #[test]
+fn after_the_whole_trace_it_begins_again_and_nothing_is_cold() {
+    let overrides = ["processors=1", "cache.size=32 MiB", "locks.arbitrated=off"];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("warm.check");
+    let all = |start| {
+        let once =
+            Request { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
+        let result = run(&once).unwrap();
+        let found = &result["replications"][0];
+        let cold: Vec<u64> =
+            ["user", "kernel"].iter().map(|who| found["misses"]["cold"][who].as_u64().unwrap()).collect();
+        (found["references"].as_u64(), found["transactions"].as_u64(), cold, result)
+    };
+    let (empty, warm) = (all(Start::Cold), all(functional(Amount::Whole, Some(&file))));
+    assert_eq!((empty.0, empty.1), (warm.0, warm.1), "all of it is measured");
+    assert!(empty.2.iter().all(|&cold| cold > 1000), "{:?}", empty.2);
+    assert_eq!(warm.2, [0, 0]);
+    assert_eq!(warm.3["options"]["functional_warmup_references"].as_u64(), empty.0);
+    assert!(all(Start::Checkpoint(file)).3["replications"] == warm.3["replications"]);
+}
+
+#[test]
 fn no_reference_is_lost_or_made_twice_where_the_warm_up_ends() {
     let overrides = ["locks.arbitrated=off"];
     let total = |start| {

@@ -6,7 +6,9 @@
 //! MCS lock does). *Sleeping* classes free it and wake the first waiter (of shared waiters all that
 //! lead the queue); until that one runs, anybody may take the lock, which avoids the convoys that a
 //! strict hand-over makes. A waiter that was woken in vain keeps its place and is handed the lock
-//! at the next release, as Linux mutexes do, so nobody waits forever.
+//! at the next release, as Linux mutexes do, so nobody waits forever. A lock for *work that one does for
+//! all* (group commit) is exclusive when it is free; those that wait for it when it becomes free hold it
+//! together, up to the first waiter of another class, and what comes later waits for all of them.
 //!
 //! **Never stuck on a recorded trace.** A trace may hold releases without acquisition (try-locks,
 //! locks taken before it began) and acquisitions without release. So: a release by somebody who
@@ -268,22 +270,24 @@ impl Locks {
     }
 
     fn pass_on(&mut self, lock: usize, now: u64, woken: &mut Vec<TaskId>) {
-        let mut next = 0;
+        let (mut next, mut together) = (0, false);
         while let Some(&waiter) = self.entries[lock].queue.get(next) {
-            if !self.entries[lock].admits(waiter.class) {
+            let joins = together && waiter.class.goes_on_together();
+            if !joins && !self.entries[lock].admits(waiter.class) {
                 return;
             }
             if waiter.sleeps && !waiter.woken {
                 woken.push(waiter.owner);
             }
-            if waiter.class.spins() || waiter.insists {
+            together = waiter.class.goes_on_together();
+            if waiter.class.spins() || waiter.insists || together {
                 self.entries[lock].queue.remove(next);
                 self.grant(waiter.owner, lock, waiter.class, now);
             } else {
                 self.entries[lock].queue[next].woken = true;
                 next += 1;
             }
-            if !waiter.class.is_shared() {
+            if !waiter.class.is_shared() && !together {
                 return;
             }
         }

@@ -1,6 +1,7 @@
 //! The lock table alone: order, wake-ups, events without partner, force, digests.
 
 use super::*;
+use LockClass::LightweightOrWait as OrWait;
 use LockClass::{KernelSleep, KernelSpin, LightweightExclusive as Exclusive, LightweightShared as Shared};
 
 fn release(locks: &mut Locks, owner: Owner, word: u64, now: u64) -> Vec<TaskId> {
@@ -52,6 +53,24 @@ fn readers_share_and_a_writer_waits_for_all_of_them() {
     assert_eq!(locks.acquire(0, 8, Shared, 5), Verdict::Sleep);
     assert_eq!(locks.acquire(3, 8, Shared, 5), Verdict::Sleep);
     assert_eq!(release(&mut locks, 2, 8, 9), [0, 3], "readers are woken together");
+}
+
+#[test]
+fn those_that_wait_for_work_done_for_all_go_on_together_up_to_the_first_other() {
+    let mut locks = Locks::new(6);
+    assert_eq!(locks.acquire(0, 8, OrWait, 0), Verdict::Granted);
+    for (owner, class) in [(1, OrWait), (2, OrWait), (3, Exclusive), (4, OrWait)] {
+        assert_eq!(locks.acquire(owner, 8, class, 1), Verdict::Sleep);
+    }
+    assert_eq!(release(&mut locks, 0, 8, 10), [1, 2]);
+    assert_eq!(locks.acquire(5, 8, OrWait, 11), Verdict::Sleep, "the lock is theirs already");
+    assert_eq!(locks.acquire(2, 8, OrWait, 12), Verdict::Granted);
+    assert_eq!(locks.acquire(1, 8, OrWait, 13), Verdict::Granted);
+    assert!(release(&mut locks, 1, 8, 20).is_empty(), "one of the two has it still");
+    assert_eq!(release(&mut locks, 2, 8, 21), [3]);
+    assert_eq!(locks.acquire(3, 8, Exclusive, 22), Verdict::Granted);
+    assert_eq!(release(&mut locks, 3, 8, 30), [4, 5]);
+    assert_eq!(locks.counts.classes[OrWait as usize].wait_cycles, 11 + 12);
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub enum LockClass {
     LightweightShared,
     /// `PostgreSQL` spinlock.
     UserSpin,
+    /// `PostgreSQL` lightweight lock, exclusive, asked for by one that rather waits until it is free
+    /// than takes it (`LWLockAcquireOrWait`); recorded only where it was taken.
+    LightweightOrWait,
 }
 
 /// What a mark executed by the load generator means.
@@ -177,13 +180,17 @@ pub enum EventKind {
     },
 }
 
-const CLASSES: [LockClass; 5] = [
+const CLASSES: [LockClass; 6] = [
     LockClass::KernelSpin,
     LockClass::KernelMutex,
     LockClass::LightweightExclusive,
     LockClass::LightweightShared,
     LockClass::UserSpin,
+    LockClass::LightweightOrWait,
 ];
+/// Codes of taking and of giving up a lock of each class.
+const ACQUIRE: [u8; 6] = [13, 14, 15, 16, 17, 25];
+const RELEASE: [u8; 6] = [18, 19, 20, 21, 22, 26];
 
 /// The last values of one stream's event column, to which the next are relative.
 #[derive(Debug, Clone, Copy, Default)]
@@ -218,8 +225,12 @@ impl EventContext {
             EventKind::Mark { kind, transaction, sequence, server } => {
                 (12, fill(&mut args, &[kind.code().into(), transaction.into(), sequence, server.into()]))
             }
-            EventKind::LockAcquire { class, address } => (13 + class as u8, self.lock(&mut args, address)),
-            EventKind::LockRelease { class, address } => (18 + class as u8, self.lock(&mut args, address)),
+            EventKind::LockAcquire { class, address } => {
+                (ACQUIRE[class as usize], self.lock(&mut args, address))
+            }
+            EventKind::LockRelease { class, address } => {
+                (RELEASE[class as usize], self.lock(&mut args, address))
+            }
             EventKind::FutexWait { address } => (23, fill(&mut args, &[address])),
             EventKind::FutexWake { address } => (24, fill(&mut args, &[address])),
         };
@@ -268,12 +279,14 @@ impl EventContext {
                 sequence: arg()?,
                 server: narrow(arg()?)?,
             },
-            13..=22 => {
+            13..=22 | 25 | 26 => {
                 self.lock ^= arg()?;
-                let (class, address) = (CLASSES[(code as usize - 13) % 5], self.lock);
-                if code < 18 {
-                    EventKind::LockAcquire { class, address }
+                let (address, place) =
+                    (self.lock, |codes: &[u8; 6]| codes.iter().position(|&of| u64::from(of) == code));
+                if let Some(class) = place(&ACQUIRE) {
+                    EventKind::LockAcquire { class: CLASSES[class], address }
                 } else {
+                    let class = CLASSES[place(&RELEASE).unwrap_or_default()];
                     EventKind::LockRelease { class, address }
                 }
             }

@@ -15,8 +15,8 @@ _DYNSYM = 11
 _SHOFF, _SHENTSIZE = 0x28, 0x3A
 
 
-def dynamic_symbols(content: bytes) -> dict[str, int]:
-    """Return the defined dynamic symbols and their values (addresses relative to the load address).
+def dynamic_symbols(content: bytes) -> dict[str, tuple[int, int]]:
+    """Return the defined dynamic symbols: value (an address relative to the load address) and bytes.
 
     Raises
     ------
@@ -36,10 +36,10 @@ def dynamic_symbols(content: bytes) -> dict[str, int]:
             names = sections[section[6]]
             start, length = section[4], section[5]
             for position in range(start, start + length, _SYMBOL.size):
-                name, _, _, index, value, _ = _SYMBOL.unpack_from(content, position)
+                name, _, _, index, value, bytes_ = _SYMBOL.unpack_from(content, position)
                 if index != 0:
                     begin = names[4] + name
-                    symbols[content[begin : content.index(b"\0", begin)].decode()] = value
+                    symbols[content[begin : content.index(b"\0", begin)].decode()] = (value, bytes_)
     except (struct.error, ValueError, IndexError) as error:
         raise EnvironmentProblem("the guest's server is not a complete 64-bit ELF executable") from error
     return symbols

@@ -110,6 +110,14 @@ def kernel_facts(
 def server_facts(checkpoint: "Checkpoint", symbols: Iterable[str] = SERVER_SYMBOLS) -> dict[str, int]:
     """Return the addresses, in every server process, of functions PostgreSQL exports.
 
+    Raises as `server_functions`.
+    """
+    return {name: address for name, (address, _) in server_functions(checkpoint, symbols).items()}
+
+
+def server_functions(checkpoint: "Checkpoint", symbols: Iterable[str] = SERVER_SYMBOLS) -> dict[str, tuple[int, int]]:
+    """Return where functions that PostgreSQL exports lie in every server process: address and bytes.
+
     Raises
     ------
     EnvironmentProblem
@@ -121,7 +129,7 @@ def server_facts(checkpoint: "Checkpoint", symbols: Iterable[str] = SERVER_SYMBO
     missing = [name for name in wanted if name not in exported]
     if missing:
         raise EnvironmentProblem(f"the guest's PostgreSQL does not export {', '.join(missing)}")
-    return {name: base + exported[name] for name in wanted}
+    return {name: (base + exported[name][0], exported[name][1]) for name in wanted}
 
 
 def _load_address(maps: str) -> int:

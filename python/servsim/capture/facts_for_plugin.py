@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim.capture.btf import Btf
-from servsim.capture.facts import parse_kallsyms, server_facts
+from servsim.capture.facts import parse_kallsyms, server_functions
 
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
@@ -63,7 +63,7 @@ def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path
         "meta": {**meta, "kernel_symbols": data_symbols(kallsyms)},
         "symbols": wanted,
         "offsets": member_offsets(checkpoint, MEMBERS),
-        "user_symbols": server_facts(checkpoint, ("LWLockAcquire", "LWLockRelease")),
+        "user_symbols": server_functions(checkpoint),
         "user_programs": list(LOCKING_PROGRAMS),
     }
     path.write_text(json.dumps(facts))

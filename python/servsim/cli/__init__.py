@@ -44,7 +44,7 @@ COMMANDS: tuple[str, ...] = (
 #: Groups of ``--help`` and the order within them; a command that no group lists comes last.
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
-    "Capture": ("workload", "capture", "trace"),
+    "Capture": ("workload", "guest", "capture", "trace"),
     "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "variability", "reproduce", "validate"),
     "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
     "Report": ("report", "timeline", "serve"),

@@ -3,7 +3,7 @@
 #: ``--warm-up``.
 WARM_UP = "Transactions that are timed before the measurement."
 #: ``--functional-warm-up``.
-FUNCTIONAL_WARM_UP = "Warm the caches without timing first: 200 (transactions), or '5000000 references'."
+FUNCTIONAL_WARM_UP = "Warm the caches without timing first: 200 (transactions), '5000000 references' or 'whole trace'."
 #: ``--from-checkpoint``.
 FROM_CHECKPOINT = "Begin where a saved functional warm-up ended (simulate --save-checkpoint)."
 #: ``--users``.

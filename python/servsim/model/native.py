@@ -34,6 +34,8 @@ from servsim.validation.simulated import CAPTURED, FIRST_CLOCK_HZ
 PAPER_PERCENT = 15.3
 #: Where a row's demands come from.
 FROM_BASE, FROM_OWN = "the base's captures", "its own captures"
+#: Settings of a description that only its pool of disks has.
+_POOL_ONLY = ("parallel", "flushes")
 #: Relative precision of the speed that is fitted to the base, and the most halvings until then.
 _PRECISION, _HALVINGS = 1e-4, 60
 
@@ -221,7 +223,8 @@ def fit_speed(given: Sequence[Parameters], users: int, wanted: float) -> float:
 
 def description(host: Host, clock_hz: float) -> str:
     """Return this host's description without the pool of disks, which has no figures of single ones."""
-    return "\n".join(line for line in describe(host, clock_hz).splitlines() if not line.startswith("parallel"))
+    kept = [line for line in describe(host, clock_hz).splitlines() if not line.startswith(_POOL_ONLY)]
+    return "\n".join(kept)
 
 
 def overrides(host: Host, processors: int) -> list[str]:

@@ -49,12 +49,14 @@ def _stations(
 ) -> Markup:
     rows = []
     for index, station in enumerate(found[0][key]):
-        label = f"{name} {index + 1}"
+        label = f"{index + 1}"
         if key == "disks" and station["bus"] is not None:
-            label += f" on bus {station['bus']}"
+            label += f" (bus {station['bus']})"
         cells = [_cell(result, [f[key][index][member] for f in found], kind) for _, member, kind in columns]
         rows.append([label, *cells])
-    return table([name, *(heading for heading, _, _ in columns)], rows)
+    unit = "ms" if result.clock_hertz else "cycles"
+    headings = (f"{heading}, {unit}" if kind == "time" else heading for heading, _, kind in columns)
+    return table([name, *headings], rows)
 
 
 def _cell(result: Result, values: Sequence[float | None], kind: str) -> str:
@@ -66,7 +68,7 @@ def _cell(result: Result, values: Sequence[float | None], kind: str) -> str:
     if kind == "number":
         return mean(estimate(known))
     clock = result.clock_hertz
-    return mean(_scaled(known, 1e3 / clock), "ms") if clock else mean(estimate(known), "cycles")
+    return mean(_scaled(known, 1e3 / clock)) if clock else mean(estimate(known))
 
 
 def _scaled(values: Sequence[float], factor: float) -> Estimate:

@@ -1,7 +1,7 @@
-//! DiskSim's validation traces: `R|W Hit|Miss lba sectors service_us interarrival_us`, where the
-//! interval is from this issue to the next. The service time was measured with one request on the
-//! drive, so service starts at arrival here; intervals may be shorter than service times, and then
-//! requests overlap on paper that never met on the drive.
+//! DiskSim's validation traces: `R|W Hit|Miss lba sectors service_us interval_us`, where the interval
+//! is the pause from the completion before to this issue (ADR 0505). They were measured with one
+//! request on the drive at a time, so service starts at arrival. The first line's interval has no
+//! completion before it: the trace begins with its issue.
 
 use super::text::{first_line, for_each_line, scaled, words};
 use super::{Collector, Importer, Pending};
@@ -18,7 +18,7 @@ impl Importer for Disksim {
     }
 
     fn about(&self) -> &'static str {
-        "DiskSim validation traces (R|W Hit|Miss lba sectors service_us interarrival_us)"
+        "DiskSim validation traces (R|W Hit|Miss lba sectors service_us interval_us)"
     }
 
     fn recognises(&self, head: &[u8]) -> bool {
@@ -30,35 +30,28 @@ impl Importer for Disksim {
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
         let device = collector.device("disk0");
-        let mut arrival_ns = 0;
-        let mut overlapping = 0_u64;
+        let mut completion_ns: Option<i64> = None;
         for_each_line(input, &mut |number, line| {
             collector.report.records += 1;
-            let (pending, service_ns, interval_ns) =
-                parse(line, arrival_ns).ok_or_else(|| ImportError::Malformed {
-                    format: "disksim",
-                    place: format!("line {number}"),
-                    problem: "expected `R|W Hit|Miss lba sectors service_us interarrival_us`".to_owned(),
-                })?;
-            overlapping += u64::from(interval_ns < service_ns);
-            if service_ns < 0 || interval_ns < 0 {
+            let (mut pending, service_ns, pause_ns) = parse(line).ok_or_else(|| ImportError::Malformed {
+                format: "disksim",
+                place: format!("line {number}"),
+                problem: "expected `R|W Hit|Miss lba sectors service_us interval_us`".to_owned(),
+            })?;
+            if service_ns < 0 || pause_ns < 0 {
                 collector.report.negative_times += 1;
                 return Ok(());
             }
-            arrival_ns += interval_ns;
-            collector.emit(device, &pending, pending.arrival_ns + service_ns)
-        })?;
-        if overlapping > 0 {
-            collector.report.notes.push(format!(
-                "{overlapping} requests are followed by another before their service time is over: \
-                 service times were measured one request at a time"
-            ));
-        }
-        Ok(())
+            let arrival_ns = completion_ns.map_or(0, |before| before + pause_ns);
+            completion_ns = Some(arrival_ns + service_ns);
+            (pending.arrival_ns, pending.start_ns) = (arrival_ns, Some(arrival_ns));
+            collector.emit(device, &pending, arrival_ns + service_ns)
+        })
     }
 }
 
-fn parse(line: &[u8], arrival_ns: i64) -> Option<(Pending, i64, i64)> {
+/// The request without its times, its service time and the pause before it, ns.
+fn parse(line: &[u8]) -> Option<(Pending, i64, i64)> {
     let fields: Vec<&str> = words(line).collect();
     let [op, "Hit" | "Miss", lba, sectors, service, interval] = fields[..] else { return None };
     let op = match op {
@@ -67,8 +60,8 @@ fn parse(line: &[u8], arrival_ns: i64) -> Option<(Pending, i64, i64)> {
         _ => return None,
     };
     let pending = Pending {
-        arrival_ns,
-        start_ns: Some(arrival_ns),
+        arrival_ns: 0,
+        start_ns: None,
         lba: lba.parse().ok()?,
         sectors: sectors.parse().ok()?,
         op,

@@ -2,10 +2,12 @@
 //! it takes them.
 //!
 //! Order: whenever service starts with a choice, each discipline names the request it would have
-//! taken; the one that names the right request most often wins. Slots: with recorded starts, how
+//! taken; the one that names the right request most often wins. What counts as one place to it (a
+//! cylinder, say) is found in the same way. Slots: with recorded starts, how
 //! far services overlap; without, whether the times between completions are too short for a device
 //! that does one thing at a time.
 
+use super::queue::{place_of, place_of_arm};
 use super::{Discipline, Server, DISCIPLINES};
 use crate::order::{services, Served};
 use crate::request::{distance, queue_lengths, Op, Request};
@@ -21,6 +23,14 @@ const TOO_SHORT_SHARE: f64 = 0.15;
 const SLOT_LIMIT: u32 = 1024;
 /// Choices needed to tell orders apart.
 const CHOICES: usize = 30;
+
+/// A cylinder has at most this many sectors (log2).
+const PLACE_LIMIT: u32 = 16;
+/// Share of the choices that a coarser place must explain beyond a finer one: a place that explains
+/// nothing more would only blur distances.
+const PLACE_MUST_GAIN: f64 = 0.002;
+/// Services looked at for places: there are many places to try.
+const PLACE_SERVICES: usize = 16_384;
 
 /// What was inferred, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,18 +51,24 @@ pub fn infer(requests: &[Request]) -> Inference {
     let recorded_start = requests.iter().all(|request| request.recorded_start_ns().is_some());
     let (slots, concurrent_share) = if recorded_start { overlap(requests) } else { too_short(requests) };
     let mut inference = Inference {
-        server: Server { discipline: Discipline::Fcfs, slots, recorded_start },
+        server: Server { slots, recorded_start, ..Server::FCFS },
         choices: 0,
         agreement: [1.0; 3],
         concurrent_share,
     };
     if slots == 1 {
         let served = services(requests, 1, recorded_start);
-        (inference.choices, inference.agreement) = agreement(&served);
+        (inference.choices, inference.agreement) = agreement(&served, 1);
         if inference.choices >= CHOICES {
             let best =
                 (0..3).rev().max_by(|&a, &b| inference.agreement[a].total_cmp(&inference.agreement[b]));
-            inference.server.discipline = DISCIPLINES[best.expect("three disciplines")];
+            let best = best.expect("three disciplines");
+            inference.server.discipline = DISCIPLINES[best];
+            if DISCIPLINES[best] != Discipline::Fcfs {
+                inference.server.place_sectors = place(&served, best);
+                let place = u64::from(inference.server.place_sectors);
+                inference.agreement[best] = agreement(&served, place).1[best];
+            }
         }
     }
     inference
@@ -97,8 +113,29 @@ fn too_short(requests: &[Request]) -> (u32, f64) {
     (if share > TOO_SHORT_SHARE { depth(requests) } else { 1 }, share)
 }
 
+/// Sectors that are one place to discipline number `discipline`: powers of two first, then what lies
+/// between the best of them and its neighbours.
+fn place(served: &[Served], discipline: usize) -> u32 {
+    let served = &served[..served.len().min(PLACE_SERVICES)];
+    let share = |place: u32| agreement(served, u64::from(place)).1[discipline];
+    let mut best = (share(1), 1);
+    let better = |best: &mut (f64, u32), place: u32| {
+        let share = share(place);
+        if share > best.0 + PLACE_MUST_GAIN {
+            *best = (share, place);
+        }
+    };
+    (1..=PLACE_LIMIT).for_each(|power| better(&mut best, 1 << power));
+    let coarse = best.1;
+    if coarse > 4 {
+        (5..=15).filter(|eighths| *eighths != 8).for_each(|eighths| better(&mut best, coarse / 8 * eighths));
+    }
+    best.1
+}
+
 /// Number of choices, and the share of them each discipline would have made.
-fn agreement(served: &[Served]) -> (usize, [f64; 3]) {
+/// `place_sectors` sectors are one place.
+fn agreement(served: &[Served], place_sectors: u64) -> (usize, [f64; 3]) {
     let mut by_arrival: Vec<usize> = (0..served.len()).collect();
     by_arrival.sort_by_key(|&at| served[at].number);
     let mut arrivals = by_arrival.into_iter().peekable();
@@ -115,7 +152,7 @@ fn agreement(served: &[Served]) -> (usize, [f64; 3]) {
         if waiting.len() > 1 && at > 0 {
             choices += 1;
             for (count, discipline) in right.iter_mut().zip(DISCIPLINES) {
-                *count += usize::from(choice(discipline, &waiting, served, position) == at);
+                *count += usize::from(choice(discipline, &waiting, served, position, place_sectors) == at);
             }
         }
         waiting.retain(|&other| other != at);
@@ -124,13 +161,21 @@ fn agreement(served: &[Served]) -> (usize, [f64; 3]) {
     (choices, right.map(|count| count as f64 / choices.max(1) as f64))
 }
 
-fn choice(discipline: Discipline, waiting: &[usize], served: &[Served], position: u64) -> usize {
-    let seek = |&at: &usize| distance(served[at].request.lba, position);
+fn choice(
+    discipline: Discipline,
+    waiting: &[usize],
+    served: &[Served],
+    position: u64,
+    place_sectors: u64,
+) -> usize {
+    let arm = place_of_arm(position, place_sectors);
+    let seek = |&at: &usize| distance(place_of(served[at].request.lba, place_sectors), arm);
+    let number = |&at: &usize| served[at].number;
     let chosen = match discipline {
-        Discipline::Fcfs => waiting.iter().min_by_key(|&&at| served[at].number),
-        Discipline::Sstf => waiting.iter().min_by_key(|at| seek(at).abs()),
+        Discipline::Fcfs => waiting.iter().min_by_key(|at| number(at)),
+        Discipline::Sstf => waiting.iter().min_by_key(|at| (seek(at).abs(), number(at))),
         // Ahead first, by distance; those behind after all of them, from the lowest.
-        Discipline::CScan => waiting.iter().min_by_key(|at| (seek(at) < 0, seek(at))),
+        Discipline::CScan => waiting.iter().min_by_key(|at| (seek(at) < 0, seek(at), number(at))),
     };
     *chosen.expect("someone waits")
 }

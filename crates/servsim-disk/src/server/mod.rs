@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum Discipline {
     /// First come, first served.
     Fcfs,
-    /// Shortest seek (in sectors from the end of the last request) first.
+    /// Shortest seek (from the end of the last request) first.
     Sstf,
     /// Upwards only: the nearest place ahead, then from the lowest again (circular look).
     CScan,
@@ -59,11 +59,20 @@ pub struct Server {
     pub slots: u32,
     /// Whether the start of service comes from the trace.
     pub recorded_start: bool,
+    /// Sectors that are one place to the discipline, such as a cylinder: among requests at the same
+    /// place the earliest goes first. 1 where every sector counts.
+    #[serde(default = "every_sector")]
+    pub place_sectors: u32,
+}
+
+fn every_sector() -> u32 {
+    1
 }
 
 impl Server {
     /// One request at a time in order of arrival.
-    pub const FCFS: Server = Server { discipline: Discipline::Fcfs, slots: 1, recorded_start: false };
+    pub const FCFS: Server =
+        Server { discipline: Discipline::Fcfs, slots: 1, recorded_start: false, place_sectors: 1 };
 
     /// `rotating` or `parallel`: models of one class say little of the other.
     pub fn class(&self) -> &'static str {

@@ -20,14 +20,31 @@ pub struct Waiting {
 #[derive(Debug)]
 pub struct Queue {
     discipline: Discipline,
-    /// By arrival for FCFS, by first sector (then arrival) otherwise.
+    place_sectors: u64,
+    /// By arrival for FCFS, by place (then arrival) otherwise.
     waiting: VecDeque<Waiting>,
 }
 
 impl Queue {
-    /// An empty queue.
+    /// An empty queue that tells every sector apart.
     pub fn new(discipline: Discipline) -> Self {
-        Queue { discipline, waiting: VecDeque::new() }
+        Queue::by_place(discipline, 1)
+    }
+
+    /// An empty queue to which `place_sectors` sectors are one place; see [`super::Server`].
+    pub fn by_place(discipline: Discipline, place_sectors: u32) -> Self {
+        Queue { discipline, place_sectors: u64::from(place_sectors.max(1)), waiting: VecDeque::new() }
+    }
+
+    #[inline]
+    fn place(&self, at: usize) -> u64 {
+        place_of(self.waiting[at].wanted.lba, self.place_sectors)
+    }
+
+    /// Requests waiting below `place`.
+    #[inline]
+    fn below(&self, place: u64) -> usize {
+        self.waiting.partition_point(|other| place_of(other.wanted.lba, self.place_sectors) < place)
     }
 
     /// Number of requests waiting.
@@ -54,7 +71,7 @@ impl Queue {
         if self.discipline == Discipline::Fcfs {
             self.waiting.push_back(request);
         } else {
-            let at = self.waiting.partition_point(|other| other.wanted.lba <= request.wanted.lba);
+            let at = self.below(place_of(request.wanted.lba, self.place_sectors) + 1);
             self.waiting.insert(at, request);
         }
     }
@@ -76,22 +93,40 @@ impl Queue {
         let Some(position) = position else {
             return (0..self.waiting.len()).min_by_key(|&at| self.waiting[at].arrival_ns);
         };
-        let above = self.waiting.partition_point(|waiting| waiting.wanted.lba < position);
-        let ahead = self.waiting.get(above).map(|waiting| waiting.wanted.lba - position);
+        let position = place_of_arm(position, self.place_sectors);
+        let above = self.below(position);
+        let ahead = (above < self.waiting.len()).then(|| self.place(above) - position);
         match (self.discipline, ahead) {
             (Discipline::CScan, Some(_)) => Some(above),
             (Discipline::CScan, None) => Some(0),
             (_, ahead) => {
                 let Some(below) = above.checked_sub(1) else { return Some(above) };
-                let lba = self.waiting[below].wanted.lba;
-                if ahead.is_some_and(|ahead| ahead <= position - lba) {
+                let place = self.place(below);
+                if ahead.is_some_and(|ahead| ahead <= position - place) {
                     return Some(above);
                 }
                 // Of several at the same place the earliest goes first.
-                Some(self.waiting.partition_point(|waiting| waiting.wanted.lba < lba))
+                Some(self.below(place))
             }
         }
     }
+}
+
+/// The place of a sector.
+#[inline]
+pub(super) fn place_of(lba: u64, place_sectors: u64) -> u64 {
+    if place_sectors == 1 {
+        lba
+    } else {
+        lba / place_sectors
+    }
+}
+
+/// The place of an arm that has just passed the sector before `end`. Where every sector counts it is
+/// `end` itself, the place that needs no seek.
+#[inline]
+pub(super) fn place_of_arm(end: u64, place_sectors: u64) -> u64 {
+    place_of(end.saturating_sub(u64::from(place_sectors > 1)), place_sectors)
 }
 
 #[cfg(test)]
@@ -125,6 +160,28 @@ mod tests {
     #[test]
     fn sstf_takes_the_nearest_on_either_side() {
         assert_eq!(order(Discipline::Sstf, 56), [60, 50, 90, 10]);
+    }
+
+    #[test]
+    fn at_one_place_the_earliest_goes_first() {
+        for (discipline, expected) in
+            [(Discipline::Sstf, [150, 130, 190, 10]), (Discipline::CScan, [150, 130, 190, 10])]
+        {
+            let mut queue = Queue::by_place(discipline, 100);
+            for (id, lba) in [150, 10, 130, 190].into_iter().enumerate() {
+                let wanted = Wanted { lba, sectors: 1, op: Op::Read };
+                queue.push(Waiting { id: id as u64, arrival_ns: id as u64, wanted });
+            }
+            // The arm has passed sector 199: every sector nearer to it than 150 came later.
+            let mut position = 200;
+            let taken: Vec<u64> = std::iter::from_fn(|| {
+                let next = queue.take(Some(position))?;
+                position = next.wanted.lba + 1;
+                Some(next.wanted.lba)
+            })
+            .collect();
+            assert_eq!(taken, expected, "{discipline:?}");
+        }
     }
 
     #[test]

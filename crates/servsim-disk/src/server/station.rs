@@ -85,7 +85,7 @@ impl<M: ServiceModel> Station<M> {
     /// An idle device.
     pub fn new(server: &Server, model: M, rng: Pcg64Mcg) -> Self {
         Station {
-            queue: Queue::new(server.discipline),
+            queue: Queue::by_place(server.discipline, server.place_sectors),
             slots: server.slots.max(1) as usize,
             busy_until: BinaryHeap::new(),
             latest_completion: 0,

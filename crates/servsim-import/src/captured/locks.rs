@@ -4,7 +4,9 @@
 //! lock. The function's own references then touch the lock's word, and those carry the physical
 //! address: the first reference within [`LOCK_BYTES`] of the lock, in one of the next
 //! [`BLOCKS_TO_LOOK_AT`] blocks of the same stream, names the word. A user address means one
-//! word per task, a kernel address one for all.
+//! word per task, a kernel address one for all. Where the outcome of an attempt decided whether there was
+//! an acquisition, its event comes at the function's return, behind the references: then those of the
+//! function that gives the lock up name the word.
 //!
 //! Locks in the captured processor's per-CPU area (run queues, caches of free objects) are left
 //! out: each simulated processor has its own, and a processor does not wait for itself. So is a
@@ -12,7 +14,7 @@
 
 use servsim_core::{Event, LockClass};
 use servsim_trace::{EventKind, LockClass as Recorded, Ref, TaskId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The largest hooked lock: a lightweight lock of `PostgreSQL` with its wait list is 16 bytes.
 const LOCK_BYTES: u64 = 16;
@@ -31,6 +33,8 @@ struct Sought {
 pub struct LockWords {
     words: HashMap<(TaskId, u64), u64>,
     sought: HashMap<TaskId, Sought>,
+    /// Locks that were taken before their word was seen.
+    unseen: HashSet<(TaskId, u64)>,
     per_cpu: std::ops::Range<u64>,
 }
 
@@ -46,9 +50,18 @@ impl LockWords {
 
     /// Notes a lock event of `task`.
     pub fn note(&mut self, task: TaskId, kind: EventKind) {
-        let EventKind::LockAcquire { address, .. } = kind else { return };
-        let known = self.words.contains_key(&key(task, address));
-        if !known && !self.per_cpu.contains(&address) {
+        let (EventKind::LockAcquire { address, .. } | EventKind::LockRelease { address, .. }) = kind else {
+            return;
+        };
+        let lock = key(task, address);
+        let takes = matches!(kind, EventKind::LockAcquire { .. });
+        if self.words.contains_key(&lock) || self.per_cpu.contains(&address) {
+            return;
+        }
+        if takes {
+            self.unseen.insert(lock);
+        }
+        if takes || self.unseen.contains(&lock) {
             self.sought.insert(task, Sought { address, blocks: BLOCKS_TO_LOOK_AT });
         }
     }
@@ -65,6 +78,7 @@ impl LockWords {
         sought.blocks -= 1;
         if let Some(found) = found {
             self.words.insert(key(task, address), found.paddr);
+            self.unseen.remove(&key(task, address));
         } else if sought.blocks > 0 {
             return;
         }
@@ -97,6 +111,7 @@ pub(super) fn class_of(class: Recorded) -> LockClass {
         Recorded::LightweightExclusive => LockClass::LightweightExclusive,
         Recorded::LightweightShared => LockClass::LightweightShared,
         Recorded::UserSpin => LockClass::UserSpin,
+        Recorded::LightweightOrWait => LockClass::LightweightOrWait,
     }
 }
 
@@ -140,6 +155,24 @@ mod tests {
         }
         assert!(locks.event(2, acquire(KERNEL)).is_some());
         assert_eq!(locks.event(1, acquire(KERNEL + 0x1000)), None);
+    }
+
+    #[test]
+    fn a_lock_taken_before_its_event_is_named_where_it_is_given_up() {
+        let mut locks = LockWords::new((0, 0));
+        let release = EventKind::LockRelease { class: Recorded::LightweightExclusive, address: USER };
+        locks.note(1, release);
+        locks.look(1, &touch(USER, 0x100));
+        assert_eq!(locks.event(1, release), None, "it was only ever given up");
+        let taken = EventKind::LockAcquire { class: Recorded::LightweightOrWait, address: USER };
+        locks.note(1, taken);
+        (0..BLOCKS_TO_LOOK_AT).for_each(|_| locks.look(1, &[]));
+        assert_eq!(locks.event(1, taken), None);
+        locks.note(1, release);
+        locks.look(1, &touch(USER + 4, 0x204));
+        let class = LockClass::LightweightOrWait;
+        assert_eq!(locks.event(1, taken), Some(Event::LockAcquire { class, word: 0x204 }));
+        assert_eq!(locks.event(1, release), Some(Event::LockRelease { word: 0x204 }));
     }
 
     #[test]

@@ -174,7 +174,10 @@ impl Planner {
                 self.contention.acquire(task, class, address);
                 self.plan.locks.note(task, kind);
             }
-            EventKind::LockRelease { class, address } => self.contention.release(task, class, address),
+            EventKind::LockRelease { class, address } => {
+                self.contention.release(task, class, address);
+                self.plan.locks.note(task, kind);
+            }
             _ => {}
         }
     }

@@ -70,7 +70,9 @@ impl<'a> Queued<'a> {
         let seed = (0..=disk).map(|_| stream.next_u64()).last().unwrap_or(seed);
         let places = service.uses_places();
         let mechanism = Mechanism::Model { service, rng: Pcg64Mcg::seed_from_u64(seed), hertz };
-        Self::new(discipline, mechanism, model.server.slots.max(1) as usize, places)
+        let mut drive = Self::new(discipline, mechanism, model.server.slots.max(1) as usize, places);
+        drive.queue = Queue::by_place(discipline, model.server.place_sectors);
+        drive
     }
 
     fn new(discipline: Discipline, mechanism: Mechanism<'a>, slots: usize, places: bool) -> Self {

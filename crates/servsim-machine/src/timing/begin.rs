@@ -30,6 +30,9 @@ impl<W: WordMask> Engine<'_, W> {
         let wrong = |why: Damaged| SimulateError::Usage(format!("the checkpoint cannot be used: {why}"));
         let mut caches = Reader::new(&start.caches);
         self.caches.restore(&mut caches).and_then(|()| caches.end()).map_err(wrong)?;
+        if start.again {
+            return self.begin();
+        }
         for (stream, (&done, &ended)) in self.streams.iter_mut().zip(start.positions.iter().zip(&start.ended))
         {
             if ended {
@@ -75,7 +78,8 @@ impl<W: WordMask> Engine<'_, W> {
             self.submit_io(request, (device, sector), bytes, write, now);
             return;
         }
-        let done = self.disk.submit(now, write);
+        let flush = write && bytes == 0;
+        let done = if flush { self.disk.flush(now) } else { self.disk.submit(now, write) };
         self.recorder.disk(now, done, write);
         self.schedule(done, Happening::Disk { request });
     }

@@ -147,7 +147,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
             task_levels: Levels::default(),
             profiles: Profiles::default(),
             following: Following::default(),
-            disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write),
+            disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write)
+                .with_shared_flushes(model.shared_flushes),
             happenings: BinaryHeap::new(),
             happened: 0,
             waiting_for: source.interrupts().iter().map(|i| Some(i.requests.len())).collect(),

@@ -3,14 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of transactions, or of references.
+/// A number of transactions or of references, or all there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Until so many transactions have ended.
     Transactions(u64),
     /// Until so many references have been made.
     References(u64),
+    /// All of the trace, which then begins again: what the run touches has been touched once before.
+    Whole,
 }
+
+/// How the last is written.
+const WHOLE: &str = "whole trace";
 
 impl FromStr for Amount {
     type Err = String;
@@ -19,9 +24,12 @@ impl FromStr for Amount {
         let wrong = || {
             format!(
                 "a functional warm-up of `{text}` is none: write a number of transactions, for example `200`, \
-                 or of references, for example `5000000 references`"
+                 or of references, for example `5000000 references`, or `{WHOLE}`"
             )
         };
+        if text.trim() == WHOLE {
+            return Ok(Self::Whole);
+        }
         let (number, unit) = match text.trim().split_once(' ') {
             Some((number, unit)) => (number, unit.trim()),
             None => (text.trim(), "transactions"),
@@ -41,6 +49,7 @@ impl fmt::Display for Amount {
         match self {
             Self::Transactions(number) => write!(f, "{number} transactions"),
             Self::References(number) => write!(f, "{number} references"),
+            Self::Whole => f.write_str(WHOLE),
         }
     }
 }
@@ -51,11 +60,11 @@ mod tests {
 
     #[test]
     fn an_amount_comes_back_from_its_own_text_and_a_wrong_one_is_refused() {
-        for amount in [Amount::Transactions(200), Amount::References(5_000_000)] {
+        for amount in [Amount::Transactions(200), Amount::References(5_000_000), Amount::Whole] {
             assert_eq!(amount.to_string().parse(), Ok(amount));
         }
         assert_eq!("24".parse(), Ok(Amount::Transactions(24)));
-        for wrong in ["", "0", "-1", "200 tx", "many", "1.5 references", "0 references"] {
+        for wrong in ["", "0", "-1", "200 tx", "many", "1.5 references", "0 references", "whole"] {
             assert!(wrong.parse::<Amount>().is_err_and(|e| e.contains("write a number")), "{wrong}");
         }
     }

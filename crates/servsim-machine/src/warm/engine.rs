@@ -83,6 +83,10 @@ fn run<W: WordMask>(
             return Err(SimulateError::Interrupted);
         }
         if !warming.turn()? && !warming.unstick()? {
+            if amount == Amount::Whole {
+                let warmed = warming.finish();
+                return Ok(Warming::<W>::new(source, shape)?.finish().begun_again(warmed));
+            }
             return Err(too_long(amount, &warming));
         }
     }
@@ -187,6 +191,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
         match amount {
             Amount::Transactions(wanted) => self.transactions >= wanted,
             Amount::References(wanted) => self.references >= wanted,
+            Amount::Whole => false,
         }
     }
 
@@ -436,6 +441,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
             sleeping: sleeping.into_iter().map(|(left, _, task)| (task, left)).collect(),
             requests: requests.into_iter().map(|(_, request)| request).collect(),
             handlers: self.waiting_for,
+            again: false,
             caches: caches.into_bytes(),
         }
     }

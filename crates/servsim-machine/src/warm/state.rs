@@ -44,11 +44,20 @@ pub struct WarmStart {
     pub requests: Vec<Request>,
     /// Per interrupt handler: requests it waits for, or `None` when it has run.
     pub handlers: Vec<Option<usize>>,
+    /// Whether the trace begins again, in the caches that it has warmed.
+    pub again: bool,
     /// State of all caches, as [`servsim_mem::Hierarchy::save`] writes it.
     pub caches: Vec<u8>,
 }
 
 impl WarmStart {
+    /// This beginning of a trace, in the caches that were `warmed` by all of it.
+    #[must_use]
+    pub fn begun_again(self, warmed: Self) -> Self {
+        let Self { references, transactions, caches, .. } = warmed;
+        Self { references, transactions, caches, again: true, ..self }
+    }
+
     /// Writes everything but the caches.
     pub fn save(&self, out: &mut Writer) {
         let Self {
@@ -63,6 +72,7 @@ impl WarmStart {
             sleeping,
             requests,
             handlers,
+            again,
             caches: _,
         } = self;
         out.put(*references);
@@ -85,6 +95,7 @@ impl WarmStart {
             numbers.iter().for_each(|&number| out.put(number));
         }
         out.list(handlers.iter().map(|left| left.map_or(0, |left| left as u64 + 1)));
+        out.put(u64::from(*again));
     }
 
     /// Reads what [`WarmStart::save`] wrote, for a source with so many tasks and handlers and a machine
@@ -137,6 +148,7 @@ impl WarmStart {
         }
         let handlers = list(handlers, from)?;
         let handlers = handlers.iter().map(|left| left.checked_sub(1).map(|left| left as usize)).collect();
+        let again = from.below(2)? == 1;
         Ok(Self {
             references,
             transactions,
@@ -149,6 +161,7 @@ impl WarmStart {
             sleeping,
             requests,
             handlers,
+            again,
             caches: Vec::new(),
         })
     }

@@ -87,7 +87,7 @@ pub(super) fn shipped(request: &FitRequest, discipline: Option<Discipline>) -> O
         }
         _ => return Err(Fault::Usage(format!("a {kind} model needs --drive, one of: {known}"))),
     };
-    let server = Server { discipline: discipline.unwrap_or(Discipline::Fcfs), slots, recorded_start: false };
+    let server = Server { discipline: discipline.unwrap_or(Discipline::Fcfs), slots, ..Server::FCFS };
     Ok(DeviceModel { device: name.to_owned(), server, inference: None, training: None, model })
 }
 

@@ -21,7 +21,8 @@ def warn(report: dict[str, Any] | None) -> None:
 
 
 def _server(server: dict[str, Any]) -> str:
-    return f"{server['discipline']}, {server['slots']} at a time"
+    places = f" by places of {server['place_sectors']} sectors" if server["place_sectors"] > 1 else ""
+    return f"{server['discipline']}{places}, {server['slots']} at a time"
 
 
 def print_models(result: dict[str, Any]) -> None:

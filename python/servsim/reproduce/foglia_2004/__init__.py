@@ -23,11 +23,13 @@ TITLE = "Foglia, Giorgi & Prete 2004: memory performance of SMPs (sections 5.1-5
 
 #: Runs per configuration, in full and quick.
 RUNS, QUICK_RUNS = 20, 5
+#: Most transactions of a quick run.
+QUICK_TRANSACTIONS = 24
 
 
 def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Report:
     """Rerun the study; ``quick`` makes fewer runs, and interpolates critical points between steps."""
-    made = runs(trace, QUICK_RUNS if quick else RUNS, say)
+    made = runs(trace, QUICK_RUNS, say, QUICK_TRANSACTIONS) if quick else runs(trace, RUNS, say)
     study = Study(made, quick)
     rows = [row for part in (*caches.PARTS, *protocols.PARTS) for row in part(study)]
     checks = [

@@ -2,12 +2,16 @@
 
 Finished runs are collected as they come; a job that Slurm ended is an error, and repeating the
 command runs only what is missing. Submitting and collecting are submitit's, so tests use its local
-executor in place of Slurm; a real Slurm was not available to test against.
+executor in place of Slurm.
 """
 
+import logging
+import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,9 @@ from servsim.sweep.job import Job, execute
 
 #: Jobs of an array that run at once, without ``--workers``.
 AT_ONCE = 256
+#: Seconds between looks for results, and between looks at the queue. A job that two looks do not find has
+#: had the time to leave its result on a slow network file system.
+POLL, QUEUE = 1.0, 15.0
 
 
 def run(jobs: Sequence[Job], target: str, workers: int | None) -> Iterator[tuple[Job, str]]:
@@ -34,27 +41,45 @@ def run(jobs: Sequence[Job], target: str, workers: int | None) -> Iterator[tuple
     executor.update_parameters(name="servsim", cpus_per_task=1, slurm_array_parallelism=workers or AT_ONCE)
     if target:
         executor.update_parameters(slurm_partition=target)
-    yield from collect(executor, jobs, folder)
+    # Without accounting it would warn at every look that `sacct` fails; the queue tells us what it cannot.
+    logging.getLogger("submitit").setLevel(logging.ERROR)
+    yield from collect(executor, jobs, folder, queued)
 
 
-def collect(executor: Any, jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, str]]:
+def queued() -> set[str] | None:
+    """Return the jobs of this user that wait or run, as Slurm numbers them; None when it does not say."""
+    done = subprocess.run(
+        ["squeue", "--noheader", "--array", "--user", str(os.getuid()), "--format", "%i"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return set(done.stdout.split()) if done.returncode == 0 else None
+
+
+def collect(
+    executor: Any, jobs: Sequence[Job], folder: Path, queue: Callable[[], Collection[str] | None] = lambda: None
+) -> Iterator[tuple[Job, str]]:
     """Submit jobs and yield them as they finish; whatever happens, none is left behind.
+
+    Parameters
+    ----------
+    queue
+        Tells which jobs still wait or run, or None. Slurm without accounting knows nothing of a job
+        that has left its queue, so one that is gone without a result was ended from outside.
 
     Raises
     ------
     EnvironmentProblem
         When a job ended without a result.
     """
-    import submitit
-
     handles = executor.map_array(execute, list(jobs))
     by_id = {handle.job_id: job for handle, job in zip(handles, jobs, strict=True)}
     try:
-        for handle in submitit.helpers.as_completed(handles, poll_frequency=1):
-            error = handle.exception()
-            if error is not None:
+        for handle, reason in _as_they_end(handles, queue):
+            if reason is not None:
                 raise EnvironmentProblem(
-                    f"job {handle.job_id} failed ({_reason(error)}); its output is in {folder}; finished runs are "
+                    f"job {handle.job_id} failed ({reason}); its output is in {folder}; finished runs are "
                     "kept: repeat the command to continue"
                 )
             yield by_id[handle.job_id], handle.result()
@@ -63,6 +88,28 @@ def collect(executor: Any, jobs: Sequence[Job], folder: Path) -> Iterator[tuple[
         for handle in handles:
             if not handle.done():
                 handle.cancel(check=False)
+
+
+def _as_they_end(
+    handles: Sequence[Any], queue: Callable[[], Collection[str] | None]
+) -> Iterator[tuple[Any, str | None]]:
+    """Yield jobs as they end, with the reason if one ended without a result."""
+    waiting, missed = list(handles), set[str]()
+    looked = time.monotonic()
+    while waiting:
+        for handle in [each for each in waiting if each.done()]:
+            waiting.remove(handle)
+            error = handle.exception()
+            yield handle, None if error is None else _reason(error)
+        if time.monotonic() - looked >= QUEUE and (present := queue()) is not None:
+            looked = time.monotonic()
+            gone = {handle.job_id for handle in waiting if handle.job_id not in present}
+            for handle in [each for each in waiting if each.job_id in gone & missed and not each.done()]:
+                waiting.remove(handle)
+                yield handle, "it left the queue without a result; it was cancelled, or its node was lost"
+            missed = gone
+        if waiting:
+            time.sleep(POLL)
 
 
 def _reason(error: BaseException) -> str:
