@@ -104,6 +104,7 @@ def test_the_description_of_a_host_is_one_that_the_simulator_takes() -> None:
     machine = resolve(host.describe(HOST, 3.21e9), "host", [])
     assert machine["cache"]["size"] == "32 KiB", "the largest power of two within 48 KiB"
     assert machine["clock"] == "3210 MHz" and machine["disk"]["write_time"] == "2 ms"
+    assert machine["disk"]["flushes"] == "shared", "a log is flushed by one for all"
     bare = dataclasses.replace(HOST, first=0, second=0, third=0)
     assert resolve(host.describe(bare, 1e9), "host", [])["l2"]["size"] == "none"
 

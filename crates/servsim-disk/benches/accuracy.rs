@@ -283,9 +283,14 @@ fn main() {
     let folder = std::env::var("SERVSIM_DATA").ok().map(|data| Path::new(&data).join("disk"));
     match folder.filter(|folder| folder.is_dir()) {
         Some(folder) => {
-            let parts: [(&str, fn(&Path)); 3] =
-                [("measured", measured), ("generated", generated), ("moves", moves)];
-            parts.iter().filter(|(part, _)| wanted(part)).for_each(|(_, work)| work(&folder));
+            let run = |part: &str, work: fn(&Path)| {
+                if wanted(part) {
+                    work(&folder);
+                }
+            };
+            run("measured", measured);
+            run("generated", generated);
+            run("moves", moves);
         }
         None => println!("no measured traces: set SERVSIM_DATA to the folder that holds disk/"),
     }

@@ -6,6 +6,7 @@
 use crate::along;
 use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::statistics::Summary;
+use crate::timing::following::PLACES;
 use crate::timing::subsystem::{Level, Profile};
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
@@ -78,6 +79,13 @@ impl Replication {
             "instructions": column(|l| l.instructions),
         });
         object.insert("processor_levels".into(), levels);
+        let (count, times) = timing.users;
+        let mut users = Map::new();
+        users.insert("count".into(), json!(count));
+        users.extend(
+            PLACES.iter().zip(times).map(|(place, cycles)| (format!("{place}_cycles"), json!(cycles))),
+        );
+        object.insert("users".into(), users.into());
         let profile = |(kind, p): (usize, &Profile)| {
             let [instructions, loads, stores, reads, writes] = p.work;
             let name = self.kinds.get(kind).map_or_else(|| format!("kind {kind}"), |k| k.name.clone());

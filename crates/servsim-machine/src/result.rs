@@ -2,6 +2,7 @@
 
 use crate::along::{Along, MORE};
 use crate::storage::results::StorageResult;
+use crate::timing::following::Times;
 use crate::timing::subsystem::{Level, Profile};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
@@ -150,6 +151,8 @@ pub struct Timing {
     pub task_levels: Vec<Level>,
     /// What each kind of transaction asked for, when disks were described.
     pub profiles: Vec<Profile>,
+    /// How many users were served, and their cycles by place, when disks were described.
+    pub users: (usize, Times),
     /// Whether the processors have cores, which know dependences.
     pub cores: bool,
     /// Locks, when they were arbitrated.

@@ -87,6 +87,41 @@ fn a_task_waits_for_command_mechanism_and_data_of_its_read() {
 }
 
 #[test]
+fn who_waits_for_a_task_at_the_disk_is_behind_it_there() {
+    // The first reads and then wakes the second, which has waited for nothing else.
+    let end = Event::TransactionEnd { kind: 0, user: 0 };
+    let mut source = readers(&[0], false);
+    let (mut first, mut second) = (Batch::default(), Batch::default());
+    first.push_event(0, Event::IoSubmit { request: 1, device: 0, sector: 0, bytes: 8192, write: false });
+    first.push_event(0, Event::Block { wake: Some(1) });
+    first.records.push(fetch(0, 0));
+    first.push_event(0, Event::Wake { wake: 2 });
+    first.push_event(0, end);
+    second.push_event(1, Event::Block { wake: Some(2) });
+    second.records.push(fetch(1, 0));
+    second.push_event(1, end);
+    let infos = vec![
+        task("first", TaskKind::User),
+        task("second", TaskKind::User),
+        task("interrupts", TaskKind::Interrupt),
+    ];
+    for record in &mut source.handlers[0].batch.records {
+        record.task = 2;
+    }
+    source.inner = InMemory::from_streams(infos, Vec::new(), vec![first, second, Batch::default()]);
+    let one = [&BUS[..], &["disk.count=1"]].concat();
+    let result = simulate(&source, &machine(&one), 1).unwrap();
+    let whole = cycles(&result);
+    // Command, mechanism, data, and the handler's miss; then the first task's miss; then the second runs.
+    let (read, awake) = (1000 + 1_000_000 + 8192 + 82, 82);
+    let last = whole - read - awake;
+    assert!(last > 0);
+    let (count, times) = result.timing.as_ref().unwrap().users;
+    assert_eq!(count, 2);
+    assert_eq!(times, [awake + last, read, awake, read, 0, last]);
+}
+
+#[test]
 fn reads_of_two_disks_overlap_and_writes_that_hold_the_bus_do_not() {
     let two = [&BUS[..], &["disk.count=2", "placement.stripe=8 KiB"]].concat();
     // Striped by 16 sectors: one read on each disk. The second command waits 1000 cycles for the bus,

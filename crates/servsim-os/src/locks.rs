@@ -309,6 +309,19 @@ impl Locks {
         self.wakers[owner as usize] = None;
     }
 
+    /// Whether `owner` waits for a lock off its processor.
+    pub fn sleeps(&self, owner: Owner) -> bool {
+        self.waiting(owner).is_some_and(|(_, sleeps)| sleeps)
+    }
+
+    /// Whom `owner` waits for: who holds the lock it waits for, or has to wake it; of several, the first.
+    pub fn blocker(&self, owner: Owner) -> Option<Owner> {
+        match self.waiting(owner) {
+            Some((lock, _)) => self.entries[lock].holders.first().map(|holder| holder.owner),
+            None => self.wakers[owner as usize],
+        }
+    }
+
     /// The lock that `owner` waits for, and whether it does so off its processor.
     fn waiting(&self, owner: Owner) -> Option<(usize, bool)> {
         let wait = self.waits[owner as usize].filter(|wait| !wait.granted)?;

@@ -68,6 +68,11 @@ impl Scheduler {
         self.ready.len()
     }
 
+    /// The ready tasks, in the order they became so.
+    pub fn ready_tasks(&self) -> &[TaskId] {
+        &self.ready
+    }
+
     /// Takes the task that `processor` runs next.
     pub fn dispatch(&mut self, processor: usize) -> Option<TaskId> {
         if self.ready.is_empty() {

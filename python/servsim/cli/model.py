@@ -18,12 +18,13 @@ Json = typer.Option(False, "--json", help="Print JSON.")
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
-    from servsim.cli import model_measured
+    from servsim.cli import model_measured, model_native
 
     group = typer.Typer(no_args_is_help=True, help="Queueing models: solve, bound, fit, allocate, question.")
     for command in (solve, bounds, fit, allocate, sensitivity, solvers):
         group.command()(command)
     model_measured.register(group)
+    model_native.register(group)
     app.add_typer(group, name="model")
 
 

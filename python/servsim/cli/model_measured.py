@@ -1,6 +1,7 @@
 """``servsim model measure``, ``verify``, and ``fit`` of simulation results: models from simulation."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +15,17 @@ MachineName = Annotated[str, typer.Option("--machine", "-m", help="Description w
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
 Transactions = Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")]
 Warmup = Annotated[int, typer.Option("--warm-up", min=0, help="Transactions before measurement.")]
+FunctionalWarmup = Annotated[
+    int | None,
+    typer.Option("--functional-warm-up", min=1, help="Transactions before those that only warm caches, untimed."),
+]
 Replications = Annotated[int, typer.Option(min=1, help="Runs of each configuration, successive seeds.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the first run.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Host threads; all cores without it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+#: A kind of transaction followed fewer times in a replication says little.
+_FEW = 5
 #: Processors of Figure 5 (Du et al. 2001).
 _FIGURE_5 = (1, 2, 3, 4)
 
@@ -122,6 +129,7 @@ def measure(
     settings: Settings = None,
     transactions: Transactions = None,
     warmup: Warmup = 0,
+    functional_warmup: FunctionalWarmup = None,
     replications: Replications = 3,
     seed: Seed = 1,
     threads: Threads = None,
@@ -129,10 +137,11 @@ def measure(
 ) -> None:
     """Measure what a model needs: service rates of 1 to 4 processors, and our Tables 5 and 6 (Du et al. 2001)."""
     from servsim.model import measured
-    from servsim.model.verify import TABLES
+    from servsim.model.parameters import TABLES
     from servsim.simulation import simulate
 
     options: dict[str, Any] = {"transactions": transactions, "warmup": warmup, "replications": replications}
+    options["functional_warmup"] = functional_warmup
     results = {}
     for processors in _FIGURE_5:
         _say(f"simulating {processors} processors, one I/O bus, one disk")
@@ -144,23 +153,53 @@ def measure(
     if as_json:
         typer.echo(json.dumps(_measured_document(rates, tables, work)))
         return
+    _show_measured(rates, tables, work, replications)
+
+
+def _show_measured(
+    rates: dict[int, Any], tables: dict[str, Any], work: list[dict[str, Any]], replications: int
+) -> None:
+    from servsim.model.parameters import TABLES
+
     typer.echo("Effective service rates mu_k(j), transactions/s of simulated time (Figure 5)")
     seen = sorted({rate.tasks for found in rates.values() for rate in found})
     by_tasks = {k: {rate.tasks: rate for rate in found} for k, found in rates.items()}
     cells = [
-        [str(j), *(_interval(by_tasks[k][j].transactions_per_s) if j in by_tasks[k] else "-" for k in _FIGURE_5)]
+        [str(j), *(_spread(by_tasks[k][j].transactions_per_s) if j in by_tasks[k] else "-" for k in rates)]
         for j in seen
     ]
-    _rows(["tasks j", *(f"mu_{k}" for k in _FIGURE_5)], cells)
-    typer.echo("\nShare of disk accesses per table, indexes included (our Table 5)")
+    _rows(["tasks j", *(f"mu_{k}" for k in rates)], cells)
+    typer.echo("\nDisk accesses per table, indexes included, % of those to tables (our Table 5)")
     if any(name in TABLES for name in tables):
-        _rows(["table", "share"], [[name, _interval(share)] for name, share in tables.items()])
+        rows = [[name, _spread(share, 100.0)] for name, share in tables.items()]
+        known = sum(name in TABLES for name in tables)
+        _rows(["table", "%"], [*rows[:known], *([["beside them:", ""]] if rows[known:] else []), *rows[known:]])
     else:
         typer.echo("not known: the trace does not tell where its tables lie, or none was read; capture it again")
     typer.echo("\nVisits per transaction of one server process (our Table 6)")
-    columns = ("instructions", "loads", "stores", "disk_reads", "disk_writes")
-    header = ["transaction", "followed", *(column.replace("_", " ") for column in columns)]
-    _rows(header, [[row["kind"], str(row["followed"]), *(_interval(row[c]) for c in columns)] for row in work])
+    units = {"instructions": 1e-3, "loads": 1e-3, "stores": 1e-3, "disk_reads": 1.0, "disk_writes": 1.0}
+    header = ["transaction", "followed", *(f"10^3 {c}" if u < 1 else c.replace("_", " ") for c, u in units.items())]
+    _rows(
+        header, [[row["kind"], str(row["followed"]), *(_spread(row[c], u) for c, u in units.items())] for row in work]
+    )
+    typer.echo(
+        f"\n±: 95 % intervals over {replications} replications of this one trace (n: fewer saw it); "
+        "another capture may differ by more"
+        if replications > 1
+        else "\none replication: no intervals; give --replications"
+    )
+    thin = [row["kind"] for row in work if row["followed"] < replications * _FEW]
+    if thin:
+        typer.echo(f"followed fewer than {_FEW} times a replication, so hardly known: {', '.join(thin)}")
+
+
+def _spread(value: Any, scale: float = 1.0) -> str:
+    """Write an estimate in columns: the last digits that its interval leaves, and its interval."""
+    mean, half = scale * value.mean, None if value.half_width is None else scale * value.half_width
+    digits = min(3, max(0, 2 - math.floor(math.log10(max(abs(mean), 1e-2)))))
+    if half is None:
+        return f"{mean:,.{digits}f} (n = {value.n})"
+    return f"{mean:,.{digits}f} ± {half:,.{digits}f}"
 
 
 def _measured_document(rates: dict[int, Any], tables: dict[str, Any], work: list[dict[str, Any]]) -> dict[str, Any]:
@@ -194,6 +233,7 @@ def verify(
     customers: Annotated[int | None, typer.Option(min=1, help="Users of the workload; default: as captured.")] = None,
     transactions: Transactions = None,
     warmup: Warmup = 0,
+    functional_warmup: FunctionalWarmup = None,
     replications: Replications = 3,
     seed: Seed = 1,
     threads: Threads = None,
@@ -216,6 +256,7 @@ def verify(
         say=_say,
         transactions=transactions,
         warmup=warmup,
+        functional_warmup=functional_warmup,
         replications=replications,
         seed=seed,
         threads=threads,
@@ -249,13 +290,15 @@ def _verified(found: Any) -> None:
             _interval(row.simulated),
             f"{row.predicted:.4g}",
             f"{100 * row.error:+.1f} %",
+            f"{100 * (row.own / row.simulated.mean - 1):+.1f} %",
             row.verdict + (f": {row.blamed}" if row.blamed else ""),
         ]
         for row in found.rows
     ]
-    header = ["", "processors/buses/disks", "simulated, tx/s", "model, tx/s", "difference", ""]
+    header = ["", "processors/buses/disks", "simulated, tx/s", "model, tx/s", "difference", "own demands", ""]
     _rows(header, rows)
     typer.echo(
-        "calibrated: the configuration's own measurements are in the model; a miss names the station whose own "
-        "demand there takes most off the difference"
+        "calibrated: the configuration's own measurements are in the model; own demands: the difference with "
+        "all of them from there. A miss names the station whose own demand takes most off the difference, or, "
+        "where own demands miss as well, a disk with more requests than a product form can have"
     )

@@ -245,8 +245,11 @@ def service_rates(result: Result, most: int = 16) -> list[ServiceRate]:
     return found
 
 
-def rates_up_to(rates: Sequence[ServiceRate], most: int) -> list[float]:
+def rates_up_to(rates: Sequence[ServiceRate], most: int, *, processors: int) -> list[float]:
     """Return transactions per second for 1 .. ``most`` tasks; gaps are bridged, ends are held.
+
+    Below the fewest tasks that were seen, those that are left have a processor each as long as there are
+    ``processors``.
 
     Raises
     ------
@@ -262,8 +265,7 @@ def rates_up_to(rates: Sequence[ServiceRate], most: int) -> list[float]:
         below = max((j for j in known if j <= tasks), default=None)
         above = min((j for j in known if j >= tasks), default=None)
         if below is None:
-            # Fewer tasks than were seen: a task works no faster than its share.
-            whole.append(known[first] * tasks / first)
+            whole.append(known[first] * min(tasks, processors) / min(first, processors))
         elif above is None or above == below:
             whole.append(known[below])
         else:

@@ -157,9 +157,9 @@ def describe(host: Host, clock_hz: float) -> str:
     server cores of the 2020s; they are not fitted to anything. ``clock`` is the calibrated figure: it
     stands for everything about a core that the description does not have (issue ports, prefetching,
     latencies of its own), and is therefore no frequency of the hardware. A synchronous commit is one
-    write and one flush in the trace, which share the measured time of an ``fdatasync``; they do not wait
-    for one another, as one flush of a real log serves all commits that wait for it. Reads take no time:
-    natively the database was just copied, so the kernel's page cache holds it, while the guest's is cold.
+    write and one flush in the trace, which share the measured time of an ``fdatasync``. Flushes are shared:
+    commits that wait for the one under way are served together by the next. Reads take no time: natively the
+    database was just copied, so the kernel's page cache holds it, while the guest's is cold.
     """
     lines = [
         'name = "this host"',
@@ -200,6 +200,7 @@ def describe(host: Host, clock_hz: float) -> str:
         'read_time = "1 us"',
         f'write_time = "{1e6 * host.flush_seconds / 2:.0f} us"',
         "parallel = 64",
+        'flushes = "shared"',
         "[classification]",
         'replacement = "merged"',
     ]

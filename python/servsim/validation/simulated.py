@@ -20,6 +20,10 @@ from servsim.variability import Interval, over_time
 #: Transactions of a capture. All of them are simulated and measured: captures of one seed hold the same
 #: requests, so a change is compared over the same work. A part of a trace would be another mix each time.
 CAPTURED = 120
+#: What warms the simulated caches: all of the capture, which then begins again. Natively the server has
+#: served tens of thousands of transactions before it is measured; a capture is too short to warm them with
+#: a part of it, and a part would be another share of its data in every configuration.
+WARM_UP = "whole trace"
 #: Clock at which the calibration starts, in hertz, when none is given.
 FIRST_CLOCK_HZ = 4e9
 #: The clock is found when the base is within this of its native throughput: less than native runs differ by.
@@ -97,7 +101,8 @@ class Simulator:
         """Run one capture, or return what an earlier run of the same inputs found."""
         path = self.captures[software(configuration), seed]
         description, overrides = describe(self.host, clock_hz), [f"processors={configuration.processors}"]
-        inputs = [file_hash(path), description, overrides, CAPTURED, seed, file_hash(Path(str(_core.__file__)))]
+        inputs = [file_hash(path), description, overrides, CAPTURED, seed, WARM_UP]
+        inputs.append(file_hash(Path(str(_core.__file__))))
         kept = cache.folder("validation", "runs") / f"{store.digest(inputs)}.json"
         if kept.is_file():
             document = json.loads(kept.read_text())
@@ -105,7 +110,14 @@ class Simulator:
             return replace(SimulatedRun(**document, over_time=rows), configuration=configuration.name)
         self.say(f"simulating {configuration.name}, capture {seed}, {clock_hz / 1e9:.2f} GHz")
         found = simulate_text(
-            path, description, "this host", overrides=overrides, transactions=CAPTURED, seed=seed, threads=1
+            path,
+            description,
+            "this host",
+            overrides=overrides,
+            transactions=CAPTURED,
+            seed=seed,
+            threads=1,
+            functional_warmup=WARM_UP,
         )
         run = _as_run(configuration.name, seed, found["replications"][0], clock_hz)
         with beside(kept) as fresh:

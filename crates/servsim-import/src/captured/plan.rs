@@ -8,6 +8,8 @@
 //! * A handler that completes disk requests runs when the simulated disk completes them. Any other
 //!   handler that interrupted a task runs at the same point of that task. One that interrupted the
 //!   idle loop has no place in a machine that is not idle then, and is left out (and counted).
+//! * A kernel thread that an interrupt woke and that then completes disk requests (the daemon of soft
+//!   interrupts) waited for these requests, whatever interrupt it was: for those submitted before it ran.
 //! * A block whose wake-up was not captured lasts until the task runs again.
 //! * A task that was about to take a lock when it blocked, woken by one that was giving up that very
 //!   lock, waited for the lock.
@@ -18,7 +20,7 @@ use super::locks::LockWords;
 use super::pages::Pages;
 use servsim_core::{SourceError, WakeId};
 use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Number of the local timer among interrupt sources.
@@ -43,6 +45,8 @@ pub enum End {
     Stream,
     /// After so many nanoseconds.
     Sleep(u64),
+    /// When the disk has served certain requests.
+    Disk,
 }
 
 /// What becomes of an interrupt episode.
@@ -69,12 +73,14 @@ pub struct Plan {
     pub inline: Vec<Vec<(u64, usize)>>,
     /// Per task: a wake-up that its first item waits for.
     pub first_wait: Vec<Option<WakeId>>,
-    /// Disk requests that the trace submits; others were under way when it began.
-    pub submitted: HashSet<u64>,
+    /// Disk requests that the trace submits, and how many before each; others were under way when it began.
+    pub submitted: HashMap<u64, usize>,
     /// The words of its locks.
     pub locks: LockWords,
     /// Task that causes each wake-up, but for those of interrupt handlers.
     pub wakers: HashMap<WakeId, TaskId>,
+    /// Requests that must be complete for each block that ends with the disk.
+    pub completions: BTreeMap<WakeId, Vec<u64>>,
     /// Blocks that were waits for a lock.
     pub lock_waits: HashMap<WakeId, LockWait>,
 }
@@ -95,6 +101,8 @@ struct Planner {
     woken_by_stream: HashMap<WakeId, u64>,
     open: Option<Episode>,
     last_block: Vec<Option<WakeId>>,
+    /// Per task: the block that ended last, and how many requests had been submitted when it ran again.
+    resumed: Vec<Option<(WakeId, usize)>>,
     kinds: Vec<TaskKind>,
     contention: Contention,
 }
@@ -113,9 +121,10 @@ impl Plan {
                 fates: Vec::new(),
                 inline: vec![Vec::new(); tasks],
                 first_wait: vec![None; tasks],
-                submitted: HashSet::new(),
+                submitted: HashMap::new(),
                 locks: LockWords::new(reader.meta().per_cpu_area),
                 wakers: HashMap::new(),
+                completions: BTreeMap::new(),
                 lock_waits: HashMap::new(),
             },
             items: vec![0; tasks],
@@ -123,6 +132,7 @@ impl Plan {
             woken_by_stream: HashMap::new(),
             open: None,
             last_block: vec![None; tasks],
+            resumed: vec![None; tasks],
             kinds: reader.tasks().iter().map(|t| t.kind).collect(),
             contention: Contention::new(tasks),
         };
@@ -161,13 +171,13 @@ impl Planner {
             EventKind::InterruptBegin { source, interrupted } => {
                 self.open = Some(Episode { interrupted, source, ..Episode::default() });
             }
-            EventKind::IoComplete { .. } => {
-                if let (Some(open), TaskKind::Interrupt) = (&mut self.open, self.kinds[task as usize]) {
-                    open.completes = true;
-                }
-            }
+            EventKind::IoComplete { request } => match (&mut self.open, self.kinds[task as usize]) {
+                (Some(open), TaskKind::Interrupt) => open.completes = true,
+                (None, TaskKind::Kernel) => self.completes(task, request),
+                _ => {}
+            },
             EventKind::IoSubmit { request, .. } => {
-                self.plan.submitted.insert(request);
+                self.plan.submitted.insert(request, self.plan.submitted.len());
             }
             EventKind::InterruptEnd => self.close(),
             EventKind::LockAcquire { class, address } => {
@@ -199,9 +209,23 @@ impl Planner {
         }
     }
 
+    /// A kernel thread completes a request: if that was submitted before the thread ran, it waited for it.
+    fn completes(&mut self, task: TaskId, request: u64) {
+        let Some((wake, before)) = self.resumed[task as usize] else { return };
+        if self.plan.submitted.get(&request).is_some_and(|&place| place < before) {
+            self.plan.completions.entry(wake).or_default().push(request);
+        }
+    }
+
     /// A task runs again: if nothing woke it, its block lasts just as long as it did.
     fn resume(&mut self, task: TaskId, now: u64) {
-        if let Some(id) = self.last_block[task as usize].take() {
+        let block = self.last_block[task as usize].take();
+        if let Some(id) =
+            block.or(self.plan.first_wait[task as usize].filter(|_| self.items[task as usize] == 0))
+        {
+            self.resumed[task as usize] = Some((id, self.plan.submitted.len()));
+        }
+        if let Some(id) = block {
             let slept = now.saturating_sub(self.blocked_at.get(&id).copied().unwrap_or(now));
             self.plan.ends.entry(id).or_insert(End::Sleep(slept));
         }
@@ -233,7 +257,11 @@ impl Planner {
 
     fn finish(mut self) -> Plan {
         for id in self.woken_by_stream.into_keys() {
+            self.plan.completions.remove(&id);
             self.plan.ends.insert(id, End::Stream);
+        }
+        for &id in self.plan.completions.keys() {
+            self.plan.ends.insert(id, End::Disk);
         }
         self.plan
     }

@@ -135,7 +135,7 @@ impl CapturedTasks {
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::InterruptBegin { .. } => episode = Interrupt::default(),
-                    EventKind::IoComplete { request } if self.plan.submitted.contains(&request) => {
+                    EventKind::IoComplete { request } if self.plan.submitted.contains_key(&request) => {
                         episode.requests.push(request);
                     }
                     EventKind::InterruptEnd => {
@@ -150,7 +150,20 @@ impl CapturedTasks {
                 },
             }
         }
+        self.wake_with_the_disk(task as u32);
         Ok(())
+    }
+
+    /// Handlers without references for tasks that the disk itself wakes.
+    fn wake_with_the_disk(&mut self, task: u32) {
+        for (&wake, requests) in &self.plan.completions {
+            let mut handler = Interrupt { requests: requests.clone(), ..Interrupt::default() };
+            handler.batch.push_event(task, Event::Wake { wake });
+            if self.with_pages {
+                handler.batch.pages.resize(handler.batch.records.len(), 0);
+            }
+            self.device.push(handler);
+        }
     }
 
     fn keep(&mut self, number: usize, episode: Interrupt) {
@@ -294,7 +307,7 @@ impl TaskCursor for Cursor<'_> {
                         let id = wake_id(self.task, block);
                         let event = match source.plan.ends.get(&id) {
                             Some(End::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
-                            Some(End::Stream) => source.wait(self.task, id),
+                            Some(End::Stream | End::Disk) => source.wait(self.task, id),
                             None => Event::Block { wake: None },
                         };
                         batch.push_event(self.task, event);

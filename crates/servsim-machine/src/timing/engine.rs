@@ -4,6 +4,7 @@
 //! times is what must be read together.
 
 use super::along::Recorder;
+use super::following::{Following, Times};
 use super::io::{IoBase, IoSystem};
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
@@ -61,6 +62,7 @@ pub(super) struct Base {
     pub(super) active_integral: u128,
     pub(super) io: Option<IoBase>,
     pub(super) levels_of_tasks: Levels,
+    pub(super) places: Vec<Times>,
 }
 
 /// How many rounds of the loop pass between looks at the stop flag.
@@ -95,6 +97,7 @@ pub struct Engine<'a, W> {
     pub(super) task_requests: Vec<[u64; 2]>,
     pub(super) task_levels: Levels,
     pub(super) profiles: Profiles,
+    pub(super) following: Following,
     pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     pub(super) happened: u64,
     /// Requests that each interrupt handler still waits for; `None` once it was triggered.
@@ -143,6 +146,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             task_requests: vec![[0; 2]; tasks],
             task_levels: Levels::default(),
             profiles: Profiles::default(),
+            following: Following::default(),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write)
                 .with_shared_flushes(model.shared_flushes),
             happenings: BinaryHeap::new(),
@@ -194,6 +198,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Handles what is next in time; `false` when nothing is.
     pub(super) fn round(&mut self) -> Result<bool, SimulateError> {
+        self.follow();
         let happening = self.happenings.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
         let grant = self.bus.next_grant();
         let (cpu, first, second) = self.earliest();
@@ -295,6 +300,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         if self.io.is_some() {
             let instructions = self.instructions();
             self.task_levels.note(self.active, now, instructions, change < 0);
+            self.following.note(now);
         }
         self.active_integral += u128::from(self.active) * u128::from(now - self.active_since);
         self.active_since = now;

@@ -25,6 +25,7 @@ mod begin;
 mod cores;
 pub(crate) mod deadlock;
 mod engine;
+pub mod following;
 mod io;
 mod locking;
 mod measure;

@@ -70,6 +70,7 @@ impl<W: WordMask> Engine<'_, W> {
         }
         self.settle_idle(now);
         self.count_active(now, 0);
+        self.following.settle(now);
         let reading = self.reading();
         self.measure.begin(now, reading);
         self.recorder.restart();
@@ -91,6 +92,7 @@ impl<W: WordMask> Engine<'_, W> {
             active_integral: self.active_integral,
             io: self.io.as_mut().map(|io| io.base(now)),
             levels_of_tasks: self.task_levels.clone(),
+            places: self.following.times.clone(),
         });
         self.most_active = self.active;
     }
@@ -109,6 +111,7 @@ impl<W: WordMask> Engine<'_, W> {
         let end = if exhausted { self.now.max(last) } else { self.now };
         self.settle_idle(end);
         self.count_active(end, 0);
+        self.following.settle(end);
         self.caches.system.finish();
         let start = self.measure.start.unwrap_or(end);
         let mut counters = self.caches.system.total();
@@ -159,6 +162,7 @@ impl<W: WordMask> Engine<'_, W> {
             || self.task_levels.levels.clone(),
             |base| self.task_levels.since(&base.levels_of_tasks),
         );
+        let users = self.users(base.as_ref().map(|base| &base.places));
         let cycles = end - start;
         let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
@@ -192,6 +196,7 @@ impl<W: WordMask> Engine<'_, W> {
                 storage,
                 task_levels,
                 profiles: self.profiles.kinds,
+                users,
                 placement_digest: self.scheduler.placement_digest(),
                 cores: self.model.core.is_some(),
                 locks: (self.model.locks != Arbitration::Off).then(|| LockResult {

@@ -74,6 +74,11 @@ pub struct Profiles {
 }
 
 impl Profiles {
+    /// Tasks that served a transaction.
+    pub fn servers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.last.keys().copied()
+    }
+
     /// Task `task` served a transaction of `kind`, having done `work` in all; it is counted if the
     /// task's previous one was seen, and `measured`.
     pub fn served(&mut self, task: usize, kind: usize, work: Work, measured: bool) {
