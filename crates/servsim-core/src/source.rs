@@ -143,6 +143,11 @@ pub trait TaskSource: Sync {
         self.inner()?.waker(wake)
     }
 
+    /// The task whose stream submits disk request `request`.
+    fn submitter(&self, request: u64) -> Option<TaskId> {
+        self.inner()?.submitter(request)
+    }
+
     /// Where files lie on the disks, by device and sector; empty where the trace does not tell.
     fn files(&self) -> &[FileRange] {
         self.inner().map_or(&[], |inner| inner.files())

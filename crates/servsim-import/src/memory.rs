@@ -72,18 +72,31 @@ pub struct InMemory {
     streams: Vec<Batch>,
     code: Vec<Instruction>,
     wakers: HashMap<WakeId, TaskId>,
+    submitters: HashMap<u64, TaskId>,
 }
 
-/// Which stream causes each wake-up.
-fn wakers(streams: &[Batch]) -> HashMap<WakeId, TaskId> {
+/// Which stream has each event that `what` numbers.
+fn streams_of(streams: &[Batch], what: fn(&Event) -> Option<u64>) -> HashMap<u64, TaskId> {
     let of = |(task, stream): (TaskId, &Batch)| {
-        let wake = move |event: &Event| match event {
-            Event::Wake { wake } => Some((*wake, task)),
-            _ => None,
-        };
-        stream.events.iter().filter_map(wake).collect::<Vec<_>>()
+        stream.events.iter().filter_map(what).map(|number| (number, task)).collect::<Vec<_>>()
     };
     (0..).zip(streams).flat_map(of).collect()
+}
+
+fn wake_in(event: &Event) -> Option<WakeId> {
+    if let Event::Wake { wake } = event {
+        Some(*wake)
+    } else {
+        None
+    }
+}
+
+fn request_in(event: &Event) -> Option<u64> {
+    if let Event::IoSubmit { request, .. } = event {
+        Some(*request)
+    } else {
+        None
+    }
 }
 
 impl InMemory {
@@ -108,7 +121,8 @@ impl InMemory {
             tasks: source.tasks().to_vec(),
             kinds: source.transaction_kinds(),
             privacy: source.privacy().clone(),
-            wakers: wakers(&streams),
+            wakers: streams_of(&streams, wake_in),
+            submitters: streams_of(&streams, request_in),
             streams,
             code: Vec::new(),
         })
@@ -122,7 +136,9 @@ impl InMemory {
                 survey.touch(task as u32, r.address, r.address + (u64::from(r.size) - 1));
             }
         }
-        Self { tasks, kinds, privacy: survey.privacy(), wakers: wakers(&streams), streams, code: Vec::new() }
+        let wakers = streams_of(&streams, wake_in);
+        let submitters = streams_of(&streams, request_in);
+        Self { tasks, kinds, privacy: survey.privacy(), wakers, submitters, streams, code: Vec::new() }
     }
 
     /// The same with the instructions that the streams point to, for tests.
@@ -148,6 +164,10 @@ impl TaskSource for InMemory {
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
         self.wakers.get(&wake).copied()
+    }
+
+    fn submitter(&self, request: u64) -> Option<TaskId> {
+        self.submitters.get(&request).copied()
     }
 
     fn code(&self) -> &[Instruction] {

@@ -12,6 +12,10 @@ const BUSY_DISKS: f64 = 0.9;
 /// Fewer transactions than this say little about a mix of five kinds.
 const FEW_TRANSACTIONS: u64 = 30;
 
+/// A run that goes on for more than this share of its time after the last transaction says too little for
+/// the throughput.
+const LONG_END: f64 = 0.1;
+
 /// What a reader of the result of a timing run must know.
 pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -44,6 +48,14 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
     if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
         warnings.push("the trace ended before the wished number of transactions".into());
     }
+    let after = timings().map(after_the_last).fold(0.0, f64::max);
+    if request.transactions.is_none() && after > LONG_END {
+        warnings.push(format!(
+            "{:.0} % of the time lies after the last transaction, while what is left of the trace sleeps: \
+             use --transactions to measure up to that one",
+            100.0 * after
+        ));
+    }
     let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
     if machine.storage.disks > 0 {
         warnings.extend(timings().find_map(busy_storage));
@@ -62,6 +74,13 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
         ));
     }
     warnings
+}
+
+/// The share of a run after the window in which the last transaction ended; none if there was no transaction.
+fn after_the_last(timing: &Timing) -> f64 {
+    let Some(last) = timing.timeline.iter().rev().find(|window| window.transactions > 0) else { return 0.0 };
+    let end = last.start + timing.window_cycles;
+    timing.cycles.saturating_sub(end) as f64 / timing.cycles.max(1) as f64
 }
 
 /// The busiest disk or I/O bus, if it limits the throughput.

@@ -319,6 +319,38 @@ fn a_recorded_wait_for_a_lock_is_not_repeated_where_that_lock_is_taken_again() {
     assert_eq!((counts(&taken_again).acquisitions, counts(&recorded).acquisitions), (2, 0));
 }
 
+/// Task 0 holds the lock and waits for a disk request that task 1 submits, which task 2 wakes, which wants the
+/// lock first. Task 3 runs for long.
+fn holder_awaits_a_request() -> WithHandlers {
+    let mut streams = holder_asleep(Event::Block { wake: Some(9) });
+    let mut worker = Batch::default();
+    worker.push_event(1, Event::Block { wake: Some(1) });
+    let flush = Event::IoSubmit { request: 5, device: 0, sector: 0, bytes: 0, write: true };
+    worker.push_event(1, flush);
+    let waker = std::mem::replace(&mut streams[1], worker);
+    let moved = |batch: &Batch, task: u32| {
+        let mut batch = batch.clone();
+        batch.records.iter_mut().for_each(|record| record.task = task);
+        batch
+    };
+    streams.insert(2, moved(&waker, 2));
+    streams[3] = moved(&streams[3], 3);
+    let mut infos = vec![task(TaskKind::User); streams.len()];
+    infos.push(task(TaskKind::Interrupt));
+    let mut handler = Interrupt { requests: vec![5], ..Interrupt::default() };
+    handler.batch.push_event(streams.len() as u32, Event::Wake { wake: 9 });
+    streams.push(Batch::default());
+    WithHandlers { inner: InMemory::from_streams(infos, Vec::new(), streams), handlers: vec![handler] }
+}
+
+#[test]
+fn a_holder_that_awaits_a_request_which_its_lock_keeps_from_the_disk_stalls_nobody() {
+    let result = simulate_source(&holder_awaits_a_request(), 1, &["processors=4"]);
+    assert_eq!(locks(&result).counts.forced_handovers, 1);
+    let waits = locks(&result).counts.classes[LockClass::LightweightExclusive as usize].wait_cycles;
+    assert_eq!(waits, 0, "the lock is handed over where it is asked for");
+}
+
 /// Tasks that begin at these times, take the lock of the log, flush the disk and give the lock up.
 fn commits(class: LockClass, begins: &[u64]) -> WithHandlers {
     let tasks = begins.len() as u32;

@@ -8,6 +8,7 @@
 //! idle task is left out.
 
 mod contention;
+mod episode;
 mod files;
 mod flow;
 mod locks;

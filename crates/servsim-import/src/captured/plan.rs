@@ -73,8 +73,9 @@ pub struct Plan {
     pub inline: Vec<Vec<(u64, usize)>>,
     /// Per task: a wake-up that its first item waits for.
     pub first_wait: Vec<Option<WakeId>>,
-    /// Disk requests that the trace submits, and how many before each; others were under way when it began.
-    pub submitted: HashMap<u64, usize>,
+    /// Disk requests that the trace submits: how many before each, and by which task. Others were under way
+    /// when it began.
+    pub submitted: HashMap<u64, (usize, TaskId)>,
     /// The words of its locks.
     pub locks: LockWords,
     /// Task that causes each wake-up, but for those of interrupt handlers.
@@ -177,7 +178,7 @@ impl Planner {
                 _ => {}
             },
             EventKind::IoSubmit { request, .. } => {
-                self.plan.submitted.insert(request, self.plan.submitted.len());
+                self.plan.submitted.insert(request, (self.plan.submitted.len(), task));
             }
             EventKind::InterruptEnd => self.close(),
             EventKind::LockAcquire { class, address } => {
@@ -212,7 +213,7 @@ impl Planner {
     /// A kernel thread completes a request: if that was submitted before the thread ran, it waited for it.
     fn completes(&mut self, task: TaskId, request: u64) {
         let Some((wake, before)) = self.resumed[task as usize] else { return };
-        if self.plan.submitted.get(&request).is_some_and(|&place| place < before) {
+        if self.plan.submitted.get(&request).is_some_and(|&(place, _)| place < before) {
             self.plan.completions.entry(wake).or_default().push(request);
         }
     }

@@ -1,5 +1,6 @@
 //! A captured trace as one stream per task, with the events that order them.
 
+use super::episode::Episode;
 use super::files::ranges;
 use super::flow::{fill, Code, Follower, Wanted};
 use super::plan::{creation_id, wake_id, End, Fate, Plan};
@@ -122,28 +123,26 @@ impl CapturedTasks {
             return Ok(());
         };
         let mut cursor = servsim_trace::TaskCursor::new(self.reader.clone(), task as TaskId);
-        let mut episode = Interrupt::default();
+        let mut episode = Episode::default();
         let mut number = 0;
         while let Some(item) = cursor.next().map_err(|e| error(&e))? {
-            let batch = &mut episode.batch;
+            let batch = episode.batch();
             match item {
                 Item::Block(block) => {
                     let first = batch.records.len();
                     let pages = self.with_pages.then_some(&mut batch.pages);
                     self.templates.expand(block.shape, block.refs, task as u32, &mut batch.records, pages);
-                    self.point(block.shape, &mut episode.batch, first);
+                    self.point(block.shape, batch, first);
                 }
                 Item::Event(event) => match event.kind {
-                    EventKind::InterruptBegin { .. } => episode = Interrupt::default(),
-                    EventKind::IoComplete { request } if self.plan.submitted.contains_key(&request) => {
-                        episode.requests.push(request);
+                    EventKind::InterruptBegin { .. } => episode = Episode::default(),
+                    EventKind::IoComplete { request } => {
+                        if let Some(&(_, submitter)) = self.plan.submitted.get(&request) {
+                            episode.complete(request, submitter);
+                        }
                     }
                     EventKind::InterruptEnd => {
-                        let mut done = std::mem::take(&mut episode);
-                        if self.with_pages {
-                            done.batch.pages.resize(done.batch.records.len(), 0);
-                        }
-                        self.keep(number, done);
+                        self.keep(number, std::mem::take(&mut episode).finish());
                         number += 1;
                     }
                     kind => push(batch, task as u32, kind, &self.plan, self.locks),
@@ -166,12 +165,16 @@ impl CapturedTasks {
         }
     }
 
-    fn keep(&mut self, number: usize, episode: Interrupt) {
+    /// Keeps the parts of an episode where its fate wants them; only one of a device has several.
+    fn keep(&mut self, number: usize, mut parts: Vec<Interrupt>) {
+        if self.with_pages {
+            parts.iter_mut().for_each(|part| part.batch.pages.resize(part.batch.records.len(), 0));
+        }
         let fate = self.plan.fates.get(number).copied().unwrap_or(Fate::Dropped);
         let mut inline = Batch::default();
         match fate {
-            Fate::Device => self.device.push(episode),
-            Fate::Inline => inline = episode.batch,
+            Fate::Device => self.device.extend(parts),
+            Fate::Inline => inline = parts.swap_remove(0).batch,
             Fate::Dropped => {}
         }
         self.inline.push(inline);
@@ -193,6 +196,10 @@ impl TaskSource for CapturedTasks {
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
         self.plan.wakers.get(&wake).copied()
+    }
+
+    fn submitter(&self, request: u64) -> Option<TaskId> {
+        self.plan.submitted.get(&request).map(|&(_, task)| task)
     }
 
     fn record_pages(&mut self) -> Result<bool, SourceError> {

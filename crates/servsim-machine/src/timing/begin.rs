@@ -73,6 +73,7 @@ impl<W: WordMask> Engine<'_, W> {
     /// Hands a request to the described disks, or to the pool.
     pub(super) fn submit(&mut self, asked: &Request, now: u64) {
         let &Request { request, device, sector, bytes, write } = asked;
+        self.requests.submitted.insert(request);
         if self.io.is_some() {
             self.disk.accepted[usize::from(write)] += 1;
             self.submit_io(request, (device, sector), bytes, write, now);

@@ -8,6 +8,7 @@ use super::following::{Following, Times};
 use super::io::{IoBase, IoSystem};
 use super::measure::Measure;
 use super::processor::{Context, Processor, Wait};
+use super::requests::Requests;
 use super::stepping::{advance, step, Pace, Records, Stop};
 use super::streams::{handlers_of, open_all, Stream};
 use super::subsystem::{Levels, Profiles};
@@ -103,6 +104,7 @@ pub struct Engine<'a, W> {
     /// Requests that each interrupt handler still waits for; `None` once it was triggered.
     pub(super) waiting_for: Vec<Option<usize>>,
     pub(super) handlers_of: HashMap<u64, Vec<usize>>,
+    pub(super) requests: Requests,
     pub(super) delay: RandomStream,
     pub(super) measure: Measure,
     pub(super) recorder: Recorder,
@@ -153,6 +155,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             happened: 0,
             waiting_for: source.interrupts().iter().map(|i| Some(i.requests.len())).collect(),
             handlers_of,
+            requests: Requests::new(source.interrupts()),
             delay: RandomStream::new(seed, "memory delay"),
             measure: Measure::new(source.transaction_kinds(), model.warmup, model.transactions),
             recorder: Recorder::new(n),
@@ -652,7 +655,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     fn block(&mut self, cpu: usize, task: TaskId, wake: Option<WakeId>) {
         if wake.is_none_or(|wake| self.wakeups.wait(task, wake)) {
             self.leave(cpu);
-            if let Some(waker) = wake.and_then(|wake| self.source.waker(wake)) {
+            if let Some(waker) = wake.and_then(|wake| self.waker(wake)) {
                 self.waits_for(task, waker);
             }
         }

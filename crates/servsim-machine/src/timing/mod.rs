@@ -33,6 +33,7 @@ mod memory;
 mod outcome;
 mod prefetching;
 mod processor;
+mod requests;
 mod stepping;
 pub(crate) mod streams;
 pub mod subsystem;

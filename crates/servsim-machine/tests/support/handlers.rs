@@ -25,6 +25,9 @@ impl TaskSource for WithHandlers {
     fn waker(&self, wake: u64) -> Option<u32> {
         self.inner.waker(wake)
     }
+    fn submitter(&self, request: u64) -> Option<u32> {
+        self.inner.submitter(request)
+    }
     fn interrupts(&self) -> &[Interrupt] {
         &self.handlers
     }

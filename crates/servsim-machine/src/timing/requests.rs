@@ -1,0 +1,46 @@
+//! Whom a task really waits for that waits for a disk request.
+//!
+//! A handler wakes it when the request is complete. But the request may be one that another task has yet to
+//! submit: the kernel's worker that hands out flushes, for example. Then it waits for that task, and a
+//! chain of waits through it may come back to a lock's holder.
+
+use super::engine::Engine;
+use servsim_core::{Event, Interrupt, TaskId, WakeId};
+use servsim_mem::WordMask;
+use std::collections::{HashMap, HashSet};
+
+/// Which requests each wake-up follows, and which were submitted.
+#[derive(Debug, Default)]
+pub struct Requests {
+    awaited: HashMap<WakeId, Vec<u64>>,
+    pub(super) submitted: HashSet<u64>,
+}
+
+impl Requests {
+    /// None submitted yet.
+    pub fn new(handlers: &[Interrupt]) -> Self {
+        let mut awaited = HashMap::new();
+        for handler in handlers {
+            for event in &handler.batch.events {
+                if let Event::Wake { wake } = event {
+                    awaited.insert(*wake, handler.requests.clone());
+                }
+            }
+        }
+        Self { awaited, submitted: HashSet::new() }
+    }
+
+    /// The requests that `wake` follows and nobody has submitted.
+    fn missing(&self, wake: WakeId) -> impl Iterator<Item = u64> + '_ {
+        let requests = self.awaited.get(&wake).into_iter().flatten();
+        requests.copied().filter(|request| !self.submitted.contains(request))
+    }
+}
+
+impl<W: WordMask> Engine<'_, W> {
+    /// The task that has to do something before `wake` comes; `None` when only a device has.
+    pub(super) fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        let submitter = || self.requests.missing(wake).find_map(|request| self.source.submitter(request));
+        self.source.waker(wake).or_else(submitter)
+    }
+}
