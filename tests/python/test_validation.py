@@ -109,6 +109,13 @@ def test_the_description_of_a_host_is_one_that_the_simulator_takes() -> None:
     assert resolve(host.describe(bare, 1e9), "host", [])["l2"]["size"] == "none"
 
 
+def test_every_configuration_is_warmed_by_the_transactions_of_the_base() -> None:
+    by_name = {c.name: c for c in (plan.BASE, *plan.CHANGES)}
+    assert by_name["users"].users < plan.BASE.users
+    assert {c.warm_up for c in by_name.values()} == {plan.BASE.warm_up}
+    assert {c.guest().warmup for c in by_name.values()} == {plan.BASE.warm_up}
+
+
 def test_caches_are_read_as_linux_tells_them(tmp_path: Path) -> None:
     told = [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "1024K"), ("3", "Unified", "32M")]
     for index, (level, kind, size) in enumerate(told):

@@ -19,7 +19,7 @@ from typing import Any
 from servsim import cache
 from servsim.capture.settings import recipe_dir
 from servsim.errors import EnvironmentProblem
-from servsim.validation.plan import WARM_UP_PER_USER, Configuration
+from servsim.validation.plan import Configuration
 from servsim.workloads import driver, postgres
 
 #: Settings of the recipe that say where the guest's server listens: ours listens elsewhere.
@@ -143,8 +143,12 @@ def measure(
         raise EnvironmentProblem(f"the database could not be copied: {done.stderr.strip()[-300:]}")
     # What loading and copying left to write must not reach the disk during the measurement.
     os.sync()
-    warm_up = configuration.users * WARM_UP_PER_USER
-    options = [f"--users={configuration.users}", f"--warm-up={warm_up}", f"--seconds={seconds}", f"--seed={round + 1}"]
+    options = [
+        f"--users={configuration.users}",
+        f"--warm-up={configuration.warm_up}",
+        f"--seconds={seconds}",
+        f"--seed={round + 1}",
+    ]
     options += [f"--window-seconds={window}"] if window else []
     try:
         with pinned(processors[: configuration.processors]), postgres.serve(copy, settings) as socket:

@@ -13,6 +13,8 @@ from servsim.capture.settings import GuestSettings
 #: procedure's statement anew five times before it keeps a generic plan (PostgreSQL 15, plancache.c),
 #: and the rarest kinds are 1 in 23 (TPC-C 5.11, clause 5.2.4).
 WARM_UP_PER_USER = 120
+#: And all users together at least: what the server's buffers hold follows the transactions run, not the users.
+LEAST_WARM_UP = 960
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,12 @@ class Configuration:
 
     def guest(self) -> GuestSettings:
         """Return the guest that this is captured in; the number of processors makes no difference to it."""
-        warm_up = self.users * WARM_UP_PER_USER
-        return GuestSettings(users=self.users, warmup=warm_up, warehouses=self.warehouses, server=self.server)
+        return GuestSettings(users=self.users, warmup=self.warm_up, warehouses=self.warehouses, server=self.server)
+
+    @property
+    def warm_up(self) -> int:
+        """Return the transactions before any measurement, of all users together."""
+        return max(LEAST_WARM_UP, self.users * WARM_UP_PER_USER)
 
     @property
     def scale(self) -> str:
