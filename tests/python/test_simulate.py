@@ -140,3 +140,13 @@ def test_page_colouring_changes_conflicts_and_no_count_of_references() -> None:
         assert captured["replications"][0][key] == coloured["replications"][0][key]
     conflicts = [result["replications"][0]["misses"]["conflict"] for result in (captured, coloured)]
     assert conflicts[0] != conflicts[1]
+
+
+def test_a_long_end_after_the_last_transaction_is_told(tmp_path: Path) -> None:
+    trace = tmp_path / "end.txt"
+    lines = [f"0 L {64 * i:x}" for i in range(6000)]
+    trace.write_text("\n".join([*lines[:2000], "0 X sale", *lines[2000:]]) + "\n")
+    words = "after the last transaction: use --transactions"
+    whole = servsim("simulate", trace, "-m", "foglia-2004-4p")
+    assert words in whole.stderr
+    assert words not in servsim("simulate", trace, "-m", "foglia-2004-4p", "--transactions", 1).stderr

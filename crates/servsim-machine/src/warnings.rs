@@ -12,6 +12,10 @@ const BUSY_DISKS: f64 = 0.9;
 /// Fewer transactions than this say little about a mix of five kinds.
 const FEW_TRANSACTIONS: u64 = 30;
 
+/// Holds that end by force are few in a sound trace, and each is in the result; beyond this share of all they
+/// change the figures.
+const MANY_FORCED: f64 = 1e-4;
+
 /// A run that goes on for more than this share of its time after the last transaction says too little for
 /// the throughput.
 const LONG_END: f64 = 0.1;
@@ -39,10 +43,12 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
     }
     let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
     let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
-    if forced > 0 {
+    let taken: u64 = counts().map(|c| c.classes.iter().map(|class| class.acquisitions).sum::<u64>()).sum();
+    if forced as f64 > MANY_FORCED * taken as f64 {
         warnings.push(format!(
-            "{forced} holds of a lock ended by force because the trace holds no release in time: \
-             see `locks` of the replications; `--set locks.arbitrated=spinlocks` leaves the others as recorded"
+            "{forced} of {taken} holds of a lock ended by force, because the trace holds no release in time or its \
+             waits came back to the holder: see `locks` of the replications; `--set locks.arbitrated=spinlocks` \
+             leaves the others as recorded"
         ));
     }
     if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
@@ -51,8 +57,7 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
     let after = timings().map(after_the_last).fold(0.0, f64::max);
     if request.transactions.is_none() && after > LONG_END {
         warnings.push(format!(
-            "{:.0} % of the time lies after the last transaction, while what is left of the trace sleeps: \
-             use --transactions to measure up to that one",
+            "{:.0} % of the time lies after the last transaction: use --transactions to measure up to that one",
             100.0 * after
         ));
     }
