@@ -64,3 +64,15 @@ def test_a_queue_that_does_not_answer_condemns_no_job(tmp_path: Path, monkeypatc
     monkeypatch.setattr(slurm, "QUEUE", 0.0)
     monkeypatch.setattr(slurm, "queued", lambda: None)
     assert conduct(study, tmp_path / "jobs", on="slurm").made == 4
+
+
+def test_a_cluster_that_refuses_jobs_is_an_environment_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load(write_study(tmp_path, seeds=1))
+    for name in ("sbatch", "srun"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\necho 'sbatch: fatal: no controller answers' >&2\nexit 1\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EnvironmentProblem, match=r"no controller answers.*--on local"):
+        conduct(study, tmp_path / "jobs", on="slurm")

@@ -73,7 +73,7 @@ def collect(
     EnvironmentProblem
         When a job ended without a result.
     """
-    handles = executor.map_array(execute, list(jobs))
+    handles = _submit(executor, jobs)
     by_id = {handle.job_id: job for handle, job in zip(handles, jobs, strict=True)}
     try:
         for handle, reason in _as_they_end(handles, queue):
@@ -88,6 +88,18 @@ def collect(
         for handle in handles:
             if not handle.done():
                 handle.cancel(check=False)
+
+
+def _submit(executor: Any, jobs: Sequence[Job]) -> list[Any]:
+    """Hand all jobs in; a cluster that refuses them says why in its last line."""
+    import submitit
+
+    try:
+        return list(executor.map_array(execute, list(jobs)))
+    except submitit.core.utils.FailedJobError as error:
+        raise EnvironmentProblem(
+            f"`sbatch` did not take the jobs ({_reason(error)}); try it by hand on this host, or use --on local"
+        ) from None
 
 
 def _as_they_end(
