@@ -76,3 +76,4 @@ def test_a_cluster_that_refuses_jobs_is_an_environment_problem(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EnvironmentProblem, match=r"no controller answers.*--on local"):
         conduct(study, tmp_path / "jobs", on="slurm")
+    assert list(tmp_path.glob(".servsim-slurm-*")) == []

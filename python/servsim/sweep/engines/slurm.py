@@ -73,7 +73,7 @@ def collect(
     EnvironmentProblem
         When a job ended without a result.
     """
-    handles = _submit(executor, jobs)
+    handles = _submit(executor, jobs, folder)
     by_id = {handle.job_id: job for handle, job in zip(handles, jobs, strict=True)}
     try:
         for handle, reason in _as_they_end(handles, queue):
@@ -90,13 +90,14 @@ def collect(
                 handle.cancel(check=False)
 
 
-def _submit(executor: Any, jobs: Sequence[Job]) -> list[Any]:
+def _submit(executor: Any, jobs: Sequence[Job], folder: Path) -> list[Any]:
     """Hand all jobs in; a cluster that refuses them says why in its last line."""
     import submitit
 
     try:
         return list(executor.map_array(execute, list(jobs)))
     except submitit.core.utils.FailedJobError as error:
+        shutil.rmtree(folder, ignore_errors=True)
         raise EnvironmentProblem(
             f"`sbatch` did not take the jobs ({_reason(error)}); try it by hand on this host, or use --on local"
         ) from None
