@@ -8,7 +8,7 @@ is the number of transactions to measure. Exits 1 when an estimate is missing or
 
 The paper has eight users per processor: `servsim capture oltp --users 128 --transactions 320` makes such a
 trace. With the eight disks of the description 16 processors would mostly wait for them, and caches would
-hardly matter; both designs have 64.
+hardly matter; both designs have those of the rerun studies.
 """
 
 import sys
@@ -18,10 +18,10 @@ from servsim.comparison import METRICS, judge, run_designs
 from servsim.comparison.designs import Runs, parse_machine, told_apart
 from servsim.comparison.text import render
 from servsim.reproduce.alameldeen_2003 import predicted
-from servsim.reproduce.runs import runs
+from servsim.reproduce.runs import DISKS, runs
 
 REPLICATIONS, HALF = 20, 10
-DESIGNS = tuple(f"foglia-2004-8p:processors=16,disk.parallel=64,cache.associativity={ways}" for ways in (2, 4))
+DESIGNS = tuple(f"foglia-2004-8p:processors=16,disk.parallel={DISKS},cache.associativity={ways}" for ways in (2, 4))
 
 
 def main(trace: Path | None, seed: int, transactions: int | None) -> int:

@@ -8,13 +8,13 @@ import sys
 from itertools import pairwise
 from typing import Any
 
+from servsim.reproduce.runs import DISKS
 from servsim.simulation import simulate
 
+#: With the eight disks of the description those are saturated at 8 processors, and bus use stops rising;
+#: all four machines have the DISKS of the rerun studies.
 PROCESSORS = (1, 2, 4, 8)
 WARMUP, TRANSACTIONS, REPLICATIONS = 24, 48, 10
-#: Disks of all four machines alike: enough that they are not what limits the largest. With the
-#: eight of the description the disks are saturated at 8 processors, and bus use stops rising.
-DISKS = 64
 
 
 def figure(result: dict[str, Any], name: str) -> str:

@@ -11,7 +11,7 @@ from servsim.model import native
 from servsim.model.io_stations import Requests
 from servsim.model.parameters import Parameters
 from servsim.simulation import resolve
-from servsim.validation import plan
+from servsim.validation import host, plan
 from servsim.validation.host import Host
 from servsim.validation.native import NativeRun
 from servsim.validation.record import Record
@@ -83,6 +83,6 @@ def test_a_record_without_the_runs_and_an_unknown_change_are_refused() -> None:
 
 
 def test_the_description_of_this_host_takes_the_single_disk() -> None:
-    found = resolve(native.description(HOST, 2e9), "this host", native.overrides(HOST, 2))
+    found = resolve(host.describe(HOST, 2e9, pool=False), "this host", native.overrides(HOST, 2))
     assert (found["processors"], found["disk"]["count"], found["disk"]["write_time"]) == ("2", "1", "100 us")
     assert (found["io"]["buses"], found["io"]["hold_on_write"]) == ("1", "no")

@@ -34,6 +34,11 @@ def mean(result: Any, name: str) -> float:
     return float(result["summary"][name]["mean"])
 
 
+def small(folder: Path, *arguments: object) -> Any:
+    """Run the small trace of a folder on the four-processor machine."""
+    return figures("simulate", folder / "small.txt", "-m", "foglia-2004-4p", *arguments)
+
+
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path, 2000)
@@ -43,7 +48,7 @@ def trace(tmp_path: Path) -> Path:
 def checkpoint(trace: Path, tmp_path: Path) -> Path:
     """A warm state of the four-processor machine after `WARM`."""
     file = tmp_path / "warm.check"
-    figures("simulate", trace, "-m", "foglia-2004-4p", "--functional-warm-up", WARM, "--save-checkpoint", file)
+    small(trace.parent, "--functional-warm-up", WARM, "--save-checkpoint", file)
     return file
 
 
@@ -66,11 +71,11 @@ def test_a_checkpoint_starts_the_run_that_warmed_by_itself_and_no_other_machine(
 
 def test_a_comparison_warms_every_design_as_simulate_does(trace: Path, tmp_path: Path) -> None:
     figures("compare", trace, *PAIR, "--replications", 3, "--functional-warm-up", WARM, "--keep", tmp_path / "kept")
-    alone = figures("simulate", trace, "-m", "foglia-2004-4p", "--replications", 3, "--functional-warm-up", WARM)
+    alone = small(trace.parent, "--replications", 3, "--functional-warm-up", WARM)
     kept = [json.loads(path.read_text()) for path in sorted((tmp_path / "kept").iterdir())]
     assert len(kept) == 2
     assert alone["replications"] in [result["replications"] for result in kept]
-    cold = figures("simulate", trace, "-m", "foglia-2004-4p", "--replications", 3)
+    cold = small(trace.parent, "--replications", 3)
     assert mean(cold, "misses_per_reference") != mean(alone, "misses_per_reference")
 
 
@@ -99,16 +104,7 @@ functional_warmup = ["500 references", "{WARM}"]
     points = figures("sweep", study, "-o", tmp_path / "out")["points"]
     for point in points:
         amount = point["factors"]["functional_warmup"]
-        alone = figures(
-            "simulate",
-            tmp_path / "small.txt",
-            "-m",
-            "foglia-2004-4p",
-            "--replications",
-            2,
-            "--functional-warm-up",
-            amount,
-        )
+        alone = small(tmp_path, "--replications", 2, "--functional-warm-up", amount)
         assert point["summary"]["cycles"]["mean"] == pytest.approx(mean(alone, "cycles")), amount
     assert points[0]["summary"]["cycles"]["mean"] != points[1]["summary"]["cycles"]["mean"]
 
@@ -118,30 +114,11 @@ def test_a_sweep_starts_from_a_checkpoint_and_is_made_anew_when_it_changes(tmp_p
     text = study.read_text().replace('processors = [1, 2]\ncache.size = ["16 KiB", "64 KiB"]', "")
     study.write_text(text + 'bus.bytes_per_cycle = ["8 B", "32 B"]\n')
     made = figures("sweep", study, "-o", tmp_path / "out")
-    warmed = figures(
-        "simulate",
-        tmp_path / "small.txt",
-        "-m",
-        "foglia-2004-4p",
-        "--replications",
-        2,
-        "--functional-warm-up",
-        WARM,
-        "--set",
-        "bus.bytes_per_cycle=32 B",
-    )
+    wide = ("--replications", 2, "--set", "bus.bytes_per_cycle=32 B")
+    warmed = small(tmp_path, "--functional-warm-up", WARM, *wide)
     assert made["points"][1]["summary"]["cycles"]["mean"] == pytest.approx(mean(warmed, "cycles"))
     assert figures("sweep", study, "-o", tmp_path / "out")["runs"] == {"made": 0, "kept": 4}
-    figures(
-        "simulate",
-        tmp_path / "small.txt",
-        "-m",
-        "foglia-2004-4p",
-        "--functional-warm-up",
-        "500 references",
-        "--save-checkpoint",
-        checkpoint,
-    )
+    small(tmp_path, "--functional-warm-up", "500 references", "--save-checkpoint", checkpoint)
     assert figures("sweep", study, "-o", tmp_path / "out")["runs"] == {"made": 4, "kept": 0}
 
 

@@ -37,11 +37,11 @@ def native(
     from servsim.model import native as module
     from servsim.validation.plan import BASE
     from servsim.validation.record import read
-    from servsim.validation.simulated import capture_all
+    from servsim.validation.simulated import FIRST_CLOCK_HZ, capture_all
 
     measured, chosen = read(record), module.changes(only or [])
     seeds = range(1, captures + 1)
-    clock_hz = module.default_clock() if clock is None else clock * 1e9
+    clock_hz = FIRST_CLOCK_HZ if clock is None else clock * 1e9
     kept = capture_all([BASE, *chosen], seeds, traces or cache.folder("validation", "captures"), _say)
     measure = module.measuring(measured, kept, clock_hz, _say)
     found = module.compare(measured, chosen, seeds, measure, clock_hz)

@@ -28,14 +28,12 @@ from servsim.validation.host import Host, describe
 from servsim.validation.plan import BASE, CHANGES, Configuration, software
 from servsim.validation.ratios import Ratio, error_percent, ratio
 from servsim.validation.record import Record
-from servsim.validation.simulated import CAPTURED, FIRST_CLOCK_HZ
+from servsim.validation.simulated import CAPTURED
 
 #: Difference between the model and a real machine in the paper (section 4.3).
 PAPER_PERCENT = 15.3
 #: Where a row's demands come from.
 FROM_BASE, FROM_OWN = "the base's captures", "its own captures"
-#: Settings of a description that only its pool of disks has.
-_POOL_ONLY = ("parallel", "flushes")
 #: Relative precision of the speed that is fitted to the base, and the most halvings until then.
 _PRECISION, _HALVINGS = 1e-4, 60
 
@@ -221,12 +219,6 @@ def fit_speed(given: Sequence[Parameters], users: int, wanted: float) -> float:
     return (low + high) / 2.0
 
 
-def description(host: Host, clock_hz: float) -> str:
-    """Return this host's description without the pool of disks, which has no figures of single ones."""
-    kept = [line for line in describe(host, clock_hz).splitlines() if not line.startswith(_POOL_ONLY)]
-    return "\n".join(kept)
-
-
 def overrides(host: Host, processors: int) -> list[str]:
     """Return the settings that give the description a single disk to look at.
 
@@ -255,15 +247,10 @@ def measuring(
         key = (name, seed, processors)
         if key not in results:
             say(f"simulating {name}, capture {seed}, {processors} processors")
-            chosen, text = overrides(record.host, processors), description(record.host, clock_hz)
+            chosen, text = overrides(record.host, processors), describe(record.host, clock_hz, pool=False)
             run = partial(simulate_text, captures[name, seed], text, "this host", overrides=chosen)
             # All of a capture is measured: captures of one seed hold the same requests.
             results[key] = parameters(run(transactions=CAPTURED, seed=seed), users[name])
         return results[key]
 
     return measure
-
-
-def default_clock() -> float:
-    """Return the clock to simulate at, hertz: the fitted speed makes up for the rest."""
-    return FIRST_CLOCK_HZ

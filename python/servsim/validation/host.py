@@ -150,7 +150,7 @@ def _power(value: int, at_least: int) -> int:
     return max(at_least, 1 << max(0, value.bit_length() - 1))
 
 
-def describe(host: Host, clock_hz: float) -> str:
+def describe(host: Host, clock_hz: float, *, pool: bool = True) -> str:
     """Return this host's machine description.
 
     Sizes of caches are the host's, rounded down to powers of two. Latencies are assumptions that fit
@@ -160,6 +160,7 @@ def describe(host: Host, clock_hz: float) -> str:
     write and one flush in the trace, which share the measured time of an ``fdatasync``. Flushes are shared:
     commits that wait for the one under way are served together by the next. Reads take no time: natively the
     database was just copied, so the kernel's page cache holds it, while the guest's is cold.
+    Without ``pool`` the settings are left out that only a pool of disks has, for single ones to be described.
     """
     lines = [
         'name = "this host"',
@@ -199,9 +200,8 @@ def describe(host: Host, clock_hz: float) -> str:
         "[disk]",
         'read_time = "1 us"',
         f'write_time = "{1e6 * host.flush_seconds / 2:.0f} us"',
-        "parallel = 64",
-        'flushes = "shared"',
-        "[classification]",
-        'replacement = "merged"',
     ]
+    if pool:
+        lines += ["parallel = 64", 'flushes = "shared"']
+    lines += ["[classification]", 'replacement = "merged"']
     return "\n".join(lines) + "\n"
