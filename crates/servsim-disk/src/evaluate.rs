@@ -229,7 +229,7 @@ pub fn outside(model: &DeviceModel, requests: &[Request], cut: usize) -> f64 {
             / total;
     }
     let Model::Forest(forest) = &model.model else { return 0.0 };
-    let mut history = History::default();
+    let mut history = forest.history();
     let mut unknown = 0_usize;
     for served in services(requests, model.server.slots as usize, model.server.recorded_start) {
         let wanted = Wanted::from(&served.request);

@@ -5,9 +5,11 @@
 //! one that means something else in the other. Left out: the responses of earlier requests, whose
 //! feedback makes free-running models drift.
 
+use crate::cache::{Cache, Law};
+use crate::mechanics::Radius;
 use crate::request::{distance, Op, Request};
 
-/// Number of features; a power of two, so that a row fills a cache line. The last is unused.
+/// Number of features; a power of two, so that a row fills a cache line.
 pub const FEATURES: usize = 16;
 
 /// Names of the features, with units, in order.
@@ -27,7 +29,7 @@ pub const FEATURE_NAMES: [&str; FEATURES] = [
     "since_write_us",
     "recent_op",
     "start_to_start_sectors",
-    "unused",
+    "in_cache",
 ];
 
 /// The feature that tells reads from writes: 0 or 1.
@@ -36,6 +38,9 @@ pub const OP: usize = 0;
 pub const IDLE: usize = 4;
 /// The time since the last write completed.
 pub const SINCE_WRITE: usize = 12;
+
+/// Whether the cache holds the request.
+pub const CACHED: usize = 15;
 
 /// The features of one request.
 pub type Features = [f32; FEATURES];
@@ -85,6 +90,10 @@ pub struct History {
     last_write_ns: Option<u64>,
     /// `None` where nobody asks for them.
     places: Option<Box<[Place; PLACES]>>,
+    /// `None` where nobody asks what is cached.
+    cache: Option<Cache>,
+    /// Distances are over the radius where it is known, else over sectors.
+    radius: Option<Radius>,
     served: u32,
 }
 
@@ -103,20 +112,24 @@ pub fn is_timed(feature: u32) -> bool {
 
 impl Default for History {
     fn default() -> Self {
-        History::new(true)
+        History::new(true, None, None)
     }
 }
 
 impl History {
     /// An unused device; without `remembers_places` the two `recent` features are always absent,
     /// which is quicker and right for a model that never asks for them.
-    pub fn new(remembers_places: bool) -> Self {
+    ///
+    /// With `cache`, the history knows what a cache of that law holds.
+    pub fn new(remembers_places: bool, cache: Option<Law>, radius: Option<Radius>) -> Self {
         History {
             previous: None,
             previous_seek: 0.0,
             last_write_ns: None,
             places: remembers_places
                 .then(|| vec![NOWHERE; PLACES].into_boxed_slice().try_into().expect("as many as there are")),
+            cache: cache.map(Cache::new),
+            radius,
             served: 0,
         }
     }
@@ -157,7 +170,7 @@ impl History {
             0.0,
             recent_op,
             from_start,
-            0.0,
+            self.cache.as_ref().map_or(0.0, |cache| f32::from(u8::from(cache.holds(wanted)))),
         ];
         set_times(&mut features, idle_ns, self.last_write_ns.map(|at| start_ns.saturating_sub(at)));
         features
@@ -165,7 +178,13 @@ impl History {
 
     #[inline(always)]
     fn seek(&self, wanted: &Wanted) -> f32 {
-        self.position().map_or(0.0, |at| distance(wanted.lba, at) as f32)
+        let over = |at| match &self.radius {
+            None => distance(wanted.lba, at) as f32,
+            // Sectors that follow one another do so wherever they lie.
+            Some(_) if at == wanted.lba => 0.0,
+            Some(radius) => (radius.depth(wanted.lba) - radius.depth(at)) as f32,
+        };
+        self.position().map_or(0.0, over)
     }
 
     /// Distance from the end of the latest request near `wanted`, its age in requests, its operation.
@@ -201,6 +220,9 @@ impl History {
         let write_ns = Some(completion_ns);
         self.last_write_ns = if wanted.op == Op::Write { write_ns } else { self.last_write_ns };
         self.served = self.served.wrapping_add(1);
+        if let Some(cache) = &mut self.cache {
+            cache.advance(wanted);
+        }
         if let Some(places) = &mut self.places {
             let end = (wanted.lba + u64::from(wanted.sectors)) as u32;
             let first = (wanted.lba >> GRANULE_SHIFT) as u32;

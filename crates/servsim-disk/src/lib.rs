@@ -13,10 +13,12 @@
 #![allow(clippy::inline_always)]
 #![cfg_attr(test, allow(clippy::float_cmp))] // Tests compare values that are computed exactly.
 
+pub mod cache;
 pub mod error;
 pub mod evaluate;
 pub mod features;
 pub mod importers;
+pub mod mechanics;
 pub mod metrics;
 pub mod models;
 pub mod order;

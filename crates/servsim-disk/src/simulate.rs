@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
         Batch {
             walker: Walker::new(forest),
             rng,
-            history: History::new(forest.uses_places()),
+            history: forest.history(),
             features: Box::new([Features::default(); BATCH]),
             numbers: [0; BATCH],
             draws: [0.0; BATCH],
@@ -125,8 +125,8 @@ pub fn open_loop_draws(
         return;
     }
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
-    let mut history = History::default();
     let mut service = model.model.as_service().expect("a model predicts responses or services");
+    let mut history = service.history();
     let handle = &mut |served: &Served| {
         let wanted = Wanted::from(&served.request);
         let features = history.features(&wanted, served.start_ns, served.idle_ns, served.others);
@@ -203,7 +203,7 @@ fn closed_in_order(
 ) -> Vec<Started> {
     let guesses = Guesses::new(forest);
     let mut results = Vec::with_capacity(count);
-    let mut history = History::new(forest.uses_places());
+    let mut history = forest.history();
     let mut rows = [[0; FEATURES]; LANES];
     let mut wanted = [(0, Wanted { lba: 0, sectors: 0, op: Op::Read }); LANES];
     let mut ahead = Ahead::default();

@@ -18,7 +18,7 @@ use servsim_disk::request::{Op, Request, NO_START};
 use servsim_disk::server::station::{Device, Station};
 use servsim_disk::server::Discipline;
 use servsim_disk::simulate::{closed_loop, open_loop};
-use servsim_oracle::drive::{workload, Drive, Job, Order};
+use servsim_oracle::drive::{workload, Drive, Order};
 use truth::truth;
 
 fn forest(requests: &[Request]) -> DeviceModel {
@@ -45,22 +45,6 @@ fn a_model_fitted_at_one_load_is_right_at_higher_loads_and_finds_the_scheduler()
             );
         }
     }
-}
-
-#[test]
-fn a_reorganisation_is_predicted_within_five_points_on_a_drive_never_seen() {
-    let drive = Drive { write_behind: false, ..Drive::nameless() };
-    let jobs = workload(&drive, 15_000, 20_000.0, 21);
-    let base = truth(&drive, &jobs, Order::Fcfs, 1.0);
-    let map = plan(&base, 1000, Policy::HotBlock);
-    let moved: Vec<Job> = jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
-    let mean = |requests: &[Request]| {
-        requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
-    };
-    let real = 100.0 * (mean(&truth(&drive, &moved, Order::Fcfs, 1.0)) / mean(&base) - 1.0);
-    let predicted =
-        predict(&forest(&base), &base, &map, covered(&base, 1000), 1.0, 1).unwrap().change_percent;
-    assert!((predicted - real).abs() < 5.0, "predicted {predicted:+.1} %, truth {real:+.1} %");
 }
 
 #[test]

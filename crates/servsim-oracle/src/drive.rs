@@ -45,6 +45,10 @@ pub struct Drive {
     pub linear_us: f64,
     /// Changing heads.
     pub head_switch_us: f64,
+    /// Share of a turn by which each track begins later than the one before.
+    pub track_skew: f64,
+    /// What a new cylinder adds to it.
+    pub cylinder_skew: f64,
     /// Command overhead.
     pub overhead_us: f64,
     /// Bus time a sector.
@@ -53,6 +57,8 @@ pub struct Drive {
     pub segments: usize,
     /// Sectors read ahead of a stream.
     pub read_ahead: u64,
+    /// Whether a read is answered from what a stream has read before, not only from what comes next.
+    pub keeps_read: bool,
     /// Whether a write is answered before it is on the medium.
     pub write_behind: bool,
 }
@@ -68,11 +74,56 @@ impl Drive {
             sqrt_us: 62.0,
             linear_us: 0.42,
             head_switch_us: 750.0,
+            track_skew: 0.13,
+            cylinder_skew: 0.0,
             overhead_us: 310.0,
             bus_us_per_sector: 12.8,
             segments: 4,
             read_ahead: 192,
+            keeps_read: false,
             write_behind: true,
+        }
+    }
+
+    /// A drive drawn at random: 5400 to 15,000 rpm, 1 to 12 zones, 2 to 12 heads, full strokes of 5 to 20 ms
+    /// that grow with the root of the distance or with the distance, caches of all kinds or none.
+    pub fn at_random(seed: u64) -> Drive {
+        let mut words = Words(seed.wrapping_mul(0x0051_7cc1_b727_220a) ^ 0x00ab_cdef);
+        let rpm = [5400.0, 7200.0, 10_000.0, 10_800.0, 12_000.0, 15_000.0][words.below(6) as usize];
+        let zones = 1 + words.below(12);
+        let cylinders = 2500 + words.below(9000);
+        let outer = 180.0 + 420.0 * words.unit();
+        let inner = outer * (0.5 + 0.3 * words.unit());
+        let zones: Vec<(u64, u64)> = (0..zones)
+            .map(|z| {
+                let share = z as f64 / zones as f64;
+                (
+                    cylinders / zones + words.below(1 + cylinders / zones / 3),
+                    (outer + (inner - outer) * share) as u64,
+                )
+            })
+            .collect();
+        let total: u64 = zones.iter().map(|z| z.0).sum();
+        let settle_us = 400.0 + 1500.0 * words.unit();
+        // Full stroke between 6 and 20 ms, part of it square root, part linear.
+        let full = 5000.0 + 13_000.0 * words.unit();
+        let bend = 0.2 + 0.7 * words.unit();
+        Drive {
+            zones,
+            heads: 2 + words.below(11),
+            revolution_us: 60e6 / rpm,
+            settle_us,
+            sqrt_us: full * bend / (total as f64).sqrt(),
+            linear_us: full * (1.0 - bend) / total as f64,
+            head_switch_us: settle_us * (0.5 + 0.4 * words.unit()),
+            track_skew: 0.08 + 0.25 * words.unit(),
+            cylinder_skew: 0.15 * words.unit(),
+            overhead_us: 100.0 + 900.0 * words.unit(),
+            bus_us_per_sector: 3.0 + 20.0 * words.unit(),
+            segments: 1 + words.below(12) as usize,
+            read_ahead: [0, 32, 64, 128, 192, 384, 768][words.below(7) as usize],
+            keeps_read: words.below(2) == 0,
+            write_behind: words.below(2) == 0,
         }
     }
 
@@ -89,7 +140,7 @@ impl Drive {
             let size = cylinders * per_track * self.heads;
             if rest < size {
                 let track = rest / per_track;
-                let skew = 0.13 * track as f64;
+                let skew = self.track_skew * track as f64 + self.cylinder_skew * (track / self.heads) as f64;
                 let angle = ((rest % per_track) as f64 / per_track as f64 + skew).fract();
                 return (cylinder + track / self.heads, track % self.heads, angle, per_track);
             }
@@ -97,6 +148,11 @@ impl Drive {
             cylinder += cylinders;
         }
         panic!("sector {lba} is beyond the end of the drive");
+    }
+
+    /// Cylinder of a sector, counted from the outside.
+    pub fn cylinder(&self, lba: u64) -> u64 {
+        self.locate(lba).0
     }
 
     fn seek_us(&self, from: u64, to: u64) -> f64 {
@@ -144,6 +200,9 @@ impl Drive {
         let bus_us = f64::from(job.sectors) * self.bus_us_per_sector;
         let end = job.lba + u64::from(job.sectors);
         if !job.is_write {
+            if self.keeps_read && state.streams.iter().any(|s| s.begin <= job.lba && end <= s.end) {
+                return ready_us + bus_us;
+            }
             if let Some(at) =
                 state.streams.iter().position(|s| s.end <= job.lba && end <= s.end + self.read_ahead)
             {
@@ -156,7 +215,8 @@ impl Drive {
                     || (state.arm_free_us <= stream.since_us && at + 1 == state.streams.len() + 1)
                 {
                     let end_us = filled_us.max(ready_us) + bus_us;
-                    state.streams.push(Stream { end, since_us: filled_us.max(stream.since_us) });
+                    let since_us = filled_us.max(stream.since_us);
+                    state.streams.push(Stream { begin: stream.begin, end, since_us });
                     return end_us;
                 }
             }
@@ -165,6 +225,9 @@ impl Drive {
         state.arm_free_us = on_medium_us;
         if job.is_write {
             state.streams.retain(|stream| stream.end + self.read_ahead <= job.lba || stream.end >= end);
+            if self.keeps_read {
+                state.streams.retain(|stream| stream.end <= job.lba || stream.begin >= end);
+            }
             if self.write_behind {
                 // The buffer takes one write; a second must wait for the arm to begin with the first.
                 let began_us = on_medium_us - self.revolution_us;
@@ -172,7 +235,7 @@ impl Drive {
             }
             return on_medium_us.max(ready_us + bus_us);
         }
-        state.streams.push(Stream { end, since_us: on_medium_us });
+        state.streams.push(Stream { begin: job.lba, end, since_us: on_medium_us });
         if state.streams.len() > self.segments {
             state.streams.remove(0);
         }
@@ -210,6 +273,7 @@ struct State {
 }
 
 struct Stream {
+    begin: u64,
     end: u64,
     since_us: f64,
 }

@@ -11,8 +11,10 @@ use super::support::Support;
 use super::tail::Tail;
 use super::unconditional::Unconditional;
 use super::{DeviceModel, Model, Training};
+use crate::cache::Law;
 use crate::error::ModelError;
 use crate::features::FEATURES;
+use crate::mechanics::Radius;
 use crate::server::infer::Inference;
 use crate::server::Server;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,10 @@ enum Width {
 struct ForestParameters {
     tail: Option<Tail>,
     support: Support,
+    #[serde(default)]
+    cache: Option<Law>,
+    #[serde(default)]
+    radius: Option<Radius>,
     importance: [f64; FEATURES],
     trees: usize,
     minimum_leaf: usize,
@@ -129,6 +135,8 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
             serde_json::to_value(ForestParameters {
                 tail: forest.tail,
                 support: forest.support.clone(),
+                cache: forest.cache,
+                radius: forest.radius,
                 importance: forest.importance,
                 trees: forest.growth.trees,
                 minimum_leaf: forest.growth.minimum_leaf,
@@ -287,6 +295,8 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
         values_us: reader.floats("values_us")?,
         tail: parameters.tail,
         support: parameters.support,
+        cache: parameters.cache,
+        radius: parameters.radius,
         importance: parameters.importance,
         growth: Growth {
             trees: parameters.trees,
@@ -296,6 +306,11 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
             depth_limit: parameters.depth_limit,
         },
     };
+    if forest.cache.is_some_and(|law| !law.is_sound())
+        || forest.radius.is_some_and(|radius| !radius.is_sound())
+    {
+        return Err(bad("what it says of the drive's cache or radius is impossible"));
+    }
     let leaves = forest.leaf_starts.len().saturating_sub(1);
     check_starts(&forest.leaf_starts, leaves, forest.values_us.len())?;
     let nodes = forest.nodes.len();

@@ -8,9 +8,11 @@ use super::forest::{self, Forest};
 use super::paper::Paper;
 use super::unconditional::Unconditional;
 use super::{kind, DeviceModel, Model, ResponseContext, Training};
+use crate::cache;
 use crate::error::ModelError;
 use crate::features::{Features, History, Wanted};
-use crate::order::{Served, ServiceOrder};
+use crate::mechanics::{self, Mechanics};
+use crate::order::{services, Served, ServiceOrder};
 use crate::request::{arrival_seeks, by_device, queue_lengths, Request};
 use crate::server::infer::{infer, Inference, ENOUGH};
 use crate::server::{Discipline, Server};
@@ -149,6 +151,8 @@ struct Pass {
 /// Every so-many-th service with its features.
 #[derive(Debug)]
 struct Sample {
+    cache: Option<cache::Law>,
+    mechanics: Option<Mechanics>,
     history: History,
     features: Vec<Features>,
     service_us: Vec<f32>,
@@ -160,9 +164,11 @@ struct Sample {
 }
 
 impl Sample {
-    fn new() -> Self {
+    fn new(cache: Option<cache::Law>, mechanics: Option<Mechanics>) -> Self {
         Sample {
-            history: History::new(true),
+            history: History::new(true, cache, mechanics.map(|found| found.radius)),
+            cache,
+            mechanics,
             features: Vec::new(),
             service_us: Vec::new(),
             stride: 1,
@@ -234,7 +240,14 @@ impl Fitter {
         let inference = settled(infer(&held), &self.options);
         let server: Server = inference.server;
         let order = ServiceOrder::new(server.slots as usize, server.recorded_start);
-        self.pass = Some(Pass { inference, order, sample: Sample::new() });
+        let (cache, mechanics) = if self.options.movable && server.slots == 1 {
+            let served = services(&held, 1, server.recorded_start);
+            let cache = cache::infer(&served);
+            (cache, mechanics::infer(&served, cache))
+        } else {
+            (None, None)
+        };
+        self.pass = Some(Pass { inference, order, sample: Sample::new(cache, mechanics) });
         held.into_iter().for_each(|request| self.push(request));
     }
 
@@ -249,8 +262,14 @@ impl Fitter {
         }
         let Pass { inference, mut order, mut sample } = self.pass.expect("the pass has begun");
         order.finish(&mut |served| sample.add(served));
-        let forest =
-            Forest::fit(&sample.features, &sample.service_us, self.options.movable, self.options.seed);
+        let forest = Forest::fit(
+            &sample.features,
+            &sample.service_us,
+            self.options.movable,
+            sample.cache,
+            sample.mechanics,
+            self.options.seed,
+        );
         let mean_us = |sum_ns: u64| sum_ns as f64 * 1e-3 / sample.seen as f64;
         let training = Training {
             requests: sample.seen,

@@ -10,7 +10,9 @@
 use super::grow::{Binned, Grown, Growth, Node};
 use super::support::Support;
 use super::tail::Tail;
-use crate::features::{Features, FEATURES, FEATURE_NAMES};
+use crate::cache::Law;
+use crate::features::{Features, History, FEATURES, FEATURE_NAMES};
+use crate::mechanics::{Mechanics, Radius};
 use crate::metrics::crps;
 use rand::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -23,6 +25,10 @@ const LEAF_VALUES: usize = 64;
 const VALIDATED_UP_TO: usize = 40_000;
 /// Features about idleness and concurrency; whether they help depends on the drive.
 const IDLE: u32 = 1 << 4 | 1 << 11 | 1 << 12;
+/// Where recent requests ended.
+const RECENT: u32 = 1 << 9 | 1 << 10 | 1 << 13;
+/// Whether a cache of a known law holds the request.
+const CACHED: u32 = 1 << 15;
 /// The absolute place on the disk (zones).
 const PLACE: u32 = 1 << 8;
 const ALL: u32 = (1 << (FEATURES - 1)) - 1;
@@ -49,14 +55,44 @@ pub struct Forest {
     pub importance: [f64; FEATURES],
     /// How it was grown.
     pub growth: Growth,
+    /// The cache whose verdict is among the features, if one was found.
+    pub cache: Option<Law>,
+    /// How distances are taken, if not in sectors.
+    pub radius: Option<Radius>,
 }
 
 impl Forest {
     /// Fits the service times `targets_us` given `features`, both in service order and equally long.
     /// With `movable`, it knows no block by its place on the disk.
-    pub fn fit(features: &[Features], targets_us: &[f32], movable: bool, seed: u64) -> Forest {
-        let growth = choose_growth(features, targets_us, movable, seed);
-        Forest::grow(features, targets_us, &growth, seed)
+    pub fn fit(
+        features: &[Features],
+        targets_us: &[f32],
+        movable: bool,
+        cache: Option<Law>,
+        mechanics: Option<Mechanics>,
+        seed: u64,
+    ) -> Forest {
+        let most = match (movable, cache) {
+            (false, _) => ALL,
+            (true, None) => ALL & !PLACE,
+            (true, Some(_)) => (ALL | CACHED) & !PLACE & !RECENT,
+        };
+        let growth = choose_growth(features, targets_us, most, seed);
+        let Some(mechanics) = mechanics else {
+            return Forest { cache, ..Forest::grow(features, targets_us, &growth, seed) };
+        };
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7e11);
+        let (mut rows, mut times) = super::retell::retold(features, targets_us, &mechanics, &mut rng);
+        rows.extend_from_slice(features);
+        times.extend_from_slice(targets_us);
+        let mut support = Support::default();
+        features.iter().for_each(|row| support.add(row));
+        Forest {
+            cache,
+            radius: Some(mechanics.radius),
+            support,
+            ..Forest::grow(&rows, &times, &growth, seed)
+        }
     }
 
     fn grow(features: &[Features], targets_us: &[f32], growth: &Growth, seed: u64) -> Forest {
@@ -93,7 +129,14 @@ impl Forest {
             support,
             importance: grown.importance,
             growth,
+            cache: None,
+            radius: None,
         }
+    }
+
+    /// A device that has served nothing yet, with what the model asks of its past.
+    pub fn history(&self) -> History {
+        History::new(self.uses_places(), self.cache, self.radius)
     }
 
     /// Whether the model asks where recent requests ended.
@@ -155,7 +198,7 @@ fn thin(sorted: &[f32], values: &mut Vec<f32>) {
 }
 
 /// Settles leaf size and features on the last quarter of the training part, by CRPS.
-fn choose_growth(features: &[Features], targets_us: &[f32], movable: bool, seed: u64) -> Growth {
+fn choose_growth(features: &[Features], targets_us: &[f32], most: u32, seed: u64) -> Growth {
     let n = features.len();
     let growth = |minimum_leaf, allowed| Growth {
         // Fewer trees where each has more to say; the model stays within a few megabytes.
@@ -166,7 +209,6 @@ fn choose_growth(features: &[Features], targets_us: &[f32], movable: bool, seed:
         // Large traces are simulated in bulk, where each level costs; small ones are not.
         depth_limit: if n <= VALIDATED_UP_TO { 20 } else { 11 },
     };
-    let most = if movable { ALL & !PLACE } else { ALL };
     if n > VALIDATED_UP_TO {
         return growth((n / 600).clamp(64, 160), most);
     }
@@ -183,7 +225,7 @@ fn choose_growth(features: &[Features], targets_us: &[f32], movable: bool, seed:
     let (_, by_size) = best_of([5, 10, 20, 40].map(|size| growth(size, most)).to_vec());
     let size = by_size.minimum_leaf;
     let with_and_without_place = |allowed: u32| {
-        let places = if movable { vec![allowed] } else { vec![allowed, allowed & !PLACE] };
+        let places = if most & PLACE == 0 { vec![allowed] } else { vec![allowed, allowed & !PLACE] };
         best_of(places.into_iter().map(|allowed| growth(size, allowed)).collect())
     };
     let (with_idle, best_with) = with_and_without_place(most);
@@ -222,6 +264,7 @@ impl Forest {
             "uses_place": self.uses_place(),
             "importance": importance,
             "tail": self.tail,
+            "cache": self.cache,
         })
     }
 }

@@ -10,12 +10,14 @@ pub mod forest;
 pub mod grow;
 pub mod mechanical;
 pub mod paper;
+pub mod retell;
 pub mod ssd;
 pub mod support;
 pub mod tail;
 pub mod unconditional;
 
 use crate::error::{suggestion, ModelError};
+use crate::features::History;
 use crate::server::infer::Inference;
 use crate::server::station::{ServiceContext, ServiceModel};
 use crate::server::Server;
@@ -126,7 +128,7 @@ impl Model {
     /// The model as one of physical service times, in its initial state, if it is one.
     pub fn as_service(&self) -> Option<Service<'_>> {
         match self {
-            Model::Forest(forest) => Some(Service::Forest(forest, forest.uses_places())),
+            Model::Forest(forest) => Some(Service::Forest(forest)),
             Model::Mechanical(drive) => Some(Service::Mechanical(mechanical::Arm::new(drive))),
             Model::Ssd(ssd) => Some(Service::Ssd(Box::new(ssd::Dies::new(ssd)))),
             _ => None,
@@ -137,8 +139,8 @@ impl Model {
 /// A model of physical service times at work, with the state of its mechanism.
 #[derive(Debug)]
 pub enum Service<'a> {
-    /// Trees have no state; the flag says whether they ask for recent places.
-    Forest(&'a forest::Forest, bool),
+    /// Trees have no state.
+    Forest(&'a forest::Forest),
     /// The arm and the platters.
     Mechanical(mechanical::Arm<'a>),
     /// The dies and the mapping.
@@ -155,7 +157,7 @@ impl ServiceModel for Service<'_> {
     #[inline]
     fn service_ns(&mut self, context: &ServiceContext<'_>, rng: &mut Pcg64Mcg) -> u64 {
         match self {
-            Service::Forest(forest, _) => service_ns(forest.draw_us(context.features, rng)),
+            Service::Forest(forest) => service_ns(forest.draw_us(context.features, rng)),
             Service::Mechanical(arm) => arm.service_ns(context.wanted, context.start_ns, rng),
             Service::Ssd(dies) => dies.service_ns(context.wanted, context.start_ns),
         }
@@ -165,8 +167,11 @@ impl ServiceModel for Service<'_> {
         matches!(self, Service::Forest(..))
     }
 
-    fn uses_places(&self) -> bool {
-        matches!(self, Service::Forest(_, true))
+    fn history(&self) -> History {
+        match self {
+            Service::Forest(forest) => forest.history(),
+            _ => History::new(false, None, None),
+        }
     }
 }
 

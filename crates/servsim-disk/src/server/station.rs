@@ -33,9 +33,9 @@ pub trait ServiceModel {
         true
     }
 
-    /// Whether the model looks at the places of recent requests.
-    fn uses_places(&self) -> bool {
-        false
+    /// A device that has served nothing yet, with what the model asks of its past.
+    fn history(&self) -> History {
+        History::new(false, None, None)
     }
 }
 
@@ -90,7 +90,7 @@ impl<M: ServiceModel> Station<M> {
             busy_until: BinaryHeap::new(),
             latest_completion: 0,
             last_arrival_ns: 0,
-            history: History::new(model.uses_places()),
+            history: model.history(),
             model,
             rng,
         }

@@ -51,7 +51,7 @@ pub(super) struct Queued<'a> {
 
 impl<'a> Queued<'a> {
     pub(super) fn fixed(times: Times, discipline: Discipline) -> Self {
-        Self::new(discipline, Mechanism::Fixed(times), 1, false)
+        Self::new(discipline, Mechanism::Fixed(times), 1, History::new(false, None, None))
     }
 
     /// `disk` tells the random numbers of equal drives apart.
@@ -68,18 +68,18 @@ impl<'a> Queued<'a> {
         let service = model.model.as_service().expect("checked when the description was read");
         let mut stream = RandomStream::new(seed, "disk");
         let seed = (0..=disk).map(|_| stream.next_u64()).last().unwrap_or(seed);
-        let places = service.uses_places();
+        let history = service.history();
         let mechanism = Mechanism::Model { service, rng: Pcg64Mcg::seed_from_u64(seed), hertz };
-        let mut drive = Self::new(discipline, mechanism, model.server.slots.max(1) as usize, places);
+        let mut drive = Self::new(discipline, mechanism, model.server.slots.max(1) as usize, history);
         drive.queue = Queue::by_place(discipline, model.server.place_sectors);
         drive
     }
 
-    fn new(discipline: Discipline, mechanism: Mechanism<'a>, slots: usize, places: bool) -> Self {
+    fn new(discipline: Discipline, mechanism: Mechanism<'a>, slots: usize, history: History) -> Self {
         Self {
             queue: Queue::new(discipline),
             mechanism,
-            history: History::new(places),
+            history,
             slots,
             busy_until: BinaryHeap::new(),
             latest_end: 0,

@@ -1,0 +1,115 @@
+//! What a model for moves finds out about a drive, and what it predicts, against an independently
+//! written drive whose every parameter is drawn at random.
+
+mod truth;
+
+use servsim_disk::cache::{self, Cache, Law};
+use servsim_disk::features::Wanted;
+use servsim_disk::mechanics;
+use servsim_disk::models::fit::{fit, FitOptions};
+use servsim_disk::models::{file, Model};
+use servsim_disk::order::services;
+use servsim_disk::reorganize::{covered, plan, predict, Policy};
+use servsim_disk::request::{Op, Request};
+use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
+use truth::truth;
+
+/// Jobs of which 60 % go to 600 blocks anywhere, some much hotter than others.
+fn heated(drive: &Drive, mean_gap_us: f64, seed: u64) -> Vec<Job> {
+    let mut words = Words(seed);
+    let hot: Vec<u64> = (0..600).map(|_| words.below(drive.sectors() / 8 - 100) * 8).collect();
+    let heat = |job: Job| {
+        let (is_hot, rank) = (words.unit() < 0.6, words.unit());
+        let lba = hot[(rank * rank * 600.0) as usize];
+        if is_hot {
+            Job { lba, sectors: 8, ..job }
+        } else {
+            job
+        }
+    };
+    workload(drive, 12_000, mean_gap_us, seed).into_iter().map(heat).collect()
+}
+
+fn mean(requests: &[Request]) -> f64 {
+    requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
+}
+
+#[test]
+fn the_law_of_a_cache_is_found_and_tells_its_answers_from_accesses() {
+    let base = Drive { write_behind: false, ..Drive::nameless() };
+    for (segments, read_ahead, keeps_read) in [(4, 192, false), (8, 64, true), (1, 512, true), (12, 0, true)]
+    {
+        let drive = Drive { segments, read_ahead, keeps_read, ..base.clone() };
+        let trace = truth(&drive, &heated(&drive, 40_000.0, 5), Order::Fcfs, 1.0);
+        let served = services(&trace, 1, false);
+        let law = cache::infer(&served).expect("a cache");
+        assert_eq!((law.keeps_read, law.keeps_written), (keeps_read, false), "{law:?}");
+        let mut cache = Cache::new(law);
+        let (mut reads, mut right) = (0, 0);
+        for service in &served {
+            let wanted = Wanted::from(&service.request);
+            if wanted.op == Op::Read {
+                let quick_us = drive.overhead_us + f64::from(wanted.sectors) * drive.bus_us_per_sector + 1.0;
+                reads += 1;
+                right +=
+                    usize::from((service.service_ns() as f64 * 1e-3 <= quick_us) == cache.holds(&wanted));
+            }
+            cache.advance(&wanted);
+        }
+        assert!(f64::from(right as u32) > 0.985 * f64::from(reads as u32), "{right} of {reads}: {law:?}");
+    }
+    let without = Drive { segments: 1, read_ahead: 0, ..base };
+    let trace = truth(&without, &heated(&without, 40_000.0, 5), Order::Fcfs, 1.0);
+    assert_eq!(cache::infer(&services(&trace, 1, false)), None);
+}
+
+#[test]
+fn the_mechanism_of_a_drive_is_found_in_its_trace() {
+    for seed in [40, 41, 42, 43] {
+        let drive = Drive { write_behind: false, ..Drive::at_random(seed) };
+        let trace = truth(&drive, &heated(&drive, 50_000.0, seed), Order::Fcfs, 1.0);
+        let served = services(&trace, 1, false);
+        let found = mechanics::infer(&served, cache::infer(&served)).expect("accesses");
+        let turn = found.revolution_us.expect("places asked for again");
+        assert!((turn / drive.revolution_us - 1.0).abs() < 2e-3, "{turn} for {}", drive.revolution_us);
+        // Over the outer half of the sectors, and from there inwards.
+        let middle = drive.sectors() / 2;
+        for (from, to) in [(0, middle), (middle, drive.sectors() - 1), (0, middle / 8)] {
+            let said = found.seek_us(found.radius.depth(to) - found.radius.depth(from));
+            let cylinders = drive.cylinder(to) - drive.cylinder(from);
+            let real = drive.settle_us
+                + drive.sqrt_us * (cylinders as f64).sqrt()
+                + drive.linear_us * cylinders as f64;
+            assert!((said - real).abs() < 300.0 + 0.08 * real, "drive {seed}: {said} us, truth {real} us");
+        }
+    }
+}
+
+#[test]
+fn what_a_move_brings_is_predicted_on_drives_never_seen() {
+    let mut squares = 0.0;
+    let cases = [(50, Order::Fcfs), (51, Order::Sstf), (52, Order::Fcfs), (53, Order::Sstf)];
+    for (seed, order) in cases {
+        let drive = Drive::at_random(seed);
+        let jobs = heated(&drive, 40_000.0, seed);
+        let before = truth(&drive, &jobs, order, 1.0);
+        let map = plan(&before, 1000, Policy::HotBlock);
+        let moved: Vec<Job> = jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();
+        let real = 100.0 * (mean(&truth(&drive, &moved, order, 1.0)) / mean(&before) - 1.0);
+        let options = FitOptions { movable: true, ..FitOptions::default() };
+        let models = fit("forest", &before, &["disk0".to_owned()], &options).unwrap();
+        let Model::Forest(forest) = &models[0].model else { panic!("a forest") };
+        assert!(forest.radius.is_some());
+        let mut impossible = models.clone();
+        let Model::Forest(forest) = &mut impossible[0].model else { panic!("a forest") };
+        forest.cache = Some(Law { streams: u32::MAX, ..cache::infer(&services(&before, 1, false)).unwrap() });
+        let refused = file::from_bytes(&file::to_bytes(&impossible)).unwrap_err().to_string();
+        assert!(refused.contains("impossible"), "{refused}");
+        // The file keeps what the model knows of the drive.
+        assert!(file::from_bytes(&file::to_bytes(&models)).unwrap() == models);
+        let said = predict(&models[0], &before, &map, covered(&before, 1000), 1.0, 1).unwrap().change_percent;
+        assert!((said - real).abs() < 5.0, "drive {seed} {order:?}: {said:+.1} %, truth {real:+.1} %");
+        squares += (said - real).powi(2);
+    }
+    assert!((squares / 4.0).sqrt() < 2.5, "{squares}");
+}
