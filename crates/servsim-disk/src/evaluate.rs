@@ -2,7 +2,7 @@
 //! of bursts, other loads; and a verdict that says where it must not be trusted.
 
 use crate::error::ModelError;
-use crate::features::{History, Wanted};
+use crate::features::Wanted;
 use crate::metrics::demerit::{demerit, demerit_percent, floor_percent};
 use crate::metrics::slices::{slice_error, Key, SliceError};
 use crate::metrics::{autocorrelation, crps, mean, quantile, sorted};

@@ -61,6 +61,9 @@ pub struct Drive {
     pub keeps_read: bool,
     /// Whether a write is answered before it is on the medium.
     pub write_behind: bool,
+    /// Seed of angles drawn anew for every access: the same drive to one who knows nothing of angles.
+    /// `None` for a drive that turns evenly.
+    pub forgets_angle: Option<u64>,
 }
 
 impl Drive {
@@ -82,6 +85,7 @@ impl Drive {
             read_ahead: 192,
             keeps_read: false,
             write_behind: true,
+            forgets_angle: None,
         }
     }
 
@@ -124,6 +128,7 @@ impl Drive {
             read_ahead: [0, 32, 64, 128, 192, 384, 768][words.below(7) as usize],
             keeps_read: words.below(2) == 0,
             write_behind: words.below(2) == 0,
+            forgets_angle: None,
         }
     }
 
@@ -166,7 +171,13 @@ impl Drive {
 
     /// Completion times in ns of `jobs`, which are in order of arrival.
     pub fn run(&self, jobs: &[Job], order: Order) -> Vec<u64> {
-        let mut state = State { cylinder: 0, head: 0, arm_free_us: 0.0, streams: Vec::new() };
+        let mut state = State {
+            cylinder: 0,
+            head: 0,
+            arm_free_us: 0.0,
+            streams: Vec::new(),
+            words: Words(self.forgets_angle.unwrap_or(0)),
+        };
         let mut done = vec![0_u64; jobs.len()];
         let mut waiting: Vec<usize> = Vec::new();
         let mut next = 0;
@@ -245,6 +256,7 @@ impl Drive {
     /// Moves the arm and passes over the sectors of `job`, track by track; when that is done.
     fn access(&self, job: &Job, now_us: f64, state: &mut State) -> f64 {
         let mut clock_us = now_us;
+        let shift_us = self.forgets_angle.map_or(0.0, |_| state.words.unit() * self.revolution_us);
         for lba in job.lba..job.lba + u64::from(job.sectors) {
             let (cylinder, head, angle, per_track) = self.locate(lba);
             if cylinder != state.cylinder || head != state.head {
@@ -253,7 +265,7 @@ impl Drive {
                 state.cylinder = cylinder;
                 state.head = head;
             }
-            let under_head = (clock_us / self.revolution_us).fract();
+            let under_head = ((clock_us + shift_us) / self.revolution_us).fract();
             let mut wait = angle - under_head;
             // A sector that has just begun to pass (rounding) is not missed.
             if wait < -1e-9 {
@@ -270,6 +282,7 @@ struct State {
     head: u64,
     arm_free_us: f64,
     streams: Vec<Stream>,
+    words: Words,
 }
 
 struct Stream {
