@@ -190,7 +190,7 @@ def _with_delays(given: Parameters, demands: dict[str, float]) -> float:
     stations = [
         Station("processors", 1.0 / given.rates[0], kind="rates", rates=[rate / given.rates[0] for rate in given.rates])
     ]
-    stations += [Station(name, demand) for name, demand in demands.items()]
+    stations += [Station(name, demand) for name, demand in demands.items() if demand > 0.0]
     delay = given.asleep_s
     for _ in range(_ITERATIONS):
         solution = solve(Network([Closed("users", max(1, round(given.present)), think=delay)], stations))
