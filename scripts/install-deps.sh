@@ -19,7 +19,7 @@ fail() {
 }
 
 command -v apt-get >/dev/null || fail "this machine has no apt-get; install by hand: qemu-system-x86_64 >= $oldest_emulator, \
-qemu-img, mmdebstrap, e2fsprogs, PostgreSQL 15, Chromium with its driver, Valgrind, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo"
+qemu-img, mmdebstrap, e2fsprogs, PostgreSQL 15, Chromium with its driver, Valgrind, clang, libbpf 1 with its headers, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo"
 
 # Package and the reason for it, in the order in which they are shown.
 wanted=()
@@ -88,6 +88,9 @@ want "$(first_of postgresql-15 postgresql)" "the database server, for native run
 want "$(first_of chromium chromium-browser)" "shows the report in a real browser, for its test"
 want "$(first_of chromium-driver chromium-chromedriver)" "steers that browser"
 
+want clang "compiles the program that captures block requests in the kernel (BPF)"
+want libbpf-dev "the headers of that program"
+want libbpf1 "loads that program"
 want valgrind "counts of an independent simulator (cachegrind) and its traces (lackey), for a test of the engine"
 
 have_cargo=$({ cargo --version 2>/dev/null || true; } | sed -n 's/^cargo \([0-9.]*\).*/\1/p')

@@ -162,6 +162,19 @@ def database() -> Finding:
     return Finding("PostgreSQL", True, version, "running the workload natively", "", False)
 
 
+def block_capture() -> Finding:
+    """Look for a way to record the block requests of this host."""
+    from servsim.disk.capture import choose
+    from servsim.errors import EnvironmentProblem
+
+    purpose = "recording the disk requests of this host"
+    try:
+        method, reason = choose()
+    except EnvironmentProblem as problem:
+        return Finding("block capture", False, "not possible here", purpose, str(problem), False)
+    return Finding("block capture", True, f"by {method}" + (f": {reason}" if reason else ""), purpose, "", False)
+
+
 def rust() -> Finding:
     """Look for the Rust compiler."""
     version = _output("cargo", "--version").split()
@@ -181,6 +194,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     memory,
     shipped,
     database,
+    block_capture,
     rust,
 )
 

@@ -140,10 +140,11 @@ def test_configurations_place_tables_as_the_paper_does() -> None:
         "io.buses=1",
         "disk.count=2",
         "placement.relations=1: stock stock_pkey; 2: district",
+        "placement.rest=1",
     ]
-    # Stock lies on disk 1 of 4 and order_line on disk 3 (f4); the log is striped.
+    # Stock lies on disk 1 of 4 and order_line on disk 3 (f4), what is no table on the first.
     shares = {"stock": 0.4, "order_line": 0.2, "pg_wal": 0.4}
-    assert verify.disk_shares(shares, 4, by_table=True) == pytest.approx([0.5, 0.1, 0.3, 0.1])
+    assert verify.disk_shares(shares, 4, by_table=True) == pytest.approx([0.8, 0.0, 0.2, 0.0])
     assert verify.disk_shares(shares, 4, by_table=False) == pytest.approx([0.25] * 4)
 
 
@@ -172,10 +173,10 @@ def test_parameters_split_a_buses_time_and_the_model_solves_to_the_closed_form()
 
 def test_requests_load_their_disks_and_writes_hold_the_bus() -> None:
     given = parameters(result(replication()), 3)
-    # Stock on disk 1 of 2, order_line on disk 2; 1.5 reads and 0.5 writes move 2.2 ms.
+    # Stock and the log on disk 1 of 2, order_line on disk 2; 1.5 reads and 0.5 writes move 2.2 ms.
     found = verify.work_of(given, 2, 2, by_table=True).stations()
     assert found is not None
-    reads, writes = (0.75, 0.25), (5 / 14, 2 / 7 + 5 / 14)
+    reads, writes = (0.75, 0.25), (5 / 7, 2 / 7)
     for disk in (0, 1):
         assert found[f"disk {disk + 1}"] == pytest.approx(3.2e-3 * reads[disk] + 0.8e-3 * writes[disk])
         moved = (1.5 * reads[disk] + 0.5 * writes[disk]) / 2
@@ -193,14 +194,14 @@ def test_requests_load_their_disks_and_writes_hold_the_bus() -> None:
 def test_a_disk_serves_nobody_while_others_have_its_bus() -> None:
     reads, writes = Requests(1.0, 0.02, {}), Requests(0.5, 0.03, {})
     work = io_work((reads, [1.0, 0.0]), (writes, [0.0, 1.0]), 0.0015, True, 1)
-    # Per transaction the bus is taken for 1.5 ms of transfers and 30 ms of writes, in 2 + 0.5 tenures; at 10
-    # transactions/s that is 31.5 %, of which the reads of disk 1 make 1 %.
+    # Per transaction 1.5 ms are transferred in 2 + 0.5 tenures, 1 ms of them for the reads of disk 1; the writes of
+    # disk 2 hold the bus for 30 ms. At 10 transactions/s that stops disk 1 for 30 % of the time.
     found = work.stations(10.0)
     assert found is not None
-    wait = 0.0315 / 2.5 * (0.315 - 0.01) / (1 - 0.315)
-    assert found["disk 1"] == pytest.approx(0.02 + 2 * wait)
-    # Writes wait once, for the 1 ms of the reads; customers of the bus itself are transfers only.
-    once = 0.0315 / 2.5 * 0.01 / (1 - 0.315)
+    wait = 0.0015 / 2.5 * 10 * 0.0005 / (1 - 0.015)
+    assert found["disk 1"] == pytest.approx((0.02 + 2 * wait) / 0.7)
+    # Writes wait once, for the transfers of reads, which hold nothing; customers of the bus are transfers only.
+    once = 0.0015 / 2.5 * 10 * 0.001 / (1 - 0.015)
     assert (found["disk 2"], found["I/O bus 1"]) == pytest.approx((0.03 + 0.5 * once, 0.0015))
     assert work.stations(1 / 0.0315) is None, "the bus has no time for more"
     apart = io_work((reads, [1.0, 0.0]), (writes, [0.0, 1.0]), 0.0015, True, 2).stations(10.0)

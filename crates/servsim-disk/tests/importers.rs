@@ -42,6 +42,28 @@ CPU3 (sda):
 }
 
 #[test]
+fn flags_of_a_request_do_not_change_what_it_does() {
+    for (rwbs, wanted) in [
+        ("RM", Some(Op::Read)),
+        ("RA", Some(Op::Read)),
+        ("RSM", Some(Op::Read)),
+        ("WFSM", Some(Op::Write)),
+        ("FWFS", Some(Op::Write)),
+        ("DS", None),
+        ("DE", None),
+        ("ZR", None),
+    ] {
+        let text = format!(
+            "  8,0 0 1 0.000000000 7 D {rwbs} 64 + 8 [x]\n  8,0 0 2 0.000500000 0 C {rwbs} 64 + 8 [0]\n\
+             \x20 8,0 0 3 0.001000000 7 D R 8 + 8 [x]\n  8,0 0 4 0.001500000 0 C R 8 + 8 [0]\n"
+        );
+        let (requests, _) = read(text.as_bytes());
+        let found = requests.iter().find(|r| r.lba == 64).map(|r| r.op);
+        assert_eq!(found, wanted, "{rwbs}");
+    }
+}
+
+#[test]
 fn blktrace_binary_is_read_in_both_byte_orders_with_payloads_skipped() {
     for big in [false, true] {
         let mut bytes = Vec::new();

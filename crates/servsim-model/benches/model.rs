@@ -124,6 +124,9 @@ fn ours() -> Vec<Row> {
     row("layered, three tiers, N=60", Some(0.1), None, &mut || {
         drop(black_box(solve(&tiers, "layered", &options)));
     });
+    row("Markov chain of the same, exact", None, None, &mut || {
+        drop(black_box(solve(&tiers, "markov", &options)));
+    });
     let exact = allocation(9, vec![2, 2]);
     row("allocation, 9 tables x 4 disks x 2 buses, exact", Some(1.0), None, &mut || {
         drop(black_box(allocate(&exact)));

@@ -3,11 +3,13 @@
 
 use crate::closed::ClosedMeans;
 use crate::error::ModelError;
-use crate::network::{Discipline, Network, Speed};
+use crate::network::{Discipline, Network, Pool, Speed};
 use crate::percentiles;
 use crate::solution::{PoolResult, Solution};
+use crate::solvers::layered::LayeredMeans;
 use crate::solvers::{
-    find, forkjoin as forkjoin_solver, layered as layered_solver, mixed, Nature, Options, Run,
+    find, forkjoin as forkjoin_solver, layered as layered_solver, markov as markov_solver, mixed, Nature,
+    Options, Run,
 };
 
 /// Lattice points times stations up to which `auto` still solves exactly.
@@ -40,10 +42,24 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
     Ok(solution)
 }
 
+/// As [`solve`], for one of many points: with `"auto"` a chain gives way to the quicker decomposition.
+///
+/// # Errors
+/// As [`solve`].
+pub fn solve_quickly(network: &Network, name: &str, options: &Options) -> Result<Solution, ModelError> {
+    if name == "auto" && choose(network) == "markov" {
+        match solve(network, "layered", options) {
+            Err(ModelError::Unsupported { .. }) => {}
+            other => return other,
+        }
+    }
+    solve(network, name, options)
+}
+
 /// The solver that `auto` stands for.
 pub fn choose(network: &Network) -> &'static str {
     if !network.pools.is_empty() {
-        return "layered";
+        return if markov_solver::suits(network) { "markov" } else { "layered" };
     }
     if !network.forks.is_empty() {
         return "forkjoin";
@@ -110,46 +126,69 @@ fn note_servers(network: &Network, solution: &mut Solution) {
 /// # Errors
 /// As `solvers::layered`.
 pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelError> {
+    one_class_without_forks(network, "layered")?;
+    let means = layered_solver::solve(network, &options.tolerance)?;
+    let note = "pools: hierarchical decomposition; percentiles need `simulation`";
+    with_pools(network, "layered", &means, note.into())
+}
+
+/// Runs the solver of Markov chains.
+///
+/// # Errors
+/// As `solvers::markov`.
+pub fn markov(network: &Network, options: &Options) -> Result<Solution, ModelError> {
+    one_class_without_forks(network, "markov")?;
+    let means = markov_solver::solve(network, &options.tolerance)?;
+    let states = markov_solver::states(network);
+    let note =
+        format!("Markov chain of {states:.0} states, exponential times; percentiles need `simulation`");
+    with_pools(network, "markov", &means, note)
+}
+
+fn one_class_without_forks(network: &Network, solver: &str) -> Result<(), ModelError> {
     if let Some(fork) = network.forks.first() {
-        return Err(ModelError::unsupported("layered", "forks", &fork.name, "use `simulation`"));
+        return Err(ModelError::unsupported(solver, "forks", &fork.name, "use `simulation`"));
     }
-    if network.classes.len() != 1 {
-        let place = &network.classes[1].name;
-        return Err(ModelError::unsupported(
-            "layered",
-            "several classes",
-            place,
-            "merge them, or use `simulation`",
-        ));
+    if let Some(class) = network.classes.get(1) {
+        let remedy = "merge them, or use `simulation`";
+        return Err(ModelError::unsupported(solver, "several classes", &class.name, remedy));
     }
-    let layered = layered_solver::solve(network, &options.tolerance)?;
+    if let Some(&open) = network.open().first() {
+        let place = &network.classes[open].name;
+        return Err(ModelError::unsupported(solver, "open classes", place, "use `simulation`"));
+    }
+    Ok(())
+}
+
+/// Completes means of stations and pools to an answer.
+fn with_pools(
+    network: &Network,
+    solver: &str,
+    found: &LayeredMeans,
+    note: String,
+) -> Result<Solution, ModelError> {
     let means = ClosedMeans {
-        throughput: vec![layered.throughput],
-        queue: layered.queue.iter().map(|&q| vec![q]).collect(),
+        throughput: vec![found.throughput],
+        queue: found.queue.iter().map(|&q| vec![q]).collect(),
         marginal: vec![None; network.stations.len()],
-        iterations: layered.rounds,
-        residual: layered.residual,
+        iterations: found.rounds,
+        residual: found.residual,
     };
-    let closed = mixed::reduce(network);
-    let means = closed.guard("layered", means)?;
+    let means = mixed::reduce(network).guard(solver, means)?;
     let mut solution = mixed::assemble(network, &means);
     let class = &network.classes[0];
     let x = means.throughput[0];
     let response = network.population() as f64 / x - class.think();
     solution.classes[0].response = response;
     solution.classes[0].in_system = x * response;
-    solution.pools = network
-        .pools
-        .iter()
-        .enumerate()
-        .map(|(p, pool)| PoolResult {
-            name: pool.name.clone(),
-            utilization: layered.held[p] / pool.size as f64,
-            waiting: layered.waiting[p],
-            wait: layered.waiting[p] / x,
-        })
-        .collect();
-    solution.notes.push("pools: hierarchical decomposition; percentiles need `simulation`".into());
+    let pool = |(p, pool): (usize, &Pool)| PoolResult {
+        name: pool.name.clone(),
+        utilization: found.held[p] / pool.size as f64,
+        waiting: found.waiting[p],
+        wait: found.waiting[p] / x,
+    };
+    solution.pools = network.pools.iter().enumerate().map(pool).collect();
+    solution.notes.push(note);
     Ok(solution)
 }
 

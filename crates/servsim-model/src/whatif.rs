@@ -3,7 +3,7 @@
 
 use crate::error::ModelError;
 use crate::network::{Load, Network, Speed};
-use crate::solve::solve;
+use crate::solve::{choose, solve};
 use crate::solvers::Options;
 use serde::Serialize;
 
@@ -59,10 +59,15 @@ pub fn rank(
     options: &Options,
 ) -> Result<Vec<Effect>, ModelError> {
     let options = Options { percentiles: Vec::new(), ..options.clone() };
+    let changed = what_ifs.iter().map(|w| apply(network, w)).collect::<Result<Vec<_>, _>>()?;
+    // A gain must not be the difference between an exact and an approximate answer.
+    let approximate = |n: &Network| choose(n) == "layered";
+    let decomposes = solver == "auto" && changed.iter().chain([network]).any(approximate);
+    let solver = if decomposes { "layered" } else { solver };
     let base = solve(network, solver, &options)?.throughput();
     let mut effects = Vec::with_capacity(what_ifs.len());
-    for what_if in what_ifs {
-        let solution = solve(&apply(network, what_if)?, solver, &options)?;
+    for (what_if, changed) in what_ifs.iter().zip(&changed) {
+        let solution = solve(changed, solver, &options)?;
         let gain = solution.throughput() / base - 1.0;
         effects.push(Effect {
             name: what_if.name.clone(),

@@ -29,6 +29,23 @@ fn zero_negative_and_infinite_demands_are_refused() {
 }
 
 #[test]
+fn a_station_without_demand_is_refused_and_a_class_that_does_not_come_is_not() {
+    let text = |demand: &str| {
+        format!(
+            "[[class]]\nname = \"a\"\npopulation = 3\n[[class]]\nname = \"b\"\npopulation = 3\n\
+             [[station]]\nname = \"cpu\"\ndemand = \"1 ms\"\n[[station]]\nname = \"disk\"\n{demand}\n"
+        )
+    };
+    for idle in ["demand = \"0 ms\"", "demands = { a = \"0 s\" }", "visits = 3\nservice = \"0 us\""] {
+        let problems = read_network(&text(idle), false).unwrap_err().0;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let said = problems[0].to_string();
+        assert!(said.contains("station `disk`") && said.contains("leave the station out"), "{said}");
+    }
+    assert!(read_network(&text("demands = { a = \"0 s\", b = \"1 ms\" }"), false).is_ok());
+}
+
+#[test]
 fn populations_that_overflow_are_refused_with_the_alternative() {
     let classes = vec![Class::closed("a", 5_000, 1.0), Class::closed("b", 50_000, 1.0)];
     let network = Network::new("big", classes, vec![Station::queue("cpu", &[0.1, 0.2])]);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use servsim_model::fit::kalman::Noise;
 use servsim_model::sim::Plan;
+use servsim_model::solve::solve_quickly;
 use servsim_model::solvers::{bounds::bounds, mva, Options, SOLVERS};
 use servsim_model::text::{read_allocation, read_measurements, read_network, Problems};
 use servsim_model::{allocation, fit, sensitivity, solve, whatif, Load, ModelError, Network, Tolerance};
@@ -160,7 +161,7 @@ fn point(network: &Network, population: usize, asked: &Asked) -> Result<Point, M
             *n = (*n as f64 / total * population as f64).round() as usize;
         }
     }
-    let solution = solve(&network, &asked.solver(), &asked.options())?;
+    let solution = solve_quickly(&network, &asked.solver(), &asked.options())?;
     let range = bounds(&network).ok().filter(|b| b.len() == 1).map(|b| {
         let balanced = b[0].balanced.unwrap_or(b[0].throughput);
         (b[0].throughput.low.max(balanced.low), b[0].throughput.high.min(balanced.high))

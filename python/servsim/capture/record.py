@@ -192,6 +192,11 @@ def _summary(path: Path, log: Path) -> dict[str, Any]:
 
 def _describe_shared_memory(trace: Path, checkpoint: Checkpoint, result: dict[str, Any]) -> None:
     """Move what the driver says of the server's shared memory from its result to the trace."""
+    if "shared_memory" not in result:
+        raise EnvironmentProblem(
+            "the driver servsim-oltp in the guest is older than this servsim: it does not describe the server's shared "
+            "memory; unset SERVSIM_OLTP or let it name a newer one, or remove target/guest-driver, and capture again"
+        )
     document = result.pop("shared_memory")
     begin = shared_memory.begin_of_shared_memory(checkpoint.maps.read_text())
     _core.trace_describe_shared_data(trace, shared_memory.lines(document, begin))

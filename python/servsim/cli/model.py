@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from servsim.cli.model_text import table, time_text
 from servsim.errors import UsageError
 
 File = typer.Argument(help="TOML description.")
@@ -26,24 +27,6 @@ def register(app: typer.Typer) -> None:
     model_measured.register(group)
     model_native.register(group)
     app.add_typer(group, name="model")
-
-
-def _table(header: list[str], rows: list[list[str]]) -> None:
-    """Print aligned columns; the first is text, the rest are numbers."""
-    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        typer.echo("  ".join(cells).rstrip())
-
-
-def _time(seconds: float | None) -> str:
-    """Write seconds with a unit that suits their size."""
-    if seconds is None:
-        return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(seconds) >= scale or unit == "us":
-            return f"{seconds / scale:.4g} {unit}"
-    raise AssertionError("the last unit takes everything")
 
 
 def _print_json(schema: str, data: dict[str, Any]) -> None:
@@ -95,27 +78,27 @@ def solve(
     names = [f"p{p:g}" for p in percentile] if data["classes"][0]["percentiles"] else []
     rows = []
     for c in data["classes"]:
-        row = [c["name"], f"{c['throughput']:.6g}", _time(c["response"]), f"{c['in_system']:.4g}"]
-        rows.append(row + [_time(value) for _, value in c["percentiles"]])
+        row = [c["name"], f"{c['throughput']:.6g}", time_text(c["response"]), f"{c['in_system']:.4g}"]
+        rows.append(row + [time_text(value) for _, value in c["percentiles"]])
         if "throughput_interval" in c:
             x, r = c["throughput_interval"], c["response_interval"]
-            interval = [f"{x['low']:.4g}-{x['high']:.4g}", f"{_time(r['low'])}-{_time(r['high'])}"]
+            interval = [f"{x['low']:.4g}-{x['high']:.4g}", f"{time_text(r['low'])}-{time_text(r['high'])}"]
             rows.append(["  95 % interval", *interval, "", *([""] * len(names))])
     typer.echo("")
-    _table(["class", "throughput /s", "response", "in system", *names], rows)
+    table(["class", "throughput /s", "response", "in system", *names], rows)
     typer.echo("")
     rows = [
-        [s["name"], f"{100 * s['utilization']:.2f} %", f"{sum(s['queue']):.4g}", *map(_time, s["residence"])]
+        [s["name"], f"{100 * s['utilization']:.2f} %", f"{sum(s['queue']):.4g}", *map(time_text, s["residence"])]
         for s in data["stations"]
     ]
-    _table(["station", "utilisation", "present", *(f"residence {c['name']}" for c in data["classes"])], rows)
+    table(["station", "utilisation", "present", *(f"residence {c['name']}" for c in data["classes"])], rows)
     if data.get("pools"):
         typer.echo("")
         rows = [
-            [p["name"], f"{100 * p['utilization']:.2f} %", f"{p['waiting']:.4g}", _time(p["wait"])]
+            [p["name"], f"{100 * p['utilization']:.2f} %", f"{p['waiting']:.4g}", time_text(p["wait"])]
             for p in data["pools"]
         ]
-        _table(["pool", "utilisation", "waiting", "wait"], rows)
+        table(["pool", "utilisation", "waiting", "wait"], rows)
     for note in data["notes"]:
         typer.echo(f"note: {note}", err=True)
 
@@ -149,12 +132,12 @@ def bounds(file: Path = File, as_json: bool = Json) -> None:
                 b["name"],
                 f"{b['throughput']['low']:.5g}-{b['throughput']['high']:.5g}",
                 f"{balanced['low']:.5g}-{balanced['high']:.5g}" if balanced else "-",
-                f"{_time(b['response']['low'])}-{_time(b['response']['high'])}",
+                f"{time_text(b['response']['low'])}-{time_text(b['response']['high'])}",
                 b["bottleneck"],
                 f"{b['knee']:.1f}" if b["knee"] is not None else "-",
             ]
         )
-    _table(["class", "throughput /s", "balanced jobs /s", "response", "bottleneck", "knee"], rows)
+    table(["class", "throughput /s", "balanced jobs /s", "response", "bottleneck", "knee"], rows)
 
 
 def fit(
@@ -180,14 +163,14 @@ def fit(
     rows = [
         [
             f"{d['station']} / {d['class']}",
-            _time(d["demand"]),
-            _time(d["low"]),
-            _time(d["high"]),
+            time_text(d["demand"]),
+            time_text(d["low"]),
+            time_text(d["high"]),
             d.get("note", ""),
         ]
         for d in found["demands"]
     ]
-    _table(["station / class", "demand", "low", "high", ""], rows)
+    table(["station / class", "demand", "low", "high", ""], rows)
     typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
 
 
@@ -206,9 +189,9 @@ def allocate(
     best = found.data["best"]
     columns = found.columns()
     disks: dict[tuple[int, int], list[str]] = {}
-    for table, bus, disk in zip(columns["table"], columns["bus"], columns["disk"], strict=True):
-        disks.setdefault((bus, disk), []).append(table)
-    _table(["bus", "disk", "tables"], [[str(b), str(d), " ".join(t)] for (b, d), t in sorted(disks.items())])
+    for name, bus, disk in zip(columns["table"], columns["bus"], columns["disk"], strict=True):
+        disks.setdefault((bus, disk), []).append(name)
+    table(["bus", "disk", "tables"], [[str(b), str(d), " ".join(t)] for (b, d), t in sorted(disks.items())])
     how = "exact" if best["exhaustive"] else f"at most {100 * best['gap']:.3g} % below the best"
     typer.echo(f"throughput {best['throughput']:.6g} /s, {how}, {best['evaluated']} allocations evaluated")
     for c in found.data["compared"]:
@@ -237,12 +220,12 @@ def sensitivity(
                 e["name"],
                 f"{100 * e['gain']:+.2f} %",
                 f"{e['throughput']:.6g}",
-                _time(e["response"]),
+                time_text(e["response"]),
                 "-" if e["gain_per_cost"] is None else f"{100 * e['gain_per_cost']:.4g} %",
             ]
             for e in effects
         ]
-        _table(["what if", "gain", "throughput /s", "response", "gain per cost"], rows)
+        table(["what if", "gain", "throughput /s", "response", "gain per cost"], rows)
         return
     found = run(network)
     if as_json:
@@ -251,13 +234,13 @@ def sensitivity(
     rows = [
         [
             f"{e['of']} to {e['station']} of {e['class']}",
-            _time(e["value"]),
+            time_text(e["value"]),
             f"{e['throughput']:+.5f}",
             f"{e['response']:+.5f}",
         ]
         for e in found.data["elasticities"]
     ]
-    _table(["elasticity", "value", "throughput", "response"], rows)
+    table(["elasticity", "value", "throughput", "response"], rows)
     typer.echo(f"sums of throughput elasticities: {', '.join(f'{s:.12f}' for s in found.sums)}")
 
 

@@ -1,13 +1,12 @@
 """``servsim model measure``, ``verify``, and ``fit`` of simulation results: models from simulation."""
 
 import json
-import math
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from servsim.cli.model_text import interval, milliseconds, say, spread, table
 from servsim.errors import CheckFailed, UsageError
 
 Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
@@ -34,25 +33,6 @@ def register(group: typer.Typer) -> None:
     """Add the commands to the group of models."""
     group.command()(measure)
     group.command()(verify)
-
-
-def _say(text: str) -> None:
-    print(f"servsim: {text}", file=sys.stderr)
-
-
-def _rows(header: list[str], rows: list[list[str]]) -> None:
-    from servsim.cli.model import _table
-
-    _table(header, rows)
-
-
-def _interval(value: Any, digits: int = 4) -> str:
-    """Write an estimate with its interval, or say that there is none."""
-    if value is None:
-        return "-"
-    if value.low is None:
-        return f"{value.mean:.{digits}g} (n = {value.n}, no interval)"
-    return f"{value.mean:.{digits}g} ± {value.half_width:.2g} (n = {value.n})"
 
 
 def _plain(value: Any) -> dict[str, Any] | None:
@@ -83,18 +63,11 @@ def fit_results(file: Path, as_json: bool) -> None:
         typer.echo(json.dumps({"schema": "servsim.model.demands/1", "throughput": throughput, "demands": demands}))
         return
     rows = [
-        [f"{d.station} / {d.kind}", _interval(d.visits), "-" if d.demand_s is None else _ms(d.demand_s), d.note]
+        [f"{d.station} / {d.kind}", interval(d.visits), "-" if d.demand_s is None else milliseconds(d.demand_s), d.note]
         for d in found
     ]
-    _rows(["station / class", "visits", "demand, ms", ""], rows)
-    typer.echo(f"throughput {_interval(measured.throughput(result))} transactions/s of simulated time", err=True)
-
-
-def _ms(value: Any) -> str:
-    from dataclasses import replace
-
-    scaled = {name: None if (v := getattr(value, name)) is None else v * 1e3 for name in ("mean", "low", "high", "sd")}
-    return _interval(replace(value, **scaled))
+    table(["station / class", "visits", "demand, ms", ""], rows)
+    typer.echo(f"throughput {interval(measured.throughput(result))} transactions/s of simulated time", err=True)
 
 
 def is_result(file: Path) -> bool:
@@ -144,7 +117,7 @@ def measure(
     options["functional_warmup"] = functional_warmup
     results = {}
     for processors in _FIGURE_5:
-        _say(f"simulating {processors} processors, one I/O bus, one disk")
+        say(f"simulating {processors} processors, one I/O bus, one disk")
         chosen = [f"processors={processors}", "io.buses=1", "disk.count=1", *(settings or [])]
         results[processors] = simulate(trace, machine, overrides=chosen, seed=seed, threads=threads, **options)
     rates = {k: measured.service_rates(result) for k, result in results.items()}
@@ -165,23 +138,20 @@ def _show_measured(
     seen = sorted({rate.tasks for found in rates.values() for rate in found})
     by_tasks = {k: {rate.tasks: rate for rate in found} for k, found in rates.items()}
     cells = [
-        [str(j), *(_spread(by_tasks[k][j].transactions_per_s) if j in by_tasks[k] else "-" for k in rates)]
-        for j in seen
+        [str(j), *(spread(by_tasks[k][j].transactions_per_s) if j in by_tasks[k] else "-" for k in rates)] for j in seen
     ]
-    _rows(["tasks j", *(f"mu_{k}" for k in rates)], cells)
+    table(["tasks j", *(f"mu_{k}" for k in rates)], cells)
     typer.echo("\nDisk accesses per table, indexes included, % of those to tables (our Table 5)")
     if any(name in TABLES for name in tables):
-        rows = [[name, _spread(share, 100.0)] for name, share in tables.items()]
+        rows = [[name, spread(share, 100.0)] for name, share in tables.items()]
         known = sum(name in TABLES for name in tables)
-        _rows(["table", "%"], [*rows[:known], *([["beside them:", ""]] if rows[known:] else []), *rows[known:]])
+        table(["table", "%"], [*rows[:known], *([["beside them:", ""]] if rows[known:] else []), *rows[known:]])
     else:
         typer.echo("not known: the trace does not tell where its tables lie, or none was read; capture it again")
     typer.echo("\nVisits per transaction of one server process (our Table 6)")
     units = {"instructions": 1e-3, "loads": 1e-3, "stores": 1e-3, "disk_reads": 1.0, "disk_writes": 1.0}
     header = ["transaction", "followed", *(f"10^3 {c}" if u < 1 else c.replace("_", " ") for c, u in units.items())]
-    _rows(
-        header, [[row["kind"], str(row["followed"]), *(_spread(row[c], u) for c, u in units.items())] for row in work]
-    )
+    table(header, [[row["kind"], str(row["followed"]), *(spread(row[c], u) for c, u in units.items())] for row in work])
     typer.echo(
         f"\n±: 95 % intervals over {replications} replications of this one trace (n: fewer saw it); "
         "another capture may differ by more"
@@ -191,15 +161,6 @@ def _show_measured(
     thin = [row["kind"] for row in work if row["followed"] < replications * _FEW]
     if thin:
         typer.echo(f"followed fewer than {_FEW} times a replication, so hardly known: {', '.join(thin)}")
-
-
-def _spread(value: Any, scale: float = 1.0) -> str:
-    """Write an estimate in columns: the last digits that its interval leaves, and its interval."""
-    mean, half = scale * value.mean, None if value.half_width is None else scale * value.half_width
-    digits = min(3, max(0, 2 - math.floor(math.log10(max(abs(mean), 1e-2)))))
-    if half is None:
-        return f"{mean:,.{digits}f} (n = {value.n})"
-    return f"{mean:,.{digits}f} ± {half:,.{digits}f}"
 
 
 def _measured_document(rates: dict[int, Any], tables: dict[str, Any], work: list[dict[str, Any]]) -> dict[str, Any]:
@@ -253,7 +214,7 @@ def verify(
         relations=relations,
         overrides=settings or [],
         configurations=configuration or list(module.CONFIGURATIONS),
-        say=_say,
+        say=say,
         transactions=transactions,
         warmup=warmup,
         functional_warmup=functional_warmup,
@@ -287,7 +248,7 @@ def _verified(found: Any) -> None:
         [
             row.name,
             f"{row.processors}/{row.buses}/{row.disks}",
-            _interval(row.simulated),
+            interval(row.simulated),
             f"{row.predicted:.4g}",
             f"{100 * row.error:+.1f} %",
             f"{100 * (row.own / row.simulated.mean - 1):+.1f} %",
@@ -296,7 +257,7 @@ def _verified(found: Any) -> None:
         for row in found.rows
     ]
     header = ["", "processors/buses/disks", "simulated, tx/s", "model, tx/s", "difference", "own demands", ""]
-    _rows(header, rows)
+    table(header, rows)
     typer.echo(
         "calibrated: the configuration's own measurements are in the model; own demands: the difference with "
         "all of them from there. A miss names the station whose own demand takes most off the difference, or, "

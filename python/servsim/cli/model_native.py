@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from servsim.cli.model_measured import _rows, _say
+from servsim.cli.model_text import say, table
 
 
 def register(group: typer.Typer) -> None:
@@ -42,8 +42,8 @@ def native(
     measured, chosen = read(record), module.changes(only or [])
     seeds = range(1, captures + 1)
     clock_hz = FIRST_CLOCK_HZ if clock is None else clock * 1e9
-    kept = capture_all([BASE, *chosen], seeds, traces or cache.folder("validation", "captures"), _say)
-    measure = module.measuring(measured, kept, clock_hz, _say)
+    kept = capture_all([BASE, *chosen], seeds, traces or cache.folder("validation", "captures"), say)
+    measure = module.measuring(measured, kept, clock_hz, say)
     found = module.compare(measured, chosen, seeds, measure, clock_hz)
     if as_json:
         typer.echo(json.dumps(found.as_document()))
@@ -57,7 +57,7 @@ def _show(found: Any, paper: float) -> None:
         [row.what, row.demands, _ratio(row.measured), _ratio(row.predicted), f"{row.error_percent:+.1f} %"]
         for row in found.rows
     ]
-    _rows(header, rows)
+    table(header, rows)
     typer.echo(
         f"calibrated on the base alone: {found.base:,.0f} transactions/s at {found.clock_hz / 1e9:.2f} GHz\n"
         f"mean error {found.mean_error_percent:.1f} % (Du et al. 2001 report {paper} % against a real machine)\n"

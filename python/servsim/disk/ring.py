@@ -13,6 +13,8 @@ from heapq import merge
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from servsim.disk import lines
+
 #: Types of entries that are no events: up to 28 is the length of one in words, 0 puts the length behind it.
 PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
 #: Time and length that begin a page, and bits of the length that are one; the rest are flags.
@@ -79,21 +81,19 @@ def entries(page: bytes) -> Iterator[tuple[int, int, int]]:
             yield now, begin, at
 
 
-def line(layout: Layout, processor: int, time_ns: int, page: bytes, at: int) -> bytes:
+def _line(layout: Layout, processor: int, time_ns: int, page: bytes, at: int) -> bytes:
     """Return an event as a line of text that the ``tracefs`` importer reads."""
     values = dict(zip(layout.order, layout.fields.unpack_from(page, at), strict=True))
     start, length = at + (values["cmd"] & 0xFFFF), values["cmd"] >> 16
     text = {name: values[name].partition(b"\0")[0] for name in ("rwbs", "comm") if name in values}
-    size = b" %d" % values["bytes"] if "bytes" in values else b""
-    return b"<...>-%d [%03d] %d.%09d: %s: %d,%d %s%s (%s) %d + %d [%s]\n" % (
-        values["common_pid"],
-        processor,
-        *divmod(time_ns, 1_000_000_000),
+    return lines.line(
         layout.name,
-        values["dev"] >> 20,
-        values["dev"] & 0xFFFFF,
+        processor,
+        time_ns,
+        values["common_pid"],
+        values["dev"],
         text["rwbs"],
-        size,
+        values.get("bytes"),
         page[start : start + length].partition(b"\0")[0],
         values["sector"],
         values["nr_sector"],
@@ -106,10 +106,10 @@ def _timed(spool: IO[bytes], processor: int, size: int, layouts: dict[int, Layou
         for time_ns, begin, _ in entries(page):
             layout = layouts.get(struct.unpack_from("=H", page, begin)[0])
             if layout is not None:
-                yield time_ns, line(layout, processor, time_ns, page, begin)
+                yield time_ns, _line(layout, processor, time_ns, page, begin)
 
 
-def lines(spools: dict[int, IO[bytes]], size: int, layouts: dict[int, Layout]) -> Iterator[bytes]:
+def text_of(spools: dict[int, IO[bytes]], size: int, layouts: dict[int, Layout]) -> Iterator[bytes]:
     """Yield the events of all processors as lines, in order of time.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Disks on I/O buses as stations of a queueing model, after Du et al. 2001, Equations 3.7 and 3.8.
+"""Disks on I/O buses as stations of a queueing model, after Du et al. 2001, Equations 3.7 and 3.8 (ADR 0606).
 
 A disk that waits for its bus serves nobody meanwhile, so what others do on the bus makes its service
 longer; they add that time to the disk's demand ("Contention"), and so does this. A write that holds the
@@ -8,6 +8,7 @@ one place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,16 +74,24 @@ class IoWork:
     def _contention(self, disk: int, throughput: float) -> float:
         """Return seconds per transaction that requests keep the disk while others have its bus.
 
-        Mean tenure times (U - U(own)) / (1 - U), as in the paper, for each time that a request takes the
-        bus: a read twice, for its command and for its data, a write once.
+        *Transfers* are short: mean tenure times (U - U(own)) / (1 - U), as in the paper, for each time that
+        a request takes the bus: a read twice, for its command and for its data, a write once. *Writes that
+        hold the bus* take it for longer than others position. A disk whose bus is held is stopped at its
+        next command or data, so it gets on only while the bus is not held: its time is divided by the share
+        of the time in which no other disk holds the bus, as a completion time under interruptions.
         """
         sharing = [other for other, bus in enumerate(self.bus_of) if bus == self.bus_of[disk]]
+        others = [other for other in sharing if other != disk]
+        stopped = throughput * sum(self.held[other] - self.on_bus[other] for other in others)
+        if stopped >= 1.0:
+            return math.inf
         tenures = sum(2.0 * self.reads[other] + self.writes[other] for other in sharing)
         if not tenures:
             return 0.0
-        busy = sum(self.held[other] for other in sharing)
-        wait = busy / tenures * throughput * (busy - self.held[disk]) / (1.0 - throughput * busy)
-        return (2.0 * self.reads[disk] + self.writes[disk]) * wait
+        moved = sum(self.on_bus[other] for other in sharing)
+        wait = moved / tenures * throughput * (moved - self.on_bus[disk]) / (1.0 - throughput * moved)
+        taken = (2.0 * self.reads[disk] + self.writes[disk]) * wait
+        return (self.at_disk[disk] + taken) / (1.0 - stopped) - self.at_disk[disk]
 
 
 def io_work(

@@ -68,7 +68,8 @@ class Station:
     name : str
         Unique name.
     demand : float or mapping of str to float
-        Service demand in seconds: one for all classes, or by class name (absent classes do not come).
+        Service demand in seconds: one for all classes, or by class name (absent classes do not come; refused if
+        none does).
     servers : int
         Identical servers, at least 1; ignored for other kinds.
     kind : {"queue", "delay", "rates"}

@@ -12,6 +12,8 @@ the paper:
   seen on C1: the surrogate delays of Jacobson & Lazowska, "Analyzing queueing networks with simultaneous
   resource possession", CACM 25, 1982. They shrink as processors become more, as the waits do.
 * Requests that no user waits for (written behind) load disks and buses, but no user is with them.
+* What belongs to no table (the log above all) lies on the first disk; their model has no log. Striped, a
+  record of the log would become a request for every disk it touches, each holding its bus.
 * A held bus and a disk are one place for one request: a write is at its disk, and keeps others off the bus.
 """
 
@@ -132,7 +134,7 @@ def settings(processors: int, buses: int, disks: int, relations: Sequence[str]) 
     Parameters
     ----------
     relations
-        Relations of the trace; tables without one are striped with everything else.
+        Relations of the trace; without any everything is striped.
     """
     placed: dict[int, list[str]] = {}
     for relation in relations:
@@ -142,18 +144,18 @@ def settings(processors: int, buses: int, disks: int, relations: Sequence[str]) 
     chosen = [f"processors={processors}", f"io.buses={buses}", f"disk.count={disks}"]
     if placed:
         text = "; ".join(f"{disk}: {' '.join(names)}" for disk, names in sorted(placed.items()))
-        chosen.append(f"placement.relations={text}")
+        chosen += [f"placement.relations={text}", "placement.rest=1"]
     return chosen
 
 
 def disk_shares(shares: dict[str, float], disks: int, by_table: bool) -> list[float]:
-    """Return the share of the requests of each disk: tables as placed, the rest even."""
+    """Return the share of the requests of each disk: as `settings` places them."""
+    if not by_table:
+        return [sum(shares.values()) / disks] * disks
     loads = [0.0] * disks
     for name, share in shares.items():
-        if by_table and name in TABLES:
-            loads[MAPPINGS[disks][TABLES.index(name)] - 1] += share
-        else:
-            loads = [load + share / disks for load in loads]
+        disk = MAPPINGS[disks][TABLES.index(name)] if name in TABLES else 1
+        loads[disk - 1] += share
     return loads
 
 
@@ -190,7 +192,7 @@ def _with_delays(given: Parameters, demands: dict[str, float]) -> float:
     stations = [
         Station("processors", 1.0 / given.rates[0], kind="rates", rates=[rate / given.rates[0] for rate in given.rates])
     ]
-    stations += [Station(name, demand) for name, demand in demands.items()]
+    stations += [Station(name, demand) for name, demand in demands.items() if demand > 0.0]
     delay = given.asleep_s
     for _ in range(_ITERATIONS):
         solution = solve(Network([Closed("users", max(1, round(given.present)), think=delay)], stations))

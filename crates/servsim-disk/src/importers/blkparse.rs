@@ -111,7 +111,7 @@ fn operation(rwbs: &str) -> Option<Op> {
     // "FWS" is a write that flushes first; discards (D), secure erases (E) and zone commands (Z) are neither.
     if rwbs.contains(['D', 'E', 'Z']) {
         None
-    } else if rwbs.contains('R') && !rwbs.starts_with("RM") {
+    } else if rwbs.contains('R') {
         Some(Op::Read)
     } else if rwbs.contains('W') {
         Some(Op::Write)

@@ -1,29 +1,22 @@
 //! The run loop of the timing engine: bus grants, completions and processors in time order.
-//!
-//! Over 400 lines: the three kinds of step work on one state, and the order among them at equal
-//! times is what must be read together.
 
 use super::along::Recorder;
-use super::following::{Following, Times};
-use super::io::{IoBase, IoSystem};
+use super::following::Following;
+use super::io::IoSystem;
 use super::measure::Measure;
-use super::processor::{Context, Processor, Wait};
+use super::outcome::Base;
+use super::processor::{Context, Processor};
 use super::requests::Requests;
 use super::stepping::{advance, step, Pace, Records, Stop};
 use super::streams::{handlers_of, open_all, Stream};
 use super::subsystem::{Levels, Profiles};
 use super::{deadlock, Model};
-use crate::result::{ProcessorTimes, Replication};
+use crate::result::Replication;
 use crate::simulate::SimulateError;
-use crate::warm::Request as Asked;
 use crate::warm::WarmStart;
-use servsim_config::Arbitration;
-use servsim_core::{Event, Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource, WakeId};
-use servsim_mem::{
-    Bus, Class, Counters, Fabric, Hierarchy, HierarchySpec, LevelCounters, Origin, PrefetchCounters, Request,
-    TlbCounters, WordMask, WriteBufferCounters,
-};
-use servsim_os::{FixedDisk, LockCounts, Locks, Scheduler, Wakeups};
+use servsim_core::{Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
+use servsim_mem::{Bus, Fabric, Hierarchy, HierarchySpec, WordMask};
+use servsim_os::{FixedDisk, Locks, Scheduler, Wakeups};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,29 +34,6 @@ pub(super) enum Happening {
     Io,
     /// A task's sleep is over.
     SleepOver { task: TaskId },
-}
-
-/// Counters at the start of the measured window.
-pub(super) struct Base {
-    pub(super) counters: Counters,
-    pub(super) levels: Vec<(String, LevelCounters)>,
-    pub(super) tlb: TlbCounters,
-    pub(super) prefetches: (PrefetchCounters, u64),
-    pub(super) times: Vec<ProcessorTimes>,
-    pub(super) references: Vec<[[u64; 3]; 2]>,
-    pub(super) tasks: Vec<[[u64; 3]; 2]>,
-    pub(super) bus_busy: u64,
-    pub(super) buffers: WriteBufferCounters,
-    /// Cycles that ports or links were taken, and that fetches waited for banks.
-    pub(super) fabric: (Vec<u64>, u64),
-    pub(super) switches: (u64, u64),
-    pub(super) dispatches: u64,
-    pub(super) locks: LockCounts,
-    pub(super) disk: [u64; 2],
-    pub(super) active_integral: u128,
-    pub(super) io: Option<IoBase>,
-    pub(super) levels_of_tasks: Levels,
-    pub(super) places: Vec<Times>,
 }
 
 /// How many rounds of the loop pass between looks at the stop flag.
@@ -262,97 +232,6 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
     }
 
-    /// A disk request is complete: handlers that waited for it last are triggered.
-    pub(super) fn disk_done(&mut self, request: u64, now: u64) {
-        for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
-            if let Some(left) = &mut self.waiting_for[index] {
-                *left -= 1;
-                if *left == 0 {
-                    self.trigger(index, now);
-                }
-            }
-        }
-    }
-
-    /// Gives a handler to an idle processor, or to the one interrupted longest ago.
-    pub(super) fn trigger(&mut self, index: usize, now: u64) {
-        self.waiting_for[index] = None;
-        let rank = |&cpu: &usize| {
-            let processor = &self.processors[cpu];
-            (processor.wait != Wait::Task, processor.last_interrupt)
-        };
-        let cpu = (0..self.processors.len()).min_by_key(rank).unwrap_or(0);
-        let processor = &mut self.processors[cpu];
-        processor.last_interrupt = now;
-        processor.handlers.push_back(index);
-        if processor.wait == Wait::Task {
-            self.leave_idle(cpu, now);
-        }
-    }
-
-    pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
-        self.moved |= 1 << cpu;
-        let processor = &mut self.processors[cpu];
-        processor.times.idle += now - processor.since;
-        processor.time = now;
-        processor.wait = Wait::Nothing;
-    }
-
-    pub(super) fn count_active(&mut self, now: u64, change: i64) {
-        let now = now.max(self.active_since);
-        if self.io.is_some() {
-            let instructions = self.instructions();
-            self.task_levels.note(self.active, now, instructions, change < 0);
-            self.following.note(now);
-        }
-        self.active_integral += u128::from(self.active) * u128::from(now - self.active_since);
-        self.active_since = now;
-        self.active = self.active.wrapping_add_signed(change);
-        self.most_active = self.most_active.max(self.active);
-    }
-
-    pub(super) fn make_ready(&mut self, task: TaskId, now: u64) {
-        self.count_active(now, 1);
-        let idle: Vec<usize> =
-            (0..self.processors.len()).filter(|&cpu| self.processors[cpu].wait == Wait::Task).collect();
-        if idle.is_empty() {
-            self.scheduler.make_ready(task);
-            return;
-        }
-        let cpu = self.scheduler.choose_idle(task, &idle);
-        self.scheduler.place(task, cpu);
-        self.leave_idle(cpu, now);
-        self.begin_task(cpu, task);
-    }
-
-    pub(super) fn begin_task(&mut self, cpu: usize, task: TaskId) {
-        let processor = &mut self.processors[cpu];
-        processor.context = Some(Context::Task(task));
-        processor.slice = self.model.time_slice;
-        processor.change_context();
-        self.recorder.begin(cpu, task, processor.time);
-        self.caches.system.run_task(cpu, task);
-        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
-            let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
-            self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
-        }
-    }
-
-    /// The processor has nothing to run: it takes a ready task or becomes idle.
-    pub(super) fn dispatch(&mut self, cpu: usize) {
-        self.processors[cpu].context = None;
-        self.recorder.end(cpu, self.processors[cpu].time);
-        if let Some(task) = self.scheduler.dispatch(cpu) {
-            self.begin_task(cpu, task);
-            return;
-        }
-        let processor = &mut self.processors[cpu];
-        if processor.handlers.is_empty() {
-            processor.wait = Wait::Task;
-            processor.since = processor.time;
-        }
-    }
-
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
     /// must see in order: events, task switches.
     pub(super) fn run_processor(&mut self, cpu: usize, limit: u64, sync: u64) -> Result<(), SimulateError> {
@@ -426,239 +305,59 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
     }
 
-    pub(super) fn enter_handler(&mut self, cpu: usize) {
-        let processor = &mut self.processors[cpu];
-        let busy = processor.is_within_record()
-            || processor.is_walking()
-            || matches!(processor.context, Some(Context::Interrupt(_)));
-        if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
-            return;
-        }
-        let processor = &mut self.processors[cpu];
-        if let Some(index) = processor.handlers.pop_front() {
-            processor.interrupted = match processor.context {
-                Some(Context::Task(task)) => Some(task),
-                _ => None,
-            };
-            processor.context = Some(Context::Interrupt(index));
-            processor.handler_position = 0;
-            processor.change_context();
-            processor.saved_slice = processor.slice;
-            processor.slice = u64::MAX;
-        }
-    }
-
+    /// Runs a processor's task or handler as far as it goes alone, at most to `limit`.
     pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
-        let Self {
-            processors,
-            streams,
-            caches,
-            interrupts,
-            task_references,
-            privacy,
-            spaces,
-            instructions,
-            ..
-        } = self;
-        let processor = &mut processors[cpu];
-        let parameters = Pace {
+        let model = self.model;
+        let pace = Pace {
             limit,
             shift: self.shift,
-            cycles: self.model.cycles_per_reference,
-            branch_penalty: self.model.branch_penalty,
-            farther: &self.model.farther,
-            translation: self.model.translation,
+            cycles: model.cycles_per_reference,
+            branch_penalty: model.branch_penalty,
+            farther: &model.farther,
+            translation: model.translation,
         };
-        match context {
-            Context::Task(task) => {
-                let stream = &mut streams[task as usize];
-                let mut work = Records {
-                    records: &stream.batch.records,
-                    pages: &stream.batch.pages,
-                    spaces,
-                    position: &mut stream.position,
-                    code: &stream.batch.code,
-                    instructions,
-                    privacy,
-                    tasks: task_references,
-                };
-                step(cpu, processor, caches, &mut work, parameters)
-            }
-            Context::Interrupt(index) => {
-                let mut position = processor.handler_position;
-                let mut work = Records {
-                    records: &interrupts[index].batch.records,
-                    pages: &interrupts[index].batch.pages,
-                    spaces,
-                    position: &mut position,
-                    code: &interrupts[index].batch.code,
-                    instructions,
-                    privacy,
-                    tasks: task_references,
-                };
-                let stop = step(cpu, processor, caches, &mut work, parameters);
-                processor.handler_position = position;
-                stop
-            }
-        }
+        self.with_records(cpu, context, |processor, caches, work| step(cpu, processor, caches, work, pace))
     }
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: usize, context: Context) {
-        let Self { processors, streams, interrupts, task_references, privacy, spaces, instructions, .. } =
-            self;
-        let processor = &mut processors[cpu];
-        let cycles = self.model.cycles_per_reference;
-        match context {
-            Context::Task(task) => {
-                let stream = &mut streams[task as usize];
-                let mut work = Records {
-                    records: &stream.batch.records,
-                    pages: &stream.batch.pages,
-                    spaces,
-                    position: &mut stream.position,
-                    code: &stream.batch.code,
-                    instructions,
-                    privacy,
-                    tasks: task_references,
-                };
-                advance(processor, &mut work, self.shift, cycles, cpu);
-            }
-            Context::Interrupt(index) => {
-                let mut position = processor.handler_position;
-                let mut work = Records {
-                    records: &interrupts[index].batch.records,
-                    pages: &interrupts[index].batch.pages,
-                    spaces,
-                    position: &mut position,
-                    code: &interrupts[index].batch.code,
-                    instructions,
-                    privacy,
-                    tasks: task_references,
-                };
-                advance(processor, &mut work, self.shift, cycles, cpu);
-                processor.handler_position = position;
-            }
-        }
+        let (shift, cycles) = (self.shift, self.model.cycles_per_reference);
+        self.with_records(cpu, context, |processor, _, work| advance(processor, work, shift, cycles, cpu));
         if self.processors[cpu].has_more {
             self.post_prefetches(cpu, self.processors[cpu].time);
         }
     }
 
-    pub(super) fn end_slice(&mut self, cpu: usize, context: Context) {
-        let Context::Task(task) = context else { return };
-        if self.extends_slice(cpu) {
-            return;
-        }
-        if self.scheduler.ready() > 0 {
-            self.scheduler.make_ready(task);
-            self.dispatch(cpu);
-        } else {
-            self.processors[cpu].slice = self.model.time_slice;
-        }
-    }
-
-    /// Loads further records, or ends the task or handler; `false` when it ended.
-    pub(super) fn refill(&mut self, cpu: usize, context: Context) -> Result<bool, SimulateError> {
-        match context {
-            Context::Task(task) => {
-                if self.streams[task as usize].refill()? {
-                    return Ok(true);
-                }
-                if !self.drain(cpu) {
-                    return Ok(false);
-                }
-                self.leave_locks(cpu, context, true);
-                self.leave(cpu);
-            }
-            Context::Interrupt(_) => {
-                self.leave_locks(cpu, context, true);
-                let processor = &mut self.processors[cpu];
-                processor.slice = processor.saved_slice;
-                processor.change_context();
-                processor.context = processor.interrupted.take().map(Context::Task);
-                if processor.context.is_none() && processor.handlers.is_empty() {
-                    self.dispatch(cpu);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// The running task cannot go on.
-    pub(super) fn leave(&mut self, cpu: usize) {
-        let now = self.processors[cpu].time;
-        if let Some(context) = self.processors[cpu].context {
-            self.leave_locks(cpu, context, false);
-        }
-        self.count_active(now, -1);
-        self.dispatch(cpu);
-    }
-
-    pub(super) fn event(&mut self, cpu: usize, context: Context) {
-        let now = self.processors[cpu].time;
-        let event = match context {
+    /// Works on the records of a processor's task or handler, and keeps how far it came.
+    #[inline]
+    fn with_records<R>(
+        &mut self,
+        cpu: usize,
+        context: Context,
+        work: impl FnOnce(&mut Processor<W>, &mut Hierarchy<W>, &mut Records<'_>) -> R,
+    ) -> R {
+        let processor = &mut self.processors[cpu];
+        let mut handler_position = processor.handler_position;
+        let (batch, position) = match context {
             Context::Task(task) => {
                 let stream = &mut self.streams[task as usize];
-                let record = stream.batch.records[stream.position];
-                stream.position += 1;
-                stream.batch.events[record.address as usize]
+                (&stream.batch, &mut stream.position)
             }
-            Context::Interrupt(index) => {
-                let batch = &self.interrupts[index].batch;
-                let record = batch.records[self.processors[cpu].handler_position];
-                self.processors[cpu].handler_position += 1;
-                batch.events[record.address as usize]
-            }
+            Context::Interrupt(index) => (&self.interrupts[index].batch, &mut handler_position),
         };
-        match (event, context) {
-            (Event::Wake { wake }, _) => {
-                if let Some(task) = self.wakeups.deliver(wake) {
-                    self.locks.wakes(task);
-                    self.make_ready(task, now);
-                }
-            }
-            (Event::IoSubmit { request, device, sector, bytes, write }, _) => {
-                if let (Context::Task(task), Some(_)) = (context, &self.io) {
-                    self.task_requests[task as usize][usize::from(write)] += u64::from(bytes > 0);
-                }
-                self.submit(&Asked { request, device, sector, bytes, write }, now);
-            }
-            (Event::LockAcquire { class, word }, _) if self.arbitrates(class) => {
-                self.acquire(cpu, context, class, word);
-            }
-            (Event::LockRelease { word }, _) if self.model.locks != Arbitration::Off => {
-                self.release(cpu, context, word);
-            }
-            // The simulated lock was waited for where it was taken.
-            (Event::LockWait { class, .. }, _) if self.arbitrates(class) => {}
-            (Event::LockWait { wake, .. }, Context::Task(task)) => self.block(cpu, task, Some(wake)),
-            (Event::Block { wake }, Context::Task(task)) => self.block(cpu, task, wake),
-            (Event::Sleep { nanos }, Context::Task(task)) => {
-                let over = now + self.model.nanos_to_cycles(nanos);
-                self.schedule(over, Happening::SleepOver { task });
-                self.leave(cpu);
-            }
-            (Event::TransactionEnd { kind, user }, Context::Task(task)) => {
-                let previous = self.streams[task as usize].last_mark.insert(user, now);
-                if self.io.is_some() {
-                    self.profile(task, kind, user);
-                }
-                self.measure.transaction(kind, now, previous);
-                self.maybe_start(now);
-            }
-            _ => {}
-        }
-    }
-
-    /// `task` gives up its processor until `wake`, unless that came first.
-    fn block(&mut self, cpu: usize, task: TaskId, wake: Option<WakeId>) {
-        if wake.is_none_or(|wake| self.wakeups.wait(task, wake)) {
-            self.leave(cpu);
-            if let Some(waker) = wake.and_then(|wake| self.waker(wake)) {
-                self.waits_for(task, waker);
-            }
-        }
+        let mut records = Records {
+            records: &batch.records,
+            pages: &batch.pages,
+            spaces: &self.spaces,
+            position,
+            code: &batch.code,
+            instructions: self.instructions,
+            privacy: self.privacy,
+            tasks: &mut self.task_references,
+        };
+        let found = work(processor, &mut self.caches, &mut records);
+        processor.handler_position = handler_position;
+        found
     }
 
     /// Nothing is next in time: a handler whose requests never came runs now, otherwise the run is

@@ -1,14 +1,41 @@
 //! From the engine's counters to a replication: what was counted since the warm-up.
 
-use super::engine::{Base, Engine};
+use super::engine::Engine;
+use super::following::Times;
+use super::io::IoBase;
 use super::measure::Reading;
 use super::processor::Wait;
+use super::subsystem::Levels;
 use crate::along::MORE;
 use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Counters, PrefetchCounters, WordMask};
+use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WordMask, WriteBufferCounters};
+use servsim_os::LockCounts;
+
+/// Counters at the start of the measured window.
+pub(super) struct Base {
+    counters: Counters,
+    levels: Vec<(String, LevelCounters)>,
+    tlb: TlbCounters,
+    prefetches: (PrefetchCounters, u64),
+    times: Vec<ProcessorTimes>,
+    references: Vec<[[u64; 3]; 2]>,
+    tasks: Vec<[[u64; 3]; 2]>,
+    bus_busy: u64,
+    buffers: WriteBufferCounters,
+    /// Cycles that ports or links were taken, and that fetches waited for banks.
+    fabric: (Vec<u64>, u64),
+    switches: (u64, u64),
+    dispatches: u64,
+    locks: LockCounts,
+    disk: [u64; 2],
+    active_integral: u128,
+    io: Option<IoBase>,
+    levels_of_tasks: Levels,
+    places: Vec<Times>,
+}
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {

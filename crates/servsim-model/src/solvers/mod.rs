@@ -8,6 +8,7 @@ mod exact_step;
 pub mod forkjoin;
 pub mod layered;
 pub mod linearizer;
+pub mod markov;
 pub mod mixed;
 pub mod multi_convolution;
 pub mod mva;
@@ -115,6 +116,12 @@ pub const SOLVERS: &[Solver] = &[
         summary: "as linearizer, less memory for many classes",
         nature: Nature::Approximate,
         run: Run::Closed(aql::solve),
+    },
+    Solver {
+        name: "markov",
+        summary: "exact for pools and locks, one class, while its Markov chain is small",
+        nature: Nature::Exact,
+        run: Run::Whole(crate::solve::markov),
     },
     Solver {
         name: "layered",

@@ -168,7 +168,15 @@ fn demands(reader: &mut Reader, node: &Node, classes: &[String], name: &str, vis
         return vec![0.0; classes.len()];
     }
     let key = given[0];
+    let known = reader.problems.len();
     let times = per_class(reader, node, key, classes, name, true).unwrap_or_default();
+    if reader.problems.len() == known && times.iter().all(|&time| time == 0.0) {
+        let line = node.get(key).map_or(node.line, |n| n.line);
+        let message = format!(
+            "station `{name}`: its {key} is zero for every class, so nobody comes; give a time above zero, or leave the station out"
+        );
+        reader.problem(line, message);
+    }
     if key == "service" {
         return times.iter().zip(visits).map(|(s, v)| s * v).collect();
     }

@@ -4,6 +4,7 @@
 //! ends a command at once whatever is being computed.
 
 mod fit;
+mod program;
 mod run;
 mod source;
 
@@ -71,6 +72,7 @@ fn disk_catalogue() -> String {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(disk_catalogue, module)?)?;
+    module.add_function(wrap_pyfunction!(program::disk_capture_program, module)?)?;
     module.add_function(wrap_pyfunction!(source::disk_import, module)?)?;
     module.add_function(wrap_pyfunction!(source::disk_columns, module)?)?;
     module.add_function(wrap_pyfunction!(fit::disk_fit, module)?)?;

@@ -255,22 +255,35 @@ def reorganize(
 def capture(
     output: Annotated[Path, typer.Option("--output", "-o", help="Trace to write (format tracefs).")],
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to record.")] = 10.0,
+    method: Annotated[
+        str, typer.Option(help="bpf: a program in the kernel; tracefs: its trace events; auto: bpf where it works.")
+    ] = "auto",
     as_json: Json = False,
 ) -> None:
     """Record the block requests of this Linux host (as root)."""
     from servsim import disk
     from servsim.disk.capture import capture as record
 
-    facts = record(output, seconds)
+    facts = record(output, seconds, method)
+    if facts["method_reason"]:
+        reason = facts["method_reason"]
+        print(f"captured through tracefs, which costs a request more than bpf: {reason}", file=sys.stderr)
     source = disk.Source(str(output), format="tracefs", tracer=facts["tracer"])
-    report: dict[str, Any] = disk.import_trace(source) if output.stat().st_size else {"requests": 0}
+    report: dict[str, Any] = {"requests": 0}
+    try:
+        if output.stat().st_size:
+            report = disk.import_trace(source)
+    except UsageError as problem:
+        # A host that did nothing but discard, say, is no mistake of the user's.
+        print(f"warning: {problem}", file=sys.stderr)
     if as_json:
         print_json({"schema": "servsim.disk.capture/1", "output": str(output), **facts, "import": report})
         return
     warn(report)
     per_request = 1e6 * facts["reader_cpu_seconds"] / max(report["requests"], 1)
     print(
-        f"{report['requests']} requests in {facts['seconds']:.1f} s, {facts['lost_events']} events lost; "
+        f"{report['requests']} requests in {facts['seconds']:.1f} s by {facts['method']}, "
+        f"{facts['lost_events']} events lost; "
         "the reader used "
         f"{facts['reader_cpu_seconds']:.3f} s of processor time, {per_request:.1f} us a request"
     )
