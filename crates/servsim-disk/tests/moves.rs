@@ -8,7 +8,7 @@ use servsim_disk::features::Wanted;
 use servsim_disk::mechanics;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{file, Model};
-use servsim_disk::order::services;
+use servsim_disk::order::{services, Served};
 use servsim_disk::reorganize::{covered, plan, predict, Policy};
 use servsim_disk::request::{Op, Request};
 use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
@@ -34,6 +34,35 @@ fn mean(requests: &[Request]) -> f64 {
     requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
 }
 
+/// Share of the reads of which a law says rightly whether the cache answered them.
+fn told_apart(drive: &Drive, served: &[Served], law: Law) -> f64 {
+    let mut cache = Cache::new(law);
+    let (mut reads, mut right) = (0, 0);
+    for service in served {
+        let wanted = Wanted::from(&service.request);
+        if wanted.op == Op::Read {
+            let quick_us = drive.overhead_us + f64::from(wanted.sectors) * drive.bus_us_per_sector + 1.0;
+            reads += 1;
+            right += u32::from((service.service_ns() as f64 * 1e-3 <= quick_us) == cache.holds(&wanted));
+        }
+        cache.advance(&wanted);
+    }
+    f64::from(right) / f64::from(reads)
+}
+
+#[test]
+fn which_reads_are_quick_settles_how_many_streams_a_cache_has() {
+    // Drives whose times alone would be best parted by half as many streams again as they have.
+    for (seed, order) in [(37, Order::Sstf), (139, Order::Fcfs)] {
+        let drive = Drive::at_random(seed);
+        let served = services(&truth(&drive, &heated(&drive, 25_000.0, seed), order, 1.0), 1, false);
+        let law = cache::infer(&served).expect("a cache");
+        let (streams, real) = (f64::from(law.streams), drive.segments as f64);
+        assert!((streams / real - 1.0).abs() < 0.2, "drive {seed}: {law:?}, truth {real}");
+        assert!(told_apart(&drive, &served, law) > 0.997, "drive {seed}: {law:?}");
+    }
+}
+
 #[test]
 fn the_law_of_a_cache_is_found_and_tells_its_answers_from_accesses() {
     let base = Drive { write_behind: false, ..Drive::nameless() };
@@ -44,19 +73,8 @@ fn the_law_of_a_cache_is_found_and_tells_its_answers_from_accesses() {
         let served = services(&trace, 1, false);
         let law = cache::infer(&served).expect("a cache");
         assert_eq!((law.keeps_read, law.keeps_written), (keeps_read, false), "{law:?}");
-        let mut cache = Cache::new(law);
-        let (mut reads, mut right) = (0, 0);
-        for service in &served {
-            let wanted = Wanted::from(&service.request);
-            if wanted.op == Op::Read {
-                let quick_us = drive.overhead_us + f64::from(wanted.sectors) * drive.bus_us_per_sector + 1.0;
-                reads += 1;
-                right +=
-                    usize::from((service.service_ns() as f64 * 1e-3 <= quick_us) == cache.holds(&wanted));
-            }
-            cache.advance(&wanted);
-        }
-        assert!(f64::from(right as u32) > 0.985 * f64::from(reads as u32), "{right} of {reads}: {law:?}");
+        let right = told_apart(&drive, &served, law);
+        assert!(right > 0.985, "{right}: {law:?}");
     }
     let without = Drive { segments: 1, read_ahead: 0, ..base };
     let trace = truth(&without, &heated(&without, 40_000.0, 5), Order::Fcfs, 1.0);
