@@ -114,6 +114,7 @@ fn fresh_models_are_nearly_all_within_5_and_10_per_cent_of_the_simulator() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let given = std::env::var("SERVSIM_FIRST_SEED").ok().and_then(|text| text.parse().ok());
     let first: u64 = given.unwrap_or_else(|| now.map_or(1, |elapsed| elapsed.as_nanos() as u64));
+    println!("first seed {first}");
     let (mut draw, mut beyond, models) = (Draw(first), 0, 180);
     for case in 0..models {
         let network = match case % 6 {
@@ -124,7 +125,8 @@ fn fresh_models_are_nearly_all_within_5_and_10_per_cent_of_the_simulator() {
             4 => any_locks(&mut draw),
             _ => large_tiers(&mut draw),
         };
-        let found = solve(&network, "auto", &Options::default()).unwrap();
+        let found = solve(&network, "auto", &Options::default())
+            .unwrap_or_else(|e| panic!("case {case}: {e}\n{network:?}"));
         let simulation = Plan { seed: first.wrapping_add(case), ..Plan::default() };
         let measured = solve(&network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
         let x = found.throughput() / measured.throughput() - 1.0;
@@ -134,7 +136,7 @@ fn fresh_models_are_nearly_all_within_5_and_10_per_cent_of_the_simulator() {
             println!("case {case} {}: {:+.1} %, {:+.1} % of response", found.solver, 100.0 * x, 100.0 * r);
         }
     }
-    println!("{beyond} of {models} models from seed {first} beyond 5 and 10 %");
+    println!("{beyond} of {models} models beyond 5 and 10 %");
     assert!(beyond <= models / 50, "{beyond}");
 }
 

@@ -188,6 +188,11 @@ fn a_lock_around_everything_holds_and_makes_wait_as_one_server_does() {
     let (busy, present) = (serial.stations[0].utilization, serial.stations[0].queue[0]);
     assert!(relative(found.pools[0].utilization, busy) < 1e-9);
     assert!(relative(found.pools[0].waiting, present - busy) < 1e-9);
+    // Without thinking all but one wait all the time.
+    let mut busy = Network::single(5, 0.0, &[0.2, 0.3]);
+    busy.pools = vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.2, 0.3] }];
+    assert!(relative(markov(&busy).throughput(), 2.0) < 1e-10);
+    assert!(relative(markov(&busy).pools[0].waiting, 4.0) < 1e-10);
 }
 
 #[test]
@@ -197,6 +202,41 @@ fn a_chain_whose_groupings_undo_each_other_converges() {
         vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.105_235_845_659_012_27] }];
     let found = markov(&network);
     assert!(found.residual < 1e-11 && found.iterations < 1_000, "{} {}", found.residual, found.iterations);
+}
+
+#[test]
+fn states_that_hardly_ever_occur_do_not_spoil_the_rest() {
+    // That all of 600 users wait at once has a probability of about 1e-1592.
+    let mut network = Network::single(600, 1e4, &[0.1]);
+    network.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.1] }];
+    let serial = solve(&Network::single(600, 1e4, &[0.1]), "mva", &Options::default()).unwrap();
+    assert!(relative(markov(&network).throughput(), serial.throughput()) < 1e-9);
+    assert!(relative(markov(&network).pools[0].utilization, serial.stations[0].utilization) < 1e-9);
+    // The same where the chain has other ways to go, which takes rounds.
+    let mut tiers = Network::single(294, 78.9, &[0.18, 0.064, 0.116, 0.02]);
+    let pool = |name: &str, size, parent, holds: [f64; 4]| Pool {
+        name: name.into(),
+        size,
+        parent,
+        holds: holds.into(),
+    };
+    tiers.pools = vec![
+        pool("web", 16, None, [0.18, 0.0, 0.0, 0.0]),
+        pool("application", 10, Some(0), [0.0, 0.064, 0.0, 0.0]),
+        pool("database", 4, Some(1), [0.0, 0.0, 0.116, 0.02]),
+    ];
+    let near = solve(&tiers, "layered", &Options::default()).unwrap().throughput();
+    assert!(relative(markov(&tiers).throughput(), near) < 0.01, "{} {near}", markov(&tiers).throughput());
+    // A pool that is never empty, so that ten or more always wait.
+    let mut busy = Network::single(30, 0.0, &[0.2, 0.3, 0.1]);
+    busy.pools = vec![Pool { name: "pool".into(), size: 20, parent: None, holds: vec![0.2, 0.3, 0.1] }];
+    let inside = solve(&Network::single(20, 0.0, &[0.2, 0.3, 0.1]), "mva", &Options::default()).unwrap();
+    let found = markov(&busy);
+    assert!(
+        relative(found.throughput(), inside.throughput()) < 1e-9 && found.iterations < 150,
+        "{}",
+        found.iterations
+    );
 }
 
 #[test]

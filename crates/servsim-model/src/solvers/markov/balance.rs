@@ -6,6 +6,11 @@
 
 use super::chain::Chain;
 
+/// Probabilities are kept above this, or a group would have none to share; far below what is resolved.
+const LEAST: f64 = 1e-250;
+/// Weights beyond this are scaled down before they leave the range of numbers, and by how much.
+const LARGE: f64 = 1e200;
+
 /// An equilibrium, and how well it is known.
 pub struct Equilibrium {
     /// Probability of each state.
@@ -57,7 +62,7 @@ fn sweep(chain: &Chain, probability: &mut [f64]) -> f64 {
         let inflow: f64 = sources.iter().map(|&(from, rate)| probability[from as usize] * rate).sum();
         wrong += (inflow - probability[state] * chain.out[state]).abs();
         all += inflow;
-        probability[state] = inflow / chain.out[state];
+        probability[state] = (inflow / chain.out[state]).max(LEAST);
     }
     wrong / all
 }
@@ -65,8 +70,13 @@ fn sweep(chain: &Chain, probability: &mut [f64]) -> f64 {
 /// Puts the groups of states with equal numbers at `place` in balance.
 fn group(chain: &Chain, place: usize, probability: &mut [f64]) {
     let column = &chain.counts()[place];
-    let of = |state: usize| column[state] as usize;
-    let groups = column.iter().max().map_or(1, |&most| most as usize + 1);
+    // Numbers that occur, counted through: a place that is never empty has no group 0.
+    let mut numbers = column.clone();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut rank = vec![0; numbers.last().map_or(1, |&most| most as usize + 1)];
+    numbers.iter().enumerate().for_each(|(at, &number)| rank[number as usize] = at);
+    let (of, groups) = (|state: usize| -> usize { rank[column[state] as usize] }, numbers.len());
     let (mut weight, mut flow) = (vec![0.0; groups], vec![0.0; groups * groups]);
     for state in 0..chain.size() {
         let to = of(state);
@@ -75,14 +85,11 @@ fn group(chain: &Chain, place: usize, probability: &mut [f64]) {
             flow[of(from as usize) * groups + to] += probability[from as usize] * rate;
         }
     }
-    let scaled =
-        |(row, &weight): (&[f64], &f64)| row.iter().map(|f| f / weight.max(f64::MIN_POSITIVE)).collect();
+    let scaled = |(row, &weight): (&[f64], &f64)| row.iter().map(|f| f / weight).collect();
     let balanced = eliminate(flow.chunks(groups).zip(&weight).map(scaled).collect());
     for state in 0..chain.size() {
         let here = of(state);
-        if weight[here] > 0.0 {
-            probability[state] *= balanced[here] / weight[here];
-        }
+        probability[state] = (probability[state] * balanced[here] / weight[here]).max(LEAST);
     }
 }
 
@@ -107,6 +114,9 @@ fn eliminate(mut rate: Vec<Vec<f64>>) -> Vec<f64> {
     let mut probability = vec![1.0; n];
     for to in 1..n {
         probability[to] = (0..to).map(|from| probability[from] * rate[from][to]).sum();
+        if probability[to] > LARGE {
+            probability[..=to].iter_mut().for_each(|p| *p /= LARGE);
+        }
     }
     let sum: f64 = probability.iter().sum();
     probability.iter().map(|p| p / sum).collect()
