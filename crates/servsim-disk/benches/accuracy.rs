@@ -17,14 +17,14 @@ use servsim_disk::server::station::Started;
 use servsim_disk::server::Server;
 use servsim_disk::simulate::closed_loop;
 use servsim_disk::simulate::responses_us;
-use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
+use servsim_oracle::drive::{workload, Drive, Job, Order};
 use std::fmt::Write;
 use std::io::Cursor;
 use std::path::Path;
 
 #[path = "../tests/truth/mod.rs"]
 mod truth;
-use truth::truth;
+use truth::{heated, mean, truth};
 
 /// Share of a trace that trains: 7 of 29 days, as in the 1997 paper.
 const TRAIN: f64 = 0.24;
@@ -78,10 +78,6 @@ fn measured(folder: &Path) {
     }
 }
 
-fn mean(requests: &[Request]) -> f64 {
-    requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
-}
-
 /// Traces of a drive simulated elsewhere, at the load they were made at.
 fn generated(folder: &Path) {
     println!("generated drives, closed loop at their own load (targets 3 / 6)");
@@ -107,19 +103,7 @@ fn other_moves() {
         for order in [Order::Fcfs, Order::Sstf] {
             let mut text = format!("  {name:<14} {order:?}");
             for seed in [100, 101] {
-                let mut words = Words(seed);
-                let hot: Vec<u64> = (0..600).map(|_| words.below(drive.sectors() / 8 - 100) * 8).collect();
-                let mut heated = |job: Job| {
-                    let (is_hot, rank) = (words.unit() < 0.6, words.unit());
-                    let lba = hot[(rank * rank * 600.0) as usize];
-                    if is_hot {
-                        Job { lba, sectors: 8, ..job }
-                    } else {
-                        job
-                    }
-                };
-                let jobs: Vec<Job> =
-                    workload(&drive, 15_000, 40_000.0, seed).into_iter().map(&mut heated).collect();
+                let jobs = heated(&drive, 15_000, 40_000.0, seed);
                 let before = truth(&drive, &jobs, order, 1.0);
                 let map = plan(&before, 1000, Policy::HotBlock);
                 let moved: Vec<Job> =

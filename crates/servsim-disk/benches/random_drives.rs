@@ -3,7 +3,7 @@
 //!
 //! Seek curve, speed, zones, heads, skew, overhead, cache and write buffer of each drive differ, as do
 //! the load and, for moves, how many blocks are hot, how hot, how long their requests are, and whether
-//! they lie together. `servsim-oracle` tells the truth. Drives 0 to 15 were looked at while the models
+//! they lie together. `servsim-oracle` tells the truth. Drives 0 to 23 were looked at while the models
 //! were made.
 //!
 //! Beside each model at other loads stands the drive itself, once with its platters turned by eighths
@@ -22,7 +22,7 @@ use std::fmt::Write;
 
 #[path = "../tests/truth/mod.rs"]
 mod truth;
-use truth::truth;
+use truth::{mean, truth};
 
 /// Requests of a trace.
 const REQUESTS: usize = 15_000;
@@ -34,7 +34,7 @@ fn fitted(requests: &[Request], movable: bool) -> DeviceModel {
 }
 
 fn mean_us(requests: &[Request]) -> f64 {
-    requests.iter().map(|r| r.response_ns() as f64 * 1e-3).sum::<f64>() / requests.len() as f64
+    mean(requests) * 1e-3
 }
 
 /// Jobs of which many go to a set of hot blocks.

@@ -34,11 +34,22 @@ pub const FEATURE_NAMES: [&str; FEATURES] = [
 
 /// The feature that tells reads from writes: 0 or 1.
 pub const OP: usize = 0;
+/// The distance from the end of the request before, with its sign.
+pub const SEEK: usize = 1;
+/// The same without it.
+pub const DISTANCE: usize = 2;
 /// The time without work before the request.
 pub const IDLE: usize = 4;
+/// The operation of the request before.
+pub const PREVIOUS_OP: usize = 5;
+/// Its distance.
+pub const PREVIOUS_DISTANCE: usize = 6;
+/// Its length.
+pub const PREVIOUS_SECTORS: usize = 7;
 /// The time since the last write completed.
 pub const SINCE_WRITE: usize = 12;
-
+/// The distance from where the request before began.
+pub const FROM_START: usize = 14;
 /// Whether the cache holds the request.
 pub const CACHED: usize = 15;
 

@@ -10,29 +10,12 @@ use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{file, Model};
 use servsim_disk::order::{services, Served};
 use servsim_disk::reorganize::{covered, plan, predict, Policy};
-use servsim_disk::request::{Op, Request};
-use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
-use truth::truth;
+use servsim_disk::request::Op;
+use servsim_oracle::drive::{Drive, Job, Order};
+use truth::{heated, mean, truth};
 
-/// Jobs of which 60 % go to 600 blocks anywhere, some much hotter than others.
-fn heated(drive: &Drive, mean_gap_us: f64, seed: u64) -> Vec<Job> {
-    let mut words = Words(seed);
-    let hot: Vec<u64> = (0..600).map(|_| words.below(drive.sectors() / 8 - 100) * 8).collect();
-    let heat = |job: Job| {
-        let (is_hot, rank) = (words.unit() < 0.6, words.unit());
-        let lba = hot[(rank * rank * 600.0) as usize];
-        if is_hot {
-            Job { lba, sectors: 8, ..job }
-        } else {
-            job
-        }
-    };
-    workload(drive, 12_000, mean_gap_us, seed).into_iter().map(heat).collect()
-}
-
-fn mean(requests: &[Request]) -> f64 {
-    requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
-}
+/// Requests of a trace.
+const JOBS: usize = 12_000;
 
 /// Share of the reads of which a law says rightly whether the cache answered them.
 fn told_apart(drive: &Drive, served: &[Served], law: Law) -> f64 {
@@ -55,7 +38,7 @@ fn which_reads_are_quick_settles_how_many_streams_a_cache_has() {
     // Drives whose times alone would be best parted by half as many streams again as they have.
     for (seed, order) in [(37, Order::Sstf), (139, Order::Fcfs)] {
         let drive = Drive::at_random(seed);
-        let served = services(&truth(&drive, &heated(&drive, 25_000.0, seed), order, 1.0), 1, false);
+        let served = services(&truth(&drive, &heated(&drive, JOBS, 25_000.0, seed), order, 1.0), 1, false);
         let law = cache::infer(&served).expect("a cache");
         let (streams, real) = (f64::from(law.streams), drive.segments as f64);
         assert!((streams / real - 1.0).abs() < 0.2, "drive {seed}: {law:?}, truth {real}");
@@ -69,7 +52,7 @@ fn the_law_of_a_cache_is_found_and_tells_its_answers_from_accesses() {
     for (segments, read_ahead, keeps_read) in [(4, 192, false), (8, 64, true), (1, 512, true), (12, 0, true)]
     {
         let drive = Drive { segments, read_ahead, keeps_read, ..base.clone() };
-        let trace = truth(&drive, &heated(&drive, 40_000.0, 5), Order::Fcfs, 1.0);
+        let trace = truth(&drive, &heated(&drive, JOBS, 40_000.0, 5), Order::Fcfs, 1.0);
         let served = services(&trace, 1, false);
         let law = cache::infer(&served).expect("a cache");
         assert_eq!((law.keeps_read, law.keeps_written), (keeps_read, false), "{law:?}");
@@ -77,7 +60,7 @@ fn the_law_of_a_cache_is_found_and_tells_its_answers_from_accesses() {
         assert!(right > 0.985, "{right}: {law:?}");
     }
     let without = Drive { segments: 1, read_ahead: 0, ..base };
-    let trace = truth(&without, &heated(&without, 40_000.0, 5), Order::Fcfs, 1.0);
+    let trace = truth(&without, &heated(&without, JOBS, 40_000.0, 5), Order::Fcfs, 1.0);
     assert_eq!(cache::infer(&services(&trace, 1, false)), None);
 }
 
@@ -85,7 +68,7 @@ fn the_law_of_a_cache_is_found_and_tells_its_answers_from_accesses() {
 fn the_mechanism_of_a_drive_is_found_in_its_trace() {
     for seed in [40, 41, 42, 43] {
         let drive = Drive { write_behind: false, ..Drive::at_random(seed) };
-        let trace = truth(&drive, &heated(&drive, 50_000.0, seed), Order::Fcfs, 1.0);
+        let trace = truth(&drive, &heated(&drive, JOBS, 50_000.0, seed), Order::Fcfs, 1.0);
         let served = services(&trace, 1, false);
         let found = mechanics::infer(&served, cache::infer(&served)).expect("accesses");
         let turn = found.revolution_us.expect("places asked for again");
@@ -109,7 +92,7 @@ fn what_a_move_brings_is_predicted_on_drives_never_seen() {
     let cases = [(50, Order::Fcfs), (51, Order::Sstf), (52, Order::Fcfs), (53, Order::Sstf)];
     for (seed, order) in cases {
         let drive = Drive::at_random(seed);
-        let jobs = heated(&drive, 40_000.0, seed);
+        let jobs = heated(&drive, JOBS, 40_000.0, seed);
         let before = truth(&drive, &jobs, order, 1.0);
         let map = plan(&before, 1000, Policy::HotBlock);
         let moved: Vec<Job> = jobs.iter().map(|job| Job { lba: map.sector(job.lba), ..*job }).collect();

@@ -139,7 +139,7 @@ pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelEr
 pub fn markov(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     one_class_without_forks(network, "markov")?;
     let means = markov_solver::solve(network, &options.tolerance)?;
-    let states = markov_solver::states(network);
+    let states = markov_solver::states(network)?;
     let note =
         format!("Markov chain of {states:.0} states, exponential times; percentiles need `simulation`");
     with_pools(network, "markov", &means, note)

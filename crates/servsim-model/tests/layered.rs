@@ -1,7 +1,7 @@
 //! Layered and passive-resource models against the simulator, on 60 random models.
 
 mod common;
-use common::{relative, Draw};
+use common::{fresh_seed, relative, Draw};
 use servsim_model::sim::Plan;
 use servsim_model::{solve, Class, Network, Options, Pool, Speed, Station};
 
@@ -111,9 +111,7 @@ fn large_tiers(draw: &mut Draw) -> Network {
 #[test]
 #[ignore = "180 models of fresh seeds: run with --ignored"]
 fn fresh_models_are_nearly_all_within_5_and_10_per_cent_of_the_simulator() {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let given = std::env::var("SERVSIM_FIRST_SEED").ok().and_then(|text| text.parse().ok());
-    let first: u64 = given.unwrap_or_else(|| now.map_or(1, |elapsed| elapsed.as_nanos() as u64));
+    let first = fresh_seed();
     println!("first seed {first}");
     let (mut draw, mut beyond, models) = (Draw(first), 0, 180);
     for case in 0..models {

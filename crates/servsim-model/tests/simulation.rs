@@ -1,7 +1,7 @@
 //! The simulator against exact answers, and its intervals against their promise.
 
 mod common;
-use common::relative;
+use common::{fresh_seed, relative};
 use servsim_model::sim::Plan;
 use servsim_model::{solve, Class, Discipline, Fork, Network, Options, Speed, Station};
 
@@ -132,13 +132,6 @@ fn a_wanted_half_width_is_reached() {
 }
 
 /// Share of intervals that hold the true value; about 40 s, run by `make acceptance`.
-/// Another seed in every run; `SERVSIM_FIRST_SEED` repeats one.
-fn fresh_seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let given = std::env::var("SERVSIM_FIRST_SEED").ok().and_then(|text| text.parse().ok());
-    given.unwrap_or_else(|| now.map_or(1, |elapsed| elapsed.as_nanos() as u64))
-}
-
 #[test]
 #[ignore = "2,000 seeds: run with --ignored"]
 fn intervals_cover_the_truth_in_95_per_cent_of_2000_fresh_seeds() {

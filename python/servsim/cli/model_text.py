@@ -1,11 +1,12 @@
 """What the commands of ``servsim model`` print with: columns, times, estimates and their intervals."""
 
 import math
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from servsim.cli import terminal
 
 if TYPE_CHECKING:
     from servsim.statistics.intervals import Estimate
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Print progress, on standard error."""
-    print(f"servsim: {text}", file=sys.stderr)
+    terminal.say(f"servsim: {text}")
 
 
 def table(header: list[str], rows: list[list[str]]) -> None:

@@ -11,7 +11,7 @@ use super::grow::{Binned, Grown, Growth, Node};
 use super::support::Support;
 use super::tail::Tail;
 use crate::cache::Law;
-use crate::features::{Features, History, FEATURES, FEATURE_NAMES};
+use crate::features::{self, Features, History, FEATURES, FEATURE_NAMES};
 use crate::mechanics::{Mechanics, Radius};
 use crate::metrics::crps;
 use rand::{RngCore, SeedableRng};
@@ -28,7 +28,7 @@ const IDLE: u32 = 1 << 4 | 1 << 11 | 1 << 12;
 /// Where recent requests ended.
 const RECENT: u32 = 1 << 9 | 1 << 10 | 1 << 13;
 /// Whether a cache of a known law holds the request.
-const CACHED: u32 = 1 << 15;
+const CACHED: u32 = 1 << features::CACHED;
 /// The absolute place on the disk (zones).
 const PLACE: u32 = 1 << 8;
 const ALL: u32 = (1 << (FEATURES - 1)) - 1;

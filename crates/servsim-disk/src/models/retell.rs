@@ -3,7 +3,10 @@
 //! A move brings together what lay apart, so that it makes distances which the trace hardly holds.
 //! Each of the nearest requests is told again, nearer, and quicker by what the arm saves.
 
-use crate::features::{Features, CACHED, SINCE_WRITE};
+use crate::features::{
+    Features, CACHED, DISTANCE, FROM_START, OP, PREVIOUS_DISTANCE, PREVIOUS_OP, PREVIOUS_SECTORS, SEEK,
+    SINCE_WRITE,
+};
 use crate::mechanics::Mechanics;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -22,15 +25,6 @@ const DONORS: usize = 600;
 const NEAR: f32 = 20_000.0;
 /// A write answered in less than this share of what a read takes is answered before it is written.
 const BUFFERED: f32 = 0.6;
-
-/// Numbers of the features changed.
-const OP: usize = 0;
-const SEEK: usize = 1;
-const DISTANCE: usize = 2;
-const PREVIOUS_OP: usize = 5;
-const PREVIOUS_DISTANCE: usize = 6;
-const PREVIOUS_SECTORS: usize = 7;
-const FROM_START: usize = 14;
 
 /// Value at `share` of `values` in order.
 fn at_share(mut values: Vec<f32>, share: f64) -> Option<f32> {

@@ -1,8 +1,9 @@
 //! What really happened: requests as the drive of `servsim-oracle` serves them. Shared by the tests and
-//! the accuracy benchmark.
+//! the accuracy benchmarks.
+#![allow(dead_code)]
 
 use servsim_disk::request::{Op, Request, NO_START};
-use servsim_oracle::drive::{Drive, Job, Order};
+use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
 
 /// What `drive` makes of `jobs` at `load`, one request a job.
 pub fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Request> {
@@ -20,4 +21,25 @@ pub fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Reques
         by_tracer: false,
     };
     jobs.iter().zip(done).map(request).collect()
+}
+
+/// Jobs of which 60 % go to 600 blocks anywhere, some much hotter than others.
+pub fn heated(drive: &Drive, requests: usize, mean_gap_us: f64, seed: u64) -> Vec<Job> {
+    let mut words = Words(seed);
+    let hot: Vec<u64> = (0..600).map(|_| words.below(drive.sectors() / 8 - 100) * 8).collect();
+    let heat = |job: Job| {
+        let (is_hot, rank) = (words.unit() < 0.6, words.unit());
+        let lba = hot[(rank * rank * 600.0) as usize];
+        if is_hot {
+            Job { lba, sectors: 8, ..job }
+        } else {
+            job
+        }
+    };
+    workload(drive, requests, mean_gap_us, seed).into_iter().map(heat).collect()
+}
+
+/// Mean response, ns.
+pub fn mean(requests: &[Request]) -> f64 {
+    requests.iter().map(|r| r.response_ns() as f64).sum::<f64>() / requests.len() as f64
 }

@@ -31,6 +31,13 @@ impl Draw {
     }
 }
 
+/// Another seed in every run; `SERVSIM_FIRST_SEED` repeats one.
+pub fn fresh_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let given = std::env::var("SERVSIM_FIRST_SEED").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or_else(|| now.map_or(1, |elapsed| elapsed.as_nanos() as u64))
+}
+
 /// A number of any magnitude: `mantissa x 2^exponent`.
 #[derive(Clone, Copy)]
 pub struct Wide(pub f64, pub i64);

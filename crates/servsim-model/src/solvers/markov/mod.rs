@@ -9,7 +9,7 @@ use super::layered::LayeredMeans;
 use crate::closed::Tolerance;
 use crate::error::ModelError;
 use crate::network::Network;
-use chain::{Chain, Kind, Route};
+use chain::{Chain, Kind, Place, Route};
 
 /// States that `auto` takes on: a second at most.
 pub const FEW_STATES: f64 = 200_000.0;
@@ -25,7 +25,7 @@ const RESIDUAL: f64 = 1e-11;
 /// [`ModelError::NotConverged`].
 pub fn solve(network: &Network, tolerance: &Tolerance) -> Result<LayeredMeans, ModelError> {
     let route = Route::new(network)?;
-    let states = states(network);
+    let states = count(network, &route);
     let chain = if states <= MOST_STATES { Chain::explore(&route, MOST_STATES as usize) } else { None };
     let Some(chain) = chain else {
         let feature = format!("{states:.2e} states, more than {MOST_STATES:.0e},");
@@ -74,29 +74,32 @@ fn means(network: &Network, route: &Route, chain: &Chain, probability: &[f64]) -
 /// Whether `auto` takes the chain: pools it treats, and [`FEW_STATES`] at most.
 pub fn suits(network: &Network) -> bool {
     let treated = network.forks.is_empty() && network.classes.len() == 1 && network.open().is_empty();
-    treated && states(network) <= FEW_STATES && Route::new(network).is_ok()
+    treated && states(network).is_ok_and(|states| states <= FEW_STATES)
 }
 
-/// Number of states, counted level by level.
-pub fn states(network: &Network) -> f64 {
+/// Number of states of a network that [`solve`] treats, counted level by level.
+///
+/// # Errors
+/// As [`Route::new`].
+pub fn states(network: &Network) -> Result<f64, ModelError> {
+    Ok(count(network, &Route::new(network)?))
+}
+
+fn count(network: &Network, route: &Route) -> f64 {
     let n = network.population();
-    let think = usize::from(network.classes[0].think() > 0.0);
-    let held = |k: usize| network.pools.iter().map(|p| p.holds[k]).sum::<f64>();
-    let stations = network.stations.iter().enumerate();
-    let own = stations.filter(|(k, s)| s.demands[0] - held(*k) > 1e-12 * s.demands[0]).count();
-    below(network, None, think + own, n)[n]
+    below(network, route, None, n)[n]
 }
 
-/// Ways in which 0 to `most` requests can be in a level with so many places of its own.
-fn below(network: &Network, level: Option<usize>, own: usize, most: usize) -> Vec<f64> {
+/// Ways in which 0 to `most` requests can be in a level.
+fn below(network: &Network, route: &Route, level: Option<usize>, most: usize) -> Vec<f64> {
+    let here = |place: &&Place| place.holds.last().copied() == level && !matches!(place.kind, Kind::Wait(_));
     let mut ways = vec![0.0; most + 1];
     ways[0] = 1.0;
-    for _ in 0..own {
+    for _ in route.places.iter().filter(here) {
         (1..=most).for_each(|n| ways[n] += ways[n - 1]);
     }
     for (index, pool) in network.pools.iter().enumerate().filter(|(_, p)| p.parent == level) {
-        let places = pool.holds.iter().filter(|&&h| h > 0.0).count();
-        let inside = below(network, Some(index), places, pool.size.min(most));
+        let inside = below(network, route, Some(index), pool.size.min(most));
         let of = |n: usize| inside[n.min(inside.len() - 1)];
         ways = (0..=most).map(|n| (0..=n).map(|m| of(m) * ways[n - m]).sum()).collect();
     }
