@@ -194,7 +194,7 @@ impl Read for Members {
 pub struct Records<const N: usize> {
     input: Input,
     buffer: Vec<u8>,
-    place: usize,
+    position: usize,
     filled: usize,
     /// Records read so far.
     pub number: u64,
@@ -206,7 +206,7 @@ impl<const N: usize> Records<N> {
 
     /// The records of `input`.
     pub fn new(input: Input) -> Self {
-        Self { input, buffer: vec![0; N * Self::HELD], place: 0, filled: 0, number: 0 }
+        Self { input, buffer: vec![0; N * Self::HELD], position: 0, filled: 0, number: 0 }
     }
 
     /// The next record; `None` at the end.
@@ -218,18 +218,18 @@ impl<const N: usize> Records<N> {
     /// Never: a refill leaves whole records.
     #[inline]
     pub fn record(&mut self) -> Result<Option<&[u8; N]>, SourceError> {
-        if self.place == self.filled && !self.refill()? {
+        if self.position == self.filled && !self.refill()? {
             return Ok(None);
         }
-        let bytes = &self.buffer[self.place..self.place + N];
-        self.place += N;
+        let bytes = &self.buffer[self.position..self.position + N];
+        self.position += N;
         self.number += 1;
         Ok(Some(bytes.try_into().expect("N bytes")))
     }
 
     fn refill(&mut self) -> Result<bool, SourceError> {
         self.filled = self.input.fill(&mut self.buffer)?;
-        self.place = 0;
+        self.position = 0;
         let rest = self.filled % N;
         if rest != 0 {
             let whole = self.number + (self.filled / N) as u64;
@@ -257,7 +257,7 @@ const MAX_LINE: usize = 4096;
 pub struct Lines {
     input: Input,
     buffer: Vec<u8>,
-    place: usize,
+    position: usize,
     filled: usize,
     ended: bool,
     /// Number of the line just read, from 1.
@@ -267,7 +267,7 @@ pub struct Lines {
 impl Lines {
     /// The lines of `input`.
     pub fn new(input: Input) -> Self {
-        Self { input, buffer: vec![0; 64 * MAX_LINE], place: 0, filled: 0, ended: false, number: 0 }
+        Self { input, buffer: vec![0; 64 * MAX_LINE], position: 0, filled: 0, ended: false, number: 0 }
     }
 
     /// The next line, without its end; `None` at the end.
@@ -277,7 +277,7 @@ impl Lines {
     #[inline]
     pub fn line(&mut self) -> Result<Option<&[u8]>, SourceError> {
         loop {
-            let rest = &self.buffer[self.place..self.filled];
+            let rest = &self.buffer[self.position..self.filled];
             let length = match memchr::memchr(b'\n', rest) {
                 Some(length) => length,
                 None if !self.ended => {
@@ -287,8 +287,8 @@ impl Lines {
                 None if rest.is_empty() => return Ok(None),
                 None => rest.len(),
             };
-            let start = self.place;
-            self.place = (start + length + 1).min(self.filled);
+            let start = self.position;
+            self.position = (start + length + 1).min(self.filled);
             self.number += 1;
             if length > MAX_LINE {
                 return Err(self.fault(&format!("longer than {MAX_LINE} bytes; is this a text trace?")));
@@ -299,9 +299,9 @@ impl Lines {
     }
 
     fn refill(&mut self) -> Result<(), SourceError> {
-        self.buffer.copy_within(self.place..self.filled, 0);
-        self.filled -= self.place;
-        self.place = 0;
+        self.buffer.copy_within(self.position..self.filled, 0);
+        self.filled -= self.position;
+        self.position = 0;
         if self.filled == self.buffer.len() {
             self.number += 1;
             return Err(self.fault(&format!("longer than {MAX_LINE} bytes; is this a text trace?")));

@@ -184,7 +184,7 @@ pub struct Reading {
     /// Whether recorded locks are delivered as events; captured traces alone hold them.
     pub locks: bool,
     /// What the records tell of instructions and branches; captured traces alone hold the code.
-    pub flow: captured::Wanted,
+    pub code: captured::CodeDetail,
 }
 
 /// Opens any readable trace as one stream per task.
@@ -198,7 +198,7 @@ pub fn open_by_task(
 ) -> Result<Box<dyn TaskSource>, SourceError> {
     if is_captured(path, name) {
         let source = captured::CapturedTasks::open(path, reading.line, reading.locks)?;
-        return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.flow)?));
+        return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.code)?));
     }
     (format_of(path, name)?.split)(path, reading.processors)
 }

@@ -213,7 +213,7 @@ struct Filter(Box<[u64; FILTER]>);
 impl Filter {
     fn new() -> Self {
         // A word belongs to 16 places with the same low 8 bits; these words are not in theirs.
-        let unused = |place: usize| if place as u8 == 0 { 1 << PAGE_SHIFT } else { 0 };
+        let unused = |index: usize| if index as u8 == 0 { 1 << PAGE_SHIFT } else { 0 };
         let words: Vec<u64> = (0..FILTER).map(unused).collect();
         debug_assert!(Self::spread(0) == 0 && Self::spread(1 << PAGE_SHIFT) & 0xFF != 0);
         Self(words.into_boxed_slice().try_into().expect("the size of the filter"))
@@ -231,9 +231,9 @@ impl Filter {
     fn knows(&mut self, address: u64, rest: u64) -> bool {
         const OFFSET: u64 = (1 << PAGE_SHIFT) - 1;
         let word = (address & !OFFSET) | (rest >> 48 & OFFSET);
-        let place = Self::spread(word) ^ (rest >> 60 << 8) as usize;
-        let known = self.0[place] == word && (address & OFFSET) + bytes_after_first(rest) <= OFFSET;
-        self.0[place] = word;
+        let index = Self::spread(word) ^ (rest >> 60 << 8) as usize;
+        let known = self.0[index] == word && (address & OFFSET) + bytes_after_first(rest) <= OFFSET;
+        self.0[index] = word;
         known
     }
 }

@@ -12,7 +12,7 @@ const FILTER: usize = 1 << 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Task(u32),
-    Several,
+    Shared,
 }
 
 /// What the first pass collects.
@@ -49,13 +49,13 @@ impl Survey {
     fn note(&mut self, page: u64, task: u32) {
         let owner = self.pages.entry(page).or_insert(Owner::Task(task));
         if *owner != Owner::Task(task) {
-            *owner = Owner::Several;
+            *owner = Owner::Shared;
         }
     }
 
     /// The pages' privacy.
     pub fn privacy(&self) -> Privacy {
-        let shared = self.pages.iter().filter(|(_, owner)| **owner == Owner::Several);
+        let shared = self.pages.iter().filter(|(_, owner)| **owner == Owner::Shared);
         Privacy::from_shared_pages(shared.map(|(page, _)| *page))
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{at, drm, entry, head, instruction, plain, read, records, Folder, Plain};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, GlobalSource, Op, TaskSource};
-use servsim_import::captured::Wanted;
+use servsim_import::captured::CodeDetail;
 use servsim_import::{din, drmemtrace, format_of, lackey, open_by_task, Reading};
 use std::io::Write;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn lackey_plain() -> Vec<Plain> {
 }
 
 const READING: Reading =
-    Reading { processors: 4, line: 64, private_kernel: false, locks: true, flow: Wanted::Nothing };
+    Reading { processors: 4, line: 64, private_kernel: false, locks: true, code: CodeDetail::None };
 
 #[test]
 fn every_line_of_lackey_is_understood() {

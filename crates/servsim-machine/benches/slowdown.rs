@@ -9,7 +9,7 @@
 
 use servsim_config::Machine;
 use servsim_core::TaskSource;
-use servsim_import::captured::{CapturedTasks, Wanted};
+use servsim_import::captured::{CapturedTasks, CodeDetail};
 use servsim_machine::result::Replication;
 use servsim_machine::timing::{run, Model};
 use servsim_machine::Setup;
@@ -79,9 +79,9 @@ fn main() {
         let overrides = [format!("processor.model={name}")];
         let machine =
             Machine::from_toml(MACHINE, "alameldeen-2003-16p", &overrides).expect("a valid machine");
-        let wanted = if name == "fixed" { Wanted::Nothing } else { Wanted::Code };
+        let detail = if name == "fixed" { CodeDetail::None } else { CodeDetail::Instructions };
         let source = CapturedTasks::open(&path, machine.cache.line.0, true)
-            .and_then(|source| source.with_code(wanted))
+            .and_then(|source| source.with_code(detail))
             .expect("a captured trace");
         let model = model(&machine);
         let start = cpu_nanos();

@@ -13,7 +13,7 @@ use crate::{replay, timing, translation, warnings};
 use serde_json::{json, Value};
 use servsim_config::{Arbitration, CoreModel, Level, Machine};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
-use servsim_import::captured::Wanted;
+use servsim_import::captured::CodeDetail;
 use servsim_import::{open_by_task, open_in_order, Reading};
 use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec, PrefetchSpec, TlbSpec};
@@ -244,15 +244,15 @@ pub(crate) fn reading_of(machine: &Machine, setup: &Setup) -> Reading {
         line: setup.geometry.line,
         private_kernel: machine.protocol.private_kernel,
         locks: machine.locks.arbitrated != Arbitration::Off,
-        flow: wanted_of(machine),
+        code: code_detail(machine),
     }
 }
 
 /// What the machine's cores want to know of the code.
-fn wanted_of(machine: &Machine) -> Wanted {
+fn code_detail(machine: &Machine) -> CodeDetail {
     match machine.core.model {
-        CoreModel::Fixed => Wanted::Nothing,
-        CoreModel::InOrder | CoreModel::OutOfOrder => Wanted::Code,
+        CoreModel::Fixed => CodeDetail::None,
+        CoreModel::InOrder | CoreModel::OutOfOrder => CodeDetail::Instructions,
     }
 }
 

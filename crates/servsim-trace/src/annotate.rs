@@ -1,6 +1,6 @@
 //! Changes what a finished trace says about itself, without touching what it recorded.
 
-use crate::chunk::{read_payload, read_place, write_chunk, write_file_header, ChunkKind, FILE_HEADER};
+use crate::chunk::{read_chunk_header, read_payload, write_chunk, write_file_header, ChunkKind, FILE_HEADER};
 use crate::error::TraceError;
 use crate::model::Meta;
 use crate::reader::TraceReader;
@@ -44,8 +44,8 @@ fn copy_with(path: &Path, partial: &Path, meta: &Meta) -> Result<(), TraceError>
         offset: FILE_HEADER,
         what: fault.0,
     };
-    let old = read_place(&mut from, FILE_HEADER, length).map_err(damaged)?;
-    let old = old.filter(|place| place.kind == ChunkKind::Meta);
+    let old = read_chunk_header(&mut from, FILE_HEADER, length).map_err(damaged)?;
+    let old = old.filter(|chunk| chunk.kind == ChunkKind::Meta);
     let old = old.ok_or_else(|| damaged("its description is not its first chunk".into()))?;
     read_payload(&mut from, &old).map_err(damaged)?;
     let mut out = BufWriter::new(File::create(partial).map_err(writing)?);

@@ -36,16 +36,16 @@ pub enum ChunkKind {
 const KINDS: [ChunkKind; 5] =
     [ChunkKind::Meta, ChunkKind::Dictionary, ChunkKind::Tasks, ChunkKind::Epoch, ChunkKind::Footer];
 
-/// A chunk's place in the file.
+/// Where a chunk is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkPlace {
+pub struct ChunkLocation {
     pub kind: ChunkKind,
     pub offset: u64,
     pub stored: usize,
     crc: u32,
 }
 
-impl ChunkPlace {
+impl ChunkLocation {
     /// Offset of the byte after the chunk.
     pub fn end(&self) -> u64 {
         self.offset + CHUNK_HEADER + self.stored as u64
@@ -93,11 +93,11 @@ pub fn read_file_header(file: &mut impl Read, path: &Path) -> Result<(), TraceEr
 }
 
 /// Reads the chunk header at `offset`; `Ok(None)` at the end of the file.
-pub fn read_place(
+pub fn read_chunk_header(
     file: &mut (impl Read + Seek),
     offset: u64,
     file_len: u64,
-) -> Result<Option<ChunkPlace>, Fault> {
+) -> Result<Option<ChunkLocation>, Fault> {
     if offset == file_len {
         return Ok(None);
     }
@@ -114,20 +114,20 @@ pub fn read_place(
     if stored > MAX_CHUNK as u64 {
         return Err(Fault(format!("a chunk states {stored} bytes")));
     }
-    let place = ChunkPlace { kind, offset, stored: stored as usize, crc: word(&header, 16) };
-    if place.end() > file_len {
+    let location = ChunkLocation { kind, offset, stored: stored as usize, crc: word(&header, 16) };
+    if location.end() > file_len {
         return Err(Fault::from("the file ends inside a chunk"));
     }
-    Ok(Some(place))
+    Ok(Some(location))
 }
 
-/// Reads and checks the payload of the chunk at `place`.
-pub fn read_payload(file: &mut (impl Read + Seek), place: &ChunkPlace) -> Result<Vec<u8>, Fault> {
-    let mut payload = vec![0; place.stored];
-    file.seek(SeekFrom::Start(place.offset + CHUNK_HEADER))
+/// Reads and checks the payload of the chunk at `location`.
+pub fn read_payload(file: &mut (impl Read + Seek), location: &ChunkLocation) -> Result<Vec<u8>, Fault> {
+    let mut payload = vec![0; location.stored];
+    file.seek(SeekFrom::Start(location.offset + CHUNK_HEADER))
         .and_then(|_| file.read_exact(&mut payload))
         .map_err(|error| Fault(format!("the chunk cannot be read ({error})")))?;
-    if crc32c::crc32c(&payload) != place.crc {
+    if crc32c::crc32c(&payload) != location.crc {
         return Err(Fault::from("the chunk's checksum does not hold"));
     }
     Ok(payload)

@@ -101,12 +101,12 @@ impl StreamDecoder {
 
     #[inline]
     fn block(&mut self, dictionary: &Dictionary, shape: ShapeId) -> Result<Decoded, Fault> {
-        let hot = *dictionary
-            .hot
+        let packed = *dictionary
+            .packed
             .get(shape as usize)
             .ok_or_else(|| Fault(format!("block {shape} is not in the dictionary")))?;
         self.refs.clear();
-        for op in &dictionary.ops[hot.ops_start as usize..][..hot.ops_len as usize] {
+        for op in &dictionary.ops[packed.ops_start as usize..][..packed.ops_len as usize] {
             let delta = get_signed(&self.columns.addresses, &mut self.at[1])?;
             let vaddr = self.bases.decode(op.slot, op.disp, delta);
             let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
@@ -115,7 +115,7 @@ impl StreamDecoder {
             let next_page = if crosses { self.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
             self.refs.push(Ref { vaddr, paddr, next_page });
         }
-        self.bases.step_stack(hot.stack_step);
+        self.bases.step_stack(packed.stack_step);
         self.successors.advance(shape);
         Ok(Decoded::Block(shape))
     }

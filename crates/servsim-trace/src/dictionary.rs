@@ -13,7 +13,7 @@ const MAX_CODE: usize = 16 * MAX_INSNS;
 
 /// What encoder and decoder need of a shape each time it runs, packed for the hot loop.
 #[derive(Debug, Clone, Copy)]
-pub struct HotShape {
+pub struct PackedShape {
     pub ops_start: u32,
     pub ops_len: u16,
     pub insns: u16,
@@ -27,7 +27,7 @@ pub struct HotShape {
 #[derive(Debug, Default)]
 pub struct Dictionary {
     shapes: Vec<Shape>,
-    pub(crate) hot: Vec<HotShape>,
+    pub(crate) packed: Vec<PackedShape>,
     pub(crate) ops: Vec<MemOp>,
 }
 
@@ -58,7 +58,7 @@ impl Dictionary {
     /// Adds a shape and returns its number.
     pub fn push(&mut self, shape: Shape) -> ShapeId {
         let stores = shape.ops.iter().filter(|op| op.store).count() as u16;
-        self.hot.push(HotShape {
+        self.packed.push(PackedShape {
             ops_start: self.ops.len() as u32,
             ops_len: shape.ops.len() as u16,
             insns: shape.insns.len() as u16,

@@ -69,8 +69,8 @@ impl StreamEncoder {
     /// page say otherwise, the first one holds for the whole block.
     #[inline]
     pub fn block(&mut self, dictionary: &Dictionary, shape: ShapeId, refs: &[Ref]) {
-        let hot = dictionary.hot[shape as usize];
-        let ops = &dictionary.ops[hot.ops_start as usize..][..hot.ops_len as usize];
+        let packed = dictionary.packed[shape as usize];
+        let ops = &dictionary.ops[packed.ops_start as usize..][..packed.ops_len as usize];
         for (index, (op, reference)) in ops.iter().zip(refs).enumerate() {
             let before = (&ops[..index], &refs[..index]);
             put_signed(&mut self.addresses, self.bases.encode(op.slot, op.disp, reference.vaddr));
@@ -80,8 +80,8 @@ impl StreamEncoder {
                 self.translate(page.wrapping_add(1), reference.next_page / PAGE_BYTES, before);
             }
         }
-        self.bases.step_stack(hot.stack_step);
-        self.counts.add_block(hot.kernel, hot.insns.into(), hot.loads.into(), hot.stores.into());
+        self.bases.step_stack(packed.stack_step);
+        self.counts.add_block(packed.kernel, packed.insns.into(), packed.loads.into(), packed.stores.into());
         self.token(shape);
     }
 

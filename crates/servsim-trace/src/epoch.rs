@@ -22,11 +22,11 @@ pub struct StreamEntry {
     pub task: TaskId,
     pub items: u64,
     pub counts: Counts,
-    columns: [ColumnPlace; 4],
+    columns: [ColumnLocation; 4],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ColumnPlace {
+struct ColumnLocation {
     raw: usize,
     start: usize,
     stored: usize,
@@ -91,7 +91,7 @@ impl Epoch {
             entries.push(decode_entry(&payload, &mut at, &mut next_blob)?);
         }
         let segment_count = get_length(&payload, &mut at, payload.len() << 12, "the number of segments")?;
-        let mut order = decode_place(&payload, &mut at, &mut next_blob)?;
+        let mut order = decode_location(&payload, &mut at, &mut next_blob)?;
         // Blob offsets were relative to the end of the directory, which is known only now.
         for column in entries.iter_mut().flat_map(|entry| &mut entry.columns) {
             column.start += at;
@@ -128,24 +128,24 @@ fn decode_entry(payload: &[u8], at: &mut usize, next_blob: &mut usize) -> Result
     for count in &mut counts {
         *count = get(payload, at)?;
     }
-    let mut columns = [ColumnPlace { raw: 0, start: 0, stored: 0 }; 4];
+    let mut columns = [ColumnLocation { raw: 0, start: 0, stored: 0 }; 4];
     for column in &mut columns {
-        *column = decode_place(payload, at, next_blob)?;
+        *column = decode_location(payload, at, next_blob)?;
     }
     Ok(StreamEntry { task, items, counts: Counts::from_array(counts), columns })
 }
 
-fn decode_place(payload: &[u8], at: &mut usize, next_blob: &mut usize) -> Result<ColumnPlace, Fault> {
+fn decode_location(payload: &[u8], at: &mut usize, next_blob: &mut usize) -> Result<ColumnLocation, Fault> {
     let raw = get_length(payload, at, crate::chunk::MAX_CHUNK, "the length of a column")?;
     let stored = get_length(payload, at, payload.len(), "the stored length of a column")?;
     let start = *next_blob;
     *next_blob += stored;
-    Ok(ColumnPlace { raw, start, stored })
+    Ok(ColumnLocation { raw, start, stored })
 }
 
-fn column(payload: &[u8], place: &ColumnPlace) -> Result<Vec<u8>, Fault> {
-    let mut at = place.start;
-    decompress(take(payload, &mut at, place.stored)?, place.raw)
+fn column(payload: &[u8], location: &ColumnLocation) -> Result<Vec<u8>, Fault> {
+    let mut at = location.start;
+    decompress(take(payload, &mut at, location.stored)?, location.raw)
 }
 
 fn decode_segments(order: &[u8], count: usize) -> Result<Vec<Segment>, Fault> {

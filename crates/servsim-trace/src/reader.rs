@@ -1,6 +1,8 @@
 //! Opens a trace: checks the frame of every chunk, loads the tables, hands out epochs.
 
-use crate::chunk::{read_file_header, read_payload, read_place, ChunkKind, ChunkPlace, FILE_HEADER};
+use crate::chunk::{
+    read_chunk_header, read_file_header, read_payload, ChunkKind, ChunkLocation, FILE_HEADER,
+};
 use crate::dictionary::Dictionary;
 use crate::epoch::Epoch;
 use crate::error::{Fault, TraceError};
@@ -20,11 +22,11 @@ pub struct EpochSummary {
 }
 
 /// Epochs kept in memory: cursors of different tasks move through them at about the same pace.
-const KEPT_EPOCHS: usize = 4;
+const CACHED_EPOCHS: usize = 4;
 
 struct State {
     file: File,
-    kept: Vec<(usize, Arc<Epoch>)>,
+    cached: Vec<(usize, Arc<Epoch>)>,
 }
 
 /// A trace opened for reading. Cheap to share between threads behind an [`Arc`].
@@ -33,7 +35,7 @@ pub struct TraceReader {
     meta: Meta,
     dictionary: Dictionary,
     tasks: Vec<TaskInfo>,
-    epochs: Vec<ChunkPlace>,
+    epochs: Vec<ChunkLocation>,
     totals: Option<WriterTotals>,
     truncated: Option<String>,
     file_bytes: u64,
@@ -52,7 +54,7 @@ impl TraceReader {
         let mut file = File::open(path).map_err(|source| io_error(path, source))?;
         let file_bytes = file.metadata().map_err(|source| io_error(path, source))?.len();
         read_file_header(&mut file, path)?;
-        let (places, damage) = scan(&mut file, file_bytes);
+        let (locations, damage) = scan(&mut file, file_bytes);
         let mut reader = TraceReader {
             path: path.to_owned(),
             meta: Meta::default(),
@@ -62,17 +64,17 @@ impl TraceReader {
             totals: None,
             truncated: None,
             file_bytes,
-            state: Mutex::new(State { file, kept: Vec::new() }),
+            state: Mutex::new(State { file, cached: Vec::new() }),
         };
-        for place in &places {
-            reader.load(place)?;
+        for location in &locations {
+            reader.load(location)?;
         }
-        if places.first().map(|place| place.kind) != Some(ChunkKind::Meta) {
+        if locations.first().map(|location| location.kind) != Some(ChunkKind::Meta) {
             let what = damage.map_or("it has no content".to_owned(), |(_, fault)| fault.0);
             return Err(TraceError::Corrupt { path: path.to_owned(), offset: FILE_HEADER, what });
         }
         if reader.totals.is_none() {
-            let end = places.last().map_or(FILE_HEADER, ChunkPlace::end);
+            let end = locations.last().map_or(FILE_HEADER, ChunkLocation::end);
             reader.truncated = Some(format!(
                 "{} is not whole: it ends after its last good chunk at byte {end} of {file_bytes}",
                 path.display()
@@ -81,16 +83,16 @@ impl TraceReader {
         Ok(reader)
     }
 
-    /// Loads the tables that the chunk at `place` holds; epochs are only noted.
-    fn load(&mut self, place: &ChunkPlace) -> Result<(), TraceError> {
-        if place.kind == ChunkKind::Epoch {
-            self.epochs.push(*place);
+    /// Loads the tables that the chunk at `location` holds; epochs are only noted.
+    fn load(&mut self, location: &ChunkLocation) -> Result<(), TraceError> {
+        if location.kind == ChunkKind::Epoch {
+            self.epochs.push(*location);
             return Ok(());
         }
-        let payload = read_payload(&mut self.lock().file, place);
+        let payload = read_payload(&mut self.lock().file, location);
         payload
-            .and_then(|payload| self.load_table(place.kind, &payload))
-            .map_err(|fault| self.corrupt(place, fault))
+            .and_then(|payload| self.load_table(location.kind, &payload))
+            .map_err(|fault| self.corrupt(location, fault))
     }
 
     fn load_table(&mut self, kind: ChunkKind, payload: &[u8]) -> Result<(), Fault> {
@@ -167,23 +169,23 @@ impl TraceReader {
     /// Epoch `index`, from memory when it was read recently.
     pub(crate) fn epoch(&self, index: usize) -> Result<Arc<Epoch>, TraceError> {
         let mut state = self.lock();
-        if let Some((_, epoch)) = state.kept.iter().find(|(kept, _)| *kept == index) {
+        if let Some((_, epoch)) = state.cached.iter().find(|(cached, _)| *cached == index) {
             return Ok(epoch.clone());
         }
-        let place = &self.epochs[index];
-        let epoch = read_payload(&mut state.file, place).and_then(Epoch::decode);
-        let epoch = Arc::new(epoch.map_err(|fault| self.corrupt(place, fault))?);
+        let location = &self.epochs[index];
+        let epoch = read_payload(&mut state.file, location).and_then(Epoch::decode);
+        let epoch = Arc::new(epoch.map_err(|fault| self.corrupt(location, fault))?);
         for entry in &epoch.entries {
             if entry.task as usize >= self.tasks.len() {
                 return Err(
-                    self.corrupt(place, Fault(format!("task {} is not in the task table", entry.task)))
+                    self.corrupt(location, Fault(format!("task {} is not in the task table", entry.task)))
                 );
             }
         }
-        if state.kept.len() == KEPT_EPOCHS {
-            state.kept.remove(0);
+        if state.cached.len() == CACHED_EPOCHS {
+            state.cached.remove(0);
         }
-        state.kept.push((index, epoch.clone()));
+        state.cached.push((index, epoch.clone()));
         Ok(epoch)
     }
 
@@ -192,8 +194,8 @@ impl TraceReader {
         self.corrupt(&self.epochs[index], fault)
     }
 
-    fn corrupt(&self, place: &ChunkPlace, fault: Fault) -> TraceError {
-        TraceError::Corrupt { path: self.path.clone(), offset: place.offset, what: fault.0 }
+    fn corrupt(&self, location: &ChunkLocation, fault: Fault) -> TraceError {
+        TraceError::Corrupt { path: self.path.clone(), offset: location.offset, what: fault.0 }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -202,17 +204,17 @@ impl TraceReader {
 }
 
 /// Finds all chunks up to the first that is not framed correctly.
-fn scan(file: &mut File, file_bytes: u64) -> (Vec<ChunkPlace>, Option<(u64, Fault)>) {
-    let mut places: Vec<ChunkPlace> = Vec::new();
+fn scan(file: &mut File, file_bytes: u64) -> (Vec<ChunkLocation>, Option<(u64, Fault)>) {
+    let mut locations: Vec<ChunkLocation> = Vec::new();
     let mut offset = FILE_HEADER;
     loop {
-        match read_place(file, offset, file_bytes) {
-            Ok(Some(place)) => {
-                offset = place.end();
-                places.push(place);
+        match read_chunk_header(file, offset, file_bytes) {
+            Ok(Some(location)) => {
+                offset = location.end();
+                locations.push(location);
             }
-            Ok(None) => return (places, None),
-            Err(fault) => return (places, Some((offset, fault))),
+            Ok(None) => return (locations, None),
+            Err(fault) => return (locations, Some((offset, fault))),
         }
     }
 }

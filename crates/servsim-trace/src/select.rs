@@ -31,23 +31,23 @@ pub struct Selection {
 
 /// Where a walk through a trace is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Position {
     transactions: u64,
     time_ns: u64,
 }
 
 impl Selection {
-    fn keeps(&self, place: Place, task: &crate::TaskInfo) -> bool {
+    fn keeps(&self, position: Position, task: &crate::TaskInfo) -> bool {
         let in_range =
             |range: &Option<Range<u64>>, value| range.as_ref().is_none_or(|range| range.contains(&value));
         let own = self
             .pids
             .as_ref()
             .is_none_or(|pids| pids.contains(&task.pid) || task.kind == TaskKind::Interrupt);
-        let window = self.windows.is_none_or(|(keep, of)| place.transactions % of < keep);
+        let window = self.windows.is_none_or(|(keep, of)| position.transactions % of < keep);
         own && window
-            && in_range(&self.transactions, place.transactions)
-            && in_range(&self.time_ns, place.time_ns)
+            && in_range(&self.transactions, position.transactions)
+            && in_range(&self.time_ns, position.time_ns)
     }
 
     fn validate(&self) -> Result<(), TraceError> {
@@ -130,7 +130,7 @@ struct Copy {
 
 /// What the first walk finds out, so that the second can keep the copy consistent.
 #[derive(Default)]
-struct Kept {
+struct SelectedEvents {
     wakes: HashSet<(TaskId, u64)>,
     requests: HashSet<u64>,
     start_ns: Option<u64>,
@@ -144,17 +144,17 @@ impl Copy {
 
     /// Appends the selected items of one source.
     fn append(&mut self, reader: &Arc<TraceReader>, selection: &Selection) -> Result<(), TraceError> {
-        let mut kept = Kept::default();
-        walk(reader, selection, |place, step| {
+        let mut selected = SelectedEvents::default();
+        walk(reader, selection, |position, step| {
             if let Item::Event(event) = step.item {
-                kept.start_ns.get_or_insert(place.time_ns);
-                kept.note(event.kind);
+                selected.start_ns.get_or_insert(position.time_ns);
+                selected.note(event.kind);
             }
             Ok(())
         })?;
         let mut tasks: HashMap<TaskId, TaskId> = HashMap::new();
         let mut shapes: HashMap<ShapeId, ShapeId> = HashMap::new();
-        let start_ns = kept.start_ns.unwrap_or(0);
+        let start_ns = selected.start_ns.unwrap_or(0);
         let (base_ns, base_request) = (self.base_ns, self.base_request);
         walk(reader, selection, |_, step| {
             let task = self.task(&mut tasks, reader, step.task);
@@ -169,8 +169,8 @@ impl Copy {
                 Item::Event(event) => {
                     let time_ns = base_ns + event.time_ns.saturating_sub(start_ns);
                     self.base_ns = self.base_ns.max(time_ns);
-                    let kind = kept.settle(step.task, event.kind);
-                    if let Some(kind) = self.translate(&mut tasks, reader, &kept, kind, base_request) {
+                    let kind = selected.without_lost_wait(step.task, event.kind);
+                    if let Some(kind) = self.translate(&mut tasks, reader, &selected, kind, base_request) {
                         self.writer.switch_to(task);
                         self.writer.event(Event { time_ns, kind });
                     }
@@ -190,7 +190,7 @@ impl Copy {
         &mut self,
         tasks: &mut HashMap<TaskId, TaskId>,
         reader: &TraceReader,
-        kept: &Kept,
+        selected: &SelectedEvents,
         kind: EventKind,
         base_request: u64,
     ) -> Option<EventKind> {
@@ -206,7 +206,7 @@ impl Copy {
                 self.base_request = self.base_request.max(base_request + request + 1);
                 EventKind::IoSubmit { request: base_request + request, device, sector, bytes, write }
             }
-            EventKind::IoComplete { request } if kept.requests.contains(&request) => {
+            EventKind::IoComplete { request } if selected.requests.contains(&request) => {
                 EventKind::IoComplete { request: base_request + request }
             }
             EventKind::IoComplete { .. } => return None,
@@ -215,7 +215,7 @@ impl Copy {
     }
 }
 
-impl Kept {
+impl SelectedEvents {
     fn note(&mut self, kind: EventKind) {
         match kind {
             EventKind::Wake { task, block } => {
@@ -229,7 +229,7 @@ impl Kept {
     }
 
     /// A block that nothing kept will end becomes a preemption.
-    fn settle(&self, task: TaskId, kind: EventKind) -> EventKind {
+    fn without_lost_wait(&self, task: TaskId, kind: EventKind) -> EventKind {
         match kind {
             EventKind::SwitchOut(SwitchReason::Blocked { block, .. })
                 if !self.wakes.contains(&(task, block)) =>
@@ -245,21 +245,21 @@ impl Kept {
 fn walk(
     reader: &Arc<TraceReader>,
     selection: &Selection,
-    mut visit: impl FnMut(Place, GlobalItem<'_>) -> Result<(), TraceError>,
+    mut visit: impl FnMut(Position, GlobalItem<'_>) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
-    let mut place = Place::default();
+    let mut position = Position::default();
     let mut cursor = GlobalCursor::new(reader.clone());
     while let Some(step) = cursor.next()? {
         if let Item::Event(event) = step.item {
-            place.time_ns = place.time_ns.max(event.time_ns);
+            position.time_ns = position.time_ns.max(event.time_ns);
         }
-        if selection.keeps(place, &reader.tasks()[step.task as usize]) {
-            visit(place, step)?;
+        if selection.keeps(position, &reader.tasks()[step.task as usize]) {
+            visit(position, step)?;
         }
         if let Item::Event(Event { kind: EventKind::Mark { kind: MarkKind::TransactionEnd, .. }, .. }) =
             step.item
         {
-            place.transactions += 1;
+            position.transactions += 1;
         }
     }
     Ok(())

@@ -83,9 +83,14 @@ pub fn statistics(reader: &Arc<TraceReader>) -> Result<Statistics, TraceError> {
         let task = step.task as usize;
         match step.item {
             Item::Block(block) => {
-                let hot = reader.dictionary().hot[block.shape as usize];
+                let packed = reader.dictionary().packed[block.shape as usize];
                 let mut counts = Counts::default();
-                counts.add_block(hot.kernel, hot.insns.into(), hot.loads.into(), hot.stores.into());
+                counts.add_block(
+                    packed.kernel,
+                    packed.insns.into(),
+                    packed.loads.into(),
+                    packed.stores.into(),
+                );
                 statistics.tasks[task].counts += counts;
                 let info = &reader.tasks()[task];
                 let server =

@@ -167,7 +167,7 @@ impl TraceWriter {
     pub fn block(&mut self, shape: ShapeId, refs: &[Ref]) -> Result<(), TraceError> {
         assert_eq!(
             refs.len(),
-            self.dictionary.hot[shape as usize].ops_len as usize,
+            self.dictionary.packed[shape as usize].ops_len as usize,
             "one reference per access"
         );
         self.count_item();

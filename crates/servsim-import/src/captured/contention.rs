@@ -21,7 +21,7 @@ pub struct LockWait {
 
 /// The last event of a task about a lock whose waiters sleep.
 #[derive(Debug, Clone, Copy)]
-enum Last {
+enum LastLockEvent {
     Acquire(LockWait),
     Release(u64, u64),
 }
@@ -29,7 +29,7 @@ enum Last {
 /// What is known while the trace is read in captured order.
 #[derive(Debug)]
 pub struct Contention {
-    last: Vec<Option<Last>>,
+    last: Vec<Option<LastLockEvent>>,
     /// Blocks not yet woken, with the moment they began.
     blocked: HashMap<WakeId, (LockWait, u64)>,
     now: u64,
@@ -45,7 +45,7 @@ impl Contention {
     pub fn acquire(&mut self, task: TaskId, class: Recorded, address: u64) {
         let class = class_of(class);
         if !class.spins() {
-            self.last[task as usize] = Some(Last::Acquire(LockWait { class, address }));
+            self.last[task as usize] = Some(LastLockEvent::Acquire(LockWait { class, address }));
         }
     }
 
@@ -53,13 +53,13 @@ impl Contention {
     pub fn release(&mut self, task: TaskId, class: Recorded, address: u64) {
         if !class_of(class).spins() {
             self.now += 1;
-            self.last[task as usize] = Some(Last::Release(address, self.now));
+            self.last[task as usize] = Some(LastLockEvent::Release(address, self.now));
         }
     }
 
     /// `task` blocks until wake-up `wake`.
     pub fn block(&mut self, task: TaskId, wake: WakeId) {
-        if let Some(Last::Acquire(lock)) = self.last[task as usize] {
+        if let Some(LastLockEvent::Acquire(lock)) = self.last[task as usize] {
             self.blocked.insert(wake, (lock, self.now));
         }
     }
@@ -68,7 +68,7 @@ impl Contention {
     pub fn wake(&mut self, waker: TaskId, wake: WakeId) -> Option<LockWait> {
         let (lock, since) = self.blocked.remove(&wake)?;
         match self.last[waker as usize]? {
-            Last::Release(address, at) if address == lock.address && at > since => Some(lock),
+            LastLockEvent::Release(address, at) if address == lock.address && at > since => Some(lock),
             _ => None,
         }
     }

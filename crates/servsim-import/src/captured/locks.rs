@@ -23,7 +23,7 @@ const BLOCKS_TO_LOOK_AT: u8 = 12;
 
 /// A lock event whose word is being looked for.
 #[derive(Debug, Clone, Copy)]
-struct Sought {
+struct Search {
     address: u64,
     blocks: u8,
 }
@@ -32,7 +32,7 @@ struct Sought {
 #[derive(Debug, Default)]
 pub struct LockWords {
     words: HashMap<(TaskId, u64), u64>,
-    sought: HashMap<TaskId, Sought>,
+    searches: HashMap<TaskId, Search>,
     /// Locks that were taken before their word was seen.
     unseen: HashSet<(TaskId, u64)>,
     per_cpu: std::ops::Range<u64>,
@@ -49,7 +49,7 @@ impl LockWords {
     }
 
     /// Notes a lock event of `task`.
-    pub fn note(&mut self, task: TaskId, kind: EventKind) {
+    pub fn record_event(&mut self, task: TaskId, kind: EventKind) {
         let (EventKind::LockAcquire { address, .. } | EventKind::LockRelease { address, .. }) = kind else {
             return;
         };
@@ -62,27 +62,27 @@ impl LockWords {
             self.unseen.insert(lock);
         }
         if takes || self.unseen.contains(&lock) {
-            self.sought.insert(task, Sought { address, blocks: BLOCKS_TO_LOOK_AT });
+            self.searches.insert(task, Search { address, blocks: BLOCKS_TO_LOOK_AT });
         }
     }
 
     /// Looks at a block of `task`.
     #[inline]
-    pub fn look(&mut self, task: TaskId, refs: &[Ref]) {
-        if self.sought.is_empty() {
+    pub fn record_references(&mut self, task: TaskId, refs: &[Ref]) {
+        if self.searches.is_empty() {
             return;
         }
-        let Some(sought) = self.sought.get_mut(&task) else { return };
-        let address = sought.address;
+        let Some(search) = self.searches.get_mut(&task) else { return };
+        let address = search.address;
         let found = refs.iter().find(|r| (address..address + LOCK_BYTES).contains(&r.vaddr));
-        sought.blocks -= 1;
+        search.blocks -= 1;
         if let Some(found) = found {
             self.words.insert(key(task, address), found.paddr);
             self.unseen.remove(&key(task, address));
-        } else if sought.blocks > 0 {
+        } else if search.blocks > 0 {
             return;
         }
-        self.sought.remove(&task);
+        self.searches.remove(&task);
     }
 
     /// Whether lock events of `task` about `address` reach the engines.
@@ -134,11 +134,11 @@ mod tests {
     #[test]
     fn the_first_reference_within_the_lock_names_its_word() {
         let mut locks = LockWords::new((0, 0));
-        locks.note(3, acquire(USER));
-        locks.look(3, &touch(USER - 8, 0x500));
-        locks.look(4, &touch(USER, 0x600));
+        locks.record_event(3, acquire(USER));
+        locks.record_references(3, &touch(USER - 8, 0x500));
+        locks.record_references(4, &touch(USER, 0x600));
         assert_eq!(locks.event(3, acquire(USER)), None, "another task's memory is not this one's");
-        locks.look(3, &touch(USER + 4, 0x704));
+        locks.record_references(3, &touch(USER + 4, 0x704));
         let class = LockClass::LightweightShared;
         assert_eq!(locks.event(3, acquire(USER)), Some(Event::LockAcquire { class, word: 0x704 }));
         let release = EventKind::LockRelease { class: Recorded::LightweightExclusive, address: USER };
@@ -150,8 +150,8 @@ mod tests {
     fn kernel_locks_are_the_same_for_all_and_those_of_a_processor_are_left_out() {
         let mut locks = LockWords::new((KERNEL + 0x1000, 0x1000));
         for (address, word) in [(KERNEL, 0x100), (KERNEL + 0x1000, 0x200)] {
-            locks.note(1, acquire(address));
-            locks.look(1, &touch(address, word));
+            locks.record_event(1, acquire(address));
+            locks.record_references(1, &touch(address, word));
         }
         assert!(locks.event(2, acquire(KERNEL)).is_some());
         assert_eq!(locks.event(1, acquire(KERNEL + 0x1000)), None);
@@ -161,15 +161,15 @@ mod tests {
     fn a_lock_taken_before_its_event_is_named_where_it_is_given_up() {
         let mut locks = LockWords::new((0, 0));
         let release = EventKind::LockRelease { class: Recorded::LightweightExclusive, address: USER };
-        locks.note(1, release);
-        locks.look(1, &touch(USER, 0x100));
+        locks.record_event(1, release);
+        locks.record_references(1, &touch(USER, 0x100));
         assert_eq!(locks.event(1, release), None, "it was only ever given up");
         let taken = EventKind::LockAcquire { class: Recorded::LightweightOrWait, address: USER };
-        locks.note(1, taken);
-        (0..BLOCKS_TO_LOOK_AT).for_each(|_| locks.look(1, &[]));
+        locks.record_event(1, taken);
+        (0..BLOCKS_TO_LOOK_AT).for_each(|_| locks.record_references(1, &[]));
         assert_eq!(locks.event(1, taken), None);
-        locks.note(1, release);
-        locks.look(1, &touch(USER + 4, 0x204));
+        locks.record_event(1, release);
+        locks.record_references(1, &touch(USER + 4, 0x204));
         let class = LockClass::LightweightOrWait;
         assert_eq!(locks.event(1, taken), Some(Event::LockAcquire { class, word: 0x204 }));
         assert_eq!(locks.event(1, release), Some(Event::LockRelease { word: 0x204 }));
@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn the_search_ends_after_a_few_blocks() {
         let mut locks = LockWords::new((0, 0));
-        locks.note(1, acquire(KERNEL));
-        (0..BLOCKS_TO_LOOK_AT).for_each(|_| locks.look(1, &[]));
-        locks.look(1, &touch(KERNEL, 0x100));
+        locks.record_event(1, acquire(KERNEL));
+        (0..BLOCKS_TO_LOOK_AT).for_each(|_| locks.record_references(1, &[]));
+        locks.record_references(1, &touch(KERNEL, 0x100));
         assert_eq!(locks.event(1, acquire(KERNEL)), None);
     }
 }

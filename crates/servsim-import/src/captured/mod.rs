@@ -7,10 +7,10 @@
 //! processor's own copy; without that they would be false sharing that no real machine has. The
 //! idle task is left out.
 
+mod code;
 mod contention;
 mod episode;
 mod files;
-mod flow;
 mod locks;
 mod order;
 mod pages;
@@ -18,7 +18,7 @@ mod plan;
 mod tasks;
 mod template;
 
-pub use flow::Wanted;
+pub use code::CodeDetail;
 pub use order::CapturedOrder;
 pub use tasks::CapturedTasks;
 

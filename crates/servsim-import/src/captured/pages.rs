@@ -29,29 +29,29 @@ const CODE: u8 = 2;
 /// It was addressed by the stack pointer.
 const STACK: u8 = 4;
 
-/// Nobody, one, or several.
+/// Who uses a page: nobody, one, or more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Who {
+enum Users {
     #[default]
-    Nobody,
+    None,
     One(u32),
-    Several,
+    Many,
 }
 
-impl Who {
+impl Users {
     fn join(&mut self, one: u32) {
         *self = match *self {
-            Who::Nobody => Who::One(one),
-            Who::One(before) if before == one => Who::One(one),
-            _ => Who::Several,
+            Users::None => Users::One(one),
+            Users::One(before) if before == one => Users::One(one),
+            _ => Users::Many,
         };
     }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Facts {
+struct PageUse {
     /// Processes that reach it by a user address.
-    processes: Who,
+    processes: Users,
     /// First of them.
     first_process: u32,
     /// Its virtual page.
@@ -59,7 +59,7 @@ struct Facts {
     /// Union of the marks above, by user addresses.
     user: u8,
     /// Tasks that reach it by a kernel address, the stack accesses of handlers left out.
-    tasks: Who,
+    tasks: Users,
     /// First kernel virtual page.
     kernel_page: u64,
     /// Union of the marks above, by kernel addresses.
@@ -85,7 +85,7 @@ const MAPPING_AREA: u64 = 0x7000_0000_0000;
 /// What is seen of the pages while a trace is read.
 #[derive(Debug)]
 pub struct Pages {
-    facts: HashMap<u64, Facts, PageHash>,
+    facts: HashMap<u64, PageUse, PageHash>,
     /// Last sightings: physical page, virtual page, task, marks.
     filter: Vec<(u64, u64, u32, u8)>,
     /// Process, program and kind per task.
@@ -118,22 +118,22 @@ impl Pages {
     /// Notes one execution of a block.
     pub fn block(&mut self, task: u32, dictionary: &Dictionary, shape: ShapeId, refs: &[Ref]) {
         let shape = dictionary.shape(shape);
-        self.see(task, shape.vaddr, shape.paddr, CODE);
+        self.record(task, shape.vaddr, shape.paddr, CODE);
         if let Some(next) = shape.next_page {
-            self.see(task, shape.vaddr + (1 << PAGE_SHIFT), next, CODE);
+            self.record(task, shape.vaddr + (1 << PAGE_SHIFT), next, CODE);
         }
         for (r, op) in refs.iter().zip(&shape.ops) {
             let store = if op.store { STORE } else { 0 };
             let marks = store | if op.slot == slots::STACK { STACK } else { 0 };
-            self.see(task, r.vaddr, r.paddr, marks);
+            self.record(task, r.vaddr, r.paddr, marks);
             if r.next_page != 0 {
-                self.see(task, r.vaddr.wrapping_add(1 << PAGE_SHIFT), r.next_page, marks);
+                self.record(task, r.vaddr.wrapping_add(1 << PAGE_SHIFT), r.next_page, marks);
             }
         }
     }
 
     #[inline]
-    fn see(&mut self, task: u32, vaddr: u64, paddr: u64, marks: u8) {
+    fn record(&mut self, task: u32, vaddr: u64, paddr: u64, marks: u8) {
         let (virtual_page, page) = (vaddr >> PAGE_SHIFT, paddr >> PAGE_SHIFT);
         let slot = (page ^ u64::from(task) << 5) as usize & (FILTER - 1);
         let last = &mut self.filter[slot];
@@ -142,14 +142,14 @@ impl Pages {
             return;
         }
         *last = (page, virtual_page, task, if same { last.3 | marks } else { marks });
-        self.note(task, virtual_page, page, marks);
+        self.record_miss(task, virtual_page, page, marks);
     }
 
-    fn note(&mut self, task: u32, virtual_page: u64, page: u64, marks: u8) {
+    fn record_miss(&mut self, task: u32, virtual_page: u64, page: u64, marks: u8) {
         let (process, _, kind) = self.tasks[task as usize];
         let facts = self.facts.entry(page).or_default();
         if virtual_page >> (63 - PAGE_SHIFT) == 0 {
-            if facts.processes == Who::Nobody {
+            if facts.processes == Users::None {
                 facts.user_page = virtual_page;
                 facts.first_process = process;
             }
@@ -168,7 +168,7 @@ impl Pages {
     }
 
     /// Ends the reading: decides which pages are shared.
-    pub fn settle(&mut self) {
+    pub fn classify(&mut self) {
         self.filter = Vec::new();
         // Per program: virtual page -> physical pages there.
         let mut maps: BTreeMap<(u32, u64), Vec<u64>> = BTreeMap::new();
@@ -184,25 +184,25 @@ impl Pages {
         for (pages, inside) in maps.values().zip(segment) {
             for &page in pages {
                 let facts = &self.facts[&page];
-                let several = facts.processes == Who::Several || facts.user & CODE != 0;
-                shared.insert(page, several || inside);
+                let multiple = facts.processes == Users::Many || facts.user & CODE != 0;
+                shared.insert(page, multiple || inside);
             }
         }
         self.shared = shared;
     }
 
-    fn program(&self, facts: &Facts) -> Option<u32> {
+    fn program(&self, facts: &PageUse) -> Option<u32> {
         let first = self.programs.get(&facts.first_process).copied();
-        first.filter(|_| facts.processes != Who::Nobody)
+        first.filter(|_| facts.processes != Users::None)
     }
 
     /// What the physical pages at one virtual page say: a shared segment, private memory, nothing.
     fn evidence(&self, pages: &[u64]) -> Option<bool> {
-        let written_by_several = |page: &u64| {
+        let written_by_many = |page: &u64| {
             let facts = &self.facts[page];
-            facts.processes == Who::Several && facts.user & STORE != 0 && facts.user & CODE == 0
+            facts.processes == Users::Many && facts.user & STORE != 0 && facts.user & CODE == 0
         };
-        if pages.iter().any(written_by_several) {
+        if pages.iter().any(written_by_many) {
             Some(true)
         } else if pages.len() > 1 || pages.iter().any(|page| self.facts[page].user & CODE != 0) {
             Some(false)
@@ -214,30 +214,30 @@ impl Pages {
     /// Which pages are private and which are users'. With `private_kernel`, kernel pages that one
     /// task alone uses (its kernel stack, its structures where they fill a page) are private too.
     pub fn privacy(&self, private_kernel: bool) -> Privacy {
-        let is_shared = |(page, facts): &(&u64, &Facts)| match self.shared.get(page) {
+        let is_shared = |(page, facts): &(&u64, &PageUse)| match self.shared.get(page) {
             Some(&shared) => shared,
             None => !(private_kernel && Self::is_one_tasks(facts)),
         };
         let shared = self.facts.iter().filter(is_shared).map(|(&page, _)| page);
-        let users = self.facts.iter().filter(|(_, f)| f.processes != Who::Nobody).map(|(&page, _)| page);
+        let users = self.facts.iter().filter(|(_, f)| f.processes != Users::None).map(|(&page, _)| page);
         Privacy::from_shared_pages(shared).with_user_pages(users)
     }
 
-    fn is_one_tasks(facts: &Facts) -> bool {
-        matches!(facts.tasks, Who::One(_)) && facts.kernel & CODE == 0
+    fn is_one_tasks(facts: &PageUse) -> bool {
+        matches!(facts.tasks, Users::One(_)) && facts.kernel & CODE == 0
     }
 
     /// What lies on a physical page, if the trace touches it.
     pub fn place(&self, page: u64) -> Option<Place> {
         let facts = self.facts.get(&page)?;
-        let is_user = facts.processes != Who::Nobody;
+        let is_user = facts.processes != Users::None;
         let virtual_page = if is_user { facts.user_page } else { facts.kernel_page };
         let area = if is_user { self.user_area(page, facts) } else { Self::kernel_area(facts) };
         let process = is_user.then_some(facts.first_process);
         Some(Place { area, address: virtual_page << PAGE_SHIFT, process })
     }
 
-    fn user_area(&self, page: u64, facts: &Facts) -> &'static str {
+    fn user_area(&self, page: u64, facts: &PageUse) -> &'static str {
         let shared = self.shared.get(&page).copied().unwrap_or(false);
         if facts.user & CODE != 0 {
             "user text"
@@ -254,7 +254,7 @@ impl Pages {
         }
     }
 
-    fn kernel_area(facts: &Facts) -> &'static str {
+    fn kernel_area(facts: &PageUse) -> &'static str {
         let address = facts.kernel_page << PAGE_SHIFT;
         let area = KERNEL_AREAS.iter().find(|(first, _)| address >= *first).map_or("kernel, other", |a| a.1);
         match area {
@@ -319,21 +319,21 @@ mod tests {
         let kernel = 0xffff_8880_0000_0000_u64;
         for process in 0..2 {
             // Physical 1: code of both. 2: written by both. 10, 11: one virtual page, two copies.
-            pages.see(process, at(0x100), at(1), CODE);
-            pages.see(process, at(0x200), at(2), STORE);
-            pages.see(process, at(0x202), at(3), STORE);
-            pages.see(process, at(0x300), at(10 + u64::from(process)), STORE);
+            pages.record(process, at(0x100), at(1), CODE);
+            pages.record(process, at(0x200), at(2), STORE);
+            pages.record(process, at(0x202), at(3), STORE);
+            pages.record(process, at(0x300), at(10 + u64::from(process)), STORE);
             // 20, 21: the kernel's, one for each; 22: of both.
-            pages.see(process, kernel + at(20 + u64::from(process)), at(20 + u64::from(process)), STORE);
-            pages.see(process, kernel + at(22), at(22), 0);
+            pages.record(process, kernel + at(20 + u64::from(process)), at(20 + u64::from(process)), STORE);
+            pages.record(process, kernel + at(22), at(22), 0);
         }
         // 4: one process, but between 2 and 3. 5: one process, after the copies.
-        pages.see(0, at(0x201), at(4), STORE);
-        pages.see(0, at(0x301), at(5), STORE);
+        pages.record(0, at(0x201), at(4), STORE);
+        pages.record(0, at(0x301), at(5), STORE);
         // A handler pushes on the first one's kernel stack, and reads the second one's page.
-        pages.see(2, kernel + at(20), at(20), STACK);
-        pages.see(2, kernel + at(21), at(21), 0);
-        pages.settle();
+        pages.record(2, kernel + at(20), at(20), STACK);
+        pages.record(2, kernel + at(21), at(21), 0);
+        pages.classify();
         let private = |with_kernel: bool| -> Vec<u64> {
             let privacy = pages.privacy(with_kernel);
             let of = |page: &u64| servsim_core::Record::new(0, servsim_core::Op::Load, at(*page), 1);

@@ -40,7 +40,7 @@ pub fn creation_id(task: TaskId) -> WakeId {
 
 /// How a block ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum BlockEnd {
     /// By a stream's wake-up.
     Stream,
     /// After so many nanoseconds.
@@ -49,9 +49,9 @@ pub enum End {
     Disk,
 }
 
-/// What becomes of an interrupt episode.
+/// Where an interrupt episode runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum EpisodePlacement {
     /// It runs on completion of its disk requests.
     Device,
     /// It runs within a task.
@@ -66,9 +66,9 @@ pub struct Plan {
     /// What lies on the pages.
     pub pages: Pages,
     /// How each block ends.
-    pub ends: HashMap<WakeId, End>,
-    /// Fate of each episode, in captured order.
-    pub fates: Vec<Fate>,
+    pub ends: HashMap<WakeId, BlockEnd>,
+    /// Placement of each episode, in captured order.
+    pub placements: Vec<EpisodePlacement>,
     /// Per task: the episodes that run inside it, as (items of the task before it, episode).
     pub inline: Vec<Vec<(u64, usize)>>,
     /// Per task: a wake-up that its first item waits for.
@@ -119,7 +119,7 @@ impl Plan {
             plan: Self {
                 pages: Pages::new(reader.tasks()),
                 ends: HashMap::new(),
-                fates: Vec::new(),
+                placements: Vec::new(),
                 inline: vec![Vec::new(); tasks],
                 first_wait: vec![None; tasks],
                 submitted: HashMap::new(),
@@ -143,13 +143,13 @@ impl Plan {
             match step.item {
                 Item::Block(block) => {
                     planner.plan.pages.block(step.task, dictionary, block.shape, block.refs);
-                    planner.plan.locks.look(step.task, block.refs);
+                    planner.plan.locks.record_references(step.task, block.refs);
                 }
                 Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
             }
             planner.items[step.task as usize] += 1;
         }
-        planner.plan.pages.settle();
+        planner.plan.pages.classify();
         Ok(planner.finish())
     }
 }
@@ -167,7 +167,7 @@ impl Planner {
             EventKind::Wake { task: woken, block } => self.wake(task, wake_id(woken, block), woken, now),
             EventKind::Create { task: created } if self.items[created as usize] == 0 => {
                 self.plan.first_wait[created as usize] = Some(creation_id(created));
-                self.plan.ends.insert(creation_id(created), End::Stream);
+                self.plan.ends.insert(creation_id(created), BlockEnd::Stream);
             }
             EventKind::InterruptBegin { source, interrupted } => {
                 self.open = Some(Episode { interrupted, source, ..Episode::default() });
@@ -183,11 +183,11 @@ impl Planner {
             EventKind::InterruptEnd => self.close(),
             EventKind::LockAcquire { class, address } => {
                 self.contention.acquire(task, class, address);
-                self.plan.locks.note(task, kind);
+                self.plan.locks.record_event(task, kind);
             }
             EventKind::LockRelease { class, address } => {
                 self.contention.release(task, class, address);
-                self.plan.locks.note(task, kind);
+                self.plan.locks.record_event(task, kind);
             }
             _ => {}
         }
@@ -228,30 +228,31 @@ impl Planner {
         }
         if let Some(id) = block {
             let slept = now.saturating_sub(self.blocked_at.get(&id).copied().unwrap_or(now));
-            self.plan.ends.entry(id).or_insert(End::Sleep(slept));
+            self.plan.ends.entry(id).or_insert(BlockEnd::Sleep(slept));
         }
     }
 
     fn close(&mut self) {
         let Some(episode) = self.open.take() else { return };
         let idle = self.kinds.get(episode.interrupted as usize) == Some(&TaskKind::Idle);
-        let number = self.plan.fates.len();
-        let fate = match (episode.completes, idle) {
-            (true, _) => Fate::Device,
-            (false, true) => Fate::Dropped,
-            (false, false) => Fate::Inline,
+        let number = self.plan.placements.len();
+        let placement = match (episode.completes, idle) {
+            (true, _) => EpisodePlacement::Device,
+            (false, true) => EpisodePlacement::Dropped,
+            (false, false) => EpisodePlacement::Inline,
         };
-        self.plan.fates.push(fate);
-        if fate == Fate::Inline {
+        self.plan.placements.push(placement);
+        if placement == EpisodePlacement::Inline {
             let task = episode.interrupted as usize;
             if let Some(inline) = self.plan.inline.get_mut(task) {
                 inline.push((self.items[task], number));
             }
         }
-        let timed = fate != Fate::Device && (episode.source == TIMER || fate == Fate::Dropped);
+        let timed = placement != EpisodePlacement::Device
+            && (episode.source == TIMER || placement == EpisodePlacement::Dropped);
         for (id, now) in episode.wakes {
             let slept = now.saturating_sub(self.blocked_at.get(&id).copied().unwrap_or(0));
-            let end = if timed { End::Sleep(slept) } else { End::Stream };
+            let end = if timed { BlockEnd::Sleep(slept) } else { BlockEnd::Stream };
             self.plan.ends.insert(id, end);
         }
     }
@@ -259,10 +260,10 @@ impl Planner {
     fn finish(mut self) -> Plan {
         for id in self.woken_by_stream.into_keys() {
             self.plan.completions.remove(&id);
-            self.plan.ends.insert(id, End::Stream);
+            self.plan.ends.insert(id, BlockEnd::Stream);
         }
         for &id in self.plan.completions.keys() {
-            self.plan.ends.insert(id, End::Disk);
+            self.plan.ends.insert(id, BlockEnd::Disk);
         }
         self.plan
     }

@@ -1,9 +1,9 @@
 //! A captured trace as one stream per task, with the events that order them.
 
+use super::code::{fill, BranchPredictor, Code, CodeDetail};
 use super::episode::Episode;
 use super::files::ranges;
-use super::flow::{fill, Code, Follower, Wanted};
-use super::plan::{creation_id, wake_id, End, Fate, Plan};
+use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
 use servsim_core::{
@@ -34,7 +34,7 @@ pub struct CapturedTasks {
     /// Whether batches hold virtual pages.
     with_pages: bool,
     /// What the records tell of the code, and the code if they do.
-    wanted: Wanted,
+    detail: CodeDetail,
     code: Code,
     files: Vec<FileRange>,
 }
@@ -53,7 +53,7 @@ impl CapturedTasks {
         let tasks = tasks_of(&reader);
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
-        let (wanted, code) = (Wanted::Nothing, Code::default());
+        let (detail, code) = (CodeDetail::None, Code::default());
         let files = ranges(&reader.meta().files, &reader.meta().devices)?;
         let mut source = Self {
             reader,
@@ -65,7 +65,7 @@ impl CapturedTasks {
             device,
             locks,
             with_pages: false,
-            wanted,
+            detail,
             code,
             files,
         };
@@ -84,9 +84,9 @@ impl CapturedTasks {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn with_code(mut self, wanted: Wanted) -> Result<Self, SourceError> {
-        self.wanted = wanted;
-        if wanted == Wanted::Code {
+    pub fn with_code(mut self, detail: CodeDetail) -> Result<Self, SourceError> {
+        self.detail = detail;
+        if detail == CodeDetail::Instructions {
             self.code = Code::of(self.reader.dictionary().shapes().iter());
             (self.inline, self.device) = (Vec::new(), Vec::new());
             self.read_interrupts()?;
@@ -96,7 +96,7 @@ impl CapturedTasks {
 
     /// Points the records from `first` on, one execution of `shape`, to their instructions.
     fn point(&self, shape: servsim_trace::ShapeId, batch: &mut Batch, first: usize) {
-        if self.wanted == Wanted::Code {
+        if self.detail == CodeDetail::Instructions {
             fill(&mut batch.code, first);
             self.code.point(shape, &batch.records[first..], &mut batch.code);
         }
@@ -165,17 +165,17 @@ impl CapturedTasks {
         }
     }
 
-    /// Keeps the parts of an episode where its fate wants them; only one of a device has several.
+    /// Keeps the parts of an episode where their episode is placed; only one of a device has several.
     fn keep(&mut self, number: usize, mut parts: Vec<Interrupt>) {
         if self.with_pages {
             parts.iter_mut().for_each(|part| part.batch.pages.resize(part.batch.records.len(), 0));
         }
-        let fate = self.plan.fates.get(number).copied().unwrap_or(Fate::Dropped);
+        let placement = self.plan.placements.get(number).copied().unwrap_or(EpisodePlacement::Dropped);
         let mut inline = Batch::default();
-        match fate {
-            Fate::Device => self.device.extend(parts),
-            Fate::Inline => inline = parts.swap_remove(0).batch,
-            Fate::Dropped => {}
+        match placement {
+            EpisodePlacement::Device => self.device.extend(parts),
+            EpisodePlacement::Inline => inline = parts.swap_remove(0).batch,
+            EpisodePlacement::Dropped => {}
         }
         self.inline.push(inline);
     }
@@ -238,7 +238,7 @@ impl TaskSource for CapturedTasks {
             task,
             items: 0,
             next_inline: 0,
-            follower: Follower::new(self.wanted),
+            predictor: BranchPredictor::new(self.detail),
         }))
     }
 }
@@ -249,7 +249,7 @@ struct Cursor<'a> {
     task: TaskId,
     items: u64,
     next_inline: usize,
-    follower: Follower,
+    predictor: BranchPredictor,
 }
 
 impl Cursor<'_> {
@@ -287,7 +287,7 @@ impl TaskCursor for Cursor<'_> {
         if self.items == 0 {
             if let Some(wake) = self.source.plan.first_wait[self.task as usize] {
                 match self.source.plan.ends.get(&wake) {
-                    Some(End::Sleep(nanos)) => {
+                    Some(BlockEnd::Sleep(nanos)) => {
                         batch.push_event(self.task, Event::Sleep { nanos: *nanos });
                     }
                     _ => batch.push_event(self.task, Event::Block { wake: Some(wake) }),
@@ -304,17 +304,17 @@ impl TaskCursor for Cursor<'_> {
                     let first = batch.records.len();
                     let pages = source.with_pages.then_some(&mut batch.pages);
                     source.templates.expand(block.shape, block.refs, self.task, &mut batch.records, pages);
-                    if source.wanted == Wanted::Code {
+                    if source.detail == CodeDetail::Instructions {
                         source.point(block.shape, batch, first);
-                        self.follower.block(&source.code, block.shape, &mut batch.records[first..]);
+                        self.predictor.block(&source.code, block.shape, &mut batch.records[first..]);
                     }
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {
                         let id = wake_id(self.task, block);
                         let event = match source.plan.ends.get(&id) {
-                            Some(End::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
-                            Some(End::Stream | End::Disk) => source.wait(self.task, id),
+                            Some(BlockEnd::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
+                            Some(BlockEnd::Stream | BlockEnd::Disk) => source.wait(self.task, id),
                             None => Event::Block { wake: None },
                         };
                         batch.push_event(self.task, event);
@@ -335,7 +335,7 @@ fn push(batch: &mut Batch, task: TaskId, kind: EventKind, plan: &Plan, locks: bo
     let event = match kind {
         EventKind::Wake { task, block } => {
             let wake = wake_id(task, block);
-            if plan.ends.get(&wake) != Some(&End::Stream) {
+            if plan.ends.get(&wake) != Some(&BlockEnd::Stream) {
                 return;
             }
             Event::Wake { wake }

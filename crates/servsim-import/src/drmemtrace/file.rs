@@ -64,9 +64,9 @@ mod filetype {
 }
 
 /// What was left out, and what the file said of itself.
-#[allow(clippy::struct_excessive_bools)] // independent facts
+#[allow(clippy::struct_excessive_bools)] // independent flags
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct Summary {
     pub prefetches: u64,
     pub flushes: u64,
     pub filtered: bool,
@@ -94,7 +94,7 @@ pub struct ThreadFile {
     pub thread: (Option<u64>, Option<u64>),
     /// Timestamp of the references to come, in microseconds.
     pub time: u64,
-    pub facts: Facts,
+    pub summary: Summary,
     system_call: bool,
     context_switch: bool,
     footer: bool,
@@ -129,7 +129,7 @@ impl ThreadFile {
             records,
             thread: (None, None),
             time: 0,
-            facts: Facts::default(),
+            summary: Summary::default(),
             system_call: false,
             context_switch: false,
             footer: false,
@@ -142,7 +142,7 @@ impl ThreadFile {
         let enough = out.len() + limit;
         while out.len() < enough {
             let Some(bytes) = self.records.record()? else {
-                self.facts.no_footer |= !self.footer;
+                self.summary.no_footer |= !self.footer;
                 return Ok(Stop::End);
             };
             let (kind, size, address) = fields(bytes);
@@ -199,11 +199,11 @@ impl ThreadFile {
             kind::FOOTER => self.footer = true,
             kind::HEADER if VERSIONS.contains(&address) => self.footer = false,
             kind::THREAD_EXIT => {}
-            kind::HARDWARE_PREFETCH => self.facts.prefetches += 1,
+            kind::HARDWARE_PREFETCH => self.summary.prefetches += 1,
             _ if kind::PREFETCH.contains(&kind) || kind::MORE_PREFETCH.contains(&kind) => {
-                self.facts.prefetches += 1;
+                self.summary.prefetches += 1;
             }
-            _ if kind::FLUSH.contains(&kind) => self.facts.flushes += 1,
+            _ if kind::FLUSH.contains(&kind) => self.summary.flushes += 1,
             _ => {
                 return Err(format!(
                     "record type {kind} is not of versions 2 to 7 of drmemtrace; the file is damaged, or \
@@ -243,8 +243,8 @@ impl ThreadFile {
                 if value & filetype::BITS_32 != 0 {
                     return Err("a trace of a 32-bit program; only those of 64-bit ones are read".into());
                 }
-                self.facts.filtered |= value & filetype::FILTERED != 0;
-                self.facts.no_data |= value & filetype::INSTRUCTION_ONLY != 0;
+                self.summary.filtered |= value & filetype::FILTERED != 0;
+                self.summary.no_data |= value & filetype::INSTRUCTION_ONLY != 0;
             }
             _ if kind <= marker::LAST || kind >= marker::CUSTOM => {}
             _ => {

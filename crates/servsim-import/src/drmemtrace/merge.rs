@@ -53,7 +53,7 @@ pub struct Merge {
     current: Option<usize>,
     known: Known,
     notes: Vec<String>,
-    facts: super::file::Facts,
+    summary: super::file::Summary,
     no_footer: Vec<usize>,
     finished: bool,
 }
@@ -76,7 +76,7 @@ impl Merge {
             current: None,
             known,
             notes: Vec::new(),
-            facts: super::file::Facts::default(),
+            summary: super::file::Summary::default(),
             no_footer: Vec::new(),
             finished: false,
         })
@@ -129,11 +129,11 @@ impl Merge {
     /// Takes leave of a file at its end.
     fn close(&mut self, index: usize) {
         let Some(file) = self.files[index].take() else { return };
-        self.facts.prefetches += file.facts.prefetches;
-        self.facts.flushes += file.facts.flushes;
-        self.facts.filtered |= file.facts.filtered;
-        self.facts.no_data |= file.facts.no_data;
-        if file.facts.no_footer {
+        self.summary.prefetches += file.summary.prefetches;
+        self.summary.flushes += file.summary.flushes;
+        self.summary.filtered |= file.summary.filtered;
+        self.summary.no_data |= file.summary.no_data;
+        if file.summary.no_footer {
             self.no_footer.push(index);
         }
         self.current = None;
@@ -144,16 +144,16 @@ impl Merge {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
-        let facts = self.facts;
+        let summary = self.summary;
         let mut note = |really: bool, text: String| self.notes.extend(really.then_some(text));
         let left_out = |n: u64, what: &str| format!("{n} {what} of the trace were left out");
-        note(facts.prefetches > 0, left_out(facts.prefetches, "prefetches"));
-        note(facts.flushes > 0, left_out(facts.flushes, "cache flushes"));
+        note(summary.prefetches > 0, left_out(summary.prefetches, "prefetches"));
+        note(summary.flushes > 0, left_out(summary.flushes, "cache flushes"));
         note(
-            facts.filtered,
+            summary.filtered,
             "references were filtered while tracing: counts are of what the filter left".into(),
         );
-        note(facts.no_data, "the trace holds instructions only".into());
+        note(summary.no_data, "the trace holds instructions only".into());
         let processes = self.known.processes.len();
         note(
             processes > 1,

@@ -21,12 +21,12 @@ use std::collections::HashMap;
 
 /// What records tell of the code that made them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum CodeDetail {
     /// Nothing.
     #[default]
-    Nothing,
+    None,
     /// Instructions and branches.
-    Code,
+    Instructions,
 }
 
 const COUNTERS: usize = 4096;
@@ -34,7 +34,7 @@ const COUNTERS: usize = 4096;
 /// How a block ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// In a way that is always foreseen.
+    /// Without a branch that can be mispredicted.
     Plain,
     Conditional,
     Indirect,
@@ -214,17 +214,17 @@ fn class(mnemonic: Mnemonic, load: bool) -> Class {
 
 /// Follows one task through its blocks and marks where it was mispredicted.
 #[derive(Debug)]
-pub struct Follower {
+pub struct BranchPredictor {
     before: Option<ShapeId>,
     history: usize,
     counters: Vec<u8>,
     targets: HashMap<u64, u64>,
 }
 
-impl Follower {
+impl BranchPredictor {
     /// At the beginning of a task.
-    pub fn new(wanted: Wanted) -> Self {
-        let counters = if wanted == Wanted::Nothing { Vec::new() } else { vec![1; COUNTERS] };
+    pub fn new(detail: CodeDetail) -> Self {
+        let counters = if detail == CodeDetail::None { Vec::new() } else { vec![1; COUNTERS] };
         Self { before: None, history: 0, counters, targets: HashMap::new() }
     }
 
@@ -239,7 +239,7 @@ impl Follower {
         self.before = Some(shape);
     }
 
-    /// Whether the way from `block` to the one at `next` was foreseen wrongly; learns it.
+    /// Whether the way from `block` to the one at `next` was mispredicted; learns it.
     fn mispredicts(&mut self, block: &Block, next: u64) -> bool {
         match block.end {
             End::Plain => false,
@@ -247,10 +247,10 @@ impl Follower {
             End::Conditional => {
                 let taken = next != block.behind;
                 let counter = &mut self.counters[(block.last as usize ^ self.history) % COUNTERS];
-                let foreseen = *counter >= 2;
+                let predicted = *counter >= 2;
                 *counter = if taken { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
                 self.history = (self.history << 1 | usize::from(taken)) % COUNTERS;
-                foreseen != taken
+                predicted != taken
             }
         }
     }
@@ -352,16 +352,16 @@ mod tests {
         // A block that ends in `jne` back to itself, and the block behind it.
         let shapes = [shape(0x1000, &[0x90, 0x75, 0xFD], &[1, 2], &[]), shape(0x1003, &[0x90], &[1], &[])];
         let code = Code::of(shapes.iter());
-        let mut follower = Follower::new(Wanted::Code);
+        let mut predictor = BranchPredictor::new(CodeDetail::Instructions);
         let mut visit = |shape: ShapeId| {
             let mut records = [Record::new(0, Op::Fetch, 0, 1)];
-            follower.block(&code, shape, &mut records);
+            predictor.block(&code, shape, &mut records);
             records[0].flags & MISPREDICTED != 0
         };
         assert!(!visit(0), "nothing comes before the first block");
         let early = (0..20).filter(|_| visit(0)).count();
         assert!((1..=14).contains(&early), "each history must be met once: {early}");
         assert_eq!((0..20).filter(|_| visit(0)).count(), 0, "then it is known");
-        assert!(visit(1), "the end is not foreseen");
+        assert!(visit(1), "the exit is mispredicted");
     }
 }
