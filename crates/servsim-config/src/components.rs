@@ -15,7 +15,7 @@ pub struct Cache {
 
 /// A level outside the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Level {
+pub struct OuterLevel {
     /// Capacity of each of its caches.
     pub size: Bytes,
     /// Ways per set.
@@ -99,7 +99,7 @@ pub struct Interconnect {
 pub struct Mapping {
     /// Registered policy.
     pub policy: String,
-    /// Seed of a policy that draws lots.
+    /// Seed of a random policy.
     pub seed: u64,
 }
 

@@ -1,7 +1,6 @@
 //! Machine descriptions: one list of settings ([`SETTINGS`]) that reads, checks, explains and
 //! prints them. TOML for people; every error of a file at once.
 
-mod beside;
 mod components;
 mod machine;
 mod parts;
@@ -9,9 +8,11 @@ mod read;
 mod setting;
 mod settings;
 mod storage;
+mod translation_and_prefetch;
 
 pub use components::{
-    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Level, Locks, Mapping, Prefetch, Protocol, Tlb,
+    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol,
+    Tlb,
 };
 pub use machine::Machine;
 pub use read::Faults;

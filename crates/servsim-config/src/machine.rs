@@ -1,13 +1,15 @@
 //! The typed machine, built from the values of a description, with the checks that involve more
 //! than one setting.
 
-use crate::beside;
-use crate::components::{Bus, Cache, Core, Interconnect, Level, Locks, Mapping, Prefetch, Protocol, Tlb};
+use crate::components::{
+    Bus, Cache, Core, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol, Tlb,
+};
 use crate::parts::{self, Values};
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
 use crate::storage::{Placement, Storage};
+use crate::translation_and_prefetch;
 use serde_json::{Map, Value as Json};
 use servsim_units::{Bytes, Cycles, Hertz, Picos};
 
@@ -38,7 +40,7 @@ pub struct Machine {
     /// Registered replacement policy of the first level.
     pub replacement: String,
     /// The levels outside the first, from the inside out.
-    pub levels: Vec<Level>,
+    pub levels: Vec<OuterLevel>,
     /// What processors prefetch, if anything.
     pub prefetch: Option<Prefetch>,
     /// Address translation, if it is simulated.
@@ -116,8 +118,8 @@ impl Machine {
             split: is("cache.organisation", "split"),
             replacement: text("cache.replacement"),
             levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
-            prefetch: beside::prefetch(given),
-            tlb: beside::tlb(given),
+            prefetch: translation_and_prefetch::prefetch(given),
+            tlb: translation_and_prefetch::tlb(given),
             protocol: parts::protocol(&values),
             bus: parts::bus(&values),
             interconnect: Interconnect {
@@ -185,8 +187,13 @@ impl Machine {
         check_shape(self.cache.size, self.cache.associativity, self.cache.line, "cache", &mut fault);
         self.check_levels(given, &mut fault);
         let second_is_private = self.levels.first().is_some_and(|level| !level.shared);
-        beside::check_prefetch(self.prefetch.as_ref(), second_is_private, given, &mut fault);
-        beside::check_tlb(self.tlb.as_ref(), given, &mut fault);
+        translation_and_prefetch::check_prefetch(
+            self.prefetch.as_ref(),
+            second_is_private,
+            given,
+            &mut fault,
+        );
+        translation_and_prefetch::check_tlb(self.tlb.as_ref(), given, &mut fault);
         if self.memory_delay.0 % 2 == 1 {
             fault(
                 "perturbation.memory_delay",
@@ -300,7 +307,7 @@ impl Machine {
 const LEVELS: [&str; 2] = ["l2", "l3"];
 
 /// The level that section `name` describes, if it has a size.
-fn level(given: &Given, name: &str) -> Option<Level> {
+fn level(given: &Given, name: &str) -> Option<OuterLevel> {
     let number = |key: &str| match value(given, &format!("{name}.{key}")) {
         Value::Number(number) => number,
         Value::Text(text) => unreachable!("{name}.{key} is a number, not `{text}`"),
@@ -309,7 +316,7 @@ fn level(given: &Given, name: &str) -> Option<Level> {
         Value::Text(text) => text,
         Value::Number(number) => unreachable!("{name}.{key} is text, not {number}"),
     };
-    (number("size") > 0).then(|| Level {
+    (number("size") > 0).then(|| OuterLevel {
         size: Bytes(number("size")),
         associativity: number("associativity") as u32,
         replacement: text("replacement"),

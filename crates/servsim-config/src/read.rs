@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use toml_edit::{ImDocument, Item, TableLike};
 
 /// Values by key: only those that were given.
-pub(crate) type Given = BTreeMap<&'static str, (Value, Place)>;
+pub(crate) type Given = BTreeMap<&'static str, (Value, SourceLocation)>;
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub String);
+pub(crate) struct SourceLocation(pub String);
 
 /// Every fault of a description, in the order of its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) fn read_overrides(overrides: &[String], given: &mut Given, faults: &m
         let quoted = !matches!(setting.kind, Kind::Count(..));
         match setting.kind.read(value, quoted) {
             Ok(value) => {
-                given.insert(setting.key, (value, Place(place)));
+                given.insert(setting.key, (value, SourceLocation(place)));
             }
             Err(why) => faults.push(format!("{place}: {why}")),
         }
@@ -126,7 +126,7 @@ impl Reader<'_> {
         };
         match setting.kind.read(&text, quoted) {
             Ok(value) => {
-                let place = Place(format!("{}, line {line}", self.file));
+                let place = SourceLocation(format!("{}, line {line}", self.file));
                 self.given.insert(setting.key, (value, place));
             }
             Err(why) => self.fault(line, &format!("{path}: {why}")),

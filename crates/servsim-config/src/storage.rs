@@ -94,7 +94,13 @@ impl Storage {
         for word in text.split_whitespace() {
             match word.parse::<usize>() {
                 Ok(bus) if (1..=self.buses).contains(&bus) => self.bus_of.push(bus - 1),
-                _ => fault(KEY, format!("`{word}` is no bus from 1 to {}; or write `even`", self.buses)),
+                _ => fault(
+                    KEY,
+                    format!(
+                        "`{word}` is not the number of an I/O bus, 1 to {} (io.buses); or write `even`",
+                        self.buses
+                    ),
+                ),
             }
         }
         let given = text.split_whitespace().count();
@@ -167,7 +173,10 @@ impl Storage {
         match number.parse::<usize>() {
             Ok(disk) if (1..=self.disks).contains(&disk) => Some(disk - 1),
             _ => {
-                fault(key, format!("`{number}` is no disk from 1 to {} (disk.count)", self.disks));
+                fault(
+                    key,
+                    format!("`{number}` is not the number of a disk, 1 to {} (disk.count)", self.disks),
+                );
                 None
             }
         }

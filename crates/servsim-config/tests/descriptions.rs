@@ -109,7 +109,7 @@ fn levels_come_from_the_inside_out_and_none_leaves_one_out() {
                 [l3]\nsize = \"8 MiB\"\nassociativity = 16\nsharing = \"shared\"\n";
     let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
     assert!(machine.split && machine.has_hierarchy() && machine.replacement == "srrip");
-    let shape = |l: &servsim_config::Level| (l.size.0, l.associativity, l.shared, l.inclusion.clone());
+    let shape = |l: &servsim_config::OuterLevel| (l.size.0, l.associativity, l.shared, l.inclusion.clone());
     let levels: Vec<_> = machine.levels.iter().map(shape).collect();
     let expected = [(1 << 20, 8, false, "exclusive".to_owned()), (8 << 20, 16, true, "inclusive".to_owned())];
     assert_eq!(levels, expected);
@@ -148,9 +148,9 @@ fn every_fault_of_the_disks_is_reported_at_once() {
     let parts = [
         "line 3: disk.parallel: is for the pool",
         "line 4: disk.flushes: is for the pool",
-        "line 7: io.attach: `3` is no bus from 1 to 2",
+        "line 7: io.attach: `3` is not the number of an I/O bus, 1 to 2 (io.buses)",
         "line 7: io.attach: 3 buses named for 2 disks",
-        "line 9: placement.relations: `3` is no disk from 1 to 2",
+        "line 9: placement.relations: `3` is not the number of a disk, 1 to 2",
         "line 9: placement.relations: `stock` lies on disk 1 already",
         "line 9: placement.relations: `customer` is not DISK: WHAT",
         "line 10: placement.files: `x` is no disk",

@@ -114,22 +114,22 @@ impl<T: Copy> Core<T> {
         self.current.held = now;
     }
 
-    /// A load of the current instruction finds `line` in a level that takes `farther` cycles more than
+    /// A load of the current instruction finds `line` in a level that takes `beyond_first` cycles more than
     /// the first.
     #[inline]
-    pub fn hit(&mut self, line: u64, now: u64, farther: u64) {
+    pub fn hit(&mut self, line: u64, now: u64, beyond_first: u64) {
         let start = self.start();
-        let at = self.arrival(line, now, start, self.times().1, farther);
+        let at = self.arrival(line, now, start, self.times().1, beyond_first);
         self.current.loaded = self.current.loaded.max(at);
-        self.current.load |= farther != 0 || at > start + self.times().1;
+        self.current.load |= beyond_first != 0 || at > start + self.times().1;
     }
 
     /// When data of `line` are there for a load with the registers of its address at `start`.
     #[inline]
-    fn arrival(&mut self, line: u64, now: u64, start: u64, first: u64, farther: u64) -> u64 {
-        let mut at = start + first + farther;
+    fn arrival(&mut self, line: u64, now: u64, start: u64, first: u64, beyond_first: u64) -> u64 {
+        let mut at = start + first + beyond_first;
         let returns = &mut self.loads.returns;
-        if farther != 0 {
+        if beyond_first != 0 {
             returns.retain(|&(_, until)| until > now);
             returns.push((line, at));
         } else if !returns.is_empty() {
@@ -141,8 +141,8 @@ impl<T: Copy> Core<T> {
 
     /// The same for load `load`, which waited for its address or line; returns when it has its data,
     /// for [`Core::arrived`].
-    pub fn hit_of(&mut self, issue: &Issue<T>, line: u64, now: u64, farther: u64) -> u64 {
-        let at = self.arrival(line, now, issue.start, issue.first, farther);
+    pub fn hit_of(&mut self, issue: &Issue<T>, line: u64, now: u64, beyond_first: u64) -> u64 {
+        let at = self.arrival(line, now, issue.start, issue.first, beyond_first);
         if issue.merged {
             at.max(now)
         } else {

@@ -39,7 +39,7 @@ fn model(machine: &Machine) -> Model {
         protocol: by_name(&machine.protocol.name, &Options::default()).expect("a known protocol"),
         shadow: machine.exact_replacement,
     };
-    let level = |l: &servsim_config::Level| LevelSpec {
+    let level = |l: &servsim_config::OuterLevel| LevelSpec {
         geometry: geometry(l.size.0, l.associativity),
         replacement: l.replacement.clone(),
         inclusion: Inclusion::Inclusive,

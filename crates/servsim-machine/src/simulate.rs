@@ -11,7 +11,7 @@ use crate::users::Kept;
 use crate::warm::{start_of, Start, WarmStart};
 use crate::{replay, timing, translation, warnings};
 use serde_json::{json, Value};
-use servsim_config::{Arbitration, CoreModel, Level, Machine};
+use servsim_config::{Arbitration, CoreModel, Machine, OuterLevel};
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::captured::CodeDetail;
 use servsim_import::{open_by_task, open_in_order, Reading};
@@ -148,7 +148,7 @@ pub(crate) fn setup_of(machine: &Machine) -> Result<Setup, SimulateError> {
 
 /// The levels around the first.
 pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec, SimulateError> {
-    let level = |level: &Level| {
+    let level = |level: &OuterLevel| {
         let inclusion = Inclusion::by_name(&level.inclusion).ok_or_else(|| {
             SimulateError::Internal(format!("inclusion `{}` is described but not built", level.inclusion))
         })?;

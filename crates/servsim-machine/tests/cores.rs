@@ -27,7 +27,7 @@ fn simulate(streams: Vec<Vec<Record>>, extra: &[&str]) -> Replication {
 
 /// The private levels of a machine.
 fn hierarchy(machine: &Machine) -> HierarchySpec {
-    let level = |l: &servsim_config::Level| LevelSpec {
+    let level = |l: &servsim_config::OuterLevel| LevelSpec {
         geometry: Geometry { size: l.size.0, ways: l.associativity, line: machine.cache.line.0 },
         replacement: l.replacement.clone(),
         inclusion: Inclusion::Inclusive,

@@ -75,7 +75,7 @@ pub enum Class {
 
 /// A request that waits for the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct BusRequest {
     /// Processor.
     pub cpu: usize,
     /// When it was made.
@@ -114,7 +114,7 @@ const WRITE_BACK_BUFFER: usize = 4;
 /// The bus.
 #[derive(Debug)]
 pub struct Bus {
-    requests: Vec<Request>,
+    requests: Vec<BusRequest>,
     in_flight: Vec<InFlight>,
     free_at: u64,
     last_cpu: usize,
@@ -161,7 +161,7 @@ impl Bus {
     }
 
     /// Adds a request.
-    pub fn post(&mut self, request: Request) {
+    pub fn post(&mut self, request: BusRequest) {
         if request.class == Class::WriteBack {
             self.enter_buffer(&request);
         }
@@ -194,7 +194,7 @@ impl Bus {
     }
 
     /// Grants the bus to the chosen request and returns it with the time.
-    pub fn grant(&mut self) -> Option<(u64, Request)> {
+    pub fn grant(&mut self) -> Option<(u64, BusRequest)> {
         let (time, index) = self.next?;
         let request = self.requests.remove(index);
         self.last_cpu = request.cpu;
@@ -205,7 +205,7 @@ impl Bus {
     }
 
     /// Occupies the bus after a grant at `time`; with `data_until` the line's data arrive then.
-    pub fn occupy(&mut self, time: u64, request: &Request, occupancy: u64, data_until: Option<u64>) {
+    pub fn occupy(&mut self, time: u64, request: &BusRequest, occupancy: u64, data_until: Option<u64>) {
         self.free_at = time + occupancy;
         self.busy += occupancy;
         if let Some(until) = data_until {
@@ -233,7 +233,7 @@ impl Bus {
     }
 
     /// When the request may be granted, apart from the bus being busy.
-    fn eligible(&self, request: &Request) -> u64 {
+    fn eligible(&self, request: &BusRequest) -> u64 {
         let (mut held, mut under_way, mut first_back) = (0, 0, u64::MAX);
         for flight in &self.in_flight {
             if flight.line == request.line {
@@ -254,7 +254,7 @@ impl Bus {
         request.ready.max(held).max(if full { first_back } else { 0 })
     }
 
-    fn rank(&self, request: &Request, eligible: u64) -> (Class, u64, usize) {
+    fn rank(&self, request: &BusRequest, eligible: u64) -> (Class, u64, usize) {
         let mut class = request.class;
         let most = if self.write_buffer > 0 { self.write_buffer } else { WRITE_BACK_BUFFER };
         if class == Class::WriteBack && self.write_backs(request.cpu) >= most {
@@ -266,7 +266,7 @@ impl Bus {
     }
 
     fn write_backs(&self, cpu: usize) -> usize {
-        let of_cpu = |r: &&Request| r.cpu == cpu && r.class == Class::WriteBack;
+        let of_cpu = |r: &&BusRequest| r.cpu == cpu && r.class == Class::WriteBack;
         self.requests.iter().filter(of_cpu).count()
     }
 }
@@ -287,8 +287,8 @@ mod tests {
         }
     }
 
-    fn request(cpu: usize, ready: u64, line: u64, class: Class) -> Request {
-        Request { cpu, ready, line, class, origin: Origin::Processor }
+    fn request(cpu: usize, ready: u64, line: u64, class: Class) -> BusRequest {
+        BusRequest { cpu, ready, line, class, origin: Origin::Processor }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub struct HierarchySpec {
     pub private: Vec<LevelSpec>,
     /// Shared levels, from the inside out.
     pub shared: Vec<LevelSpec>,
-    /// Seed of policies that draw lots.
+    /// Seed of random policies.
     pub seed: u64,
     /// What processors prefetch, if anything.
     pub prefetch: Option<PrefetchSpec>,
@@ -101,8 +101,8 @@ impl HierarchySpec {
     /// # Panics
     /// For a policy that is not registered: descriptions are checked before.
     pub(crate) fn policy(&self, name: &str, geometry: Geometry, level: usize, index: usize) -> Replacement {
-        let lots = RandomStream::new(self.seed, &format!("replacement {level} {index}"));
-        let policy = by_name(name, geometry.sets(), geometry.ways as usize, lots);
+        let rng = RandomStream::new(self.seed, &format!("replacement {level} {index}"));
+        let policy = by_name(name, geometry.sets(), geometry.ways as usize, rng);
         policy.unwrap_or_else(|| panic!("replacement policy `{name}` is not registered"))
     }
 
@@ -153,7 +153,7 @@ impl<W: WordMask> Hierarchy<W> {
     /// [`CoherentSystem::new`].
     ///
     /// # Panics
-    /// When the machine has more coherent caches than the directory's masks, or for a policy that is
+    /// When the machine has more coherent caches than the masks of the index of copies, or for a policy that is
     /// not registered: descriptions are checked before.
     pub fn new(processors: usize, first: Geometry, table: Table, shadow: bool, spec: &HierarchySpec) -> Self {
         let per_processor = spec.coherent_caches();

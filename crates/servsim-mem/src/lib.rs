@@ -5,8 +5,8 @@
 
 pub mod array;
 pub mod bus;
+pub mod copy_index;
 pub mod counters;
-pub mod directory;
 pub mod fabric;
 pub mod hierarchy;
 pub mod history;
@@ -28,7 +28,7 @@ pub mod tlb;
 pub mod words;
 
 pub use array::Geometry;
-pub use bus::{Bus, BusTimes, Class, Origin, Request, WriteBufferCounters};
+pub use bus::{Bus, BusRequest, BusTimes, Class, Origin, WriteBufferCounters};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use fabric::{Fabric, FabricSpec, Supplier};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
@@ -43,5 +43,5 @@ pub use system::{Access, CoherentSystem, Outcome, Page, PrefetchCounters};
 pub use tlb::{Mmu, TlbCounters, TlbSpec, Translated, Walk};
 pub use words::{Wide, WordMask};
 
-/// Most processors: one bit each in the masks of the directory.
+/// Most processors: one bit each in the masks of the index of copies.
 pub const MAX_PROCESSORS: usize = 64;

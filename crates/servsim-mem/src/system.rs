@@ -29,8 +29,8 @@ use crate::array::{
     join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
     PREFETCHED, PRIVATE_COPY, REMOVED,
 };
+use crate::copy_index::{CopyIndex, LineRecord};
 use crate::counters::{CoherenceClass, Counters, MissClass};
-use crate::directory::{Directory, LineRecord};
 use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
 use crate::prefetch::Trigger;
@@ -137,7 +137,7 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) stays: [u16; 4],
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
-    pub(crate) directory: Directory,
+    pub(crate) copies: CopyIndex,
     pub(crate) distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
@@ -208,7 +208,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             stays: [reads, reads, writes, 0],
             arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
-            directory: Directory::new(processors),
+            copies: CopyIndex::new(processors),
             distinct_lines: 0,
             evictions: vec![0; processors],
             switches: Switches::new(processors),
@@ -249,9 +249,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
                 self.missing_cell(state, "Evict", cpu, line);
             }
-            let mut record = self.directory.record(line);
+            let mut record = self.copies.record(line);
             record.valid &= !(1 << cpu);
-            self.directory.set_record(line, record);
+            self.copies.set_record(line, record);
             self.flush_written(record.stale, cpu, line, index);
             self.lose(cpu, index);
             self.switches.lost(cpu, line, Taker::Flush);
@@ -363,7 +363,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// The same for an access that is known not to hit.
     pub(crate) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
         let private = page.private;
-        self.directory.prefetch(access.line);
+        self.copies.prefetch(access.line);
         let found = self.arrays[access.cpu].find(access.line);
         let place = found.unwrap_or_else(|| self.make_room(access));
         self.history.keep(access.line, access.step(private));
@@ -372,7 +372,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             unreachable!("a local access hits")
         };
         let (op, again) = (*op, *again);
-        let mut record = self.directory.record(access.line);
+        let mut record = self.copies.record(access.line);
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
@@ -393,7 +393,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[access.cpu].use_frame(index);
             index
         };
-        self.directory.set_record(access.line, record);
+        self.copies.set_record(access.line, record);
         self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, record.stale, index, next, !again);
         outcome
@@ -407,7 +407,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let place = array.victim(access.line);
         let leaving = array.tags[place];
         if leaving != EMPTY {
-            self.directory.prefetch(leaving);
+            self.copies.prefetch(leaving);
             self.switches.prefetch_loss(access.cpu, leaving);
         }
         place
@@ -734,10 +734,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Ends what is known of the copy in a frame; its state, if it was valid.
     fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
         let state = self.arrays[cpu].frames[index].state;
-        let mut record = self.directory.record(line);
+        let mut record = self.copies.record(line);
         record.valid &= !(1 << cpu);
         record.stale &= !(1 << cpu);
-        self.directory.set_record(line, record);
+        self.copies.set_record(line, record);
         if state == INVALID {
             return None;
         }
@@ -771,7 +771,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Caches with a valid copy of `line`, one bit each.
     pub fn holders(&mut self, line: u64) -> u64 {
-        self.directory.record(line).valid
+        self.copies.record(line).valid
     }
 
     /// Whether the copy of `line` at cache `cpu` is dirty.
@@ -810,7 +810,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub fn host_bytes(&self) -> usize {
         let arrays: usize = self.arrays.iter().map(Array::bytes).sum();
         let shadows: usize = self.shadows.iter().map(Shadow::bytes).sum();
-        arrays + shadows + self.directory.bytes() + self.switches.bytes()
+        arrays + shadows + self.copies.bytes() + self.switches.bytes()
     }
 
     /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.

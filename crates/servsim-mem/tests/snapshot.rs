@@ -14,7 +14,7 @@ fn level(size: u64, inclusion: Inclusion, replacement: &str) -> LevelSpec {
     LevelSpec { geometry, replacement: replacement.into(), inclusion }
 }
 
-/// Shapes of every kind; random replacement draws new lots and so is left out.
+/// Shapes of every kind; random replacement begins a new random stream and so is left out.
 fn shapes() -> Vec<HierarchySpec> {
     let one = HierarchySpec::default;
     let mut shapes = vec![one(), HierarchySpec { split: true, ..one() }];

@@ -11,7 +11,7 @@ use super::processor::{Context, Pending, Wait};
 use super::stepping::Way;
 use servsim_core::Op;
 use servsim_cpu::Issue;
-use servsim_mem::{Origin, Request, WordMask};
+use servsim_mem::{BusRequest, Origin, WordMask};
 
 /// The number of no load: wakes a processor that waits for any.
 const NO_LOAD: u64 = u64::MAX;
@@ -44,7 +44,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     fn ask_for_load(&mut self, cpu: usize, load: u64, pending: &Pending<W>, ready: u64) {
         let (line, class) = (pending.access.line, self.class_of(pending));
-        self.bus.post(Request { cpu, ready, line, class, origin: Origin::Load(load) });
+        self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Load(load) });
     }
 
     /// The core cannot go on before a load that misses returns.
@@ -116,8 +116,8 @@ impl<W: WordMask> Engine<'_, W> {
         let depth = if forwarded { Some(0) } else { self.caches.try_hit(&issue.access.access) };
         let core = self.processors[cpu].core.as_mut()?;
         if let Some(depth) = depth {
-            let farther = if depth == 0 { 0 } else { self.model.farther[depth - 1] };
-            return Some(core.hit_of(issue, line, now, farther));
+            let beyond_first = if depth == 0 { 0 } else { self.model.outer_hit_latency[depth - 1] };
+            return Some(core.hit_of(issue, line, now, beyond_first));
         }
         core.ask(issue.load);
         let ready = now.max(issue.start + self.model.core.map_or(0, |core| core.agen));

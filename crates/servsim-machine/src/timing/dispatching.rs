@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::processor::{Context, Wait};
 use crate::simulate::SimulateError;
 use servsim_core::TaskId;
-use servsim_mem::{Class, Origin, Request, WordMask};
+use servsim_mem::{BusRequest, Class, Origin, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// Gives a handler to an idle processor, or to the one interrupted longest ago.
@@ -68,7 +68,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.caches.system.run_task(cpu, task);
         for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
-            self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
+            self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
         }
     }
 

@@ -313,7 +313,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             shift: self.shift,
             cycles: model.cycles_per_reference,
             branch_penalty: model.branch_penalty,
-            farther: &model.farther,
+            outer_hit_latency: &model.outer_hit_latency,
             translation: model.translation,
         };
         self.with_records(cpu, context, |processor, caches, work| step(cpu, processor, caches, work, pace))

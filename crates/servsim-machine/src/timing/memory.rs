@@ -6,7 +6,7 @@ use super::processor::{Context, Pending, Wait};
 use servsim_core::Op;
 use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Class, Origin, Outcome, Request, WordMask};
+use servsim_mem::{BusRequest, Class, Origin, Outcome, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
@@ -38,7 +38,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.since = processor.time;
         let ready = processor.time;
         let line = pending.access.line;
-        self.bus.post(Request { cpu, ready, line, class, origin: Origin::Processor });
+        self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
     }
 
     pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
@@ -96,11 +96,11 @@ impl<W: WordMask> Engine<'_, W> {
                 None => {
                     let class = self.class_of(&pending);
                     let line = pending.access.line;
-                    self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
+                    self.bus.post(BusRequest { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
                     return;
                 }
                 Some(depth) if depth != 0 && self.model.core.is_some() => {
-                    let at = now + self.model.farther[depth - 1];
+                    let at = now + self.model.outer_hit_latency[depth - 1];
                     self.schedule(at, Happening::Store { cpu, performed: true });
                     return;
                 }
@@ -179,7 +179,7 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn carry(
         &mut self,
         now: u64,
-        request: &Request,
+        request: &BusRequest,
         outcome: &Outcome,
         supplier: Supplier,
     ) -> u64 {
@@ -213,7 +213,7 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn write_back(&mut self, cpu: usize, now: u64, outcome: &Outcome) {
         if let Some(line) = outcome.write_back {
             let class = Class::WriteBack;
-            self.bus.post(Request { cpu, ready: now, line, class, origin: Origin::Processor });
+            self.bus.post(BusRequest { cpu, ready: now, line, class, origin: Origin::Processor });
         }
     }
 

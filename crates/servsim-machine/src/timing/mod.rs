@@ -86,7 +86,7 @@ pub struct Model {
     pub(crate) fabric: FabricSpec,
     pub(crate) hierarchy: HierarchySpec,
     /// Further cycles of a hit in each private level outside the first.
-    pub(crate) farther: Vec<u64>,
+    pub(crate) outer_hit_latency: Vec<u64>,
     /// Cycles of each shared level, beside those of the bus.
     pub(crate) shared: Vec<u64>,
     /// Single disks and I/O buses; without them the pool of disks serves.
@@ -144,7 +144,7 @@ impl Model {
                 bank_time: machine.interconnect.bank_time.0,
             },
             hierarchy: HierarchySpec::default(),
-            farther: latencies(false),
+            outer_hit_latency: latencies(false),
             shared: latencies(true),
             storage: None,
             translation: machine

@@ -9,7 +9,7 @@ use super::processor::{Pending, Processor};
 use crate::place::{address_on, page_of};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Op, Privacy, Record};
-use servsim_mem::{Access, Class, Origin, PrefetchSpec, Prefetcher, Request, WordMask};
+use servsim_mem::{Access, BusRequest, Class, Origin, PrefetchSpec, Prefetcher, WordMask};
 use std::collections::VecDeque;
 
 /// The prefetcher of one processor, and what it has under way.
@@ -145,12 +145,12 @@ impl<W: WordMask> Engine<'_, W> {
             prefetching.made += 1;
             prefetching.waiting.push((prefetching.made, pending));
             let origin = Origin::Prefetch(prefetching.made);
-            bus.post(Request { cpu, ready, line, class: Class::Prefetch, origin });
+            bus.post(BusRequest { cpu, ready, line, class: Class::Prefetch, origin });
         }
     }
 
     /// The bus is granted to prefetch `number`.
-    pub(super) fn grant_prefetch(&mut self, now: u64, request: &Request, number: u64) {
+    pub(super) fn grant_prefetch(&mut self, now: u64, request: &BusRequest, number: u64) {
         let Some(prefetching) = &mut self.processors[request.cpu].prefetching else { return };
         let Some(place) = prefetching.waiting.iter().position(|&(other, _)| other == number) else { return };
         let (_, pending) = prefetching.waiting.remove(place);

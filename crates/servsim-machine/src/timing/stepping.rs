@@ -85,7 +85,7 @@ pub struct Pace<'a> {
     /// Cycles lost at a mispredicted branch.
     pub branch_penalty: u64,
     /// Further cycles of hits beyond the first level.
-    pub farther: &'a [u64],
+    pub outer_hit_latency: &'a [u64],
     /// Times of address translation.
     pub translation: Option<TranslationTimes>,
 }
@@ -98,7 +98,7 @@ pub fn step<W: WordMask>(
     work: &mut Records<'_>,
     pace: Pace<'_>,
 ) -> Stop<W> {
-    let Pace { limit, shift, cycles, branch_penalty, farther, .. } = pace;
+    let Pace { limit, shift, cycles, branch_penalty, outer_hit_latency, .. } = pace;
     let line_mask = (1_u64 << shift) - 1;
     while let Some(record) = work.records.get(*work.position) {
         if processor.time > limit {
@@ -154,7 +154,7 @@ pub fn step<W: WordMask>(
             caches.system.trigger = None;
         }
         if record.op == Op::Load && processor.core.is_some() {
-            match load_on_core(processor, caches, &access, farther) {
+            match load_on_core(processor, caches, &access, outer_hit_latency) {
                 OnCore::Hit => {
                     note_first_use(processor, caches, &access, work, start);
                     advance(processor, work, shift, cycles, cpu);
@@ -182,10 +182,13 @@ pub fn step<W: WordMask>(
             (Op::Store, Some(_)) => {
                 note_first_use(processor, caches, &access, work, start);
                 let page = page_of(work.privacy, &Record { address: start, ..*record });
-                return Stop::FarStore(Pending { access, page, fetching: false }, farther[depth - 1]);
+                return Stop::FarStore(
+                    Pending { access, page, fetching: false },
+                    outer_hit_latency[depth - 1],
+                );
             }
-            (Op::Load, Some(core)) => core.hit(line, processor.time, beyond(depth, farther)),
-            _ => wait_for_level(processor, depth, access.slot, farther),
+            (Op::Load, Some(core)) => core.hit(line, processor.time, beyond(depth, outer_hit_latency)),
+            _ => wait_for_level(processor, depth, access.slot, outer_hit_latency),
         }
         note_first_use(processor, caches, &access, work, start);
         advance(processor, work, shift, cycles, cpu);
@@ -290,11 +293,11 @@ fn count<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>, record: 
 
 /// Waits for a level outside the first.
 #[inline]
-fn wait_for_level<W>(processor: &mut Processor<W>, depth: usize, slot: usize, farther: &[u64]) {
+fn wait_for_level<W>(processor: &mut Processor<W>, depth: usize, slot: usize, outer_hit_latency: &[u64]) {
     if depth != 0 {
-        processor.time += farther[depth - 1];
-        processor.times.memory_stall += farther[depth - 1];
-        processor.times.stalls[slot] += farther[depth - 1];
+        processor.time += outer_hit_latency[depth - 1];
+        processor.times.memory_stall += outer_hit_latency[depth - 1];
+        processor.times.stalls[slot] += outer_hit_latency[depth - 1];
     }
 }
 

@@ -102,8 +102,8 @@ pub(super) fn translate<W: WordMask>(
         return Some(Stop::Walk(Pending { access, page: TABLE_PAGE, fetching: false }));
     };
     translator.read();
-    let farther = if depth == 0 { 0 } else { pace.farther[depth - 1] };
-    processor.wait_for_translation(times.step + farther);
+    let beyond_first = if depth == 0 { 0 } else { pace.outer_hit_latency[depth - 1] };
+    processor.wait_for_translation(times.step + beyond_first);
     None
 }
 

@@ -1,6 +1,6 @@
 //! Write buffers: the write-backs of a processor that wait for the bus, as those see them who snoop there.
 
-use super::{Bus, Class, Request};
+use super::{Bus, BusRequest, Class};
 
 /// What write buffers counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ impl Bus {
 
     /// A write-back enters its processor's buffer, if there are buffers: an older one of the same line
     /// is not needed any more.
-    pub(super) fn enter_buffer(&mut self, request: &Request) {
+    pub(super) fn enter_buffer(&mut self, request: &BusRequest) {
         if self.write_buffer == 0 {
             return;
         }
@@ -49,7 +49,7 @@ impl Bus {
 
     /// The processor whose write buffer holds `line`.
     pub fn buffered(&self, line: u64) -> Option<usize> {
-        let holds = |waiting: &&Request| waiting.class == Class::WriteBack && waiting.line == line;
+        let holds = |waiting: &&BusRequest| waiting.class == Class::WriteBack && waiting.line == line;
         let found = self.requests.iter().rev().find(holds).filter(|_| self.write_buffer > 0);
         found.map(|waiting| waiting.cpu)
     }
@@ -62,7 +62,7 @@ impl Bus {
         }
     }
 
-    fn take_back(&mut self, which: impl Fn(&Request) -> bool) {
+    fn take_back(&mut self, which: impl Fn(&BusRequest) -> bool) {
         let before = self.requests.len();
         self.requests.retain(|waiting| waiting.class != Class::WriteBack || !which(waiting));
         self.buffers.cancelled += (before - self.requests.len()) as u64;

@@ -49,7 +49,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             stays: _,
             arrays,
             shadows,
-            directory,
+            copies,
             distinct_lines,
             evictions: _,
             switches,
@@ -63,7 +63,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             observer: _,
         } = self;
         assert!(flushed.is_empty(), "lines that were flushed and not taken");
-        directory.save(out);
+        copies.save(out);
         out.put(*distinct_lines as u64);
         arrays.iter().for_each(|array| array.save(out));
         shadows.iter().for_each(|shadow| shadow.save(out));
@@ -71,8 +71,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        self.directory.restore(self.arrays.len(), from)?;
-        self.distinct_lines = from.below(self.directory.lines() as u64 + 1)? as usize;
+        self.copies.restore(self.arrays.len(), from)?;
+        self.distinct_lines = from.below(self.copies.lines() as u64 + 1)? as usize;
         for cache in 0..self.arrays.len() {
             self.arrays[cache].restore(self.table.rows.len(), from)?;
             self.find_lines(cache)?;
@@ -81,17 +81,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.switches.restore(from)
     }
 
-    /// Enters the lines of a cache in the directory.
+    /// Enters the lines of a cache in the index of copies.
     fn find_lines(&mut self, cache: usize) -> Result<(), Damaged> {
         let Array { tags, frames, .. } = &self.arrays[cache];
         for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
-            let mut record = self.directory.record(line);
+            let mut record = self.copies.record(line);
             if record.seen == 0 {
                 return Err(Damaged("a cache in it holds a line that nobody touched"));
             }
             let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
             *held |= 1 << cache;
-            self.directory.set_record(line, record);
+            self.copies.set_record(line, record);
         }
         Ok(())
     }

@@ -4,6 +4,6 @@
 use super::Replacement;
 use servsim_core::RandomStream;
 
-pub(super) fn make(_sets: usize, _ways: usize, _lots: RandomStream) -> Replacement {
+pub(super) fn make(_sets: usize, _ways: usize, _rng: RandomStream) -> Replacement {
     Replacement::Stamps
 }

@@ -22,7 +22,7 @@ pub trait Policy: Debug + Send {
     fn fill(&mut self, set: usize, way: usize);
     /// The way of `set` that makes room.
     fn victim(&mut self, set: usize) -> usize;
-    /// Writes the state; lots yet to be drawn are none.
+    /// Writes the state; a random stream is not part of it.
     fn save(&self, out: &mut Writer);
     /// Takes over the state that a policy of the same shape wrote.
     ///
@@ -40,7 +40,7 @@ pub enum Replacement {
     Policy(Box<dyn Policy>),
 }
 
-/// Makes the state for so many sets and ways; the stream is for policies that draw lots.
+/// Makes the state for so many sets and ways; the stream is for random policies.
 pub type Make = fn(usize, usize, RandomStream) -> Replacement;
 
 /// Every policy by the name that descriptions use.
@@ -48,8 +48,8 @@ pub const POLICIES: &[(&str, Make)] =
     &[("lru", lru::make), ("tree-plru", tree_plru::make), ("random", random::make), ("srrip", srrip::make)];
 
 /// The state of policy `name`; `None` for an unknown name.
-pub fn by_name(name: &str, sets: usize, ways: usize, lots: RandomStream) -> Option<Replacement> {
-    POLICIES.iter().find(|(n, _)| *n == name).map(|(_, make)| make(sets, ways, lots))
+pub fn by_name(name: &str, sets: usize, ways: usize, rng: RandomStream) -> Option<Replacement> {
+    POLICIES.iter().find(|(n, _)| *n == name).map(|(_, make)| make(sets, ways, rng))
 }
 
 impl Replacement {

@@ -5,14 +5,14 @@ use super::{Policy, Replacement};
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
-pub(super) fn make(_sets: usize, ways: usize, lots: RandomStream) -> Replacement {
-    Replacement::Policy(Box::new(Random { ways: ways as u64, lots }))
+pub(super) fn make(_sets: usize, ways: usize, rng: RandomStream) -> Replacement {
+    Replacement::Policy(Box::new(Random { ways: ways as u64, rng }))
 }
 
 #[derive(Debug)]
 struct Random {
     ways: u64,
-    lots: RandomStream,
+    rng: RandomStream,
 }
 
 impl Policy for Random {
@@ -21,11 +21,11 @@ impl Policy for Random {
     fn fill(&mut self, _set: usize, _way: usize) {}
 
     fn victim(&mut self, _set: usize) -> usize {
-        self.lots.below(self.ways) as usize
+        self.rng.below(self.ways) as usize
     }
 
     fn save(&self, _out: &mut Writer) {
-        let Self { ways: _, lots: _ } = self;
+        let Self { ways: _, rng: _ } = self;
     }
 
     fn restore(&mut self, _from: &mut Reader<'_>) -> Result<(), Damaged> {

@@ -9,7 +9,7 @@ use servsim_core::RandomStream;
 const DISTANT: u8 = 3;
 const LONG: u8 = 2;
 
-pub(super) fn make(sets: usize, ways: usize, _lots: RandomStream) -> Replacement {
+pub(super) fn make(sets: usize, ways: usize, _rng: RandomStream) -> Replacement {
     Replacement::Policy(Box::new(Srrip { intervals: vec![DISTANT; sets * ways], ways }))
 }
 

@@ -6,7 +6,7 @@ use super::{Policy, Replacement};
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
-pub(super) fn make(sets: usize, ways: usize, _lots: RandomStream) -> Replacement {
+pub(super) fn make(sets: usize, ways: usize, _rng: RandomStream) -> Replacement {
     Replacement::Policy(Box::new(TreePlru { right: vec![false; sets * ways], ways }))
 }
 

@@ -52,7 +52,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let op = *op;
         self.history.keep(access.line, access.step(page.private));
         let place = found.unwrap_or_else(|| self.make_room(access));
-        let mut record = self.directory.record(access.line);
+        let mut record = self.copies.record(access.line);
         let mode = usize::from(access.kernel);
         let counters = &mut self.counters[access.cpu];
         counters.bus[mode][op as usize] += 1;
@@ -69,7 +69,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_writer = NO_WRITER;
         }
         self.take_frame(access, &mut record, (found, place), page, &mut outcome);
-        self.directory.set_record(access.line, record);
+        self.copies.set_record(access.line, record);
         let frame = &mut self.arrays[access.cpu].frames[place];
         frame.flags |= PREFETCHED;
         frame.state = next;

@@ -21,7 +21,7 @@ pub(super) fn load_on_core<W: WordMask>(
     processor: &mut Processor<W>,
     caches: &mut Hierarchy<W>,
     access: &Access<W>,
-    farther: &[u64],
+    outer_hit_latency: &[u64],
 ) -> OnCore {
     let now = processor.time;
     let Some(core) = &mut processor.core else { return OnCore::Blocks };
@@ -53,16 +53,16 @@ pub(super) fn load_on_core<W: WordMask>(
         return OnCore::Busy;
     }
     let depth = processor.found.take().unwrap_or(0);
-    core.hit(access.line, now, beyond(depth, farther));
+    core.hit(access.line, now, beyond(depth, outer_hit_latency));
     OnCore::Hit
 }
 
 /// Cycles that a hit at `depth` takes beyond one in the first level.
 #[inline]
-pub(super) fn beyond(depth: usize, farther: &[u64]) -> u64 {
+pub(super) fn beyond(depth: usize, outer_hit_latency: &[u64]) -> u64 {
     if depth == 0 {
         0
     } else {
-        farther[depth - 1]
+        outer_hit_latency[depth - 1]
     }
 }

@@ -84,12 +84,12 @@ enum Lines {
     Wide(Table<Line<u64>>),
 }
 
-/// The directory.
+/// The index of copies.
 #[derive(Debug)]
-pub struct Directory(Lines);
+pub struct CopyIndex(Lines);
 
-impl Directory {
-    /// An empty directory of `caches` caches.
+impl CopyIndex {
+    /// An empty index of the copies in `caches` caches.
     pub fn new(caches: usize) -> Self {
         Self(if caches <= 16 { Lines::Narrow(Table::default()) } else { Lines::Wide(Table::default()) })
     }
@@ -141,7 +141,7 @@ impl Directory {
         }
     }
 
-    /// Takes over the lines of another directory, without copies.
+    /// Takes over the lines of another index, without copies.
     ///
     /// # Errors
     /// When the bytes are no such lines.
@@ -153,7 +153,7 @@ impl Directory {
             line = line
                 .checked_add(further)
                 .filter(|&line| line != FREE)
-                .ok_or(Damaged("a line in it is none"))?;
+                .ok_or(Damaged("a line number in it is out of range"))?;
             if index > 0 && further == 0 {
                 return Err(Damaged("a line in it occurs twice"));
             }
@@ -192,18 +192,18 @@ mod tests {
     #[test]
     fn records_of_every_width_agree_with_a_plain_map() {
         for caches in [1, 8, 16, 17, 64] {
-            let mut directory = Directory::new(caches);
+            let mut index = CopyIndex::new(caches);
             let mut plain: HashMap<u64, LineRecord> = HashMap::new();
-            let mut random = RandomStream::new(caches as u64, "directory");
+            let mut random = RandomStream::new(caches as u64, "copy index");
             let all = u64::MAX >> (64 - caches);
             for _ in 0..20_000 {
                 let line = random.below(3000) << (random.below(3) * 20);
                 let expected = plain.entry(line).or_default();
-                assert_eq!(directory.record(line), *expected, "{caches} caches, line {line:#x}");
+                assert_eq!(index.record(line), *expected, "{caches} caches, line {line:#x}");
                 let mask = |r: &mut RandomStream| r.next_u64() & all;
                 let (valid, stale, seen) = (mask(&mut random), mask(&mut random), mask(&mut random));
                 *expected = LineRecord { valid, stale, seen };
-                directory.set_record(line, *expected);
+                index.set_record(line, *expected);
             }
         }
     }

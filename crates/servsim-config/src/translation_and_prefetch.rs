@@ -1,4 +1,4 @@
-//! What works beside a processor's caches, address translation and prefetchers: built from the values of a
+//! Address translation and prefetchers: built from the values of a
 //! description, and checked where more than one setting is involved.
 
 use crate::components::{Prefetch, Tlb};
