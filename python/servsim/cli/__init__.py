@@ -10,9 +10,11 @@ import os
 import sys
 import traceback
 from importlib import import_module
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 from typer.models import CommandInfo, TyperInfo
 
 from servsim.cli.options import present
@@ -46,8 +48,8 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
     "Capture": ("workload", "guest", "capture", "trace"),
     "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "variability", "reproduce", "validate"),
-    "Model": ("disk", "model", "monitor", "place", "rset", "partition"),
-    "Report": ("report", "timeline", "serve"),
+    "Model": ("disk", "model"),
+    "Report": ("report", "timeline"),
 }
 
 #: Commands in the order of the groups.
@@ -90,8 +92,18 @@ def root(
     """Run a real commercial workload on a server that exists only as a description."""
 
 
-def build() -> typer.Typer:
-    """Register every subcommand on the application, in the groups of ``--help``, and return it."""
+def _literal(command: Any) -> None:
+    """Let help show square brackets as they are written: the library that prints it takes ``[x]`` for a style."""
+    for part in (command, *command.params):
+        for name in ("help", "short_help", "epilog"):
+            if text := getattr(part, name, None):
+                setattr(part, name, text.replace("[", r"\["))
+    for child in getattr(command, "commands", {}).values():
+        _literal(child)
+
+
+def build() -> Any:
+    """Register every subcommand on the application, in the groups of ``--help``, and return the command to call."""
     for name in COMMANDS:
         import_module(f"servsim.cli.{name}").register(app)
     entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
@@ -100,7 +112,9 @@ def build() -> typer.Typer:
         for panel, names in PANELS.items():
             if known in names:
                 entry.rich_help_panel = panel
-    return app
+    command = get_command(app)
+    _literal(command)
+    return command
 
 
 def _fail(message: str, code: int) -> int:

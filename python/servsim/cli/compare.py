@@ -23,7 +23,7 @@ def compare(
     ],
     machine: Annotated[
         list[str] | None,
-        typer.Option("--machine", "-m", help="A design: NAME or NAME:KEY=VALUE,KEY=VALUE. Repeatable."),
+        typer.Option("--machine", "-m", help="A design: NAME or NAME:KEY=VALUE,... Repeatable."),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Replace a setting of every machine: KEY=VALUE. Repeatable.")

@@ -37,7 +37,7 @@ def critical_point(
         Path | None, typer.Option("--output", "-o", help="Folder for the runs, to continue later.")
     ] = None,
     on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION].")] = "local",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.critical-point/1.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the smallest N for which one more processor adds less than 0.5 to the global system power.
 

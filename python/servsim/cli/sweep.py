@@ -26,7 +26,12 @@ def sweep(
     on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION].")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores without it.")] = None,
     show: Annotated[
-        str, typer.Option(help="Figures to print, separated by commas.")
+        str,
+        typer.Option(
+            metavar="FIGURE,...",
+            show_default=False,
+            help="Figures to print; without it cycles_per_transaction, gsp and bus_utilization.",
+        ),
     ] = "cycles_per_transaction,gsp,bus_utilization",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the points and how many runs they are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.sweep/1.")] = False,

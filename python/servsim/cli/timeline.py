@@ -26,7 +26,7 @@ def timeline(
 ) -> None:
     """Export what happened along a run: every counter per window, who ran where, disk requests.
 
-    Example: servsim timeline result.json --parquet windows.parquet --perfetto run.json
+    Example: servsim simulate oltp.svt -m foglia-2004-4p -o one.json && servsim timeline one.json --perfetto run.json
     """
     from servsim.report import load
     from servsim.timeline import parquet as write_parquet

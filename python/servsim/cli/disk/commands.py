@@ -120,8 +120,10 @@ def evaluate(
     trace: Trace,
     fitting: HeldOut,
     model_file: ModelFile = None,
-    load: Annotated[list[float] | None, typer.Option(help="Also simulate at this load factor.")] = None,
-    truth: Annotated[list[str] | None, typer.Option(help="LOAD=TRACE: compare with what really happened.")] = None,
+    load: Annotated[list[float] | None, typer.Option(metavar="X", help="Also simulate at this load factor.")] = None,
+    truth: Annotated[
+        list[str] | None, typer.Option(metavar="X=TRACE", help="Compare, at load X, with what really happened.")
+    ] = None,
     allow_other_device: OtherDevice = False,
     plots: Annotated[Path | None, typer.Option(help="Folder for quantile and density plots (SVG).")] = None,
     as_json: Json = False,
@@ -160,7 +162,11 @@ def simulate(
     block_map: Annotated[str | None, typer.Option("--map", help="Block map to apply first.")] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A set of such drives: [DEVICE=]raid0|raid1|raid5:DRIVES[,unit=64KiB]."),
+        typer.Option(
+            "--set",
+            metavar="SET",
+            help="A set of such drives: raid0, raid1 or raid5:5,unit=64KiB; of one device: sda=raid1:2.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write arrival_ns,response_ns here (CSV).")
@@ -170,7 +176,7 @@ def simulate(
 ) -> None:
     """Run a model on the requests of a trace: open or closed loop, scaled load, remapped, as a set of drives.
 
-    Example: servsim disk simulate trace.csv -m drive.model --set raid5:5,unit=64KiB
+    Example: servsim disk fit trace.csv -o drive.model && servsim disk simulate trace.csv -m drive.model --set raid1:2
     """
     import numpy as np
 

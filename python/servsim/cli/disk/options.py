@@ -12,9 +12,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed.")]
 OtherDevice = Annotated[bool, typer.Option("--allow-other-device", help="Take a model of another class of device.")]
-ModelFile = Annotated[str | None, typer.Option("--model-file", help="A fitted model, instead of fitting one.")]
+ModelFile = Annotated[str | None, typer.Option("--model-file", "-m", help="A fitted model, instead of fitting one.")]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Fitting(Kind):
 
     scheduler: Annotated[str | None, typer.Option(help="fcfs, sstf or c-scan instead of the inferred one.")] = None
     slots: Annotated[
-        int | None, typer.Option(min=1, help="Requests served at a time instead of the inferred number.")
+        int | None, typer.Option(min=1, metavar="N", help="Requests served at a time instead of the inferred number.")
     ] = None
     drive: Annotated[str | None, typer.Option(help="mechanical: hp97560 or hp335h; ssd: agrawal2008.")] = None
     write_cache: Annotated[str | None, typer.Option(help="mechanical: write-back or write-through.")] = None

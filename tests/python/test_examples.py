@@ -1,0 +1,153 @@
+"""Every example of help, README and docs runs as printed, and every command that a text mentions exists.
+
+Here examples run on two captured transactions, and those that need the guest, root, a database server or more than
+some seconds are parsed only; `make acceptance` runs these too, on a capture of 400 transactions.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import printed_examples as examples
+import pytest
+from printed_examples import Example
+from servsim import _core
+from servsim.environment import capture_obstacle, shipped_trace
+
+ALL = [*examples.of_documents(), *examples.of_example_files(), *examples.of_help()]
+
+#: Examples that `make test` only parses, by their beginning, and why.
+LONG = {
+    "servsim capture": "needs the guest",
+    "servsim validate": "needs the guest and an hour",
+    "servsim workload": "needs a database server",
+    "servsim disk capture": "needs root",
+    "servsim reproduce": "takes minutes",
+    "servsim model measure": "takes minutes and a capture of 384 transactions",
+    "servsim model verify": "takes minutes and a capture of 384 transactions",
+    "servsim model native": "needs a record of native runs",
+    "servsim simulate drmemtrace": "needs a trace of DynamoRIO",
+    "servsim simulate oltp.svt -m du-2001": "takes minutes",
+    "servsim sweep": "60 runs; what the study says is checked by --dry-run",
+    "servsim compare oltp.svt": "40 runs",
+    "servsim critical-point": "240 runs",
+    "servsim variability": "80 runs of a capture of 100 transactions",
+}
+
+#: Examples that no acceptance run on two cores has the time or the files for.
+NEVER = ("servsim validate", "servsim model native", "servsim simulate drmemtrace", "servsim model verify")
+
+
+def _long(example: Example) -> bool:
+    return any(example.line.startswith(beginning) for beginning in LONG)
+
+
+def _requests(path: Path) -> None:
+    """Write a block trace: a first-come first-served disk with jumps and sequential requests."""
+    random = np.random.default_rng(1)
+    now = free = block = 0
+    lines = ["arrival_us,op,lba,sectors,completion_us"]
+    for _ in range(1000):
+        now += int(random.exponential(12_000))
+        jump = random.random() < 0.7
+        block = int(random.integers(0, 1_000_000)) * 8 if jump else block + 8
+        free = max(now, free) + (int(random.integers(5000, 9000)) if jump else 1000)
+        lines.append(f"{now},{int(random.random() < 0.4)},{block},8,{free}")
+    path.write_text("\n".join(lines))
+
+
+def _furnish(folder: Path, trace: Path) -> None:
+    """Put the files that the examples name into a folder."""
+    for name in ("oltp.svt", "a.svt", "b.svt"):
+        (folder / name).symlink_to(trace)
+    for name in ("requests.csv", "trace.csv"):
+        _requests(folder / name)
+    (folder / "examples").symlink_to(examples.ROOT / "examples")
+    for name in ("study.toml", "caches.toml"):
+        (folder / name).write_text(examples.printed_study())
+    (folder / "app.lackey").write_text("I  04000000,3\n L 1ffeffe7e0,8\n S 1ffeffe7e8,8\n M 1ffeffe7f0,4\n")
+
+
+def _type(line: str, folder: Path) -> str | None:
+    """Run a line in a shell as a reader would; return what went wrong, or None."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = ["bash", "-c", line]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else f"{line}: exit {done.returncode}: {done.stderr[-500:]}"
+
+
+def test_the_documents_and_help_hold_examples() -> None:
+    assert len(examples.of_documents()) > 30
+    assert len(examples.of_help()) > 5
+    assert len(examples.of_example_files()) > 4
+
+
+@pytest.mark.parametrize("example", ALL, ids=str)
+def test_an_example_is_a_command_line_that_servsim_takes(example: Example) -> None:
+    assert [fault for words in example.command_lines() if (fault := examples.fault(words))] == []
+
+
+def test_short_examples_run_as_printed(tmp_path: Path) -> None:
+    trace = tmp_path / "short.svt"
+    shipped = shipped_trace()
+    assert shipped is not None
+    _core.trace_cut(shipped, trace, (4, 6), None, None)
+    _furnish(tmp_path, trace)
+    failed = [_type(line, tmp_path) for line in dict.fromkeys(e.line for e in ALL if not _long(e))]
+    assert [text for text in failed if text] == []
+
+
+def test_the_printed_study_is_the_one_meant(tmp_path: Path) -> None:
+    shipped = shipped_trace()
+    assert shipped is not None
+    _furnish(tmp_path, shipped)
+    command = [Path(sys.executable).with_name("servsim"), "sweep", "caches.toml", "--dry-run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "processors = 4, cache.size = 512 KiB"
+    assert done.stdout.splitlines()[-1] == "6 points x 10 seeds = 60 runs"
+
+
+@pytest.mark.acceptance
+@pytest.mark.timeout(5400)
+def test_all_examples_run_as_printed_on_a_capture(tmp_path: Path) -> None:
+    if (obstacle := capture_obstacle()) is not None:
+        pytest.skip(obstacle)
+    trace = tmp_path / "captured.svt"
+    assert _type(f"servsim capture oltp --transactions 400 -o {trace}", tmp_path) is None
+    _furnish(tmp_path, trace)
+    (tmp_path / "oltp.svt").unlink()
+    shutil.copy(trace, tmp_path / "oltp.svt")
+    failed = [_type(line, tmp_path) for line in dict.fromkeys(e.line for e in ALL if not e.line.startswith(NEVER))]
+    assert [text for text in failed if text] == []
+
+
+def test_every_command_and_option_that_a_text_mentions_exists() -> None:
+    found = list(examples.mentions())
+    assert len(found) > 30
+    faults = [(str(mention), examples.mention_fault(mention.line.split()[1:])) for mention in found]
+    assert [pair for pair in faults if pair[1]] == []
+
+
+def test_a_mention_of_what_does_not_exist_is_found() -> None:
+    assert examples.mention_fault(["simulat", "x.svt"]) == "there is no command simulat"
+    assert examples.mention_fault(["trace", "info|look"]) == "there is no command look"
+    assert examples.mention_fault(["simulate", "TRACE", "--machines=x"]) == "there is no option --machines"
+    assert examples.fault(["simulate", "x.svt", "-m"]) is not None
+
+
+def test_help_prints_every_word_of_its_texts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    for path, command in examples.commands():
+        command.main(["--help"], prog_name="servsim", standalone_mode=False)
+        shown = capsys.readouterr().out
+        assert "…" not in shown, f"something of {path} does not fit"
+        flat = re.sub(r"[\s│]+", "", shown)
+        texts = [command.help or "", *(getattr(option, "help", None) or "" for option in command.params)]
+        for word in " ".join(map(examples.unescaped, texts)).split():
+            assert word in flat, f"{word} is missing from the help of {path}"
