@@ -17,6 +17,6 @@ pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use source::{
-    GlobalSource, Interrupt, Parts, Place, Privacy, SourceError, TaskCursor, TaskSource, MAX_SPACES,
+    GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource, MAX_SPACES,
     PAGE_SHIFT,
 };

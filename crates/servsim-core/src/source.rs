@@ -58,8 +58,8 @@ pub trait GlobalSource {
     }
 
     /// What lies on the physical page with this number, where the trace tells.
-    fn place(&self, page: u64) -> Option<Place> {
-        self.inner()?.place(page)
+    fn page_origin(&self, page: u64) -> Option<PageOrigin> {
+        self.inner()?.page_origin(page)
     }
 
     /// Asks for [`Batch::pages`] from the first batch on; `false` from a trace without virtual addresses.
@@ -95,9 +95,9 @@ pub trait Parts: Sync {
     fn part(&self, number: usize, batch: &mut Batch) -> Result<bool, SourceError>;
 }
 
-/// What lies on a page.
+/// Where a page was in the captured system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct PageOrigin {
     /// Name of the area, for people.
     pub area: &'static str,
     /// Virtual address of the page in the captured system.

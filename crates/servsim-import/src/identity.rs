@@ -3,7 +3,7 @@
 //! addresses, and only where the user says so (`tlb.plain_addresses = "identity"`).
 
 use servsim_core::{
-    Batch, GlobalSource, Interrupt, Op, Place, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
+    Batch, GlobalSource, Interrupt, Op, PageOrigin, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
     TaskSource, PAGE_SHIFT,
 };
 
@@ -54,8 +54,8 @@ impl<S: GlobalSource + ?Sized> GlobalSource for Identity<S> {
     fn kernel_symbols(&self) -> Option<&str> {
         self.0.kernel_symbols()
     }
-    fn place(&self, page: u64) -> Option<Place> {
-        self.0.place(page)
+    fn page_origin(&self, page: u64) -> Option<PageOrigin> {
+        self.0.page_origin(page)
     }
     fn record_pages(&mut self) -> bool {
         true

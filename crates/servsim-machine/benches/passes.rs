@@ -9,7 +9,7 @@
 mod support;
 
 use servsim_import::raw16::Raw16;
-use servsim_machine::{functional, several, sharded, Setup};
+use servsim_machine::{functional, multi_config, sharded, Setup};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::{Geometry, HierarchySpec};
 use std::path::Path;
@@ -42,7 +42,7 @@ fn many(path: &Path, machines: &[(Setup, HierarchySpec)]) -> f64 {
     least(|| {
         let start = CpuTime::now();
         let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
-        several::run(&mut source, machines, &mut |_| true).expect("runs");
+        multi_config::run(&mut source, machines, &mut |_| true).expect("runs");
         start.elapsed_seconds()
     })
 }

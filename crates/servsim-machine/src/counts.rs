@@ -5,9 +5,9 @@ use crate::json::{document, levels_json};
 use crate::mapped::{self, Frames, CAPTURED};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::setup::Setup;
-use crate::simulate::{header_of, hierarchy_of, reading_of, setup_of, Proceed, Request, SimulateError};
-use crate::users::Kept;
-use crate::{replay, several, sharded, translation};
+use crate::simulate::{header_of, hierarchy_of, reading_of, setup_of, Proceed, RunSpec, SimulateError};
+use crate::users::UserSubset;
+use crate::{multi_config, replay, sharded, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::GlobalSource;
@@ -15,7 +15,7 @@ use servsim_import::{open_by_task, open_in_order};
 
 /// Opens the trace as `machine` sees it: with virtual pages if it translates addresses, without the
 /// users that are left out, its pages where the machine puts them.
-fn open(request: &Request, machine: &Machine, setup: &Setup) -> Result<Box<dyn GlobalSource>, SimulateError> {
+fn open(request: &RunSpec, machine: &Machine, setup: &Setup) -> Result<Box<dyn GlobalSource>, SimulateError> {
     let kernel = machine.protocol.private_kernel;
     let format = request.format.as_deref();
     let whole = || open_in_order(&request.trace, format, setup.processors, kernel);
@@ -26,7 +26,7 @@ fn open(request: &Request, machine: &Machine, setup: &Setup) -> Result<Box<dyn G
     }
     if let Some(users) = request.users {
         let tasks = open_by_task(&request.trace, format, &reading_of(machine, setup))?;
-        source = Kept::of(tasks.as_ref(), users)?.in_order(source);
+        source = UserSubset::of(tasks.as_ref(), users)?.in_order(source);
     }
     Ok(mapped::in_order(source, frames.as_ref()))
 }
@@ -36,7 +36,7 @@ fn open(request: &Request, machine: &Machine, setup: &Setup) -> Result<Box<dyn G
 /// # Errors
 /// As [`crate::simulate()`].
 pub(crate) fn run_functional(
-    request: &Request,
+    request: &RunSpec,
     machine: &Machine,
     setup: &Setup,
     proceed: &mut Proceed<'_>,
@@ -64,7 +64,7 @@ fn is_plain(machine: &Machine) -> bool {
 
 /// The result of a functional run.
 fn functional_document(
-    request: &Request,
+    request: &RunSpec,
     machine: &Machine,
     source: &dyn GlobalSource,
     counted: Counted,
@@ -105,7 +105,7 @@ fn functional_document(
 /// # Errors
 /// As [`simulate`].
 pub fn simulate_each(
-    request: &Request,
+    request: &RunSpec,
     variants: &[Vec<String>],
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
@@ -124,7 +124,7 @@ pub fn simulate_each(
         let joins = |((other, levels), described): &(_, Machine)| {
             let plain = is_plain(machine) && is_plain(described);
             let private = described.protocol.private_kernel == kernel;
-            plain && private && several::together((setup, spec), (other, levels))
+            plain && private && multi_config::together((setup, spec), (other, levels))
         };
         let others = (first + 1..machines.len()).filter(|&index| joins(&machines[index]));
         let members: Vec<usize> = std::iter::once(first).chain(others).collect();
@@ -139,7 +139,7 @@ pub fn simulate_each(
             };
             match built.as_slice() {
                 [(setup, spec)] => Ok(vec![run_on(source.as_mut(), setup, spec, &mut go_on)?]),
-                all => several::run(source.as_mut(), all, &mut go_on),
+                all => multi_config::run(source.as_mut(), all, &mut go_on),
             }
         })?;
         if stopped {

@@ -4,11 +4,10 @@
 //! Each reference runs on the processor that the trace names; a task without one is pinned to the
 //! processor of its rank (its index in the task table modulo the processors).
 
-mod beside;
+mod translation_and_prefetch;
 
 use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
-use beside::{run_beside, Beside};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
 use servsim_mem::{
@@ -16,6 +15,7 @@ use servsim_mem::{
     RunCounts, Shard, TlbCounters, WordMask,
 };
 use std::collections::HashMap;
+use translation_and_prefetch::{run_translated, TranslationAndPrefetch};
 
 /// References of one task, by mode and operation.
 pub type TaskCounts = [[u64; 3]; 2];
@@ -101,12 +101,12 @@ fn run_with<W: WordMask>(
 ) -> Result<Counted, SourceError> {
     let facts = Facts::of(source);
     let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
-    let mut beside = Beside::new(setup, spec, source.spaces());
+    let mut units = TranslationAndPrefetch::new(setup, spec, source.spaces());
     let mut batch = Batch::default();
     let mut done = 0;
     while source.next_batch(&mut batch)? {
-        match &mut beside {
-            Some(beside) => run.perform_beside(&batch, source.privacy(), beside),
+        match &mut units {
+            Some(units) => run.perform_translated(&batch, source.privacy(), units),
             None => run.perform(&batch.records, &batch.events, source.privacy()),
         }
         done += batch.records.len() as u64;
@@ -115,7 +115,7 @@ fn run_with<W: WordMask>(
         }
     }
     let mut counted = run.finish(&Tally::new(0));
-    counted.tlb = beside.as_ref().and_then(Beside::translation);
+    counted.tlb = units.as_ref().and_then(TranslationAndPrefetch::translation);
     Ok(counted)
 }
 
@@ -247,10 +247,10 @@ impl<W: WordMask> Run<W> {
     }
 
     /// Performs a batch on a machine with address translation or prefetchers.
-    fn perform_beside(&mut self, batch: &Batch, privacy: &Privacy, beside: &mut Beside) {
+    fn perform_translated(&mut self, batch: &Batch, privacy: &Privacy, units: &mut TranslationAndPrefetch) {
         let Self { caches, tally, counted, handlers, shift, .. } = self;
         let transactions = &mut counted.transactions;
-        run_beside(caches, tally, transactions, batch, (privacy, handlers), *shift, beside);
+        run_translated(caches, tally, transactions, batch, (privacy, handlers), *shift, units);
     }
 
     /// What was counted, and the hits of `others`, which the run was not given.

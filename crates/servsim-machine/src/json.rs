@@ -3,11 +3,11 @@
 //!
 //! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
-use crate::along;
+use crate::activity_log;
 use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::statistics::Summary;
-use crate::timing::following::PLACES;
-use crate::timing::subsystem::{Level, Profile};
+use crate::timing::subsystem::{LoadLevel, Profile};
+use crate::timing::user_states::USER_STATES;
 use serde_json::{json, Map, Value};
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
@@ -73,7 +73,7 @@ impl Replication {
     fn storage_json(&self, timing: &Timing, object: &mut Map<String, Value>) {
         let Some(storage) = &timing.storage else { return };
         object.insert("storage".into(), storage.to_json(timing.cycles));
-        let column = |part: fn(&Level) -> u64| timing.task_levels.iter().map(part).collect::<Vec<_>>();
+        let column = |part: fn(&LoadLevel) -> u64| timing.task_levels.iter().map(part).collect::<Vec<_>>();
         let levels = json!({
             "cycles": column(|l| l.cycles), "departures": column(|l| l.departures),
             "instructions": column(|l| l.instructions),
@@ -83,7 +83,7 @@ impl Replication {
         let mut users = Map::new();
         users.insert("count".into(), json!(count));
         users.extend(
-            PLACES.iter().zip(times).map(|(place, cycles)| (format!("{place}_cycles"), json!(cycles))),
+            USER_STATES.iter().zip(times).map(|(state, cycles)| (format!("{state}_cycles"), json!(cycles))),
         );
         object.insert("users".into(), users.into());
         let profile = |(kind, p): (usize, &Profile)| {
@@ -213,7 +213,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
-    along::insert(timing, object);
+    activity_log::insert(timing, object);
 }
 
 pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {

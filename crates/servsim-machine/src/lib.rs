@@ -2,17 +2,17 @@
 //! the same protocol tables: `functional` (order of the trace, atomic bus, exact counts) and
 //! `timing` (tasks re-scheduled over the processors, bus contention, cycles).
 
-pub mod along;
+pub mod activity_log;
 pub mod classify;
 mod counts;
 pub mod functional;
 mod json;
 pub mod mapped;
+pub mod multi_config;
 mod place;
 mod replay;
 pub mod result;
 pub mod setup;
-pub mod several;
 pub mod sharded;
 pub mod simulate;
 pub mod statistics;
@@ -25,5 +25,5 @@ mod warnings;
 
 pub use counts::simulate_each;
 pub use setup::Setup;
-pub use simulate::{simulate, Request, SimulateError};
+pub use simulate::{simulate, RunSpec, SimulateError};
 pub use warm::Start;

@@ -7,7 +7,7 @@ use servsim_config::Machine;
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::source::PageHash;
 use servsim_core::{
-    Batch, Event, GlobalSource, Interrupt, Op, Place, Privacy, Record, SourceError, TaskCursor, TaskId,
+    Batch, Event, GlobalSource, Interrupt, Op, PageOrigin, Privacy, Record, SourceError, TaskCursor, TaskId,
     TaskInfo, TaskSource, PAGE_SHIFT,
 };
 use servsim_os::mapping::{by_name, Memory, Touched};
@@ -125,7 +125,7 @@ fn touched(source: &mut dyn GlobalSource) -> Result<Vec<Touched>, SourceError> {
             let last = record.address.wrapping_add(u64::from(record.size) - 1);
             for frame in [record.address >> PAGE_SHIFT, last >> PAGE_SHIFT] {
                 if seen.insert(frame) {
-                    let place = source.place(frame).map(|place| place.address >> PAGE_SHIFT);
+                    let place = source.page_origin(frame).map(|place| place.address >> PAGE_SHIFT);
                     pages.push(Touched { frame, virtual_page: place.unwrap_or(frame) });
                 }
             }
@@ -165,8 +165,8 @@ impl GlobalSource for MappedOrder {
         &self.privacy
     }
 
-    fn place(&self, page: u64) -> Option<Place> {
-        self.inner.place(*self.frames.from.get(&page)?)
+    fn page_origin(&self, page: u64) -> Option<PageOrigin> {
+        self.inner.page_origin(*self.frames.from.get(&page)?)
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {

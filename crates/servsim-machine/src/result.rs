@@ -1,9 +1,9 @@
 //! What a simulation counted, and the figures that follow from it.
 
-use crate::along::{Along, MORE};
+use crate::activity_log::{ActivityLog, MORE};
 use crate::storage::results::StorageResult;
-use crate::timing::following::Times;
-use crate::timing::subsystem::{Level, Profile};
+use crate::timing::subsystem::{LoadLevel, Profile};
+use crate::timing::user_states::Times;
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
     CoherenceClass, Counters, LevelCounters, MissClass, PrefetchCounters, TlbCounters, WriteBufferCounters,
@@ -134,12 +134,12 @@ pub struct Timing {
     /// Timeline.
     pub timeline: Vec<Window>,
     /// Schedule and disk requests along the run.
-    pub along: Along,
+    pub activity_log: ActivityLog,
     /// Most tasks that were ready or running at once.
     pub most_ready: u64,
     /// Processor-time average of ready or running tasks, in thousandths.
     pub mean_ready_thousandths: u64,
-    /// The trace ended before the wished number of transactions.
+    /// The trace ended before the requested number of transactions.
     pub trace_exhausted: bool,
     /// Times a task got a processor.
     pub dispatches: u64,
@@ -148,7 +148,7 @@ pub struct Timing {
     /// Disks and I/O buses, when they were described.
     pub storage: Option<StorageResult>,
     /// The processors by the number of ready or running tasks, when disks were described.
-    pub task_levels: Vec<Level>,
+    pub task_levels: Vec<LoadLevel>,
     /// What each kind of transaction asked for, when disks were described.
     pub profiles: Vec<Profile>,
     /// How many users were served, and their cycles by place, when disks were described.

@@ -7,7 +7,7 @@ use crate::mapped::{self, Frames};
 use crate::result::Replication;
 use crate::setup::Setup;
 use crate::storage::Plan;
-use crate::users::Kept;
+use crate::users::UserSubset;
 use crate::warm::{start_of, Start, WarmStart};
 use crate::{replay, timing, translation, warnings};
 use serde_json::{json, Value};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// What to simulate.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RunSpec {
     /// The trace.
     pub trace: PathBuf,
     /// Its format, when the extension does not say.
@@ -83,7 +83,7 @@ pub type Proceed<'a> = dyn FnMut(u64) -> bool + 'a;
 ///
 /// # Errors
 /// For wrong input, an interruption, or an internal fault.
-pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, SimulateError> {
+pub fn simulate(request: &RunSpec, proceed: &mut Proceed<'_>) -> Result<Value, SimulateError> {
     let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
         .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
     let setup = setup_of(&machine)?;
@@ -106,7 +106,7 @@ pub fn simulate(request: &Request, proceed: &mut Proceed<'_>) -> Result<Value, S
 
 /// The machine, its components and the opened trace of a functional run.
 pub(crate) fn open_machine(
-    request: &Request,
+    request: &RunSpec,
 ) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
     let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
         .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
@@ -203,7 +203,7 @@ fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
 }
 
 fn run_timing(
-    request: &Request,
+    request: &RunSpec,
     machine: &Machine,
     setup: &Setup,
     proceed: &mut Proceed<'_>,
@@ -218,7 +218,7 @@ fn run_timing(
         source = translation::tasks_with_pages(source, tlb.identity)?;
     }
     if let Some(users) = request.users {
-        source = Kept::of(source.as_ref(), users)?.by_task(source);
+        source = UserSubset::of(source.as_ref(), users)?.by_task(source);
     }
     let source = mapped::by_task(source, frames.as_ref());
     let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
@@ -258,7 +258,7 @@ fn code_detail(machine: &Machine) -> CodeDetail {
 
 /// Runs the replications over the host's threads; the order of the results is that of the seeds.
 fn replicate(
-    request: &Request,
+    request: &RunSpec,
     source: &dyn TaskSource,
     (model, start): (&timing::Model, Option<&WarmStart>),
     proceed: &mut Proceed<'_>,
@@ -309,7 +309,7 @@ fn replicate(
 }
 
 pub(crate) fn header_of(
-    request: &Request,
+    request: &RunSpec,
     machine: &Machine,
     engine: &'static str,
     warnings: Vec<String>,

@@ -39,13 +39,13 @@ enum Waker {
 
 /// Which tasks stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct UserSubset {
     tasks: Vec<bool>,
     /// Requests of tasks that go, which no handler may wait for.
     dropped: HashSet<u64>,
 }
 
-impl Kept {
+impl UserSubset {
     /// The tasks of the first `users` users of `source`.
     ///
     /// # Errors

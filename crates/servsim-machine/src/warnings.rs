@@ -1,7 +1,7 @@
 //! Warnings beside the figures of a timing run: what limits their use, and what to do about it.
 
 use crate::result::{Replication, Timing};
-use crate::simulate::Request;
+use crate::simulate::RunSpec;
 use servsim_config::Machine;
 use servsim_os::BusCounts;
 
@@ -21,7 +21,7 @@ const MANY_FORCED: f64 = 1e-4;
 const LONG_END: f64 = 0.1;
 
 /// What a reader of the result of a timing run must know.
-pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) -> Vec<String> {
+pub fn of(request: &RunSpec, machine: &Machine, replications: &[Replication]) -> Vec<String> {
     let mut warnings = Vec::new();
     let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
     let least = timings().map(|t| t.most_ready).min().unwrap_or(0);
@@ -52,7 +52,7 @@ pub fn of(request: &Request, machine: &Machine, replications: &[Replication]) ->
         ));
     }
     if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
-        warnings.push("the trace ended before the wished number of transactions".into());
+        warnings.push("the trace ended before the requested number of transactions".into());
     }
     let after = timings().map(after_the_last).fold(0.0, f64::max);
     if request.transactions.is_none() && after > LONG_END {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use servsim_machine::classify::{classify, Grouping, Order, Question, Symbols};
-use servsim_machine::{Request, SimulateError};
+use servsim_machine::{RunSpec, SimulateError};
 use std::path::{Path, PathBuf};
 
-fn request(trace: PathBuf, overrides: &[&str]) -> Request {
-    Request {
+fn request(trace: PathBuf, overrides: &[&str]) -> RunSpec {
+    RunSpec {
         trace,
         format: None,
         trace_hash: String::new(),

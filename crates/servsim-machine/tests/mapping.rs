@@ -9,7 +9,7 @@ use servsim_core::{Batch, GlobalSource, Op, Privacy, RandomStream, Record, TaskI
 use servsim_import::ListSource;
 use servsim_machine::functional;
 use servsim_machine::mapped::{self, Frames};
-use servsim_machine::{simulate, Request, Setup, Start};
+use servsim_machine::{simulate, RunSpec, Setup, Start};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
 use servsim_oracle::{Counts, Facts, Oracle, Protocol, Shape};
@@ -133,7 +133,7 @@ fn conflicts(lines: &str, mapping: &str) -> u64 {
     let trace = folder.path().join("t.txt");
     std::fs::write(&trace, lines).unwrap();
     let of = |functional| {
-        let request = Request {
+        let request = RunSpec {
             trace: trace.clone(),
             format: None,
             trace_hash: String::new(),

@@ -1,7 +1,7 @@
 //! A whole simulation from files to the result document.
 
 use serde_json::Value;
-use servsim_machine::{simulate, Request, SimulateError};
+use servsim_machine::{simulate, RunSpec, SimulateError};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -29,8 +29,8 @@ fn files() -> Files {
     Files { _folder: folder, trace }
 }
 
-fn request(files: &Files) -> Request {
-    Request {
+fn request(files: &Files) -> RunSpec {
+    RunSpec {
         trace: files.trace.clone(),
         format: None,
         trace_hash: "sha256:0".into(),
@@ -48,7 +48,7 @@ fn request(files: &Files) -> Request {
     }
 }
 
-fn run(request: &Request) -> Value {
+fn run(request: &RunSpec) -> Value {
     simulate(request, &mut |_| true).unwrap()
 }
 
@@ -90,17 +90,17 @@ fn the_result_holds_everything_that_the_schema_promises() {
 #[test]
 fn the_same_seed_gives_the_same_bytes_whatever_the_threads() {
     let files = files();
-    let text = |threads| run(&Request { threads, ..request(&files) }).to_string();
+    let text = |threads| run(&RunSpec { threads, ..request(&files) }).to_string();
     let one = text(1);
     assert_eq!(one, text(1));
     assert_eq!(one, text(3));
-    assert_ne!(one, run(&Request { seed: 4, ..request(&files) }).to_string());
+    assert_ne!(one, run(&RunSpec { seed: 4, ..request(&files) }).to_string());
 }
 
 #[test]
 fn the_functional_engine_touches_exactly_the_recorded_references() {
     let files = files();
-    let result = run(&Request { functional: true, transactions: None, ..request(&files) });
+    let result = run(&RunSpec { functional: true, transactions: None, ..request(&files) });
     let r = &result["replications"][0];
     assert_eq!(r["references"], 2000);
     assert_eq!(r["transactions"], 40);
@@ -120,7 +120,7 @@ fn the_functional_engine_touches_exactly_the_recorded_references() {
 fn warnings_come_before_figures_that_would_mislead() {
     let files = files();
     let overrides = vec!["processors=16".to_owned()];
-    let result = run(&Request { replications: 2, overrides, ..request(&files) });
+    let result = run(&RunSpec { replications: 2, overrides, ..request(&files) });
     let warnings = result["warnings"].to_string();
     for part in ["outnumber the ready tasks", "only 20 transactions", "too few for an interval"] {
         assert!(warnings.contains(part), "{part}: {warnings}");
@@ -131,20 +131,20 @@ fn warnings_come_before_figures_that_would_mislead() {
 #[test]
 fn wrong_input_is_one_message_and_an_interruption_is_none() {
     let files = files();
-    let usage = |request: Request| match simulate(&request, &mut |_| true) {
+    let usage = |request: RunSpec| match simulate(&request, &mut |_| true) {
         Err(SimulateError::Usage(message)) => message,
         other => panic!("{other:?}"),
     };
-    let bad = Request { machine: "procesors = 4\n[cache]\nsize = \"5 KiB\"".into(), ..request(&files) };
+    let bad = RunSpec { machine: "procesors = 4\n[cache]\nsize = \"5 KiB\"".into(), ..request(&files) };
     assert_eq!(usage(bad).lines().count(), 2, "all faults at once");
-    let bad = Request { format: Some("elf".into()), ..request(&files) };
+    let bad = RunSpec { format: Some("elf".into()), ..request(&files) };
     assert!(usage(bad).contains("accepted are servsim, text, raw16"));
-    let bad = Request { trace: "/nonexistent.txt".into(), ..request(&files) };
+    let bad = RunSpec { trace: "/nonexistent.txt".into(), ..request(&files) };
     assert!(usage(bad).contains("No such file"));
     let damaged = files.trace.with_extension("svt");
     std::fs::write(&damaged, b"not a trace").unwrap();
-    assert!(!usage(Request { trace: damaged, ..request(&files) }).is_empty());
-    let stopped = simulate(&Request { functional: true, ..request(&files) }, &mut |_| false);
+    assert!(!usage(RunSpec { trace: damaged, ..request(&files) }).is_empty());
+    let stopped = simulate(&RunSpec { functional: true, ..request(&files) }, &mut |_| false);
     assert_eq!(stopped.unwrap_err(), SimulateError::Interrupted);
 }
 
@@ -153,7 +153,7 @@ fn a_hierarchy_is_counted_level_by_level() {
     let files = files();
     let machine = "[cache]\nsize = \"1 KiB\"\nline = \"64 B\"\norganisation = \"split\"\n\
                    [l2]\nsize = \"4 KiB\"\n[l3]\nsize = \"32 KiB\"\nsharing = \"shared\"\n";
-    let functional = Request { machine: machine.into(), functional: true, ..request(&files) };
+    let functional = RunSpec { machine: machine.into(), functional: true, ..request(&files) };
     let result = run(&functional);
     let one = &result["replications"][0];
     let levels = one["levels"].as_array().unwrap();

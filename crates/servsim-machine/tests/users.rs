@@ -2,7 +2,7 @@
 
 use servsim_core::{Batch, Event, Op, Record, SourceError, TaskCursor, TaskInfo, TaskKind, TaskSource};
 use servsim_import::InMemory;
-use servsim_machine::users::Kept;
+use servsim_machine::users::UserSubset;
 
 /// Two servers (pids 70 and 71) with a client's task each, and a third client task that serves both.
 fn tasks() -> Vec<TaskInfo> {
@@ -59,14 +59,14 @@ fn length(source: &dyn TaskSource, task: u32) -> Result<usize, SourceError> {
 #[test]
 fn a_user_goes_with_the_tasks_that_serve_nobody_else() {
     let source = source(&[(5, Event::Sleep { nanos: 5 })]);
-    let fewer = Kept::of(source.as_ref(), 1).unwrap().by_task(source);
+    let fewer = UserSubset::of(source.as_ref(), 1).unwrap().by_task(source);
     let lengths: Vec<usize> = (0..6).map(|task| length(fewer.as_ref(), task).unwrap()).collect();
     assert_eq!(lengths, [2, 0, 4, 0, 4, 2], "server 71 and its client's task are gone, kernel tasks stay");
 }
 
 #[test]
 fn all_users_are_the_whole_trace() {
-    let all = Kept::of(source(&[]).as_ref(), 2).unwrap().by_task(source(&[]));
+    let all = UserSubset::of(source(&[]).as_ref(), 2).unwrap().by_task(source(&[]));
     for task in 0..6 {
         assert_eq!(length(all.as_ref(), task), length(source(&[]).as_ref(), task));
     }
@@ -75,19 +75,19 @@ fn all_users_are_the_whole_trace() {
 #[test]
 fn a_wait_that_a_left_out_task_ends_is_refused_with_the_names_and_the_remedy() {
     let waits = source(&[(0, Event::Block { wake: Some(7) }), (1, Event::Wake { wake: 7 })]);
-    let why = Kept::of(waits.as_ref(), 1).unwrap_err().0;
+    let why = UserSubset::of(waits.as_ref(), 1).unwrap_err().0;
     assert!(why.contains("server (pid 70) is woken 1 times by server (pid 71)"), "{why}");
     assert!(why.contains("capture the workload with 1 users"), "{why}");
-    assert!(Kept::of(waits.as_ref(), 2).is_ok());
+    assert!(UserSubset::of(waits.as_ref(), 2).is_ok());
     // The other way round nobody waits in vain.
     let wakes = source(&[(0, Event::Wake { wake: 7 }), (1, Event::Block { wake: Some(7) })]);
-    assert!(Kept::of(wakes.as_ref(), 1).is_ok());
+    assert!(UserSubset::of(wakes.as_ref(), 1).is_ok());
 }
 
 #[test]
 fn more_users_than_the_trace_has_are_refused_with_their_number() {
     for users in [0, 3] {
-        let why = Kept::of(source(&[]).as_ref(), users).unwrap_err().0;
+        let why = UserSubset::of(source(&[]).as_ref(), users).unwrap_err().0;
         assert!(why.contains("this trace has 2 users"), "{why}");
     }
 }
@@ -96,7 +96,7 @@ fn more_users_than_the_trace_has_are_refused_with_their_number() {
 fn without_marks_every_user_task_is_a_user() {
     let streams = (0..6).map(|task| stream(task, &[Event::Sleep { nanos: 1 }])).collect();
     let source: Box<dyn TaskSource> = Box::new(InMemory::from_streams(tasks(), Vec::new(), streams));
-    let fewer = Kept::of(source.as_ref(), 2).unwrap().by_task(source);
+    let fewer = UserSubset::of(source.as_ref(), 2).unwrap().by_task(source);
     let lengths: Vec<usize> = (0..6).map(|task| length(fewer.as_ref(), task).unwrap()).collect();
     assert_eq!(lengths, [2, 2, 0, 0, 0, 2]);
 }

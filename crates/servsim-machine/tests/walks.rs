@@ -114,7 +114,7 @@ fn a_trace_without_virtual_addresses_is_refused_unless_the_user_says_what_they_a
     let path = folder.path().join("t.txt");
     let fault = |machine: &str, trace: &str, functional: bool| {
         std::fs::write(&path, trace).unwrap();
-        let request = servsim_machine::Request {
+        let request = servsim_machine::RunSpec {
             trace: path.clone(),
             format: None,
             trace_hash: String::new(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use servsim_machine::warm::Amount;
-use servsim_machine::{simulate, Request, SimulateError, Start};
+use servsim_machine::{simulate, RunSpec, SimulateError, Start};
 use std::path::{Path, PathBuf};
 
 fn quickstart() -> PathBuf {
@@ -12,8 +12,8 @@ fn quickstart() -> PathBuf {
 const MACHINE: &str =
     "processors = 2\n[cache]\nsize = \"64 KiB\"\n[classification]\nreplacement = \"exact\"\n";
 
-fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> Request {
-    Request {
+fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> RunSpec {
+    RunSpec {
         trace,
         format: None,
         trace_hash: "sha256:0".into(),
@@ -31,7 +31,7 @@ fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> Request {
     }
 }
 
-fn run(request: &Request) -> Result<Value, SimulateError> {
+fn run(request: &RunSpec) -> Result<Value, SimulateError> {
     simulate(request, &mut |_| true)
 }
 
@@ -39,7 +39,7 @@ fn functional(amount: Amount, save: Option<&Path>) -> Start {
     Start::Functional { amount, save: save.map(Path::to_path_buf) }
 }
 
-fn refused(request: &Request) -> String {
+fn refused(request: &RunSpec) -> String {
     match run(request) {
         Err(SimulateError::Usage(why)) => why,
         other => panic!("{other:?}"),
@@ -104,7 +104,7 @@ fn after_the_whole_trace_it_begins_again_and_nothing_is_cold() {
     let file = folder.path().join("warm.check");
     let all = |start| {
         let once =
-            Request { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
+            RunSpec { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
         let result = run(&once).unwrap();
         let found = &result["replications"][0];
         let cold: Vec<u64> =
@@ -123,7 +123,7 @@ fn after_the_whole_trace_it_begins_again_and_nothing_is_cold() {
 fn no_reference_is_lost_or_made_twice_where_the_warm_up_ends() {
     let overrides = ["locks.arbitrated=off"];
     let total = |start| {
-        let all = Request { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
+        let all = RunSpec { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
         let result = run(&all).unwrap();
         let warm = result["options"]["functional_warmup_references"].as_u64().unwrap_or(0);
         (warm, warm + result["replications"][0]["references"].as_u64().unwrap())
@@ -150,10 +150,10 @@ fn another_shape_or_trace_is_refused_with_both_values_and_nothing_is_written() {
     let why = refused(&request(quickstart(), from(), &two));
     assert!(why.contains("processors was 2, and is 4 here; protocol.name was mesi, and is moesi"), "{why}");
     assert!(!why.contains("bus"), "{why}");
-    let other = Request { trace_hash: "sha256:1".into(), ..request(quickstart(), from(), &[]) };
+    let other = RunSpec { trace_hash: "sha256:1".into(), ..request(quickstart(), from(), &[]) };
     let why = refused(&other);
     assert!(why.contains("made from the trace quickstart.svt (sha256:0)"), "{why}");
-    let functional = Request { functional: true, ..request(quickstart(), from(), &[]) };
+    let functional = RunSpec { functional: true, ..request(quickstart(), from(), &[]) };
     assert!(refused(&functional).contains("--engine timing"));
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }
@@ -166,7 +166,7 @@ fn a_warm_up_longer_than_the_trace_is_refused() {
 }
 
 /// A small checkpoint of a text trace: its file, and a request that begins from it.
-fn small(folder: &Path) -> (PathBuf, Request) {
+fn small(folder: &Path) -> (PathBuf, RunSpec) {
     let trace = folder.join("t.txt");
     let lines: String = (0..400)
         .map(|i| format!("{} {} {:x}\n", i % 3, ["L", "S"][i % 2], i * 52 % 4096))

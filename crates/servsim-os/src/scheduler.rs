@@ -16,7 +16,7 @@ pub enum Policy {
 
 /// What a scheduler knows of its tasks at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct SchedulerState {
     /// Ready tasks in the order they became so.
     pub ready: Vec<TaskId>,
     /// Per task: where it ran last.
@@ -102,8 +102,8 @@ impl Scheduler {
     }
 
     /// Who is ready, in order, and who ran where.
-    pub fn standing(&self) -> Standing {
-        Standing {
+    pub fn state(&self) -> SchedulerState {
+        SchedulerState {
             ready: self.ready.clone(),
             last_processor: self.last_processor.clone(),
             previous: self.previous.clone(),
@@ -111,8 +111,8 @@ impl Scheduler {
     }
 
     /// Takes over who is ready and who ran where; random choices, counts and histories stay its own.
-    pub fn resume(&mut self, standing: &Standing) {
-        let Standing { ready, last_processor, previous } = standing.clone();
+    pub fn resume(&mut self, state: &SchedulerState) {
+        let SchedulerState { ready, last_processor, previous } = state.clone();
         (self.ready, self.last_processor, self.previous) = (ready, last_processor, previous);
     }
 

@@ -3,7 +3,7 @@
 use crate::simulate;
 use pyo3::prelude::*;
 use servsim_machine::classify::{classify as run, named, Grouping, Question, Symbols, ORDERS};
-use servsim_machine::{Request, SimulateError};
+use servsim_machine::{RunSpec, SimulateError};
 use std::path::PathBuf;
 
 /// Adds this part's functions to the module.
@@ -44,7 +44,7 @@ fn classify(
             .transpose()
             .map_err(simulate::raised)?,
     };
-    let request = Request {
+    let request = RunSpec {
         trace,
         format,
         trace_hash,

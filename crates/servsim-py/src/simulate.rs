@@ -2,7 +2,7 @@
 
 use crate::errors;
 use pyo3::prelude::*;
-use servsim_machine::{simulate as run, simulate_each as run_each, Request, SimulateError, Start};
+use servsim_machine::{simulate as run, simulate_each as run_each, RunSpec, SimulateError, Start};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn simulate(
         }
     };
     let start = Start::of(functional_warmup.as_deref(), save_checkpoint, from_checkpoint).map_err(raised)?;
-    let request = Request {
+    let request = RunSpec {
         trace,
         format,
         trace_hash,
@@ -104,7 +104,7 @@ fn simulate_each(
     seed: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let request = Request {
+    let request = RunSpec {
         trace,
         format,
         trace_hash,

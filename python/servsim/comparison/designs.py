@@ -159,7 +159,7 @@ def run_until(
     Raises
     ------
     UsageError
-        When the budget is smaller than the first stage, or the precision is senseless.
+        When the budget is smaller than the first stage, or the precision is out of range.
     """
     if budget < FIRST_STAGE:
         raise UsageError(
@@ -167,7 +167,7 @@ def run_until(
             f"variable the runs are: use --budget {FIRST_STAGE} or more"
         )
     if not 0 < precision < 1:
-        raise UsageError(f"a precision of {precision} is senseless: give a share of the mean, for example 0.01")
+        raise UsageError(f"a precision of {precision} is out of range: give a share of the mean, for example 0.01")
     parts = []
     for machine in machines:
         say(f"first stage: {FIRST_STAGE} replications of {machine.label}")

@@ -44,7 +44,7 @@ def bootstrap_interval(
     Raises
     ------
     UsageError
-        If a value is not finite, or ``confidence`` is senseless.
+        If a value is not finite, or ``confidence`` is out of range.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def bootstrap_interval(
     if not np.isfinite(data).all():
         raise UsageError("a bootstrap interval needs finite values")
     if not 0 < confidence < 1:
-        raise UsageError(f"a confidence of {confidence} is senseless: give one between 0 and 1")
+        raise UsageError(f"a confidence of {confidence} is out of range: give one between 0 and 1")
     if data.size < LEAST or data.std() == 0:
         return None
     drawn = data[np.random.default_rng(seed).integers(0, data.size, (resamples, data.size))]

@@ -71,7 +71,7 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     Raises
     ------
     UsageError
-        If ``values`` is empty or holds a value that is not finite, or ``confidence`` is senseless.
+        If ``values`` is empty or holds a value that is not finite, or ``confidence`` is out of range.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     if data.size == 0 or not np.isfinite(data).all():
         raise UsageError("a mean needs at least one value, and every value finite")
     if not 0 < confidence < 1:
-        raise UsageError(f"a confidence of {confidence} is senseless: give one between 0 and 1")
+        raise UsageError(f"a confidence of {confidence} is out of range: give one between 0 and 1")
     mean = float(data.mean())
     if data.size == 1:
         return Estimate(1, mean, None, None, None, confidence)

@@ -4,7 +4,7 @@ use super::pages::Pages;
 use super::plan::Plan;
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
-use servsim_core::{Batch, Event, GlobalSource, Place, Privacy, SourceError, TaskInfo, ANY_CPU};
+use servsim_core::{Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, ANY_CPU};
 use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -80,8 +80,8 @@ impl GlobalSource for CapturedOrder {
         Some(self.shared_data.as_str()).filter(|text| !text.is_empty())
     }
 
-    fn place(&self, page: u64) -> Option<Place> {
-        self.pages.place(page)
+    fn page_origin(&self, page: u64) -> Option<PageOrigin> {
+        self.pages.page_origin(page)
     }
 
     fn record_pages(&mut self) -> bool {

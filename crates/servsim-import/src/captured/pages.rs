@@ -16,7 +16,7 @@
 //! A physical page that one process frees and another takes within the trace counts as shared.
 
 use servsim_core::source::PageHash;
-use servsim_core::{Place, Privacy, PAGE_SHIFT};
+use servsim_core::{PageOrigin, Privacy, PAGE_SHIFT};
 use servsim_trace::{slots, Dictionary, Ref, ShapeId, TaskInfo, TaskKind};
 use std::collections::{BTreeMap, HashMap};
 
@@ -228,13 +228,13 @@ impl Pages {
     }
 
     /// What lies on a physical page, if the trace touches it.
-    pub fn place(&self, page: u64) -> Option<Place> {
+    pub fn page_origin(&self, page: u64) -> Option<PageOrigin> {
         let facts = self.facts.get(&page)?;
         let is_user = facts.processes != Users::None;
         let virtual_page = if is_user { facts.user_page } else { facts.kernel_page };
         let area = if is_user { self.user_area(page, facts) } else { Self::kernel_area(facts) };
         let process = is_user.then_some(facts.first_process);
-        Some(Place { area, address: virtual_page << PAGE_SHIFT, process })
+        Some(PageOrigin { area, address: virtual_page << PAGE_SHIFT, process })
     }
 
     fn user_area(&self, page: u64, facts: &PageUse) -> &'static str {
@@ -337,12 +337,14 @@ mod tests {
         let private = |with_kernel: bool| -> Vec<u64> {
             let privacy = pages.privacy(with_kernel);
             let of = |page: &u64| servsim_core::Record::new(0, servsim_core::Op::Load, at(*page), 1);
-            (1..32).filter(|page| pages.place(*page).is_some() && privacy.is_private(&of(page))).collect()
+            (1..32)
+                .filter(|page| pages.page_origin(*page).is_some() && privacy.is_private(&of(page)))
+                .collect()
         };
         assert_eq!(private(false), [5, 10, 11]);
         assert_eq!(private(true), [5, 10, 11, 20]);
-        assert_eq!(pages.place(2).unwrap().area, "shared memory");
-        assert_eq!(pages.place(1).unwrap().area, "user text");
-        assert_eq!(pages.place(22).unwrap().area, "kernel heap and page cache");
+        assert_eq!(pages.page_origin(2).unwrap().area, "shared memory");
+        assert_eq!(pages.page_origin(1).unwrap().area, "user text");
+        assert_eq!(pages.page_origin(22).unwrap().area, "kernel heap and page cache");
     }
 }

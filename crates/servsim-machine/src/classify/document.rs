@@ -6,9 +6,9 @@ use super::watch::{Step, Watch};
 use super::{Grouping, Order, Question, Symbols};
 use crate::json::by_mode;
 use crate::place::per_cpu_offset;
-use crate::simulate::Request;
+use crate::simulate::RunSpec;
 use serde_json::{json, Map, Value};
-use servsim_core::{GlobalSource, Place, TaskInfo, PAGE_SHIFT};
+use servsim_core::{GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
 use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ const PER_CPU_AREA: &str = "kernel per-CPU data";
 /// What every answer says first.
 pub struct Frame<'a> {
     /// What was asked for.
-    pub request: &'a Request,
+    pub request: &'a RunSpec,
     /// The resolved machine.
     pub machine: Value,
     /// Symbols of the kernel's data; none known without any.
@@ -36,7 +36,7 @@ struct Group {
     tally: Tally,
     /// Address of the first byte, for lines and pages.
     address: Option<u64>,
-    place: Option<Place>,
+    place: Option<PageOrigin>,
     symbol: Option<String>,
     words: Vec<(u16, u32)>,
 }
@@ -177,7 +177,7 @@ impl Frame<'_> {
             group.tally.add(tally);
             if first.is_some() {
                 group.address = first;
-                group.place = place.map(|place| Place {
+                group.place = place.map(|place| PageOrigin {
                     address: place.address - (address - first.unwrap_or(address)),
                     ..place
                 });
@@ -191,7 +191,7 @@ impl Frame<'_> {
         groups.into_values().collect()
     }
 
-    fn symbol(&self, place: Place) -> Option<String> {
+    fn symbol(&self, place: PageOrigin) -> Option<String> {
         if !["kernel static data", PER_CPU_AREA].contains(&place.area) {
             return None;
         }
@@ -237,12 +237,16 @@ impl Frame<'_> {
 }
 
 /// What lies at an address, with the virtual address of that very byte.
-fn place_of(source: &dyn GlobalSource, address: u64) -> Option<Place> {
+fn place_of(source: &dyn GlobalSource, address: u64) -> Option<PageOrigin> {
     if let Some(offset) = per_cpu_offset(address) {
-        return source.knows_places().then_some(Place { area: PER_CPU_AREA, address: offset, process: None });
+        return source.knows_places().then_some(PageOrigin {
+            area: PER_CPU_AREA,
+            address: offset,
+            process: None,
+        });
     }
-    let place = source.place(address >> PAGE_SHIFT)?;
-    Some(Place { address: place.address + address % (1 << PAGE_SHIFT), ..place })
+    let place = source.page_origin(address >> PAGE_SHIFT)?;
+    Some(PageOrigin { address: place.address + address % (1 << PAGE_SHIFT), ..place })
 }
 
 fn total_json(total: &Counters) -> Value {

@@ -11,7 +11,7 @@ mod watch;
 pub use symbols::Symbols;
 
 use crate::replay;
-use crate::simulate::{open_machine, Proceed, Request, SimulateError};
+use crate::simulate::{open_machine, Proceed, RunSpec, SimulateError};
 use document::Frame;
 use follow::follow;
 use ledger::Ledger;
@@ -127,7 +127,7 @@ pub fn named<T: Copy>(table: &[(&'static str, T)], what: &str, name: &str) -> Re
 /// # Errors
 /// For wrong input, an interruption, or an internal fault.
 pub fn classify(
-    request: &Request,
+    request: &RunSpec,
     question: &Question,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {

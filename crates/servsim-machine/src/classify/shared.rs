@@ -1,7 +1,7 @@
 //! What lies in the memory that a program's processes share: the structures of a database server,
 //! and the relation in each of its buffers.
 
-use servsim_core::{Place, TaskInfo};
+use servsim_core::{PageOrigin, TaskInfo};
 
 /// Named ranges of one program's shared memory, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl SharedData {
     }
 
     /// What lies at `place`, if it is shared memory of the program.
-    pub fn at(&self, place: Place, tasks: &[TaskInfo]) -> Option<&str> {
+    pub fn at(&self, place: PageOrigin, tasks: &[TaskInfo]) -> Option<&str> {
         let process = place.process?;
         let is_program = |task: &TaskInfo| task.pid == process && task.name == self.program;
         if !tasks.iter().any(is_program) {
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
     use servsim_core::TaskKind;
 
-    fn place(address: u64, process: Option<u32>) -> Place {
-        Place { area: "shared memory", address, process }
+    fn place(address: u64, process: Option<u32>) -> PageOrigin {
+        PageOrigin { area: "shared memory", address, process }
     }
 
     #[test]

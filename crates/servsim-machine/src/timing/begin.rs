@@ -1,10 +1,10 @@
 //! Where a run begins: with every task at the start of its stream and cold caches, or where a warm-up
 //! ended.
 
-use super::engine::{Engine, Happening};
+use super::engine::{Engine, TimedEvent};
 use super::processor::Wait;
 use crate::simulate::SimulateError;
-use crate::warm::{Request, WarmStart};
+use crate::warm::{PendingIo, WarmStart};
 use servsim_core::TaskId;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::WordMask;
@@ -42,8 +42,8 @@ impl<W: WordMask> Engine<'_, W> {
             }
         }
         self.waiting_for.clone_from(&start.handlers);
-        self.scheduler.resume(&start.standing);
-        self.count_active(0, start.standing.ready.len() as i64);
+        self.scheduler.resume(&start.scheduler);
+        self.count_active(0, start.scheduler.ready.len() as i64);
         for (cpu, &running) in start.running.iter().enumerate() {
             let Some((task, slice)) = running else { continue };
             self.count_active(0, 1);
@@ -62,7 +62,7 @@ impl<W: WordMask> Engine<'_, W> {
             }
         }
         for &(task, nanos) in &start.sleeping {
-            self.schedule(self.model.nanos_to_cycles(nanos), Happening::SleepOver { task });
+            self.schedule(self.model.nanos_to_cycles(nanos), TimedEvent::SleepOver { task });
         }
         for asked in &start.requests {
             self.submit(asked, 0);
@@ -71,8 +71,8 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// Hands a request to the described disks, or to the pool.
-    pub(super) fn submit(&mut self, asked: &Request, now: u64) {
-        let &Request { request, device, sector, bytes, write } = asked;
+    pub(super) fn submit(&mut self, asked: &PendingIo, now: u64) {
+        let &PendingIo { request, device, sector, bytes, write } = asked;
         self.requests.submitted.insert(request);
         if self.io.is_some() {
             self.disk.accepted[usize::from(write)] += 1;
@@ -82,6 +82,6 @@ impl<W: WordMask> Engine<'_, W> {
         let flush = write && bytes == 0;
         let done = if flush { self.disk.flush(now) } else { self.disk.submit(now, write) };
         self.recorder.disk(now, done, write);
-        self.schedule(done, Happening::Disk { request });
+        self.schedule(done, TimedEvent::Disk { request });
     }
 }

@@ -6,7 +6,7 @@
 //! many loads are under way as can. Fetches that miss, spinning, and loads of words next to those in the
 //! own store buffer block as in the model `fixed`.
 
-use super::engine::{Engine, Happening};
+use super::engine::{Engine, TimedEvent};
 use super::processor::{Context, Pending, Wait};
 use super::stepping::Way;
 use servsim_core::Op;
@@ -61,7 +61,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.held = true;
         let now = processor.time;
         if let Some(at) = processor.core.as_ref().and_then(|core| core.next_return(now)) {
-            self.schedule(at, Happening::Load { cpu, load: NO_LOAD });
+            self.schedule(at, TimedEvent::Load { cpu, load: NO_LOAD });
         }
     }
 

@@ -150,7 +150,7 @@ impl<W: WordMask> Engine<'_, W> {
         if self.io.is_some() {
             let instructions = self.instructions();
             self.task_levels.note(self.active, now, instructions, change < 0);
-            self.following.note(now);
+            self.user_states.note(now);
         }
         self.active_integral += u128::from(self.active) * u128::from(now - self.active_since);
         self.active_since = now;

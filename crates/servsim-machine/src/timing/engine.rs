@@ -1,15 +1,15 @@
 //! The run loop of the timing engine: bus grants, completions and processors in time order.
 
-use super::along::Recorder;
-use super::following::Following;
 use super::io::IoSystem;
 use super::measure::Measure;
 use super::outcome::Base;
 use super::processor::{Context, Processor};
+use super::recorder::Recorder;
 use super::requests::Requests;
 use super::stepping::{advance, step, Pace, Records, Stop};
 use super::streams::{handlers_of, open_all, Stream};
-use super::subsystem::{Levels, Profiles};
+use super::subsystem::{LoadLevels, Profiles};
+use super::user_states::UserStates;
 use super::{deadlock, Model};
 use crate::result::Replication;
 use crate::simulate::SimulateError;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Something that happens at a known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Happening {
+pub(super) enum TimedEvent {
     /// The oldest store of a processor got its data; it is `performed` or must ask again.
     Store { cpu: usize, performed: bool },
     /// The data of a load under way arrive.
@@ -66,11 +66,11 @@ pub struct Engine<'a, W> {
     pub(super) io: Option<IoSystem<'a>>,
     /// Disk requests by the task that handed them in.
     pub(super) task_requests: Vec<[u64; 2]>,
-    pub(super) task_levels: Levels,
+    pub(super) task_levels: LoadLevels,
     pub(super) profiles: Profiles,
-    pub(super) following: Following,
-    pub(super) happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
-    pub(super) happened: u64,
+    pub(super) user_states: UserStates,
+    pub(super) timed_events: BinaryHeap<Reverse<(u64, u64, TimedEvent)>>,
+    pub(super) sequence: u64,
     /// Requests that each interrupt handler still waits for; `None` once it was triggered.
     pub(super) waiting_for: Vec<Option<usize>>,
     pub(super) handlers_of: HashMap<u64, Vec<usize>>,
@@ -116,13 +116,13 @@ impl<'a, W: WordMask> Engine<'a, W> {
             locks: Locks::new(tasks + n),
             io: model.storage.as_ref().map(|plan| IoSystem::new(plan, seed)),
             task_requests: vec![[0; 2]; tasks],
-            task_levels: Levels::default(),
+            task_levels: LoadLevels::default(),
             profiles: Profiles::default(),
-            following: Following::default(),
+            user_states: UserStates::default(),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write)
                 .with_shared_flushes(model.shared_flushes),
-            happenings: BinaryHeap::new(),
-            happened: 0,
+            timed_events: BinaryHeap::new(),
+            sequence: 0,
             waiting_for: source.interrupts().iter().map(|i| Some(i.requests.len())).collect(),
             handlers_of,
             requests: Requests::new(source.interrupts()),
@@ -172,10 +172,10 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// Handles what is next in time; `false` when nothing is.
     pub(super) fn round(&mut self) -> Result<bool, SimulateError> {
         self.follow();
-        let happening = self.happenings.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
+        let event = self.timed_events.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
         let grant = self.bus.next_grant();
         let (cpu, first, second) = self.earliest();
-        let now = happening.min(grant).min(first);
+        let now = event.min(grant).min(first);
         if now == u64::MAX {
             return Ok(false);
         }
@@ -185,11 +185,11 @@ impl<'a, W: WordMask> Engine<'a, W> {
             let reading = self.reading();
             self.measure.close_window(now, reading);
         }
-        if happening <= grant && happening <= first {
-            self.happen();
+        if event <= grant && event <= first {
+            self.handle_timed_event();
         } else if first <= grant {
-            let sync = happening.min(grant).min(second);
-            let limit = happening.min(grant).min(self.bus.free_at().max(second));
+            let sync = event.min(grant).min(second);
+            let limit = event.min(grant).min(self.bus.free_at().max(second));
             self.run_processor(cpu, limit, sync)?;
         } else {
             self.grant();
@@ -216,19 +216,19 @@ impl<'a, W: WordMask> Engine<'a, W> {
         (cpu, first, second)
     }
 
-    pub(super) fn schedule(&mut self, time: u64, happening: Happening) {
-        self.happened += 1;
-        self.happenings.push(Reverse((time, self.happened, happening)));
+    pub(super) fn schedule(&mut self, time: u64, event: TimedEvent) {
+        self.sequence += 1;
+        self.timed_events.push(Reverse((time, self.sequence, event)));
     }
 
-    pub(super) fn happen(&mut self) {
-        let Some(Reverse((now, _, happening))) = self.happenings.pop() else { return };
-        match happening {
-            Happening::Store { cpu, performed } => self.store_returned(cpu, now, performed),
-            Happening::Load { cpu, load } => self.load_returned(cpu, load, now),
-            Happening::SleepOver { task } => self.make_ready(task, now),
-            Happening::Disk { request } => self.disk_done(request, now),
-            Happening::Io => self.io_happens(now),
+    pub(super) fn handle_timed_event(&mut self) {
+        let Some(Reverse((now, _, event))) = self.timed_events.pop() else { return };
+        match event {
+            TimedEvent::Store { cpu, performed } => self.store_returned(cpu, now, performed),
+            TimedEvent::Load { cpu, load } => self.load_returned(cpu, load, now),
+            TimedEvent::SleepOver { task } => self.make_ready(task, now),
+            TimedEvent::Disk { request } => self.disk_done(request, now),
+            TimedEvent::Io => self.io_happens(now),
         }
     }
 

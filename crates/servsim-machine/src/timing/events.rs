@@ -1,9 +1,9 @@
 //! What the events in a stream of records do: wake-ups, disk requests, locks, waits, ends of transactions;
 //! and the end of a disk request.
 
-use super::engine::{Engine, Happening};
+use super::engine::{Engine, TimedEvent};
 use super::processor::Context;
-use crate::warm::Request;
+use crate::warm::PendingIo;
 use servsim_config::Arbitration;
 use servsim_core::{Event, TaskId, WakeId};
 use servsim_mem::WordMask;
@@ -36,7 +36,7 @@ impl<W: WordMask> Engine<'_, W> {
                 if let (Context::Task(task), Some(_)) = (context, &self.io) {
                     self.task_requests[task as usize][usize::from(write)] += u64::from(bytes > 0);
                 }
-                self.submit(&Request { request, device, sector, bytes, write }, now);
+                self.submit(&PendingIo { request, device, sector, bytes, write }, now);
             }
             (Event::LockAcquire { class, word }, _) if self.arbitrates(class) => {
                 self.acquire(cpu, context, class, word);
@@ -50,7 +50,7 @@ impl<W: WordMask> Engine<'_, W> {
             (Event::Block { wake }, Context::Task(task)) => self.block(cpu, task, wake),
             (Event::Sleep { nanos }, Context::Task(task)) => {
                 let over = now + self.model.nanos_to_cycles(nanos);
-                self.schedule(over, Happening::SleepOver { task });
+                self.schedule(over, TimedEvent::SleepOver { task });
                 self.leave(cpu);
             }
             (Event::TransactionEnd { kind, user }, Context::Task(task)) => {

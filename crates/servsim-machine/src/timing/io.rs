@@ -1,6 +1,6 @@
-//! The described I/O system at work in a run: requests go in, completions come back as happenings.
+//! The described I/O system at work in a run: requests go in, completions come back as timed events.
 
-use super::engine::{Engine, Happening};
+use super::engine::{Engine, TimedEvent};
 use crate::storage::results::{Accesses, StorageResult};
 use crate::storage::Plan;
 use servsim_mem::WordMask;
@@ -38,7 +38,7 @@ impl<'a> IoSystem<'a> {
         IoBase { counts: self.storage.counts(now), accesses: self.accesses.clone() }
     }
 
-    /// What happened between `base` and `end`.
+    /// What sequence between `base` and `end`.
     pub fn result(&mut self, base: Option<&IoBase>, end: u64) -> StorageResult {
         let mut counts = self.storage.counts(end);
         let mut requests = self.accesses.clone();
@@ -82,7 +82,7 @@ impl<W: WordMask> Engine<'_, W> {
         let next = io.storage.next_time().unwrap_or(u64::MAX);
         if next < io.look_at {
             io.look_at = next;
-            self.schedule(next, Happening::Io);
+            self.schedule(next, TimedEvent::Io);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is measured: transactions, the window between warm-up and the last transaction, and the
 //! counters along it.
 
-use crate::along::MORE;
+use crate::activity_log::MORE;
 use crate::result::{KindResult, Window};
 
 /// Longest timeline; then pairs of windows are joined and the window doubles.
@@ -17,7 +17,7 @@ pub struct Reading {
     pub misses: u64,
     pub bus_busy: u64,
     pub busy: u64,
-    /// The further counters of [`crate::along::MORE_NAMES`].
+    /// The further counters of [`crate::activity_log::MORE_NAMES`].
     pub more: [u64; MORE],
 }
 
@@ -94,7 +94,7 @@ impl Measure {
         self.counted
     }
 
-    /// Whether the wished number is reached.
+    /// Whether the requested number is reached.
     #[inline]
     pub fn complete(&self) -> bool {
         self.wanted.is_some_and(|wanted| self.start.is_some() && self.measured() >= wanted)
@@ -127,7 +127,7 @@ impl Measure {
             self.join_pairs(start);
         }
         while self.next_window <= now {
-            // Nothing happened for whole windows: they are empty.
+            // Nothing sequence for whole windows: they are empty.
             self.timeline.push(Window { start: self.next_window - self.window - start, ..Window::default() });
             self.next_window += self.window;
             if self.timeline.len() == MOST_WINDOWS {

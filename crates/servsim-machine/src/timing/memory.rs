@@ -1,7 +1,7 @@
 //! The engine's side of the memory system: misses, the store buffer, and what a grant of the bus
 //! leads to.
 
-use super::engine::{Engine, Happening};
+use super::engine::{Engine, TimedEvent};
 use super::processor::{Context, Pending, Wait};
 use servsim_core::Op;
 use servsim_mem::fabric::{Granted, Supplier};
@@ -84,7 +84,7 @@ impl<W: WordMask> Engine<'_, W> {
         let processor = &mut self.processors[cpu];
         processor.stores.push_back(pending);
         let at = processor.time + latency;
-        self.schedule(at, Happening::Store { cpu, performed: true });
+        self.schedule(at, TimedEvent::Store { cpu, performed: true });
         self.advance(cpu, context);
         at
     }
@@ -101,7 +101,7 @@ impl<W: WordMask> Engine<'_, W> {
                 }
                 Some(depth) if depth != 0 && self.model.core.is_some() => {
                     let at = now + self.model.outer_hit_latency[depth - 1];
-                    self.schedule(at, Happening::Store { cpu, performed: true });
+                    self.schedule(at, TimedEvent::Store { cpu, performed: true });
                     return;
                 }
                 Some(_) => {}
@@ -168,9 +168,9 @@ impl<W: WordMask> Engine<'_, W> {
         self.bus.choose();
         match request.origin {
             Origin::StoreBuffer => {
-                self.schedule(complete, Happening::Store { cpu, performed: outcome.done });
+                self.schedule(complete, TimedEvent::Store { cpu, performed: outcome.done });
             }
-            Origin::Load(load) => self.schedule(complete, Happening::Load { cpu, load }),
+            Origin::Load(load) => self.schedule(complete, TimedEvent::Load { cpu, load }),
             Origin::Processor | Origin::Prefetch(_) => self.demand_returns(cpu, now, complete, outcome.done),
         }
     }

@@ -20,14 +20,12 @@
 //!
 //! Left out: wake-up preemption, DMA traffic.
 
-mod along;
 mod begin;
 mod cores;
 pub(crate) mod deadlock;
 mod dispatching;
 mod engine;
 mod events;
-pub mod following;
 mod io;
 mod locking;
 mod measure;
@@ -35,10 +33,12 @@ mod memory;
 mod outcome;
 mod prefetching;
 mod processor;
+mod recorder;
 mod requests;
 mod stepping;
 pub(crate) mod streams;
 pub mod subsystem;
+pub mod user_states;
 mod walking;
 
 use crate::result::Replication;
@@ -234,7 +234,7 @@ pub fn run(
 /// The same from where a warm-up ended, if one is given.
 ///
 /// # Errors
-/// As [`run`]; also when the warm start is none of this source and machine.
+/// As [`run`]; also when the warm start belongs to another source or machine.
 pub fn run_from(
     source: &dyn TaskSource,
     model: &Model,

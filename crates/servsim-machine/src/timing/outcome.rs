@@ -1,12 +1,12 @@
 //! From the engine's counters to a replication: what was counted since the warm-up.
 
 use super::engine::Engine;
-use super::following::Times;
 use super::io::IoBase;
 use super::measure::Reading;
 use super::processor::Wait;
-use super::subsystem::Levels;
-use crate::along::MORE;
+use super::subsystem::LoadLevels;
+use super::user_states::Times;
+use crate::activity_log::MORE;
 use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
@@ -33,8 +33,8 @@ pub(super) struct Base {
     disk: [u64; 2],
     active_integral: u128,
     io: Option<IoBase>,
-    levels_of_tasks: Levels,
-    places: Vec<Times>,
+    levels_of_tasks: LoadLevels,
+    user_states: Vec<Times>,
 }
 
 impl<W: WordMask> Engine<'_, W> {
@@ -97,7 +97,7 @@ impl<W: WordMask> Engine<'_, W> {
         }
         self.settle_idle(now);
         self.count_active(now, 0);
-        self.following.settle(now);
+        self.user_states.settle(now);
         let reading = self.reading();
         self.measure.begin(now, reading);
         self.recorder.restart();
@@ -119,7 +119,7 @@ impl<W: WordMask> Engine<'_, W> {
             active_integral: self.active_integral,
             io: self.io.as_mut().map(|io| io.base(now)),
             levels_of_tasks: self.task_levels.clone(),
-            places: self.following.times.clone(),
+            user_states: self.user_states.times.clone(),
         });
         self.most_active = self.active;
     }
@@ -138,7 +138,7 @@ impl<W: WordMask> Engine<'_, W> {
         let end = if exhausted { self.now.max(last) } else { self.now };
         self.settle_idle(end);
         self.count_active(end, 0);
-        self.following.settle(end);
+        self.user_states.settle(end);
         self.caches.system.finish();
         let start = self.measure.start.unwrap_or(end);
         let mut counters = self.caches.system.total();
@@ -189,7 +189,7 @@ impl<W: WordMask> Engine<'_, W> {
             || self.task_levels.levels.clone(),
             |base| self.task_levels.since(&base.levels_of_tasks),
         );
-        let users = self.users(base.as_ref().map(|base| &base.places));
+        let users = self.users(base.as_ref().map(|base| &base.user_states));
         let cycles = end - start;
         let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
@@ -215,7 +215,7 @@ impl<W: WordMask> Engine<'_, W> {
                 bank_wait,
                 window_cycles: self.measure.window,
                 timeline: self.measure.timeline,
-                along: self.recorder.finish(start, end),
+                activity_log: self.recorder.finish(start, end),
                 most_ready: self.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,

@@ -6,7 +6,7 @@ mod loads;
 use super::processor::{Pending, Processor};
 use super::walking::{translate, TranslationTimes};
 use crate::place::{address_on, page_of};
-use loads::{beyond, load_on_core, OnCore};
+use loads::{load_on_core, outer_latency, OnCore};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
 use servsim_core::{Instruction, Op, Privacy, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
@@ -187,7 +187,7 @@ pub fn step<W: WordMask>(
                     outer_hit_latency[depth - 1],
                 );
             }
-            (Op::Load, Some(core)) => core.hit(line, processor.time, beyond(depth, outer_hit_latency)),
+            (Op::Load, Some(core)) => core.hit(line, processor.time, outer_latency(depth, outer_hit_latency)),
             _ => wait_for_level(processor, depth, access.slot, outer_hit_latency),
         }
         note_first_use(processor, caches, &access, work, start);

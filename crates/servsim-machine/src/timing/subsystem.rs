@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// The centre while a given number of tasks is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Level {
+pub struct LoadLevel {
     /// Cycles.
     pub cycles: u64,
     /// Tasks that left: to wait for a disk, a lock or another task, to sleep, or at their end.
@@ -17,19 +17,19 @@ pub struct Level {
 
 /// The centre by the number of tasks in it, from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Levels {
+pub struct LoadLevels {
     /// By number of tasks.
-    pub levels: Vec<Level>,
+    pub levels: Vec<LoadLevel>,
     since: u64,
     instructions: u64,
 }
 
-impl Levels {
+impl LoadLevels {
     /// `active` tasks were there up to `now`, when `instructions` had been executed in all.
     pub fn note(&mut self, active: u64, now: u64, instructions: u64, leaves: bool) {
         let active = active as usize;
         if self.levels.len() <= active {
-            self.levels.resize(active + 1, Level::default());
+            self.levels.resize(active + 1, LoadLevel::default());
         }
         let level = &mut self.levels[active];
         level.cycles += now.saturating_sub(self.since);
@@ -41,10 +41,10 @@ impl Levels {
 
     /// The difference to an earlier reading.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Vec<Level> {
-        let zero = Level::default();
+    pub fn since(&self, earlier: &Self) -> Vec<LoadLevel> {
+        let zero = LoadLevel::default();
         let then = earlier.levels.iter().chain(std::iter::repeat(&zero));
-        let difference = |(now, then): (&Level, &Level)| Level {
+        let difference = |(now, then): (&LoadLevel, &LoadLevel)| LoadLevel {
             cycles: now.cycles - then.cycles,
             departures: now.departures - then.departures,
             instructions: now.instructions - then.instructions,
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn time_and_departures_belong_to_the_number_that_was_there() {
-        let mut levels = Levels::default();
+        let mut levels = LoadLevels::default();
         levels.note(0, 10, 0, false);
         levels.note(1, 30, 40, false);
         let base = levels.clone();
         levels.note(2, 50, 100, true);
         levels.note(1, 55, 104, true);
-        let level = |cycles, departures, instructions| Level { cycles, departures, instructions };
+        let level = |cycles, departures, instructions| LoadLevel { cycles, departures, instructions };
         assert_eq!(levels.since(&base), [level(0, 0, 0), level(5, 1, 4), level(20, 1, 60)]);
         assert_eq!(base.levels, [level(10, 0, 0), level(20, 0, 40)]);
     }

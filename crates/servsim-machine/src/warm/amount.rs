@@ -23,7 +23,7 @@ impl FromStr for Amount {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "a functional warm-up of `{text}` is none: write a number of transactions, for example `200`, \
+                "`{text}` is not the length of a functional warm-up: write a number of transactions, for example `200`, \
                  or of references, for example `5000000 references`, or `{WHOLE}`"
             )
         };

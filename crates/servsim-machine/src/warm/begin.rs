@@ -1,7 +1,7 @@
 //! Where the timing of a run begins: cold, after a functional warm-up, or from a checkpoint.
 
 use super::{checkpoint, settings, warm_up, Amount, WarmStart};
-use crate::simulate::{Proceed, Request, SimulateError};
+use crate::simulate::{Proceed, RunSpec, SimulateError};
 use crate::{replay, timing};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
@@ -28,7 +28,7 @@ impl Start {
     /// From what a person wrote.
     ///
     /// # Errors
-    /// When the options do not fit together, or the amount is none.
+    /// When the options do not fit together, or the amount cannot be read.
     pub fn of(
         functional_warmup: Option<&str>,
         save: Option<PathBuf>,
@@ -54,7 +54,7 @@ impl Start {
 
 /// Warms the caches, or reads the checkpoint that says how they were.
 pub(crate) fn start_of(
-    request: &Request,
+    request: &RunSpec,
     machine: &Machine,
     source: &dyn TaskSource,
     model: &timing::Model,

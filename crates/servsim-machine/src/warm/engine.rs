@@ -9,7 +9,7 @@
 //!
 //! Over 400 lines: turns, the events they meet and what is left at the end work on one state.
 
-use super::state::{Request, WarmStart};
+use super::state::{PendingIo, WarmStart};
 use super::Amount;
 use crate::functional::for_each_line;
 use crate::place::page_of;
@@ -104,7 +104,7 @@ fn too_long<W>(amount: Amount, warming: &Warming<'_, W>) -> SimulateError {
 
 /// What happens at a known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Happening {
+enum TimedEvent {
     Disk(u64),
     SleepOver(TaskId),
 }
@@ -131,9 +131,9 @@ struct Warming<'a, W> {
     cpus: Vec<Cpu>,
     scheduler: Scheduler,
     wakeups: Wakeups,
-    happenings: BinaryHeap<Reverse<(u64, u64, Happening)>>,
-    happened: u64,
-    requests: HashMap<u64, (u64, Request)>,
+    timed_events: BinaryHeap<Reverse<(u64, u64, TimedEvent)>>,
+    sequence: u64,
+    requests: HashMap<u64, (u64, PendingIo)>,
     waiting_for: Vec<Option<usize>>,
     handlers_of: HashMap<u64, Vec<usize>>,
     /// Per task: words of the spinlocks it holds.
@@ -161,8 +161,8 @@ impl<'a, W: WordMask> Warming<'a, W> {
             cpus: (0..n).map(|_| Cpu::default()).collect(),
             scheduler: Scheduler::new(shape.policy, tasks, n, SEED),
             wakeups: Wakeups::default(),
-            happenings: BinaryHeap::new(),
-            happened: 0,
+            timed_events: BinaryHeap::new(),
+            sequence: 0,
             requests: HashMap::new(),
             waiting_for: source.interrupts().iter().map(|i| Some(i.requests.len())).collect(),
             handlers_of,
@@ -206,28 +206,28 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(more)
     }
 
-    /// Lets the next happening happen, or the processor furthest behind run; `false` when there is
+    /// Lets the next event happen, or the processor furthest behind run; `false` when there is
     /// neither.
     fn turn(&mut self) -> Result<bool, SimulateError> {
-        let happening = self.happenings.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
+        let event = self.timed_events.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
         let busy = |cpu: &Cpu| cpu.task.is_some() || !cpu.handlers.is_empty();
         let behind = (0..self.cpus.len()).filter(|&cpu| busy(&self.cpus[cpu]));
         let behind = behind.min_by_key(|&cpu| self.cpus[cpu].time);
         let time = behind.map_or(u64::MAX, |cpu| self.cpus[cpu].time);
-        self.now = self.now.max(time.min(happening).min(u64::MAX - 1));
+        self.now = self.now.max(time.min(event).min(u64::MAX - 1));
         match behind {
-            Some(cpu) if time < happening => self.run_cpu(cpu, TURN)?,
-            _ if happening < u64::MAX => self.happen(),
+            Some(cpu) if time < event => self.run_cpu(cpu, TURN)?,
+            _ if event < u64::MAX => self.handle_timed_event(),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn happen(&mut self) {
-        let Some(Reverse((now, _, happening))) = self.happenings.pop() else { return };
-        match happening {
-            Happening::SleepOver(task) => self.make_ready(task, now),
-            Happening::Disk(request) => {
+    fn handle_timed_event(&mut self) {
+        let Some(Reverse((now, _, event))) = self.timed_events.pop() else { return };
+        match event {
+            TimedEvent::SleepOver(task) => self.make_ready(task, now),
+            TimedEvent::Disk(request) => {
                 self.requests.remove(&request);
                 for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
                     if let Some(left) = &mut self.waiting_for[index] {
@@ -241,9 +241,9 @@ impl<'a, W: WordMask> Warming<'a, W> {
         }
     }
 
-    fn schedule(&mut self, time: u64, happening: Happening) {
-        self.happened += 1;
-        self.happenings.push(Reverse((time, self.happened, happening)));
+    fn schedule(&mut self, time: u64, event: TimedEvent) {
+        self.sequence += 1;
+        self.timed_events.push(Reverse((time, self.sequence, event)));
     }
 
     /// Gives a handler to an idle processor, or to the one interrupted longest ago.
@@ -360,15 +360,15 @@ impl<'a, W: WordMask> Warming<'a, W> {
                 }
             }
             (Event::IoSubmit { request, device, sector, bytes, write }, _) => {
-                self.schedule(now + DISK, Happening::Disk(request));
-                let asked = Request { request, device, sector, bytes, write };
-                self.requests.insert(request, (self.happened, asked));
+                self.schedule(now + DISK, TimedEvent::Disk(request));
+                let asked = PendingIo { request, device, sector, bytes, write };
+                self.requests.insert(request, (self.sequence, asked));
             }
             // The caches are warmed in the order of the capture: waits for locks are kept.
             (Event::LockWait { wake, .. }, Some(task)) => self.block(cpu, task, Some(wake)),
             (Event::Block { wake }, Some(task)) => self.block(cpu, task, wake),
             (Event::Sleep { nanos }, Some(task)) => {
-                self.schedule(now.saturating_add(nanos), Happening::SleepOver(task));
+                self.schedule(now.saturating_add(nanos), TimedEvent::SleepOver(task));
                 self.dispatch(cpu);
             }
             (Event::TransactionEnd { .. }, Some(_)) => self.transactions += 1,
@@ -421,20 +421,20 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let mut caches = Writer::default();
         self.caches.save(&mut caches);
         let mut sleeping: Vec<(u64, u64, TaskId)> = Vec::new();
-        for Reverse((time, order, happening)) in self.happenings {
-            if let Happening::SleepOver(task) = happening {
+        for Reverse((time, order, event)) in self.timed_events {
+            if let TimedEvent::SleepOver(task) = event {
                 sleeping.push((time.saturating_sub(self.now), order, task));
             }
         }
         sleeping.sort_unstable();
-        let mut requests: Vec<(u64, Request)> = self.requests.into_values().collect();
+        let mut requests: Vec<(u64, PendingIo)> = self.requests.into_values().collect();
         requests.sort_unstable_by_key(|(order, _)| *order);
         WarmStart {
             references: self.references,
             transactions: self.transactions,
             positions: self.streams.iter().map(Stream::done).collect(),
             ended: self.streams.iter().map(Stream::is_over).collect(),
-            standing: self.scheduler.standing(),
+            scheduler: self.scheduler.state(),
             running: self.cpus.iter().map(|cpu| cpu.task.map(|task| (task, cpu.slice))).collect(),
             waiting: self.wakeups.waiting(),
             delivered: self.wakeups.delivered(),

@@ -17,4 +17,4 @@ pub use amount::Amount;
 pub(crate) use begin::start_of;
 pub use begin::Start;
 pub use engine::{warm_up, Shape};
-pub use state::{Request, WarmStart};
+pub use state::{PendingIo, WarmStart};

@@ -2,11 +2,11 @@
 
 use servsim_core::{TaskId, WakeId};
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
-use servsim_os::Standing;
+use servsim_os::SchedulerState;
 
 /// A disk request under way. It is asked anew when the timing begins, so that any disk may serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct PendingIo {
     /// Its number.
     pub request: u64,
     /// The disk.
@@ -31,7 +31,7 @@ pub struct WarmStart {
     /// Per task: whether its stream is over.
     pub ended: Vec<bool>,
     /// Who is ready, and who ran where.
-    pub standing: Standing,
+    pub scheduler: SchedulerState,
     /// Per processor: the task that it runs, and the references left of the time slice.
     pub running: Vec<Option<(TaskId, u64)>>,
     /// Who waits for which wake-up.
@@ -41,7 +41,7 @@ pub struct WarmStart {
     /// Who sleeps for how many nanoseconds more.
     pub sleeping: Vec<(TaskId, u64)>,
     /// Disk requests under way, in the order they were asked.
-    pub requests: Vec<Request>,
+    pub requests: Vec<PendingIo>,
     /// Per interrupt handler: requests it waits for, or `None` when it has run.
     pub handlers: Vec<Option<usize>>,
     /// Whether the trace begins again, in the caches that it has warmed.
@@ -65,7 +65,7 @@ impl WarmStart {
             transactions,
             positions,
             ended,
-            standing: Standing { ready, last_processor, previous },
+            scheduler: SchedulerState { ready, last_processor, previous },
             running,
             waiting,
             delivered,
@@ -90,7 +90,7 @@ impl WarmStart {
         }
         out.list(delivered.iter().copied());
         out.put(requests.len() as u64);
-        for &Request { request, device, sector, bytes, write } in requests {
+        for &PendingIo { request, device, sector, bytes, write } in requests {
             let numbers = [request, u64::from(device), sector, u64::from(bytes), u64::from(write)];
             numbers.iter().for_each(|&number| out.put(number));
         }
@@ -138,7 +138,7 @@ impl WarmStart {
         let delivered = from.list()?;
         let mut requests = Vec::new();
         for _ in 0..from.length()? {
-            requests.push(Request {
+            requests.push(PendingIo {
                 request: from.take()?,
                 device: from.short()?,
                 sector: from.take()?,
@@ -154,7 +154,7 @@ impl WarmStart {
             transactions,
             positions,
             ended,
-            standing: Standing { ready, last_processor, previous },
+            scheduler: SchedulerState { ready, last_processor, previous },
             running,
             waiting,
             delivered,

@@ -1,14 +1,14 @@
 //! One run of a text trace on a machine without random delays, from description to JSON.
 
 use serde_json::Value;
-use servsim_machine::{simulate, Request};
+use servsim_machine::{simulate, RunSpec};
 
 /// The first replication of `trace` on `processors` processors and the rest of `machine`.
 pub fn one_run(trace: &str, processors: usize, machine: &str, functional: bool) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.txt");
     std::fs::write(&path, trace).unwrap();
-    let request = Request {
+    let request = RunSpec {
         trace: path,
         format: None,
         trace_hash: String::new(),

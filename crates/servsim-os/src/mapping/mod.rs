@@ -25,7 +25,7 @@ pub struct Touched {
 pub struct Memory {
     /// Colours: pages of one way of the largest cache, a power of two.
     pub colours: u64,
-    /// Seed of policies that draw lots.
+    /// Seed of random policies.
     pub seed: u64,
 }
 

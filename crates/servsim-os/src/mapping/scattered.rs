@@ -10,10 +10,10 @@ const ROOM: u64 = 16;
 
 pub(super) fn assign(pages: &[Touched], memory: &Memory) -> Vec<u64> {
     let frames = (pages.len() as u64 * ROOM).next_power_of_two();
-    let mut lots = RandomStream::new(memory.seed, "page mapping");
+    let mut rng = RandomStream::new(memory.seed, "page mapping");
     let mut taken = HashSet::with_capacity(pages.len());
     let draw = |_: &Touched| loop {
-        let frame = lots.below(frames);
+        let frame = rng.below(frames);
         if taken.insert(frame) {
             return frame;
         }

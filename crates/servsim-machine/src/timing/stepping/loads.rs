@@ -53,13 +53,13 @@ pub(super) fn load_on_core<W: WordMask>(
         return OnCore::Busy;
     }
     let depth = processor.found.take().unwrap_or(0);
-    core.hit(access.line, now, beyond(depth, outer_hit_latency));
+    core.hit(access.line, now, outer_latency(depth, outer_hit_latency));
     OnCore::Hit
 }
 
 /// Cycles that a hit at `depth` takes beyond one in the first level.
 #[inline]
-pub(super) fn beyond(depth: usize, outer_hit_latency: &[u64]) -> u64 {
+pub(super) fn outer_latency(depth: usize, outer_hit_latency: &[u64]) -> u64 {
     if depth == 0 {
         0
     } else {

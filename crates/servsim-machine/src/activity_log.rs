@@ -1,4 +1,4 @@
-//! What a result says along the run: further counters per window, and the schedule.
+//! The activity log of a result: further counters per window, and the schedule of the processors.
 
 use crate::result::{Timing, Window};
 use serde_json::{json, Map, Value};
@@ -60,9 +60,9 @@ pub struct DiskSpan {
     pub write: bool,
 }
 
-/// What happened along the run.
+/// Who ran where, and when disk requests were under way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Along {
+pub struct ActivityLog {
     /// Tasks on processors, by start.
     pub schedule: Vec<RunSpan>,
     /// Disk requests, in order of submission.
@@ -71,7 +71,7 @@ pub struct Along {
     pub dropped: u64,
 }
 
-impl Along {
+impl ActivityLog {
     /// As in results: columns, since there may be thousands of entries.
     pub fn to_json(&self) -> Value {
         let (runs, disk) = (&self.schedule, &self.disk);
@@ -95,7 +95,7 @@ impl Along {
 /// Adds `windows` and `along` to a replication.
 pub fn insert(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert("windows".into(), columns(&timing.timeline));
-    object.insert("along".into(), timing.along.to_json());
+    object.insert("along".into(), timing.activity_log.to_json());
 }
 
 /// The further counters of a timeline as columns, one value per window.

@@ -1,8 +1,8 @@
 //! Where the users of a workload are: each waits with its server process, which runs, waits for a device,
-//! or waits for another task, which in turn is somewhere. A closed queueing model has exactly these places
+//! or waits for another task, which in turn is somewhere. A closed queueing model has exactly these states
 //! for its customers, so this account says which of its stations holds them.
 
-use super::engine::{Engine, Happening};
+use super::engine::{Engine, TimedEvent};
 use super::processor::Context;
 use servsim_core::TaskId;
 use servsim_mem::WordMask;
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 /// Where a task is, seen from whom it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Place {
+pub enum UserState {
     /// Ready or running.
     Processors,
     /// Waits for an interrupt: a disk request.
@@ -26,14 +26,14 @@ pub enum Place {
     Gone,
 }
 
-/// Names of the places in results, in order.
-pub const PLACES: [&str; 6] =
+/// Names of the states in results, in order.
+pub const USER_STATES: [&str; 6] =
     ["processors", "devices", "behind_processors", "behind_devices", "asleep", "gone"];
 
-/// Cycles in each place.
-pub type Times = [u64; PLACES.len()];
+/// Cycles in each state.
+pub type Times = [u64; USER_STATES.len()];
 
-impl Place {
+impl UserState {
     /// Where one is that waits for a task which is here.
     fn behind(self) -> Self {
         match self {
@@ -46,7 +46,7 @@ impl Place {
 
 /// What a task itself does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum TaskState {
     /// Is ready or runs.
     Runs,
     /// Waits for this task, or for an interrupt.
@@ -58,54 +58,54 @@ pub enum Doing {
 }
 
 /// Where a task is, given what all do; who waits for itself in the end is as good as asleep.
-pub fn place(doing: &[Doing], task: usize) -> Place {
+pub fn state_of(tasks: &[TaskState], task: usize) -> UserState {
     let mut now = task;
-    for step in 0..=doing.len() {
-        let here = match doing[now] {
-            Doing::Runs => Place::Processors,
-            Doing::Waits(None) => Place::Devices,
-            Doing::Sleeps => Place::Asleep,
-            Doing::Over => Place::Gone,
-            Doing::Waits(Some(next)) => {
+    for step in 0..=tasks.len() {
+        let here = match tasks[now] {
+            TaskState::Runs => UserState::Processors,
+            TaskState::Waits(None) => UserState::Devices,
+            TaskState::Sleeps => UserState::Asleep,
+            TaskState::Over => UserState::Gone,
+            TaskState::Waits(Some(next)) => {
                 now = next as usize;
                 continue;
             }
         };
         return if step == 0 { here } else { here.behind() };
     }
-    Place::Asleep
+    UserState::Asleep
 }
 
-/// The places of all tasks over time.
+/// The states of all tasks over time.
 #[derive(Debug, Clone, Default)]
-pub struct Following {
-    /// Cycles by place, per task.
+pub struct UserStates {
+    /// Cycles by state, per task.
     pub times: Vec<Times>,
-    places: Vec<Place>,
+    states: Vec<UserState>,
     since: u64,
     /// When a task began or ceased to run, if nobody has looked since.
     changed: Option<u64>,
 }
 
-impl Following {
+impl UserStates {
     /// A task began or ceased to run at `now`.
     pub fn note(&mut self, now: u64) {
         self.changed = Some(self.changed.unwrap_or(0).max(now));
     }
 
-    /// Counts the time up to `now` for the places known so far.
+    /// Counts the time up to `now` for the states known so far.
     pub fn settle(&mut self, now: u64) {
         let passed = now.saturating_sub(self.since);
         self.since = self.since.max(now);
-        for (times, place) in self.times.iter_mut().zip(&self.places) {
-            times[*place as usize] += passed;
+        for (times, state) in self.times.iter_mut().zip(&self.states) {
+            times[*state as usize] += passed;
         }
     }
 
-    fn move_to(&mut self, places: Vec<Place>, at: u64) {
+    fn move_to(&mut self, states: Vec<UserState>, at: u64) {
         self.settle(at);
-        self.times.resize(places.len(), Times::default());
-        self.places = places;
+        self.times.resize(states.len(), Times::default());
+        self.states = states;
     }
 }
 
@@ -113,29 +113,29 @@ impl<W: WordMask> Engine<'_, W> {
     /// Looks again where tasks are, if one of them moved.
     #[inline]
     pub(super) fn follow(&mut self) {
-        if let Some(at) = self.following.changed.take() {
-            let doing = self.doing();
-            let places = (0..doing.len()).map(|task| place(&doing, task)).collect();
-            self.following.move_to(places, at);
+        if let Some(at) = self.user_states.changed.take() {
+            let tasks = self.task_states();
+            let states = (0..tasks.len()).map(|task| state_of(&tasks, task)).collect();
+            self.user_states.move_to(states, at);
         }
     }
 
-    fn doing(&self) -> Vec<Doing> {
+    fn task_states(&self) -> Vec<TaskState> {
         let waits = |task: TaskId| {
             let blocker = self.locks.blocker(task);
             // Numbers beyond the tasks are handlers: who waits for one waits for an interrupt.
-            Doing::Waits(blocker.filter(|&other| (other as usize) < self.streams.len()))
+            TaskState::Waits(blocker.filter(|&other| (other as usize) < self.streams.len()))
         };
-        let mut doing = vec![Doing::Over; self.streams.len()];
+        let mut tasks = vec![TaskState::Over; self.streams.len()];
         for (task, _) in self.wakeups.waiting() {
-            doing[task as usize] = waits(task);
+            tasks[task as usize] = waits(task);
         }
-        for task in (0..doing.len() as TaskId).filter(|&task| self.locks.sleeps(task)) {
-            doing[task as usize] = waits(task);
+        for task in (0..tasks.len() as TaskId).filter(|&task| self.locks.sleeps(task)) {
+            tasks[task as usize] = waits(task);
         }
-        for Reverse((.., happening)) in &self.happenings {
-            if let Happening::SleepOver { task } = happening {
-                doing[*task as usize] = Doing::Sleeps;
+        for Reverse((.., event)) in &self.timed_events {
+            if let TimedEvent::SleepOver { task } = event {
+                tasks[*task as usize] = TaskState::Sleeps;
             }
         }
         let running = self.processors.iter().flat_map(|p| {
@@ -146,19 +146,19 @@ impl<W: WordMask> Engine<'_, W> {
             [current, p.interrupted]
         });
         for &task in running.flatten().collect::<Vec<_>>().iter().chain(self.scheduler.ready_tasks()) {
-            doing[task as usize] = Doing::Runs;
+            tasks[task as usize] = TaskState::Runs;
         }
-        doing
+        tasks
     }
 
-    /// Cycles by place of all users together since `base`, and how many users there are. A user is a server
+    /// Cycles by state of all users together since `base`, and how many users there are. A user is a server
     /// process that some client had an answer of.
     pub(super) fn users(&self, base: Option<&Vec<Times>>) -> (usize, Times) {
         let mut sum = Times::default();
         let servers: Vec<usize> = self.profiles.servers().collect();
         for &task in &servers {
             let before = base.and_then(|base| base.get(task)).copied().unwrap_or_default();
-            let now = self.following.times.get(task).copied().unwrap_or_default();
+            let now = self.user_states.times.get(task).copied().unwrap_or_default();
             sum.iter_mut().zip(now.iter().zip(before)).for_each(|(sum, (now, then))| *sum += now - then);
         }
         (servers.len(), sum)
@@ -171,35 +171,35 @@ mod tests {
 
     #[test]
     fn who_waits_is_behind_the_last_of_a_chain() {
-        use Doing::{Over, Runs, Sleeps, Waits};
-        let doing =
+        use TaskState::{Over, Runs, Sleeps, Waits};
+        let tasks =
             [Runs, Waits(None), Waits(Some(0)), Waits(Some(1)), Waits(Some(2)), Sleeps, Waits(Some(5)), Over];
         let expected = [
-            Place::Processors,
-            Place::Devices,
-            Place::BehindProcessors,
-            Place::BehindDevices,
-            Place::BehindProcessors,
-            Place::Asleep,
-            Place::Asleep,
-            Place::Gone,
+            UserState::Processors,
+            UserState::Devices,
+            UserState::BehindProcessors,
+            UserState::BehindDevices,
+            UserState::BehindProcessors,
+            UserState::Asleep,
+            UserState::Asleep,
+            UserState::Gone,
         ];
-        let found: Vec<Place> = (0..doing.len()).map(|task| place(&doing, task)).collect();
+        let found: Vec<UserState> = (0..tasks.len()).map(|task| state_of(&tasks, task)).collect();
         assert_eq!(found, expected);
         assert_eq!(
-            place(&[Waits(Some(1)), Waits(Some(0))], 0),
-            Place::Asleep,
+            state_of(&[Waits(Some(1)), Waits(Some(0))], 0),
+            UserState::Asleep,
             "two that wait for each other"
         );
-        assert_eq!(place(&[Waits(Some(1)), Over], 0), Place::Gone);
+        assert_eq!(state_of(&[Waits(Some(1)), Over], 0), UserState::Gone);
     }
 
     #[test]
-    fn time_belongs_to_the_place_that_was_known_while_it_passed() {
-        let mut following = Following::default();
-        following.move_to(vec![Place::Processors, Place::Devices], 10);
-        following.move_to(vec![Place::Devices, Place::Gone], 25);
-        following.settle(30);
-        assert_eq!(following.times, [[15, 5, 0, 0, 0, 0], [0, 15, 0, 0, 0, 5]]);
+    fn time_belongs_to_the_state_that_was_known_while_it_passed() {
+        let mut states = UserStates::default();
+        states.move_to(vec![UserState::Processors, UserState::Devices], 10);
+        states.move_to(vec![UserState::Devices, UserState::Gone], 25);
+        states.settle(30);
+        assert_eq!(states.times, [[15, 5, 0, 0, 0, 0], [0, 15, 0, 0, 0, 5]]);
     }
 }

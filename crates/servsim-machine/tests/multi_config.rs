@@ -5,7 +5,7 @@ mod text;
 
 use servsim_core::GlobalSource;
 use servsim_machine::functional::{self, Counted};
-use servsim_machine::{several, Setup};
+use servsim_machine::{multi_config, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules, PROTOCOLS};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
 use text::trace;
@@ -24,7 +24,7 @@ fn setup(protocol: &str, size: u64, ways: u32, shadow: bool, rules: Rules) -> Se
 
 /// Compares one pass with single runs; returns what they counted.
 fn compare(text: &str, machines: &[(Setup, HierarchySpec)]) -> Vec<Counted> {
-    let counted = several::run(open(text).as_mut(), machines, &mut |_| true).unwrap();
+    let counted = multi_config::run(open(text).as_mut(), machines, &mut |_| true).unwrap();
     for ((setup, spec), counted) in machines.iter().zip(&counted) {
         let single = functional::run_on(open(text).as_mut(), setup, spec, &mut |_| true).unwrap();
         let (size, name) = (setup.geometry.size, setup.protocol.name);
@@ -89,8 +89,8 @@ fn what_tells_machines_apart_for_a_pass_is_seen() {
     let spec = HierarchySpec::default();
     let one = setup("mesi", 2048, 2, false, Rules::default());
     let other = Setup { processors: 2, ..one.clone() };
-    assert!(several::together((&one, &spec), (&setup("pscr", 512, 1, true, Rules::default()), &spec)));
-    assert!(!several::together((&one, &spec), (&other, &spec)));
+    assert!(multi_config::together((&one, &spec), (&setup("pscr", 512, 1, true, Rules::default()), &spec)));
+    assert!(!multi_config::together((&one, &spec), (&other, &spec)));
     let split = HierarchySpec { split: true, ..HierarchySpec::default() };
-    assert!(!several::together((&one, &spec), (&one, &split)));
+    assert!(!multi_config::together((&one, &spec), (&one, &split)));
 }

@@ -10,13 +10,13 @@ use servsim_core::{Batch, Op, Privacy, Record, PAGE_SHIFT};
 use servsim_mem::{Access, Hierarchy, HierarchySpec, Mmu, Prefetcher, TlbCounters, Translated, WordMask};
 
 /// Translation and prefetchers of every processor; either may be absent.
-pub(super) struct Beside {
+pub(super) struct TranslationAndPrefetch {
     mmus: Vec<Mmu>,
     spaces: Vec<Option<u32>>,
     prefetchers: Vec<Prefetcher>,
 }
 
-impl Beside {
+impl TranslationAndPrefetch {
     /// What the machine has, if anything.
     pub(super) fn new(setup: &Setup, spec: &HierarchySpec, spaces: Vec<Option<u32>>) -> Option<Self> {
         let each = || 0..setup.processors;
@@ -39,14 +39,14 @@ impl Beside {
 
 /// One batch. Each page that a reference touches is translated right before its first line is accessed;
 /// what an access leads to is prefetched right behind it.
-pub(super) fn run_beside<W: WordMask>(
+pub(super) fn run_translated<W: WordMask>(
     caches: &mut Hierarchy<W>,
     tally: &mut Tally,
     transactions: &mut Vec<u64>,
     batch: &Batch,
     (privacy, handlers): (&Privacy, &[bool]),
     shift: u32,
-    beside: &mut Beside,
+    units: &mut TranslationAndPrefetch,
 ) {
     for (index, record) in batch.records.iter().enumerate() {
         if record.op == Op::Event {
@@ -62,8 +62,7 @@ pub(super) fn run_beside<W: WordMask>(
             let mode = usize::from(record.flags & KERNEL);
             tally.pair(cpu, record.task).others[mode][record.op as usize] += 1;
         }
-        if let (Some(mmu), Some(process)) =
-            (beside.mmus.get_mut(cpu), process_of(&beside.spaces, record.task))
+        if let (Some(mmu), Some(process)) = (units.mmus.get_mut(cpu), process_of(&units.spaces, record.task))
         {
             mmu.enter(process);
         }
@@ -71,13 +70,13 @@ pub(super) fn run_beside<W: WordMask>(
         for_each_line(record, cpu, shift, |access, piece| {
             let offset = piece.address - start;
             let new_page = offset == 0 || piece.address & ((1 << PAGE_SHIFT) - 1) == 0;
-            if let (Some(mmu), true) = (beside.mmus.get_mut(cpu), new_page) {
+            if let (Some(mmu), true) = (units.mmus.get_mut(cpu), new_page) {
                 let page = batch.pages[index];
                 translate(caches, mmu, record, (cpu, shift), (page, offset));
             }
             caches.system.trigger = None;
             caches.access(access, || page_of(privacy, piece));
-            if let Some(prefetcher) = beside.prefetchers.get_mut(cpu) {
+            if let Some(prefetcher) = units.prefetchers.get_mut(cpu) {
                 prefetch(caches, prefetcher, access, piece, (privacy, offset));
             }
         });

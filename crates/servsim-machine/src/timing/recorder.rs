@@ -1,8 +1,8 @@
-//! What happens along the run, for pictures of it: which task ran where, and when disk requests were
+//! Records the activity of a run, for pictures of it: which task ran where, and when disk requests were
 //! under way. Only the measured window is kept, and at most [`MOST`] entries of each; the rest is
 //! counted. Nothing here changes what the engine does.
 
-use crate::along::{Along, DiskSpan, RunSpan};
+use crate::activity_log::{ActivityLog, DiskSpan, RunSpan};
 use servsim_core::TaskId;
 
 /// Most entries of each kind; a picture of more is unreadable, and results stay small.
@@ -12,18 +12,18 @@ const MOST: usize = 20_000;
 #[derive(Debug)]
 pub struct Recorder {
     running: Vec<Option<(TaskId, u64)>>,
-    along: Along,
+    activity_log: ActivityLog,
 }
 
 impl Recorder {
     /// For `processors` processors.
     pub fn new(processors: usize) -> Self {
-        Self { running: vec![None; processors], along: Along::default() }
+        Self { running: vec![None; processors], activity_log: ActivityLog::default() }
     }
 
     /// The measured window begins: what ended before it is forgotten.
     pub fn restart(&mut self) {
-        self.along = Along::default();
+        self.activity_log = ActivityLog::default();
     }
 
     /// `task` gets `processor` at `now`.
@@ -38,38 +38,38 @@ impl Recorder {
         if now <= start {
             return;
         }
-        if self.along.schedule.len() < MOST {
-            self.along.schedule.push(RunSpan { processor, task, start, end: now });
+        if self.activity_log.schedule.len() < MOST {
+            self.activity_log.schedule.push(RunSpan { processor, task, start, end: now });
         } else {
-            self.along.dropped += 1;
+            self.activity_log.dropped += 1;
         }
     }
 
     /// A disk request is under way from `start` to `end`.
     pub fn disk(&mut self, start: u64, end: u64, write: bool) {
-        if self.along.disk.len() < MOST {
-            self.along.disk.push(DiskSpan { start, end, write });
+        if self.activity_log.disk.len() < MOST {
+            self.activity_log.disk.push(DiskSpan { start, end, write });
         } else {
-            self.along.dropped += 1;
+            self.activity_log.dropped += 1;
         }
     }
 
     /// The spans within `start..end`, in cycles from `start`.
-    pub fn finish(mut self, start: u64, end: u64) -> Along {
+    pub fn finish(mut self, start: u64, end: u64) -> ActivityLog {
         for processor in 0..self.running.len() {
             self.end(processor, end);
         }
-        let mut along = self.along;
+        let mut log = self.activity_log;
         let shift = |time: u64| time.clamp(start, end) - start;
-        for span in &mut along.schedule {
+        for span in &mut log.schedule {
             (span.start, span.end) = (shift(span.start), shift(span.end));
         }
-        for span in &mut along.disk {
+        for span in &mut log.disk {
             (span.start, span.end) = (shift(span.start), shift(span.end));
         }
-        along.schedule.retain(|span| span.end > span.start);
-        along.schedule.sort_by_key(|span| (span.start, span.processor));
-        along
+        log.schedule.retain(|span| span.end > span.start);
+        log.schedule.sort_by_key(|span| (span.start, span.processor));
+        log
     }
 }
 
@@ -85,10 +85,10 @@ mod tests {
         recorder.begin(0, 9, 120);
         recorder.end(1, 130);
         recorder.disk(90, 400, true);
-        let along = recorder.finish(100, 200);
-        let spans: Vec<_> = along.schedule.iter().map(|s| (s.processor, s.task, s.start, s.end)).collect();
+        let log = recorder.finish(100, 200);
+        let spans: Vec<_> = log.schedule.iter().map(|s| (s.processor, s.task, s.start, s.end)).collect();
         assert_eq!(spans, [(0, 7, 0, 20), (1, 8, 0, 30), (0, 9, 20, 100)]);
-        assert_eq!(along.disk, [DiskSpan { start: 0, end: 100, write: true }]);
+        assert_eq!(log.disk, [DiskSpan { start: 0, end: 100, write: true }]);
     }
 
     #[test]
