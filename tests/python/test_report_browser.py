@@ -12,8 +12,8 @@ from servsim.report import check, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
-#: Width of a common phone, and of a desk, in CSS pixels.
-PHONE, DESK = 390, 1200
+#: Width of a common phone, of a desk, and of a wide screen, in CSS pixels.
+PHONE, DESK, WIDE = 390, 1200, 1920
 
 #: Elements that stick out of the page sideways, except inside a frame that scrolls by itself.
 OVERFLOWING = """[...document.body.querySelectorAll('*')]
@@ -62,7 +62,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
 @pytest.mark.parametrize("name", ["one", "several", "single run", "comparison"])
 def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
@@ -75,7 +75,7 @@ def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
 
 
 @pytest.mark.parametrize("name", ["one", "several", "single run", "comparison"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
 def test_text_is_readable_and_axis_labels_do_not_collide(
     browser: Browser, pages: dict[str, Path], name: str, width: int
 ) -> None:

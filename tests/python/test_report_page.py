@@ -13,7 +13,7 @@ from servsim.report import check, load, render, write
 from servsim.report.format import grouped, mean
 from servsim.report.sections import sections
 from servsim.report.summary import summary
-from servsim.report.wording import headline, standings, warnings
+from servsim.report.wording import headline, ranking, warnings
 from servsim.statistics.intervals import estimate
 
 
@@ -142,13 +142,13 @@ def test_a_part_missing_from_one_replication_makes_no_mean_of_the_others(part: s
 def test_a_faster_machine_is_ranked_only_when_intervals_part() -> None:
     slow, fast = check(layout_result("slow", 4), "a"), check(layout_result("fast", 8), "b")
     assert headline([slow, fast]).startswith("fast needs the fewest cycles")
-    assert [place.rank for place in standings([slow, fast])] == ["1", "2"]
+    assert [place.rank for place in ranking([slow, fast]).standings] == ["1", "2"]
 
 
 def test_overlapping_intervals_are_not_ranked() -> None:
     one, two = check(layout_result("one", seed=1), "a"), check(layout_result("two", seed=2), "b")
     assert "cannot be ranked" in headline([one, two])
-    assert [place.rank for place in standings([one, two])] == ["1 to 2", "1 to 2"]
+    assert [place.rank for place in ranking([one, two]).standings] == ["1 to 2", "1 to 2"]
     assert "1 to 2" in _text(render([one, two]))
 
 

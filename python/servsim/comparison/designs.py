@@ -9,7 +9,7 @@ from typing import Any
 from servsim.comparison.metrics import Metric
 from servsim.errors import UsageError
 from servsim.replication import joined
-from servsim.report.result import Result, check, load
+from servsim.result import Result, check, load
 from servsim.simulation import machine_path, simulate
 from servsim.statistics.sequential import FIRST_STAGE, wished_runs
 

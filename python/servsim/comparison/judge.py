@@ -11,10 +11,10 @@ from itertools import combinations
 from typing import Any
 
 from servsim.comparison.designs import Design, Stopped
+from servsim.comparison.grouping import told_apart
 from servsim.comparison.metrics import Metric
 from servsim.comparison.suspicions import suspicions
 from servsim.errors import UsageError
-from servsim.report.tables import flat
 from servsim.statistics.bootstrap import bootstrap_interval
 from servsim.statistics.comparison import (
     Difference,
@@ -225,20 +225,13 @@ def judge(
 
 
 def _named_apart(designs: Sequence[Design]) -> list[Design]:
-    """Tell designs of the same name apart: by the settings in which they differ, or else by number."""
-    names = [design.name for design in designs]
-    twins = {name: [d for d in designs if d.name == name] for name in names if names.count(name) > 1}
-    labels = {id(d): label for group in twins.values() for d, label in zip(group, _labels(group), strict=True)}
-    return [Design(labels.get(id(d), d.name), d.result) for d in designs]
-
-
-def _labels(designs: Sequence[Design]) -> list[str]:
-    settings = [dict(flat(design.result.document.get("machine") or {})) for design in designs]
-    keys = [key for key in settings[0] if len({tree.get(key) for tree in settings}) > 1]
-    labels = [", ".join([d.name, *(f"{k}={t.get(k)}" for k in keys)]) for d, t in zip(designs, settings, strict=True)]
-    if len(set(labels)) == len(labels):
-        return labels
-    return [f"{design.name} ({number})" for number, design in enumerate(designs, 1)]
+    """Tell designs of the same name apart."""
+    labels: dict[int, str] = {}
+    for name in {design.name for design in designs}:
+        twins = [design for design in designs if design.name == name]
+        documents = [design.result.document for design in twins]
+        labels |= {id(d): label for d, label in zip(twins, told_apart(name, documents), strict=True)}
+    return [Design(labels[id(design)], design.result) for design in designs]
 
 
 def _known(design: Design, values: list[float], stopped: Stopped | None, precision: float) -> Known:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from servsim.errors import UsageError
 from servsim.replication import described
-from servsim.report.result import Result
+from servsim.result import Result
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from servsim.comparison.designs import Design, Stopped
 from servsim.comparison.metrics import Metric
-from servsim.report.result import Result, number_at
+from servsim.result import Result, number_at
 from servsim.statistics.series import autocorrelation, is_autocorrelated, outliers, warm_up
 
 #: Fewer runs than this deserve a remark; Alameldeen et al. 2003 make 20.

@@ -11,11 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from servsim.comparison.grouping import designs, names
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import beside
 from servsim.report import wording
-from servsim.report.result import Result, check, load
 from servsim.report.sections import Section, sections
+from servsim.result import Result, check, load
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -39,7 +40,7 @@ def render(results: Sequence[Result]) -> str:
     Parameters
     ----------
     results : sequence of Result
-        At least one; several are set side by side.
+        At least one. Replications of one design in several results are joined; designs are set side by side.
 
     Returns
     -------
@@ -53,9 +54,17 @@ def render(results: Sequence[Result]) -> str:
     """
     if not results:
         raise UsageError("a report needs at least one result")
-    title = " and ".join(wording.names(results).values())
-    kicker = title if len(results) == 1 else f"{len(results)} results compared"
-    return page(f"{title}: servsim report", kicker, wording.headline(results), sections(results))
+    found = designs(results)
+    title = _title(found)
+    kicker = title if len(found) == 1 else f"{len(found)} designs compared"
+    return page(f"{title}: servsim report", kicker, wording.headline(found), sections(found))
+
+
+def _title(found: Sequence[Result]) -> str:
+    """Name the designs of a page, the first three of many."""
+    called = list(names(found).values())
+    more = f" and {len(called) - 3} more" if len(called) > 4 else ""
+    return ", ".join(called[:3]) + more if more else " and ".join(called)
 
 
 def page(title: str, kicker: str, headline: str, parts: Sequence[Section]) -> str:

@@ -9,7 +9,7 @@ replication counts no more than a short one.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from servsim.report.result import Result, number_at
+from servsim.result import Result, number_at
 from servsim.statistics.intervals import Estimate, estimate
 
 #: Kinds of processor time, in the order they are drawn; key in the result, and wording.
@@ -224,28 +224,3 @@ def _by_kind(replication: Mapping[str, object]) -> dict[str, object]:
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         return {}
     return {str(entry["kind"]): entry for entry in entries if isinstance(entry, Mapping) and "kind" in entry}
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Figures over the run, one list per replication, in windows of equal simulated time."""
-
-    window_cycles: float
-    transactions: list[list[float]]
-    bus_percent: list[list[float]]
-
-
-def timeline(result: Result) -> Timeline | None:
-    """Return the timeline of each replication, or None when it was not recorded."""
-    window: float | None = None
-    transactions, bus = [], []
-    for replication in result.replications:
-        windows = replication.get("timeline")
-        window = number_at(replication, "window_cycles")
-        if not window or isinstance(windows, str) or not isinstance(windows, Sequence):
-            return None
-        transactions.append([number_at(entry, "transactions") or 0.0 for entry in windows])
-        bus.append([100 * (number_at(entry, "bus_busy") or 0.0) / window for entry in windows])
-    if window is None or not all(transactions):
-        return None
-    return Timeline(window, transactions, bus)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from servsim.report.charts.svg import tag
-from servsim.report.result import Result
-from servsim.report.tables import flat, pairs
+from servsim.report.tables import details, pairs, table
+from servsim.result import Result, flat, number_at
 
 
 def provenance(result: Result) -> Markup:
@@ -18,17 +18,29 @@ def provenance(result: Result) -> Markup:
 
     document = result.document
     machine = json.dumps(document.get("machine"), sort_keys=True, separators=(",", ":")).encode()
-    entries = [
-        ("result", result.source),
-        ("SHA-256 of the result", result.digest),
-        ("SHA-256 of the resolved machine", hashlib.sha256(machine).hexdigest()),
-    ]
+    parts = result.parts or (result,)
+    entries = [("result" if not result.parts else f"results ({len(parts)})", result.source)]
+    if not result.parts:
+        entries.append(("SHA-256 of the result", result.digest))
+    entries.append(("SHA-256 of the resolved machine", hashlib.sha256(machine).hexdigest()))
     for key in ("trace", "versions", "version", "host"):
         if document.get(key) is not None:
             entries += [(name.replace("_", " "), value) for name, value in flat(document[key], key)]
     entries.append(("report made by", f"servsim {__version__}"))
-    block = tag("pre", _command(result), class_="command")
-    return tag("div", pairs(entries), tag("p", "The command that repeats it, with the machine as above:"), block)
+    commands = list(dict.fromkeys(_commands(result)))
+    listed = [[part.source, part.digest] for part in result.parts]
+    files = [details("every result", table(["result", "SHA-256"], listed, "settings"))] if listed else []
+    said = "command that repeats it" if len(commands) == 1 else "commands that repeat it"
+    block = tag("pre", "\n".join(commands), class_="command")
+    return tag("div", pairs(entries), *files, tag("p", f"The {said}, with the machine as above:"), block)
+
+
+def _commands(result: Result) -> list[str]:
+    """Return one command for replications of successive seeds, and one for each part otherwise."""
+    seeds = [number_at(replication, "seed") for replication in result.replications]
+    if not result.parts or all(seed == (seeds[0] or 0) + index for index, seed in enumerate(seeds)):
+        return [_command(result)]
+    return [_command(part) for part in result.parts]
 
 
 def _command(result: Result) -> str:

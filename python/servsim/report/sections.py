@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from servsim.report import figures, wording
-from servsim.report.charts.bars import Bar, bars
+from servsim.comparison.grouping import names
+from servsim.report import figures, memory, wording
 from servsim.report.charts.dots import Row, dot_plot
-from servsim.report.charts.lines import line_chart
 from servsim.report.charts.stacked import stacked_bars
 from servsim.report.charts.svg import tag
-from servsim.report.format import SPACE, clock, grouped, mean, number
+from servsim.report.format import SPACE, clock, grouped, mean
+from servsim.report.over_time import over_time
 from servsim.report.provenance import provenance
-from servsim.report.result import Result, number_at
 from servsim.report.storage import has_storage, storage
-from servsim.report.tables import details, flat, pairs, side_by_side, table, with_code
+from servsim.report.tables import details, pairs, side_by_side, table, with_code
+from servsim.result import Result, flat, number_at
 from servsim.statistics.intervals import Estimate, estimate
 
 Results = Sequence[Result]
@@ -70,13 +70,13 @@ def sections(results: Results) -> list[Section]:
             "misses",
             "Cache misses by cause",
             _means_of(results, "; ± and whiskers give half of the 95 % interval"),
-            _each(results, _misses),
+            memory.misses(results, names(results)) or MISSING,
         ),
         Section(
             "bus",
             "Bus use",
             _means_of(results, "; ± and whiskers give half of the 95 % interval"),
-            _each(results, _bus),
+            memory.bus(results, names(results)) or MISSING,
         ),
         Section(
             "transactions",
@@ -87,7 +87,7 @@ def sections(results: Results) -> list[Section]:
         *_listed(results, "translation", "Address translation", "tlb", figures.TRANSLATION),
         *_listed(results, "write-buffers", "Write buffers", "write_buffer", figures.WRITE_BUFFERS),
         *_listed(results, "prefetches", "Prefetches", "prefetch", figures.PREFETCHES),
-        Section("timeline", "Over the run", _LINES, _each(results, _timeline)),
+        Section("timeline", "Over the run", _LINES, over_time(results, names(results)) or MISSING),
     ]
     if any(map(has_storage, results)):
         body = _each(results, lambda result: storage(result) if has_storage(result) else MISSING)
@@ -102,8 +102,17 @@ _DOTS = (
     "Each dot is one replication; the bar is the 95 % interval of their mean, the line the mean itself. "
     "The axis does not begin at zero."
 )
-_LINES = "Thin lines are single replications, the thick one their mean, the band its 95 % interval."
-_RANKS = "Two results are ranked only if their 95 % intervals of cycles per transaction do not overlap."
+_LINES = (
+    "Rates over steps of simulated time; the part of a step at the end of a run is left out. Thin lines are single "
+    "replications, the thick one their mean as far as all of them reach, the band its 95 % interval."
+)
+
+
+_RANKS = Markup(
+    "Ordered by mean cycles per transaction. A rank is one number only where it is proven, by the rules of "
+    "<code>servsim compare</code>: 95 % intervals apart, and a test of the difference, adjusted for the number of "
+    "pairs, that excludes equality."
+)
 
 
 def _means_of(results: Results, how: str = "") -> str:
@@ -114,14 +123,14 @@ def _means_of(results: Results, how: str = "") -> str:
     return f"Means of {' and '.join(map(str, counts))} replications{how}."
 
 
-def _listed(results: Results, anchor: str, title: str, part: str, names: Mapping[str, str]) -> list[Section]:
+def _listed(results: Results, anchor: str, title: str, part: str, counters: Mapping[str, str]) -> list[Section]:
     """Return a section that lists the counters of one part of the machine, if a result has it."""
-    called = wording.names(results)
+    called = names(results)
     known = [result for result in results if all(part in replication for replication in result.replications)]
     if not known:
         return []
     rows = []
-    for key, name in names.items():
+    for key, name in counters.items():
         cells = [figures.per_transaction_of_modes(result, part, key) for result in known]
         if any(cells):
             rows.append([name, *(mean(cell) for cell in cells)])
@@ -131,14 +140,14 @@ def _listed(results: Results, anchor: str, title: str, part: str, names: Mapping
 
 def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
     """Return one block per result, headed by its name when there are several."""
-    called = wording.names(results)
+    called = names(results)
     head = [tag("h3", called[id(result)]) if len(results) > 1 else Markup("") for result in results]
     blocks = [tag("div", title, body(result), class_="block") for title, result in zip(head, results, strict=True)]
     return tag("div", *blocks)
 
 
 def _machine(results: Results) -> Markup:
-    called = wording.names(results)
+    called = names(results)
     trees = [result.document.get("machine") for result in results]
     if len(results) > 1:
         return side_by_side(trees, [called[id(result)] for result in results])
@@ -156,7 +165,7 @@ def _workload(results: Results) -> Markup:
     trees = [_workload_of(result) for result in results]
     if all(tree == trees[0] for tree in trees):
         return pairs(trees[0])
-    called = wording.names(results)
+    called = names(results)
     return side_by_side([dict(tree) for tree in trees], [called[id(result)] for result in results])
 
 
@@ -175,7 +184,7 @@ def _workload_of(result: Result) -> list[tuple[str, str]]:
 
 
 def _method(results: Results) -> Markup:
-    called = wording.names(results)
+    called = names(results)
     trees = [_method_of(result) for result in results]
     if all(tree == trees[0] for tree in trees):
         return pairs(trees[0])
@@ -232,7 +241,7 @@ def _warnings(results: Results) -> Markup:
 
 
 def _throughput(results: Results) -> Markup:
-    called = wording.names(results)
+    called = names(results)
 
     def rows(values: Callable[[Result], list[float] | None]) -> list[Row]:
         found = [(result, values(result)) for result in results]
@@ -267,7 +276,7 @@ def _raw(result: Result) -> Markup:
 
 
 def _time(results: Results) -> Markup:
-    called = wording.names(results)
+    called = names(results)
     together = [(called[id(result)], figures.mean_time_shares(result)) for result in results]
     rows = [(name, _means(shares)) for name, shares in together if shares]
     if not rows:
@@ -291,40 +300,6 @@ def _means(shares: Mapping[str, Estimate]) -> dict[str, float]:
     return {kind: known.mean for kind, known in shares.items()}
 
 
-_MODES = {"user": "user", "kernel": "kernel"}
-
-
-def _misses(result: Result) -> Markup:
-    rows = []
-    for kind, name in figures.MISSES.items():
-        known = {mode: figures.per_transaction(result, "misses", kind, mode) for mode in _MODES}
-        total = figures.misses_per_transaction(result, kind)
-        if total is not None and total.mean > 0:
-            rows.append(Bar(name, total, {mode: part.mean for mode, part in known.items() if part}))
-    if not rows:
-        return MISSING
-    every = figures.misses_per_transaction(result, "total")
-    note = tag("p", f"All causes together: {mean(every, 'misses per transaction')}.") if every else Markup("")
-    return tag("div", bars(rows, _MODES, "misses per transaction"), note)
-
-
-def _bus(result: Result) -> Markup:
-    used = figures.share(result, "bus_utilization")
-    rows = []
-    for kind, name in figures.BUS.items():
-        known = figures.per_transaction(result, "bus", kind)
-        if known is not None and known.mean > 0:
-            rows.append(Bar(name, known, {"plain": known.mean}))
-    supplied = figures.per_transaction(result, "bus", "cache_to_cache")
-    sentences = [f"The bus is busy {mean(used, '%')} of the time."] if used else []
-    if supplied is not None:
-        sentences.append(f"Another cache supplies the line {mean(supplied, 'times per transaction')}.")
-    note = tag("p", " ".join(sentences)) if sentences else Markup("")
-    if not rows:
-        return tag("div", note, MISSING) if sentences else MISSING
-    return tag("div", note, bars(rows, {"plain": ""}, "bus transactions per transaction"))
-
-
 def _kinds(result: Result) -> Markup:
     kinds = figures.transaction_kinds(result)
     if not kinds:
@@ -342,48 +317,26 @@ def _kinds(result: Result) -> Markup:
     return table(["kind", "finished per replication", "share", f"response time, {unit}"], rows)
 
 
-def _timeline(result: Result) -> Markup:
-    record = figures.timeline(result)
-    if record is None:
-        return MISSING
-    hertz = result.clock_hertz
-    step, unit = (
-        (1e3 * record.window_cycles / hertz, "ms of simulated time")
-        if hertz
-        else (
-            record.window_cycles / 1e6,
-            "million cycles",
-        )
-    )
-    per = 1e3 / step if hertz else 1.0
-    title = "transactions per second" if hertz else "transactions per window"
-    rates = [[count * per for count in line] for line in record.transactions]
-    charts = [line_chart(rates, step, title, unit)]
-    if any(record.bus_percent):
-        charts.append(line_chart([line for line in record.bus_percent if line], step, "bus busy, %", unit))
-    window = tag("p", f"Windows of {number(step)}{SPACE}{unit}.")
-    return tag("div", *charts, window)
-
-
 def _comparison(results: Results) -> Markup:
-    called = wording.names(results)
+    called = names(results)
+    ranked = wording.ranking(results)
     rows = []
-    for place in wording.standings(results):
+    for place in ranked.standings:
         result = place.result
-        misses = figures.misses_per_transaction(result, "total")
+        rates = figures.throughput(result)
         rows.append(
             [
                 called[id(result)],
                 place.rank,
                 mean(place.cycles),
-                wording.speed(result) if result.clock_hertz is None else _rate(result),
-                mean(misses),
+                mean(estimate(rates)) if rates else "not recorded",
+                mean(figures.misses_per_transaction(result, "total")),
                 mean(figures.share(result, "bus_utilization"), "%"),
                 str(place.cycles.n),
             ]
         )
     head = [
-        "machine",
+        "design",
         "rank",
         "cycles per transaction",
         "transactions per second",
@@ -392,8 +345,3 @@ def _comparison(results: Results) -> Markup:
         "n",
     ]
     return table(head, rows)
-
-
-def _rate(result: Result) -> str:
-    rates = figures.throughput(result)
-    return mean(estimate(rates)) if rates else "not recorded"

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from servsim.report.charts.svg import tag
 from servsim.report.format import mean
-from servsim.report.result import Result
 from servsim.report.tables import table
+from servsim.result import Result
 from servsim.statistics.intervals import Estimate, estimate
 
 #: Columns of disks and buses: heading, member, and whether it is a share, a time or a number.

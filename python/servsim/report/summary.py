@@ -2,7 +2,7 @@
 
 from servsim.report import figures, wording
 from servsim.report.format import SPACE, clock, interval, mean
-from servsim.report.result import Result
+from servsim.result import Result
 from servsim.statistics.intervals import estimate
 
 

@@ -1,10 +1,11 @@
 """Tables of the report: figures with their interval, settings side by side, raw replications."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from servsim.report.charts.svg import tag
+from servsim.result import flat
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> Markup:
@@ -29,23 +30,6 @@ def with_code(text: str) -> list[str]:
 def details(summary: str, body: Markup) -> Markup:
     """Return a block that opens on request."""
     return tag("details", tag("summary", summary), body)
-
-
-def flat(tree: object, prefix: str = "") -> list[tuple[str, str]]:
-    """Flatten nested settings into dotted names and texts, in their own order."""
-    if isinstance(tree, Mapping):
-        return [item for key, value in tree.items() for item in flat(value, f"{prefix}.{key}" if prefix else str(key))]
-    if isinstance(tree, Sequence) and not isinstance(tree, str):
-        if all(not isinstance(value, Mapping | list) for value in tree):
-            return [(prefix, ", ".join(map(_scalar, tree)) or "none")]
-        return [item for index, value in enumerate(tree) for item in flat(value, f"{prefix}[{index}]")]
-    return [(prefix, _scalar(tree))]
-
-
-def _scalar(value: object) -> str:
-    if value is None:
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def side_by_side(trees: Sequence[object], heads: Sequence[str]) -> Markup:

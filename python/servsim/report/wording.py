@@ -1,15 +1,17 @@
-"""The sentences of a report: the headline answer, the ranking of machines, the warnings.
+"""The sentences of a report: the headline answer, the ranking of designs, the warnings.
 
-Results are ranked only where their intervals do not overlap; a headline never says "faster" of two
-results whose intervals share a point.
+Designs are ranked as `servsim compare` ranks them; a headline never says "fewest" where that would not.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from servsim.comparison import Design, Metric, judge
+from servsim.comparison.grouping import names
 from servsim.report import figures
 from servsim.report.format import SPACE, mean, number
-from servsim.report.result import Result
+from servsim.report.over_time import ended_by_window
+from servsim.result import Result
 from servsim.statistics.intervals import Estimate, estimate
 
 #: Fewer replications than this deserve a remark; Alameldeen et al. 2003 use 20.
@@ -24,7 +26,7 @@ DRIFT = 0.10
 
 @dataclass(frozen=True)
 class Standing:
-    """A result's place: its estimate, and the first and last rank its interval allows."""
+    """A design's place: its estimate, and the first and last rank that is proven."""
 
     result: Result
     cycles: Estimate
@@ -33,30 +35,49 @@ class Standing:
 
     @property
     def rank(self) -> str:
-        """Return the rank in words: one number, or the range that the intervals leave open."""
+        """Return the rank in words: one number, or the range that the runs leave open."""
         return str(self.best) if self.best == self.worst else f"{self.best} to {self.worst}"
 
 
-def standings(results: Sequence[Result]) -> list[Standing]:
-    """Order results by mean cycles per transaction, with the ranks their intervals allow."""
-    known = [(result, estimate(figures.cycles_per_transaction(result))) for result in results]
-    known.sort(key=lambda pair: pair[1].mean)
-    places = []
-    for result, cycles in known:
-        ahead = sum(other.mean < cycles.mean and not other.overlaps(cycles) for _, other in known)
-        behind = sum(other.mean > cycles.mean and not other.overlaps(cycles) for _, other in known)
-        places.append(Standing(result, cycles, 1 + ahead, len(known) - behind))
-    return places
+@dataclass(frozen=True)
+class Ranking:
+    """Designs in order of their mean cycles per transaction, with what is proven of the first two."""
+
+    standings: list[Standing]
+    first_is_best: bool
+    reason: str
 
 
-def names(results: Sequence[Result]) -> dict[int, str]:
-    """Name each result by its machine, numbered where two have the same; keys are ``id``s."""
-    wanted = [result.machine for result in results]
-    found = {}
-    for index, result in enumerate(results):
-        twins = wanted.count(result.machine)
-        found[id(result)] = f"{result.machine} ({index + 1})" if twins > 1 else result.machine
-    return found
+@dataclass(frozen=True)
+class _CyclesPerTransaction(Metric):
+    """The figure by which a report ranks, read as tolerantly as the report's other figures."""
+
+    def values(self, result: Result) -> list[float]:
+        return figures.cycles_per_transaction(result)
+
+
+_METRIC = _CyclesPerTransaction("cycles_per_transaction", "cycles per transaction", "cycles", True, ())
+
+
+def ranking(results: Sequence[Result]) -> Ranking:
+    """Rank two designs or more by cycles per transaction, by the rules of `servsim compare`."""
+    called = names(results)
+    known = {called[id(result)]: (result, estimate(figures.cycles_per_transaction(result))) for result in results}
+    single = [name for name, (_, cycles) in known.items() if cycles.n == 1]
+    if single:
+        places = [Standing(result, cycles, 1, len(known)) for result, cycles in known.values()]
+        whose = "each has" if len(single) == len(known) else f"{' and '.join(single)} {_has(single)}"
+        reason = f"{whose} one replication only, so no interval; give every design `--replications 10` or more"
+        return Ranking(sorted(places, key=lambda place: place.cycles.mean), False, reason)
+    judged = judge([Design(name, result) for name, (result, _) in known.items()], _METRIC)
+    order = [Standing(*known[design.name], best, worst) for design, best, worst in judged.ranks()]
+    first, second = ({called[id(place.result)] for place in order[i : i + 1]} for i in (0, 1))
+    pair = next(pair for pair in judged.pairs if {pair.a, pair.b} == first | second)
+    return Ranking(order, pair.better in first, pair.reason)
+
+
+def _has(items: Sequence[str]) -> str:
+    return "has" if len(items) == 1 else "have"
 
 
 def speed(result: Result) -> str:
@@ -92,31 +113,33 @@ def _one(result: Result) -> str:
 
 def _several(results: Sequence[Result]) -> str:
     called = names(results)
-    first, second, *_ = standings(results)
+    ranked = ranking(results)
+    first, second, *_ = ranked.standings
     a, b = called[id(first.result)], called[id(second.result)]
-    if first.cycles.overlaps(second.cycles):
+    if not ranked.first_is_best:
         return (
-            f"{a} and {b} cannot be ranked: their 95{SPACE}% intervals of cycles per transaction overlap "
-            f"({mean(first.cycles)} against {mean(second.cycles)}); run more replications to tell them apart."
+            f"{a} and {b} cannot be ranked by cycles per transaction ({mean(first.cycles)} against "
+            f"{mean(second.cycles)}): {ranked.reason.replace('`', '')}."
         )
     less = 100 * (1 - first.cycles.mean / second.cycles.mean)
     return (
         f"{a} needs the fewest cycles per transaction: {mean(first.cycles)}, {number(less, 2)}{SPACE}% fewer "
-        f"than the next, {b} ({mean(second.cycles)}); their 95{SPACE}% intervals do not overlap."
+        f"than the next, {b} ({mean(second.cycles)}); {ranked.reason}."
     )
 
 
 def warnings(results: Sequence[Result]) -> list[str]:
     """Return what a reader should know before believing a figure, with a remedy each."""
-    found = []
+    found: dict[str, list[str]] = {}
     called = names(results)
     for result in results:
-        prefix = f"{called[id(result)]}: " if len(results) > 1 else ""
         recorded = _recorded(result)
         told = any("--replications" in text for text in recorded)
         own = [*([] if told else _replications(result)), *_drift(result)]
-        found += [prefix + text for text in (*recorded, *own)]
-    return found + _comparable(results)
+        for text in (*recorded, *own):
+            found.setdefault(text, []).append(called[id(result)])
+    said = [text if len(of) == len(results) else f"{', '.join(of)}: {text}" for text, of in found.items()]
+    return said + _comparable(results)
 
 
 def _recorded(result: Result) -> list[str]:
@@ -143,14 +166,12 @@ def _replications(result: Result) -> list[str]:
 
 
 def _drift(result: Result) -> list[str]:
-    record = figures.timeline(result)
-    if record is None:
-        return []
-    third = min(len(line) for line in record.transactions) // 3
+    lines = [ended_by_window(replication) for replication in result.replications]
+    third = min(len(line) for line in lines) // 3
     if third < 3:
         return []
-    begin = sum(sum(line[:third]) for line in record.transactions)
-    end = sum(sum(line[2 * third : 3 * third]) for line in record.transactions)
+    begin = sum(sum(line[:third]) for line in lines)
+    end = sum(sum(line[2 * third : 3 * third]) for line in lines)
     if begin == 0 or abs(end - begin) <= DRIFT * begin:
         return []
     change = 100 * (end - begin) / begin

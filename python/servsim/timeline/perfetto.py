@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from servsim.report.result import HERTZ
+from servsim.result import HERTZ
 from servsim.timeline.windows import windows
 
 Event = dict[str, Any]

@@ -1,4 +1,8 @@
-"""Horizontal bars from zero, in one or two parts, each with the interval of its total as a whisker."""
+"""Horizontal bars from zero, in one or two parts, each with the interval of its total as a whisker.
+
+All bars of a chart share one axis. Bars of several designs stand in groups, one group per kind, so
+that what is to be compared lies side by side on one scale.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,23 +26,35 @@ class Bar:
     parts: Mapping[str, float]
 
 
-def bars(rows: Sequence[Bar], names: Mapping[str, str], unit: str) -> Markup:
-    """Return the bars on a common axis from zero; more than one part gets a legend."""
-    longest = max(max(row.total.high or 0.0, row.total.mean) for row in rows)
+def bars(groups: Mapping[str, Sequence[Bar]], names: Mapping[str, str], unit: str) -> Markup:
+    """Return the bars on a common axis from zero.
+
+    Parameters
+    ----------
+    groups : mapping of str to sequence of Bar
+        Bars by the heading of their group; an empty heading is not shown.
+    names : mapping of str to str
+        Wording of the parts; more than one part gets a legend.
+    unit : str
+        What the axis counts.
+    """
+    longest = max(max(row.total.high or 0.0, row.total.mean) for rows in groups.values() for row in rows)
     across = scale(0, longest * 1.02, ticks=2)
     parts: list[Markup] = []
-    for row in rows:
-        label, value = (
-            tag("span", row.name, class_="bar-label"),
-            tag("span", mean(row.total), class_="bar-value"),
-        )
-        parts += [label, _bar(row, across, unit), value]
+    for heading, rows in groups.items():
+        parts += [tag("span", heading, class_="bar-group")] if heading else []
+        for row in rows:
+            label, value = (
+                tag("span", row.name, class_="bar-label"),
+                tag("span", mean(row.total), class_="bar-value"),
+            )
+            parts += [label, _bar(row, heading, across, unit), value]
     parts += [tag("span", ""), axis(across, unit), tag("span", "")]
     head = [legend(names)] if len(names) > 1 else []
     return tag("div", *head, tag("div", *parts, class_="bars three"), class_="chart")
 
 
-def _bar(row: Bar, across: Scale, unit: str) -> Markup:
+def _bar(row: Bar, heading: str, across: Scale, unit: str) -> Markup:
     parts, left = grid(across, HEIGHT), 0.0
     for kind, value in row.parts.items():
         right = left + value
@@ -49,5 +65,5 @@ def _bar(row: Bar, across: Scale, unit: str) -> Markup:
     if row.total.low is not None and row.total.high is not None:
         low, high = percent(across(max(0.0, row.total.low))), percent(across(row.total.high))
         parts.append(tag("line", x1=low, x2=high, y1=HEIGHT / 2, y2=HEIGHT / 2, class_="whisker"))
-    said = f"{row.name}: {mean(row.total, unit)}"
-    return tag("svg", *parts, width="100%", height=HEIGHT, role="img", aria_label=said)
+    name = f"{row.name}, {heading}" if heading else row.name
+    return tag("svg", *parts, width="100%", height=HEIGHT, role="img", aria_label=f"{name}: {mean(row.total, unit)}")

@@ -1,8 +1,8 @@
-"""Simulation results as the report reads them: validated where it matters, tolerant elsewhere.
+"""Simulation results as everything reads them: validated where it matters, tolerant elsewhere.
 
 A result is one ``servsim.simulate/1`` document. Its replications must carry cycles and transactions;
-every other part is optional, so that older and partial results still make a page that says "not
-recorded" where something is missing.
+every other part is optional, so that a report of an older or partial result still says "not recorded"
+where something is missing.
 """
 
 import hashlib
@@ -34,11 +34,14 @@ class Result:
         The whole document.
     digest : str
         SHA-256 of the document, in canonical form, as hexadecimal text.
+    parts : tuple of Result
+        The results that this one was joined from, when its replications came in several.
     """
 
     source: str
     document: Mapping[str, Any]
     digest: str
+    parts: "tuple[Result, ...]" = ()
 
     @property
     def replications(self) -> Sequence[Mapping[str, Any]]:
@@ -152,3 +155,20 @@ def load(path: Path, needs: Sequence[str] = ("cycles", "transactions")) -> Resul
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON ({error}); {REMEDY}") from None
     return check(document, str(path), needs)
+
+
+def flat(tree: object, prefix: str = "") -> list[tuple[str, str]]:
+    """Flatten nested settings into dotted names and texts, in their own order."""
+    if isinstance(tree, Mapping):
+        return [item for key, value in tree.items() for item in flat(value, f"{prefix}.{key}" if prefix else str(key))]
+    if isinstance(tree, Sequence) and not isinstance(tree, str):
+        if all(not isinstance(value, Mapping | list) for value in tree):
+            return [(prefix, ", ".join(map(_scalar, tree)) or "none")]
+        return [item for index, value in enumerate(tree) for item in flat(value, f"{prefix}[{index}]")]
+    return [(prefix, _scalar(tree))]
+
+
+def _scalar(value: object) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
