@@ -14,6 +14,7 @@ PACKAGE = ROOT / "python" / "servsim"
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import architecture  # noqa: E402
+import circles  # noqa: E402
 import maps  # noqa: E402
 
 #: What a pure crate must not touch: files, environment, clocks, thread counts.
@@ -80,6 +81,36 @@ def test_only_the_bindings_mention_pyo3(packages: list[dict[str, Any]]) -> None:
     sources = [path for item in others for path in Path(item["manifest_path"]).parent.rglob("*.rs")]
     assert sources
     assert [path for path in sources if "pyo3" in _shipped_code(path)] == []
+
+
+def test_no_circle_of_imports_holds_many_files_or_leaves_its_folder(packages: list[dict[str, Any]]) -> None:
+    sources = [Path(package["manifest_path"]).parent / "src" for package in packages]
+    assert sum(len(circles.Crate(source).files) for source in sources) > 200
+    assert [f"{source.parent.name}: {fault}" for source in sources for fault in circles.Crate(source).faults()] == []
+
+
+#: An import of a module whose item is named in the code, and an item that another file defines.
+IN_CODE, RE_EXPORT = "use crate::a;\nfn g() { a::h() }", "mod inner;\npub use inner::{\n    B,\n};"
+
+
+@pytest.mark.parametrize(
+    ("files", "complaint"),
+    [
+        ({"a": "use crate::b::B;", "b": "use super::c::{self, C};", "c": "use crate::d::D as E;", "d": ""}, None),
+        ({"a": "use crate::b::B;", "b": "use super::c::C;", "c": "fn f() { crate::d::g(); }", "d": IN_CODE}, "4 files"),
+        ({"a": "use crate::b::B;", "b": "// use crate::a::A;\n#[cfg(test)]\nmod tests { use crate::a::A; }"}, None),
+        ({"a": "use crate::b::inner::B;", "b/mod": "mod inner;", "b/inner": "use crate::a::A;"}, "several folders"),
+        ({"a": "use crate::b::B;", "b/mod": RE_EXPORT, "b/inner": "use crate::a::A;"}, "several folders"),
+        ({"b/mod": "mod inner;\nuse inner::B;\nstruct Shared;", "b/inner": "use super::Shared;"}, None),
+    ],
+)
+def test_a_circle_of_imports_is_found_and_named(files: dict[str, str], complaint: str | None, tmp_path: Path) -> None:
+    for name, code in {"lib": "mod a;\nmod b;", **files}.items():
+        path = tmp_path / f"{name}.rs"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(code, encoding="utf-8")
+    faults = circles.Crate(tmp_path).faults()
+    assert (faults == []) if complaint is None else (len(faults) == 1 and complaint in faults[0]), faults
 
 
 def _imports(source: Path, everywhere: bool) -> set[str]:

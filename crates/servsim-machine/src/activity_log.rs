@@ -1,7 +1,6 @@
 //! The activity log of a result: further counters per window, and the schedule of the processors.
 
-use crate::result::{Timing, Window};
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 
 /// Number of further counters per window.
 pub const MORE: usize = 26;
@@ -90,17 +89,4 @@ impl ActivityLog {
             "dropped": self.dropped,
         })
     }
-}
-
-/// Adds `windows` and `along` to a replication.
-pub fn insert(timing: &Timing, object: &mut Map<String, Value>) {
-    object.insert("windows".into(), columns(&timing.timeline));
-    object.insert("along".into(), timing.activity_log.to_json());
-}
-
-/// The further counters of a timeline as columns, one value per window.
-fn columns(timeline: &[Window]) -> Value {
-    let column = |index: usize| timeline.iter().map(|w| json!(w.more[index])).collect::<Value>();
-    let named = MORE_NAMES.iter().enumerate().map(|(index, name)| ((*name).into(), column(index)));
-    Value::Object(named.collect::<Map<String, Value>>())
 }

@@ -1,11 +1,13 @@
 //! Functional runs of a request: on one machine, or on several in as few passes as they allow.
 
+use crate::builders::{hierarchy_of, reading_of, setup_of};
+use crate::error::{Proceed, SimulateError};
 use crate::functional::{run_on, Counted};
-use crate::json::{document, levels_json};
+use crate::json::{document, header_of, levels_json};
 use crate::mapped::{self, Frames, CAPTURED};
 use crate::result::{KindResult, Replication, TaskResult};
+use crate::run_spec::RunSpec;
 use crate::setup::Setup;
-use crate::simulate::{header_of, hierarchy_of, reading_of, setup_of, Proceed, RunSpec, SimulateError};
 use crate::users::UserSubset;
 use crate::{multi_config, replay, sharded, translation};
 use serde_json::{json, Value};

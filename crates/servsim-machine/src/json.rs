@@ -3,12 +3,14 @@
 //!
 //! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
-use crate::activity_log;
+use crate::activity_log::MORE_NAMES;
 use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
+use crate::run_spec::RunSpec;
 use crate::statistics::Summary;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::USER_STATES;
 use serde_json::{json, Map, Value};
+use servsim_config::Machine;
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause, TlbCounters};
@@ -213,7 +215,7 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         })
     };
     object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
-    activity_log::insert(timing, object);
+    insert_activity(timing, object);
 }
 
 pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
@@ -258,6 +260,27 @@ pub struct Header {
     pub warnings: Vec<String>,
 }
 
+/// What the result of `request` on `machine` says beside the replications.
+pub(crate) fn header_of(
+    request: &RunSpec,
+    machine: &Machine,
+    engine: &'static str,
+    warnings: Vec<String>,
+) -> Header {
+    let name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned());
+    let mut options = json!({
+        "transactions": request.transactions,
+        "warmup": request.warmup,
+        "replications": request.replications,
+        "seed": request.seed,
+    });
+    if let Some(users) = request.users {
+        options["users"] = json!(users);
+    }
+    let trace = json!({"name": name, "hash": request.trace_hash});
+    Header { engine, machine: machine.resolved(), trace, options, warnings }
+}
+
 /// The whole result.
 pub fn document(header: &Header, replications: &[Replication]) -> Value {
     let mut summary = Map::new();
@@ -279,4 +302,17 @@ pub fn document(header: &Header, replications: &[Replication]) -> Value {
         "summary": summary,
         "replications": replications.iter().map(Replication::to_json).collect::<Vec<_>>(),
     })
+}
+
+/// Adds `windows` and `along` to a replication.
+fn insert_activity(timing: &Timing, object: &mut Map<String, Value>) {
+    object.insert("windows".into(), columns(&timing.timeline));
+    object.insert("along".into(), timing.activity_log.to_json());
+}
+
+/// The further counters of a timeline as columns, one value per window.
+fn columns(timeline: &[Window]) -> Value {
+    let column = |index: usize| timeline.iter().map(|w| json!(w.more[index])).collect::<Value>();
+    let named = MORE_NAMES.iter().enumerate().map(|(index, name)| ((*name).into(), column(index)));
+    Value::Object(named.collect::<Map<String, Value>>())
 }

@@ -3,8 +3,10 @@
 //! `timing` (tasks re-scheduled over the processors, bus contention, cycles).
 
 pub mod activity_log;
+mod builders;
 pub mod classify;
 mod counts;
+mod error;
 pub mod functional;
 mod json;
 pub mod mapped;
@@ -12,6 +14,7 @@ pub mod multi_config;
 mod place;
 mod replay;
 pub mod result;
+mod run_spec;
 pub mod setup;
 pub mod sharded;
 pub mod simulate;
@@ -24,6 +27,7 @@ pub mod warm;
 mod warnings;
 
 pub use counts::simulate_each;
+pub use error::{Proceed, SimulateError};
+pub use run_spec::{RunSpec, Start};
 pub use setup::Setup;
-pub use simulate::{simulate, RunSpec, SimulateError};
-pub use warm::Start;
+pub use simulate::simulate;

@@ -1,8 +1,8 @@
 //! What is left of a run that met an internal fault: the fault's name and, for a pair that the
 //! protocol table lacks, the shortest trace known that leads there.
 
+use crate::error::SimulateError;
 use crate::setup::Setup;
-use crate::simulate::SimulateError;
 use servsim_mem::protocol::checker::{explore, missing, replay, Step};
 use servsim_mem::protocol::Table;
 use servsim_mem::MissingCell;

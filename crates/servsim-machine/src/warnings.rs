@@ -1,7 +1,7 @@
 //! Warnings beside the figures of a timing run: what limits their use, and what to do about it.
 
 use crate::result::{Replication, Timing};
-use crate::simulate::RunSpec;
+use crate::run_spec::RunSpec;
 use servsim_config::Machine;
 use servsim_os::BusCounts;
 

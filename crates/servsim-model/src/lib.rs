@@ -21,6 +21,7 @@ pub mod closed;
 pub mod error;
 pub mod fit;
 pub mod network;
+mod options;
 pub mod percentiles;
 pub mod sensitivity;
 pub mod sim;

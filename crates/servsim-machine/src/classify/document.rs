@@ -6,7 +6,7 @@ use super::watch::{Step, Watch};
 use super::{Grouping, Order, Question, Symbols};
 use crate::json::by_mode;
 use crate::place::per_cpu_offset;
-use crate::simulate::RunSpec;
+use crate::run_spec::RunSpec;
 use serde_json::{json, Map, Value};
 use servsim_core::{GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
 use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};

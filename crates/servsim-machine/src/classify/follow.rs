@@ -1,8 +1,8 @@
 //! A functional run whose observer also learns which reference is being made.
 
+use crate::error::{Proceed, SimulateError};
 use crate::functional::apply;
 use crate::setup::{with_word_mask, Setup};
-use crate::simulate::{Proceed, SimulateError};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind, ANY_CPU};
 use servsim_mem::{CoherentSystem, Counters, Observer, WordMask};

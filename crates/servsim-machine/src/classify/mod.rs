@@ -10,8 +10,10 @@ mod watch;
 
 pub use symbols::Symbols;
 
+use crate::builders::open_machine;
+use crate::error::{Proceed, SimulateError};
 use crate::replay;
-use crate::simulate::{open_machine, Proceed, RunSpec, SimulateError};
+use crate::run_spec::RunSpec;
 use document::Frame;
 use follow::follow;
 use ledger::Ledger;

@@ -5,7 +5,7 @@ mod drives;
 mod placement;
 pub mod results;
 
-use crate::simulate::SimulateError;
+use crate::error::SimulateError;
 use drives::{Queued, Times};
 use placement::Map;
 use servsim_config::Machine;

@@ -3,8 +3,8 @@
 
 use super::engine::{Engine, TimedEvent};
 use super::processor::Wait;
-use crate::simulate::SimulateError;
-use crate::warm::{PendingIo, WarmStart};
+use crate::error::SimulateError;
+use crate::warm::WarmStart;
 use servsim_core::TaskId;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::WordMask;
@@ -68,20 +68,5 @@ impl<W: WordMask> Engine<'_, W> {
             self.submit(asked, 0);
         }
         Ok(())
-    }
-
-    /// Hands a request to the described disks, or to the pool.
-    pub(super) fn submit(&mut self, asked: &PendingIo, now: u64) {
-        let &PendingIo { request, device, sector, bytes, write } = asked;
-        self.requests.submitted.insert(request);
-        if self.io.is_some() {
-            self.disk.accepted[usize::from(write)] += 1;
-            self.submit_io(request, (device, sector), bytes, write, now);
-            return;
-        }
-        let flush = write && bytes == 0;
-        let done = if flush { self.disk.flush(now) } else { self.disk.submit(now, write) };
-        self.recorder.disk(now, done, write);
-        self.schedule(done, TimedEvent::Disk { request });
     }
 }

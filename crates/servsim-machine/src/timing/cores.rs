@@ -7,8 +7,9 @@
 //! own store buffer block as in the model `fixed`.
 
 use super::engine::{Engine, TimedEvent};
-use super::processor::{Context, Pending, Wait};
-use super::stepping::Way;
+use super::pending::Pending;
+use super::processor::{Context, Wait};
+use super::stop::Way;
 use servsim_core::Op;
 use servsim_cpu::Issue;
 use servsim_mem::{BusRequest, Origin, WordMask};

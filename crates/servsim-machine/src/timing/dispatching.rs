@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::processor::{Context, Wait};
-use crate::simulate::SimulateError;
+use crate::error::SimulateError;
 use servsim_core::TaskId;
 use servsim_mem::{BusRequest, Class, Origin, WordMask};
 

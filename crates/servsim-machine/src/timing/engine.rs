@@ -1,18 +1,19 @@
 //! The run loop of the timing engine: bus grants, completions and processors in time order.
 
+use super::base::Base;
 use super::io::IoSystem;
 use super::measure::Measure;
-use super::outcome::Base;
 use super::processor::{Context, Processor};
 use super::recorder::Recorder;
 use super::requests::Requests;
-use super::stepping::{advance, step, Pace, Records, Stop};
+use super::stepping::{advance, step};
+use super::stop::{Pace, Records, Stop};
 use super::streams::{handlers_of, open_all, Stream};
 use super::subsystem::{LoadLevels, Profiles};
 use super::user_states::UserStates;
 use super::{deadlock, Model};
+use crate::error::SimulateError;
 use crate::result::Replication;
-use crate::simulate::SimulateError;
 use crate::warm::WarmStart;
 use servsim_core::{Instruction, Interrupt, Privacy, RandomStream, TaskId, TaskSource};
 use servsim_mem::{Bus, Fabric, Hierarchy, HierarchySpec, WordMask};

@@ -75,15 +75,9 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    /// A disk request is complete: handlers that waited for it last are triggered.
-    pub(super) fn disk_done(&mut self, request: u64, now: u64) {
-        for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
-            if let Some(left) = &mut self.waiting_for[index] {
-                *left -= 1;
-                if *left == 0 {
-                    self.trigger(index, now);
-                }
-            }
-        }
+    /// The task that has to do something before `wake` comes; `None` when only a device has.
+    pub(super) fn waker(&self, wake: WakeId) -> Option<TaskId> {
+        let submitter = || self.requests.missing(wake).find_map(|request| self.source.submitter(request));
+        self.source.waker(wake).or_else(submitter)
     }
 }

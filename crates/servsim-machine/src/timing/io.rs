@@ -1,22 +1,20 @@
-//! The described I/O system at work in a run: requests go in, completions come back as timed events.
+//! The described I/O system of a run and what was asked of it; `disks.rs` hands it requests.
 
-use super::engine::{Engine, TimedEvent};
 use crate::storage::results::{Accesses, StorageResult};
 use crate::storage::Plan;
-use servsim_mem::WordMask;
-use servsim_os::{Completion, Storage, StorageCounts};
+use servsim_os::{Storage, StorageCounts};
 
 /// Name of what lies in no known file.
 const ELSEWHERE: &str = "(elsewhere)";
 
 /// Disks, buses, and what was asked of which relation.
 pub struct IoSystem<'a> {
-    plan: &'a Plan,
-    storage: Storage<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) storage: Storage<'a>,
     /// When the engine was last told to look again.
-    look_at: u64,
+    pub(super) look_at: u64,
     /// Reads and writes by what they concern; the last entry is for what lies elsewhere.
-    accesses: Vec<[u64; 2]>,
+    pub(super) accesses: Vec<[u64; 2]>,
 }
 
 /// What was counted when the measured window began.
@@ -58,43 +56,5 @@ impl<'a> IoSystem<'a> {
         let slots = self.storage.slots();
         let buses = (0..slots.len()).map(|disk| self.plan.bus_of(disk)).collect();
         StorageResult { counts, slots, buses, accesses }
-    }
-}
-
-impl<W: WordMask> Engine<'_, W> {
-    /// Hands a request of the trace to the disks, if they are described.
-    pub(super) fn submit_io(&mut self, request: u64, at: (u32, u64), bytes: u32, write: bool, now: u64) {
-        let Some(io) = &mut self.io else { return };
-        let (device, sector) = at;
-        let parts = io.plan.locate(device, sector, u64::from(bytes), write);
-        if bytes > 0 {
-            let last = io.accesses.len() - 1;
-            let what = io.plan.file_at(device, sector).unwrap_or(last);
-            io.accesses[what][usize::from(write)] += 1;
-        }
-        io.storage.submit(request, &parts, write, now);
-        self.look_at_io();
-    }
-
-    /// Makes sure that the engine looks when something happens next in the disks.
-    fn look_at_io(&mut self) {
-        let Some(io) = &mut self.io else { return };
-        let next = io.storage.next_time().unwrap_or(u64::MAX);
-        if next < io.look_at {
-            io.look_at = next;
-            self.schedule(next, TimedEvent::Io);
-        }
-    }
-
-    /// The disks' own time has come.
-    pub(super) fn io_happens(&mut self, now: u64) {
-        let Some(io) = &mut self.io else { return };
-        io.look_at = u64::MAX;
-        let done = io.storage.advance(now);
-        for Completion { request, submitted, completed, write } in done {
-            self.recorder.disk(submitted, completed, write);
-            self.disk_done(request, completed);
-        }
-        self.look_at_io();
     }
 }

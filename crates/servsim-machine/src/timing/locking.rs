@@ -7,7 +7,8 @@
 //! kernel's work for that (the switch itself) is not made up.
 
 use super::engine::Engine;
-use super::processor::{Context, Pending};
+use super::pending::Pending;
+use super::processor::{Context, Spinning};
 use crate::place::page_of;
 use servsim_config::Arbitration;
 use servsim_core::{LockClass, Op, Record, TaskId};
@@ -17,17 +18,6 @@ use servsim_os::Verdict;
 
 /// References that a task goes on for when its slice ends while it holds a kernel spinlock.
 const SLICE_GRAIN: u64 = 64;
-
-/// The lock that a processor spins for.
-#[derive(Debug, Clone, Copy)]
-pub struct Spinning {
-    /// Its word.
-    pub word: u64,
-    /// Its class.
-    pub class: LockClass,
-    /// Loads so far.
-    pub loads: u32,
-}
 
 impl<W: WordMask> Engine<'_, W> {
     /// Who takes locks when `cpu` executes `context`.

@@ -2,7 +2,8 @@
 //! leads to.
 
 use super::engine::{Engine, TimedEvent};
-use super::processor::{Context, Pending, Wait};
+use super::pending::Pending;
+use super::processor::{Context, Wait};
 use servsim_core::Op;
 use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;

@@ -20,9 +20,11 @@
 //!
 //! Left out: wake-up preemption, DMA traffic.
 
+mod base;
 mod begin;
 mod cores;
 pub(crate) mod deadlock;
+mod disks;
 mod dispatching;
 mod engine;
 mod events;
@@ -31,19 +33,24 @@ mod locking;
 mod measure;
 mod memory;
 mod outcome;
+mod pending;
+mod prefetch_unit;
 mod prefetching;
 mod processor;
 mod recorder;
 mod requests;
 mod stepping;
+mod stop;
 pub(crate) mod streams;
 pub mod subsystem;
+mod translator;
 pub mod user_states;
 mod walking;
+mod whereabouts;
 
+use crate::error::SimulateError;
 use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
-use crate::simulate::SimulateError;
 use crate::storage::Plan;
 use crate::warm::{Shape, WarmStart};
 use engine::Engine;
@@ -56,7 +63,7 @@ use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use walking::TranslationTimes;
+use translator::TranslationTimes;
 
 /// Everything a run needs to know of machine and method, in cycles.
 #[derive(Debug, Clone)]

@@ -1,41 +1,15 @@
 //! From the engine's counters to a replication: what was counted since the warm-up.
 
+use super::base::Base;
 use super::engine::Engine;
-use super::io::IoBase;
 use super::measure::Reading;
 use super::processor::Wait;
-use super::subsystem::LoadLevels;
-use super::user_states::Times;
 use crate::activity_log::MORE;
 use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WordMask, WriteBufferCounters};
-use servsim_os::LockCounts;
-
-/// Counters at the start of the measured window.
-pub(super) struct Base {
-    counters: Counters,
-    levels: Vec<(String, LevelCounters)>,
-    tlb: TlbCounters,
-    prefetches: (PrefetchCounters, u64),
-    times: Vec<ProcessorTimes>,
-    references: Vec<[[u64; 3]; 2]>,
-    tasks: Vec<[[u64; 3]; 2]>,
-    bus_busy: u64,
-    buffers: WriteBufferCounters,
-    /// Cycles that ports or links were taken, and that fetches waited for banks.
-    fabric: (Vec<u64>, u64),
-    switches: (u64, u64),
-    dispatches: u64,
-    locks: LockCounts,
-    disk: [u64; 2],
-    active_integral: u128,
-    io: Option<IoBase>,
-    levels_of_tasks: LoadLevels,
-    user_states: Vec<Times>,
-}
+use servsim_mem::{Counters, PrefetchCounters, TlbCounters, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
@@ -89,6 +63,15 @@ impl<W: WordMask> Engine<'_, W> {
     fn prefetch_counters(&self) -> (PrefetchCounters, u64) {
         let late = self.processors.iter().filter_map(|p| p.prefetching.as_ref()).map(|p| p.late).sum();
         (self.caches.system.prefetches, late)
+    }
+
+    /// What the processors' translation counted so far.
+    fn translation_counters(&self) -> TlbCounters {
+        let mut total = TlbCounters::default();
+        for translator in self.processors.iter().filter_map(|p| p.translator.as_ref()) {
+            total.add(&translator.mmu.counters);
+        }
+        total
     }
 
     pub(super) fn maybe_start(&mut self, now: u64) {

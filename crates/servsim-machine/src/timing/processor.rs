@@ -1,12 +1,12 @@
 //! The state of one simulated processor.
 
-use super::locking::Spinning;
-use super::prefetching::Prefetching;
-use super::walking::Translator;
+use super::pending::Pending;
+use super::prefetch_unit::Prefetching;
+use super::translator::Translator;
 use crate::result::ProcessorTimes;
-use servsim_core::TaskId;
+use servsim_core::{LockClass, TaskId};
 use servsim_cpu::{Core, Parameters};
-use servsim_mem::{Access, HierarchySpec, Page, WordMask};
+use servsim_mem::{HierarchySpec, WordMask};
 use std::collections::VecDeque;
 
 /// What a processor executes.
@@ -33,15 +33,15 @@ pub enum Wait {
     Task,
 }
 
-/// An access with its page.
+/// The lock that a processor spins for.
 #[derive(Debug, Clone, Copy)]
-pub struct Pending<W> {
-    /// The access.
-    pub access: Access<W>,
-    /// What is known of its page.
-    pub page: Page,
-    /// In the store buffer: the block is on its way, so its other words cannot be read yet.
-    pub fetching: bool,
+pub struct Spinning {
+    /// Its word.
+    pub word: u64,
+    /// Its class.
+    pub class: LockClass,
+    /// Loads so far.
+    pub loads: u32,
 }
 
 /// One processor.

@@ -4,9 +4,7 @@
 //! submit: the kernel's worker that hands out flushes, for example. Then it waits for that task, and a
 //! chain of waits through it may come back to a lock's holder.
 
-use super::engine::Engine;
-use servsim_core::{Event, Interrupt, TaskId, WakeId};
-use servsim_mem::WordMask;
+use servsim_core::{Event, Interrupt, WakeId};
 use std::collections::{HashMap, HashSet};
 
 /// Which requests each wake-up follows, and which were submitted.
@@ -31,16 +29,8 @@ impl Requests {
     }
 
     /// The requests that `wake` follows and nobody has submitted.
-    fn missing(&self, wake: WakeId) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn missing(&self, wake: WakeId) -> impl Iterator<Item = u64> + '_ {
         let requests = self.awaited.get(&wake).into_iter().flatten();
         requests.copied().filter(|request| !self.submitted.contains(request))
-    }
-}
-
-impl<W: WordMask> Engine<'_, W> {
-    /// The task that has to do something before `wake` comes; `None` when only a device has.
-    pub(super) fn waker(&self, wake: WakeId) -> Option<TaskId> {
-        let submitter = || self.requests.missing(wake).find_map(|request| self.source.submitter(request));
-        self.source.waker(wake).or_else(submitter)
     }
 }

@@ -2,50 +2,13 @@
 //! for the second level, or reads table entries one after the other, each through its caches and, on a
 //! miss, over the bus. Every processor model waits; walks do not overlap with execution.
 
-use super::engine::Engine;
-use super::processor::{Pending, Processor};
-use super::stepping::{Pace, Records, Stop};
+use super::pending::Pending;
+use super::processor::Processor;
+use super::stop::{Pace, Records, Stop};
+use super::translator::TranslationTimes;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
 use servsim_core::Op;
-use servsim_mem::{Hierarchy, Mmu, TlbCounters, TlbSpec, Translated, Walk, WordMask};
-
-/// Cycles of address translation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TranslationTimes {
-    /// Of a hit in the second level.
-    pub second: u64,
-    /// Of a walk's reference, beside that of its miss.
-    pub step: u64,
-}
-
-/// Address translation of one processor.
-#[derive(Debug)]
-pub struct Translator {
-    /// The hardware.
-    pub mmu: Mmu,
-    /// The walk under way, and whether it is for a reference of the kernel.
-    pub walk: Option<(Walk, bool)>,
-    /// The page of the record at hand, where its next part lies, is translated.
-    pub done: bool,
-}
-
-impl Translator {
-    /// At the beginning of a run.
-    pub fn new(spec: TlbSpec) -> Self {
-        Self { mmu: Mmu::new(spec), walk: None, done: false }
-    }
-
-    /// The table entry that was waited for has been read.
-    fn read(&mut self) {
-        if let Some((walk, _)) = &mut self.walk {
-            walk.advance();
-            if walk.next_address().is_none() {
-                self.walk = None;
-                self.done = true;
-            }
-        }
-    }
-}
+use servsim_mem::{Hierarchy, Translated, WordMask};
 
 impl<W> Processor<W> {
     /// Whether it walks the page tables.
@@ -105,15 +68,4 @@ pub(super) fn translate<W: WordMask>(
     let beyond_first = if depth == 0 { 0 } else { pace.outer_hit_latency[depth - 1] };
     processor.wait_for_translation(times.step + beyond_first);
     None
-}
-
-impl<W: WordMask> Engine<'_, W> {
-    /// What the processors' translation counted so far.
-    pub(super) fn translation_counters(&self) -> TlbCounters {
-        let mut total = TlbCounters::default();
-        for translator in self.processors.iter().filter_map(|p| p.translator.as_ref()) {
-            total.add(&translator.mmu.counters);
-        }
-        total
-    }
 }

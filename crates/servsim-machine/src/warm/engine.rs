@@ -11,10 +11,10 @@
 
 use super::state::{PendingIo, WarmStart};
 use super::Amount;
+use crate::error::SimulateError;
 use crate::functional::for_each_line;
 use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
-use crate::simulate::SimulateError;
 use crate::timing::deadlock;
 use crate::timing::streams::{handlers_of, open_all, Stream};
 use servsim_core::reference::CONTINUATION;

@@ -15,6 +15,5 @@ mod state;
 
 pub use amount::Amount;
 pub(crate) use begin::start_of;
-pub use begin::Start;
 pub use engine::{warm_up, Shape};
 pub use state::{PendingIo, WarmStart};

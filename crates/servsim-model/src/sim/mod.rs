@@ -7,47 +7,18 @@
 
 pub mod engine;
 pub mod histogram;
+mod plan;
 pub mod program;
 pub mod server;
 
 use crate::error::ModelError;
 use crate::network::{Load, Network};
+use crate::options::Options;
 use crate::solution::{ClassResult, Interval, PoolResult, Solution, StationResult};
-use crate::solvers::Options;
 use crate::special::student_quantile;
 use engine::{Engine, Measured};
 use histogram::Histogram;
-
-/// How much to simulate.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Independent replications (at least 2).
-    pub replications: usize,
-    /// Requests per replication, about, after the warm-up.
-    pub requests: f64,
-    /// Warm-up as a share of the measured span.
-    pub warmup: f64,
-    /// Seed; replication `i` uses a stream derived from it.
-    pub seed: u64,
-    /// Wanted relative half-width of every class's throughput and response interval; the length is
-    /// doubled until it is met. `None` runs once.
-    pub half_width: Option<f64>,
-    /// Looked at now and then; true stops the run.
-    pub interrupted: Option<fn() -> bool>,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            replications: 10,
-            requests: 20_000.0,
-            warmup: 0.2,
-            seed: 1,
-            half_width: None,
-            interrupted: None,
-        }
-    }
-}
+pub use plan::Plan;
 
 /// Doublings of the length before a wanted precision is given up.
 const MOST_DOUBLINGS: usize = 12;

@@ -14,10 +14,12 @@ pub mod multi_convolution;
 pub mod mva;
 pub mod priority;
 pub mod schweitzer;
+mod whole;
 
-use crate::closed::{ClosedSolver, Tolerance};
+use crate::closed::ClosedSolver;
 use crate::error::ModelError;
 use crate::network::Network;
+pub use crate::options::Options;
 use crate::solution::Solution;
 
 /// How a solver's figures relate to the model's true ones.
@@ -64,27 +66,6 @@ pub struct Solver {
     pub run: Run,
 }
 
-/// What may be asked of a solver.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// When iterations stop, and sizes that are refused.
-    pub tolerance: Tolerance,
-    /// Response-time percentiles wanted, in per cent.
-    pub percentiles: Vec<f64>,
-    /// Simulation: length, replications, seed.
-    pub simulation: crate::sim::Plan,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            tolerance: Tolerance::default(),
-            percentiles: vec![50.0, 90.0, 95.0, 99.0],
-            simulation: crate::sim::Plan::default(),
-        }
-    }
-}
-
 /// Every solver, in the order of the help text.
 pub const SOLVERS: &[Solver] = &[
     Solver {
@@ -121,25 +102,25 @@ pub const SOLVERS: &[Solver] = &[
         name: "markov",
         summary: "exact for pools and locks, one class, while its Markov chain is small",
         nature: Nature::Exact,
-        run: Run::Whole(crate::solve::markov),
+        run: Run::Whole(whole::markov),
     },
     Solver {
         name: "layered",
         summary: "thread and connection pools, locks: hierarchical decomposition",
         nature: Nature::Approximate,
-        run: Run::Whole(crate::solve::layered),
+        run: Run::Whole(whole::layered),
     },
     Solver {
         name: "forkjoin",
         summary: "fork-join sections: slowest of the branches",
         nature: Nature::Approximate,
-        run: Run::Whole(crate::solve::forkjoin),
+        run: Run::Whole(whole::forkjoin),
     },
     Solver {
         name: "priority",
         summary: "preemptive priorities: MVA approximation",
         nature: Nature::Approximate,
-        run: Run::Whole(crate::solve::priority),
+        run: Run::Whole(whole::priority),
     },
     Solver {
         name: "simulation",

@@ -1,7 +1,7 @@
 //! Loads on a processor that has a core.
 
-use super::Way;
 use crate::timing::processor::Processor;
+use crate::timing::stop::Way;
 use servsim_mem::{Access, Hierarchy, WordMask};
 
 /// What a load does on a core.

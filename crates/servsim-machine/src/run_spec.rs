@@ -1,0 +1,84 @@
+//! The specification of a run, as a caller gives it: which trace on which machine, what of it to
+//! measure, and where the timing begins.
+
+use crate::error::SimulateError;
+use crate::warm::Amount;
+use std::path::PathBuf;
+
+/// What to simulate.
+#[derive(Debug, Clone)]
+pub struct RunSpec {
+    /// The trace.
+    pub trace: PathBuf,
+    /// Its format, when the extension does not say.
+    pub format: Option<String>,
+    /// Hash of the trace's bytes, for the result.
+    pub trace_hash: String,
+    /// Text of the machine description.
+    pub machine: String,
+    /// Its file name, for messages.
+    pub machine_file: String,
+    /// Overrides `key=value`.
+    pub overrides: Vec<String>,
+    /// Functional instead of timing.
+    pub functional: bool,
+    /// Transactions to measure; all that the trace holds without it.
+    pub transactions: Option<u64>,
+    /// Transactions before measurement.
+    pub warmup: u64,
+    /// Where the timing begins.
+    pub start: Start,
+    /// Run only so many of the trace's users.
+    pub users: Option<u32>,
+    /// Replications.
+    pub replications: u32,
+    /// Seed of the first replication; the others follow.
+    pub seed: u64,
+    /// Host threads.
+    pub threads: usize,
+}
+
+/// Where the timing of a run begins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Start {
+    /// At the beginning of the trace, with empty caches.
+    #[default]
+    Cold,
+    /// Where this amount of the trace has warmed the caches.
+    Functional {
+        /// How much.
+        amount: Amount,
+        /// The checkpoint to write then.
+        save: Option<PathBuf>,
+    },
+    /// Where this checkpoint was made.
+    Checkpoint(PathBuf),
+}
+
+impl Start {
+    /// From what a person wrote.
+    ///
+    /// # Errors
+    /// When the options do not fit together, or the amount cannot be read.
+    pub fn of(
+        functional_warmup: Option<&str>,
+        save: Option<PathBuf>,
+        checkpoint: Option<PathBuf>,
+    ) -> Result<Self, SimulateError> {
+        match (functional_warmup, save, checkpoint) {
+            (None, None, None) => Ok(Self::Cold),
+            (None, None, Some(path)) => Ok(Self::Checkpoint(path)),
+            (Some(_), _, Some(_)) => Err(SimulateError::Usage(
+                "--from-checkpoint begins where a warm-up has ended: leave out --functional-warm-up".into(),
+            )),
+            (None, Some(_), _) => Err(SimulateError::Usage(
+                "--save-checkpoint saves where a functional warm-up ends: say how long it is with \
+                 --functional-warm-up, for example --functional-warm-up 200"
+                    .into(),
+            )),
+            (Some(text), save, None) => {
+                Ok(Self::Functional { amount: text.parse().map_err(SimulateError::Usage)?, save })
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What stepping a processor works on, how far it may go, and why it stops.
+
+use super::pending::Pending;
+use super::translator::TranslationTimes;
+use servsim_core::{Instruction, Privacy, Record};
+
+/// Why stepping stopped.
+#[derive(Debug, Clone, Copy)]
+pub enum Stop<W> {
+    /// The time bound was passed.
+    Limit,
+    /// The time slice is over.
+    Slice,
+    /// The record at the position is an event.
+    Event,
+    /// All records are done.
+    End,
+    /// A fetch or load that does not hit, and blocks.
+    Miss(Pending<W>),
+    /// A load that goes on beside execution.
+    Load(Pending<W>, Way),
+    /// A load that found its data in a level outside the first, when as many as can are under way.
+    Busy,
+    /// Loads under way keep the next instruction out.
+    Full,
+    /// The prefetcher wishes to ask for the bus.
+    Prefetch,
+    /// A reference to the page tables that does not hit.
+    Walk(Pending<W>),
+    /// A store that does not hit, or must wait behind others.
+    Store(Pending<W>),
+    /// A core's store that hit in a level outside the first: it is in the buffer for so many cycles.
+    FarStore(Pending<W>, u64),
+}
+
+/// How a load goes on beside execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It misses, and asks at this time at the earliest.
+    Asks(u64),
+    /// It waits for its address.
+    Address,
+    /// It waits for the line that this load asked for.
+    Merged(u64),
+}
+
+/// The records to step through.
+#[allow(clippy::struct_field_names)] // the records are what it is about
+pub struct Records<'a> {
+    /// Records.
+    pub records: &'a [Record],
+    /// Their virtual pages, where addresses are translated.
+    pub pages: &'a [u64],
+    /// The address space of each task.
+    pub spaces: &'a [Option<u32>],
+    /// Next one.
+    pub position: &'a mut usize,
+    /// Where their instructions are in the list.
+    pub code: &'a [u32],
+    /// The list.
+    pub instructions: &'a [Instruction],
+    /// Which pages are private.
+    pub privacy: &'a Privacy,
+    /// References per task.
+    pub tasks: &'a mut [[[u64; 3]; 2]],
+}
+
+/// How far and how fast to step.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace<'a> {
+    /// Time bound.
+    pub limit: u64,
+    /// log2 of the line size.
+    pub shift: u32,
+    /// Cycles per reference, of processors without core.
+    pub cycles: u64,
+    /// Cycles lost at a mispredicted branch.
+    pub branch_penalty: u64,
+    /// Further cycles of hits beyond the first level.
+    pub outer_hit_latency: &'a [u64],
+    /// Times of address translation.
+    pub translation: Option<TranslationTimes>,
+}
