@@ -9,6 +9,12 @@ from servsim import _core
 from servsim.errors import UsageError
 from servsim.simulation import file_hash, machine_path
 
+#: Why the classes differ from those of a timing run of the same trace on the same machine.
+NO_MIGRATION = (
+    "each task keeps to one processor here, unless the trace names another: passive sharing and migrated misses, "
+    "which come from tasks that move, show in `servsim simulate`, whose scheduler moves them"
+)
+
 
 def classify(
     trace: str | Path,
@@ -26,7 +32,9 @@ def classify(
     """Classify the misses and coherence transactions of a trace on a machine.
 
     The references run in the order of the trace, every bus transaction atomic (the functional
-    engine), so the counts are exact and the same every time.
+    engine), so the counts are exact and the same every time. Each task keeps to one processor unless the
+    trace names another, so passive sharing, which is private data of tasks that move, is rare or absent;
+    a timing run (`servsim.simulation.simulate`) moves tasks as the machine's scheduler does, and counts it.
 
     Parameters
     ----------

@@ -63,6 +63,34 @@ def test_wrong_words_name_the_nearest_and_exit_with_2(tmp_path: Path) -> None:
     assert classified(tmp_path, "--by", "symbol").returncode == 2
 
 
+def _passive(modes: dict[str, dict[str, int]]) -> int:
+    return sum(modes["passive_sharing"].values())
+
+
+def test_passive_sharing_is_of_tasks_that_move_and_the_answer_says_that_none_does(tmp_path: Path) -> None:
+    # Three tasks with data of their own on two processors: a scheduler moves them, the order of the trace does not.
+    trace = tmp_path / "three.txt"
+    rows = [f"{task} S {0x1000 * (task + 1) + 128 * (i % 8):x} 4 p" for i in range(4000) for task in range(3)]
+    trace.write_text("\n".join(rows) + "\n", encoding="ascii")
+    common = (trace, "-m", "foglia-2004-4p", "--set", "processors=2", "--json")
+    classes = json.loads(servsim("classify", *common).stdout)
+    counted = json.loads(servsim("simulate", *common, "--engine", "functional").stdout)["replications"][0]
+    slices = ("--set", "scheduler.time_slice=100 references")
+    timed = json.loads(servsim("simulate", *common, *slices).stdout)["replications"][0]
+    assert classes["engine"] == "functional" and classes["total"]["misses"] == counted["misses"]
+    assert _passive(classes["total"]["misses"]) == 0 == _passive(counted["misses"])
+    assert timed["migrations"] > 10 and _passive(timed["misses"]) > 10
+    assert "show in `servsim simulate`, whose scheduler moves them" in servsim("classify", *common[:-1]).stdout
+
+
+def test_passive_sharing_shows_where_the_trace_itself_moves_a_task(tmp_path: Path) -> None:
+    trace = tmp_path / "moved.txt"
+    trace.write_text("".join(f"0 S 1000 4 p @{cpu}\n" for cpu in (0, 1, 0, 1)), encoding="ascii")
+    done = servsim("classify", trace, "-m", "foglia-2004-4p", "--json")
+    assert done.returncode == 0, done.stderr
+    assert _passive(json.loads(done.stdout)["total"]["misses"]) > 0
+
+
 SHIPPED = Path(_core.__file__).with_name("data") / "quickstart.svt"
 
 

@@ -168,6 +168,17 @@ def test_the_waiting_rows_of_2003_say_what_they_wait_for(study: Callable[..., Re
     assert all("BASH" in r.explanation for r in report.rows if r.verdict == "waiting")
 
 
+def test_a_row_that_only_multiplies_printed_figures_is_not_called_reproduced(
+    study: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = study(alameldeen_2003)
+    assert row(report, "A7").verdict == "not measured" and row(report, "A7").explanation
+    assert "not measured" in report.render() and "from its own figures 12.02" in report.render()
+    assert report.to_dict()["rows"][-1]["measured"] is False
+    monkeypatch.setattr(alameldeen_2003, "TUNED", 13)
+    assert row(study(alameldeen_2003), "A7").verdict == "contradicted"
+
+
 def test_the_json_carries_a_verdict_for_every_row(study: Callable[..., Report]) -> None:
     document = json.loads(json.dumps(study(foglia_2004).to_dict()))
     assert [r["name"] for r in document["rows"]] == [f"F{i}" for i in range(1, 20)]

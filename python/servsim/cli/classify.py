@@ -114,6 +114,8 @@ def _by_class(title: str, table: dict[str, Any]) -> list[str]:
 
 def _tables(result: dict[str, Any], sort: str) -> str:
     """Return the totals and the rows for people."""
+    from servsim.classification import NO_MIGRATION
+
     machine, total = result["machine"], result["total"]
     references = _sum(total["references"]["total"])
     misses = _sum(total["misses"]["total"])
@@ -128,6 +130,8 @@ def _tables(result: dict[str, Any], sort: str) -> str:
         "",
         *_by_class("context-switch misses", total["context_switch_misses"]),
         "  (part of cold, capacity and conflict)",
+        "",
+        f"({NO_MIGRATION})",
         "",
     ]
     removed = _sum(total["removed"]["copies"])

@@ -69,7 +69,7 @@ def sections(results: Results) -> list[Section]:
         Section(
             "misses",
             "Cache misses by cause",
-            _means_of(results, "; ± and whiskers give half of the 95 % interval"),
+            _means_of(results, "; ± and whiskers give half of the 95 % interval") + _PASSIVE,
             memory.misses(results, names(results)) or MISSING,
         ),
         Section(
@@ -108,6 +108,10 @@ _LINES = (
 )
 
 
+_PASSIVE = (
+    " True and false sharing: another processor wrote the line. Passive sharing: private data of a task that has "
+    "moved between processors; a run whose tasks stay where they are, as in servsim classify, has next to none."
+)
 _RANKS = Markup(
     "Ordered by mean cycles per transaction. A rank is one number only where it is proven, by the rules of "
     "<code>servsim compare</code>: 95 % intervals apart, and a test of the difference, adjusted for the number of "

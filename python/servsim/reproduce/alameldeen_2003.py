@@ -1,8 +1,9 @@
 """Alameldeen et al. (2003): variability of short simulations, as far as OLTP on a bus shows it.
 
 Two-way against four-way caches on 16 processors (Figure 3), variation against the length of the
-interval (Figure 2), and the arithmetic of the tuning steps (Figure 1). The comparison of snooping,
-directory and BASH (Figure 4) waits for those protocols and the other workloads.
+interval (Figure 2). Of the tuning steps (Figure 1) the printed product is checked, nothing measured.
+The comparison of snooping, directory and BASH (Figure 4) waits for those protocols and the other
+workloads.
 """
 
 from __future__ import annotations
@@ -136,7 +137,9 @@ def _a6(made: Runs) -> Row:
 def _a7() -> Row:
     product = prod(1 + step / 100 for step in STEPS)
     part = Part("product of the steps", f"{TUNED}", f"{product:.2f}", round(product) == TUNED)
-    return Row("A7", "tuning steps of +144, +81, +111 and +29 % make 12 times the throughput", "exact", True, (part,))
+    claim = "tuning steps of +144, +81, +111 and +29 % make 12 times the throughput (printed figures only)"
+    why = "multiplies printed figures only; waits for the tuning steps to be run on a workload of ours"
+    return Row("A7", claim, "exact", True, (part,), why, measured=False)
 
 
 def _waiting() -> list[Row]:
@@ -157,8 +160,6 @@ def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], Non
     a5, notes = _a5(made)
     rows = [*_waiting(), a5, _a6(made), _a7()]
     checks = [
-        Check(f"{row.name}: {row.claim}", row.verdict == "reproduced", row.parts[0].ours)
-        for row in rows
-        if row.hard and row.parts
+        Check(f"{row.name}: {row.claim}", row.passed, row.parts[0].ours) for row in rows if row.hard and row.parts
     ]
     return Report("alameldeen-2003", TITLE, {}, [], [], checks, [made.note(), *notes], rows)

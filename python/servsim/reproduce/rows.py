@@ -1,8 +1,9 @@
 """Rows of a study that is rerun by simulation: a claim, its figures beside ours, a computed verdict.
 
 A row is `reproduced` when all its parts hold, `missed` when one does not, `waiting` when it needs
-something that is not there yet. Only hard rows decide the exit code: tolerances of the others apply to
-a calibrated workload, and ours is not the paper's.
+something that is not there yet. A row that only combines figures that the paper prints says nothing of a
+system: it is `not measured`, or `contradicted` when those figures disagree. Only hard rows decide the
+exit code: tolerances of the others apply to a calibrated workload, and ours is not the paper's.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ class Row:
         What was checked; empty for a row that waits.
     explanation : str
         Why a missed row was missed, from counters; what a waiting one waits for.
+    measured : bool
+        Whether anything was simulated, solved or measured for it; without that only printed figures are
+        compared with one another.
     """
 
     name: str
@@ -60,13 +64,20 @@ class Row:
     hard: bool
     parts: tuple[Part, ...]
     explanation: str = ""
+    measured: bool = True
 
     @property
     def verdict(self) -> str:
-        """`reproduced`, `missed` or `waiting`."""
+        """`reproduced`, `missed` or `waiting`; without a measurement `not measured` or `contradicted`."""
         if not self.parts:
             return "waiting"
-        return "reproduced" if all(part.holds for part in self.parts) else "missed"
+        good, bad = ("reproduced", "missed") if self.measured else ("not measured", "contradicted")
+        return good if all(part.holds for part in self.parts) else bad
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against it."""
+        return bool(self.parts) and all(part.holds for part in self.parts)
 
 
 def within(
@@ -109,6 +120,11 @@ def ordered(what: str, less: Sequence[float], more: Sequence[float], names: tupl
     return Part(what, f"{names[1]} > {names[0]}", f"{mean(b)} against {mean(a)}{state}", proven)
 
 
+def _side(row: Row) -> str:
+    """Name the other side of a comparison: our figure, or what the printed figures amount to."""
+    return "ours" if row.measured else "from its own figures"
+
+
 def plain(text: str) -> str:
     """Write a text without the special spaces of the report, for a terminal."""
     return text.replace(SPACE, " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
@@ -119,9 +135,9 @@ def render(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         kind = "hard" if row.hard else row.tolerance
-        lines.append(f"  {row.name:4} {row.verdict:10} {row.claim} [{kind}]")
+        lines.append(f"  {row.name:4} {row.verdict:12} {row.claim} [{kind}]")
         lines += [
-            f"         {'+' if part.holds else '-'} {part.what}: paper {part.paper}; ours {part.ours}"
+            f"         {'+' if part.holds else '-'} {part.what}: paper {part.paper}; {_side(row)} {part.ours}"
             for part in row.parts
         ]
         if row.explanation:

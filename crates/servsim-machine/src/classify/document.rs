@@ -96,6 +96,7 @@ impl Frame<'_> {
         let trace = self.request.trace.file_name().map(|n| n.to_string_lossy().into_owned());
         let mut object = Map::new();
         object.insert("schema".into(), json!("servsim.classify/1"));
+        object.insert("engine".into(), json!("functional"));
         object.insert("machine".into(), self.machine.clone());
         object.insert("trace".into(), json!({"name": trace, "hash": self.request.trace_hash}));
         object.insert("line_bytes".into(), json!(self.line));

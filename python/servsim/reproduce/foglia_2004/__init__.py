@@ -32,11 +32,7 @@ def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], Non
     made = runs(trace, QUICK_RUNS, say, QUICK_TRANSACTIONS) if quick else runs(trace, RUNS, say)
     study = Study(made, quick)
     rows = [row for part in (*caches.PARTS, *protocols.PARTS) for row in part(study)]
-    checks = [
-        Check(f"{row.name}: {row.claim}", row.verdict == "reproduced", _failed(row))
-        for row in rows
-        if row.hard and row.parts
-    ]
+    checks = [Check(f"{row.name}: {row.claim}", row.passed, _failed(row)) for row in rows if row.hard and row.parts]
     counts = {v: sum(row.verdict == v for row in rows) for v in ("reproduced", "missed", "waiting")}
     notes = [
         made.note(),

@@ -25,7 +25,7 @@ def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], Non
         more, remarks = claims(measured, seeds, say)
     rows += more
     checks = [
-        Check(f"{row.name}: {row.claim}", row.verdict == "reproduced", "; ".join(part.ours for part in row.parts))
+        Check(f"{row.name}: {row.claim}", row.passed, "; ".join(part.ours for part in row.parts))
         for row in rows
         if row.hard and row.parts
     ]
