@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::facts::Facts;
 use crate::ffi;
 use crate::guest::Guest;
-use crate::hooks::HookTable;
+use crate::hooks::{FunctionId, HookTable};
 use crate::io::Requests;
 use crate::operands::Flush;
 use crate::summary::Summary;
@@ -59,8 +59,8 @@ pub struct Capture {
     /// Depth of exception and interrupt frames of the current interrupt episode; zero outside.
     pub interrupt_depth: u32,
     pub interrupt_stream: TaskId,
-    /// Lightweight locks that tasks are trying to take, by stream.
-    pub attempts: HashMap<TaskId, (LockClass, u64)>,
+    /// Locks that tasks are trying to take, by stream.
+    pub attempts: HashMap<TaskId, Attempt>,
     pub pending_switch: Option<(u64, u64)>,
     pub progress: *mut u64,
     pub id: ffi::PluginId,
@@ -76,6 +76,14 @@ pub struct Capture {
 
 /// Called when the instrumentation is gone.
 extern "C" fn nothing_left_to_do(_id: ffi::PluginId) {}
+
+/// A lock that a task is trying to take, in a function whose return tells the outcome.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    pub function: FunctionId,
+    pub class: LockClass,
+    pub address: u64,
+}
 
 /// The task that has the processor.
 #[derive(Debug, Clone, Copy, Default)]
@@ -248,7 +256,7 @@ impl Capture {
     }
 
     /// The stream that runs now.
-    fn stream(&self) -> TaskId {
+    pub fn stream(&self) -> TaskId {
         if self.interrupt_depth > 0 {
             self.interrupt_stream
         } else {

@@ -1,8 +1,8 @@
 //! What each hook does: turns the guest's registers at a hooked instruction into trace events.
 
-use crate::capture::{Capture, Phase};
+use crate::capture::{Attempt, Capture, Phase};
 use crate::guest::Register;
-use crate::hooks::Hook;
+use crate::hooks::{FunctionId, Hook, LockCall, ProgramId};
 use servsim_trace::{EventKind, LockClass, MarkKind, SwitchReason};
 
 /// Linux `TASK_DEAD` (`include/linux/sched.h`).
@@ -40,16 +40,9 @@ impl Capture {
             Hook::IoStart => self.submit(),
             Hook::IoEnd => self.complete(),
             Hook::TimeRead => self.read_time(),
-            Hook::Acquire(class) => self.acquire(class),
-            Hook::Release(class) => self.release(class),
-            Hook::LightweightAcquire => self.acquire_lightweight(),
-            Hook::LightweightRelease if self.in_user_program() => {
-                self.release(LockClass::LightweightExclusive);
-            }
-            Hook::LightweightOrWait => self.attempt_lightweight(true),
-            Hook::LightweightTry => self.attempt_lightweight(false),
-            Hook::LightweightOutcome => self.end_attempt(),
-            Hook::LightweightRelease | Hook::Mark => {}
+            Hook::Lock(call, program) if self.runs(program) => self.lock_call(call),
+            Hook::Outcome(function) => self.end_attempt(function),
+            Hook::Lock(..) | Hook::Mark => {}
         }
     }
 
@@ -147,58 +140,67 @@ impl Capture {
         self.clock.reading(high << 32 | low);
     }
 
-    fn acquire(&mut self, class: LockClass) {
+    /// A function that has to do with a lock begins. Of one that only tries, or rather waits than takes,
+    /// it is known at its return what came of it, and only a lock that was taken is an event. A wait without
+    /// taking is one like any other: it ends with the wake-up of its waker.
+    fn lock_call(&mut self, call: LockCall) {
         let address = self.guest.register(Register::Rdi);
-        self.event(EventKind::LockAcquire { class, address });
-    }
-
-    fn release(&mut self, class: LockClass) {
-        let address = self.guest.register(Register::Rdi);
-        self.event(EventKind::LockRelease { class, address });
-    }
-
-    fn acquire_lightweight(&mut self) {
-        if self.in_user_program() {
-            let exclusive = self.guest.register(Register::Rsi) & 0xff == LW_EXCLUSIVE;
-            let class =
-                if exclusive { LockClass::LightweightExclusive } else { LockClass::LightweightShared };
-            self.acquire(class);
-        }
-    }
-
-    /// The function that only tries, or takes the lock `or_waits` without taking it: what came of it is
-    /// known at its return, and only a lock that was taken is an event. A wait without taking is one like
-    /// any other: it ends with the wake-up of its waker.
-    fn attempt_lightweight(&mut self, or_waits: bool) {
-        if self.in_user_program() {
-            let exclusive = self.guest.register(Register::Rsi) & 0xff == LW_EXCLUSIVE;
-            let class = match (or_waits, exclusive) {
-                (true, true) => LockClass::LightweightOrWait,
-                (false, true) => LockClass::LightweightExclusive,
-                (_, false) => LockClass::LightweightShared,
-            };
-            let address = self.guest.register(Register::Rdi);
-            self.attempts.insert(self.current.stream, (class, address));
-        }
-    }
-
-    fn end_attempt(&mut self) {
-        let taken = self.guest.register(Register::Rax) & 0xff != 0;
-        let attempt = self.attempts.remove(&self.current.stream);
-        if let Some((class, address)) = attempt.filter(|_| self.in_user_program()) {
-            if taken {
+        match call {
+            LockCall::Acquire(class) => self.event(EventKind::LockAcquire { class, address }),
+            LockCall::Release(class) => self.event(EventKind::LockRelease { class, address }),
+            LockCall::LightweightAcquire => {
+                let class = self.lightweight_class();
                 self.event(EventKind::LockAcquire { class, address });
-            } else {
-                self.summary.attempts_without_lock += 1;
+            }
+            LockCall::Try(class, function) => self.attempt(function, class, address),
+            LockCall::LightweightTry(function) => {
+                let class = self.lightweight_class();
+                self.attempt(function, class, address);
+            }
+            LockCall::LightweightOrWait(function) => {
+                let class = match self.lightweight_class() {
+                    LockClass::LightweightExclusive => LockClass::LightweightOrWait,
+                    class => class,
+                };
+                self.attempt(function, class, address);
             }
         }
     }
 
-    /// Whether the running task is one of the programs whose functions are hooked: another program
-    /// may have other code at the same address.
-    fn in_user_program(&self) -> bool {
+    /// How a lightweight lock is asked for: the mode is the second argument.
+    fn lightweight_class(&mut self) -> LockClass {
+        if self.guest.register(Register::Rsi) & 0xff == LW_EXCLUSIVE {
+            LockClass::LightweightExclusive
+        } else {
+            LockClass::LightweightShared
+        }
+    }
+
+    fn attempt(&mut self, function: FunctionId, class: LockClass, address: u64) {
+        let stream = self.stream();
+        self.attempts.insert(stream, Attempt { function, class, address });
+    }
+
+    fn end_attempt(&mut self, function: FunctionId) {
+        let taken = self.guest.register(Register::Rax) & 0xff != 0;
+        let stream = self.stream();
+        // Another program may have other code where one has a function that tries.
+        if self.attempts.get(&stream).is_none_or(|attempt| attempt.function != function) {
+            return;
+        }
+        let Some(Attempt { class, address, .. }) = self.attempts.remove(&stream) else { return };
+        if taken {
+            self.event(EventKind::LockAcquire { class, address });
+        } else {
+            self.summary.attempts_without_lock += 1;
+        }
+    }
+
+    /// Whether the running task is this program; the kernel's functions are everybody's.
+    fn runs(&self, program: Option<ProgramId>) -> bool {
+        let Some(program) = program else { return true };
         let name = self.writer.as_ref().map(|writer| &writer.tasks()[self.current.stream as usize].name);
-        name.is_some_and(|name| self.facts.user_programs.contains(name))
+        name == Some(&self.hooks.programs[program])
     }
 
     /// The mark: kind in AL, transaction kind in AH, bit 16 of EAX for a roll-back as specified,

@@ -21,10 +21,12 @@ pub struct Facts {
     pub symbols: HashMap<String, u64>,
     /// Byte offsets of structure members, as `"task_struct.pid"`.
     pub offsets: HashMap<String, u64>,
-    /// Functions of user programs whose calls are lock operations: name to virtual address and bytes.
-    pub user_symbols: HashMap<String, (u64, u64)>,
-    /// Names (Linux `comm`) of the programs in which `user_symbols` hold.
-    pub user_programs: Vec<String>,
+    /// Bytes of those kernel functions whose returns tell an outcome.
+    pub sizes: HashMap<String, u64>,
+    /// Functions of user programs whose calls are lock operations, by program (Linux `comm`): name to
+    /// virtual address and bytes. Programs whose addresses are not randomised share them, hence the
+    /// program tells which function it is.
+    pub programs: HashMap<String, HashMap<String, (u64, u64)>>,
 }
 
 impl Facts {

@@ -27,21 +27,42 @@ use facts::Facts;
 use hooks::Hook;
 use operands::Operands;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Checked by the emulator before anything else.
 #[no_mangle]
 #[allow(non_upper_case_globals)]
 pub static qemu_plugin_version: c_int = ffi::API_VERSION;
 
-static mut CAPTURE: *mut Capture = std::ptr::null_mut();
-static mut COUNTER: ffi::U64Entry = ffi::U64Entry { score: std::ptr::null_mut(), offset: 0 };
+/// The capture's state, from installation on; null while a callback works on it.
+static CAPTURE: AtomicPtr<Capture> = AtomicPtr::new(std::ptr::null_mut());
+/// The scoreboard of the counter of instructions begun.
+static PROGRESS: AtomicPtr<ffi::Scoreboard> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The capture's state.
+/// Works on the capture's state. A second processor's thread, or a callback within a callback, finds
+/// the place of the state empty: that ends the emulator, rather than that two work on it at once.
 #[inline]
-fn capture() -> &'static mut Capture {
-    // SAFETY: set once at installation; afterwards only the processor's thread comes here (the
-    // exit callback runs when that thread has stopped).
-    unsafe { &mut *CAPTURE }
+fn with_capture<R>(work: impl FnOnce(&mut Capture) -> R) -> R {
+    let state = CAPTURE.load(Ordering::Relaxed);
+    CAPTURE.store(std::ptr::null_mut(), Ordering::Relaxed);
+    // SAFETY: the pointer came from a box that is never freed, and whoever has it is alone: it is put
+    // back below. One processor is captured, whose thread makes all calls (the exit callback runs when
+    // that thread has stopped), so the exchange need not be indivisible.
+    let Some(capture) = (unsafe { state.as_mut() }) else { entered_twice() };
+    let result = work(capture);
+    CAPTURE.store(state, Ordering::Relaxed);
+    result
+}
+
+#[cold]
+fn entered_twice() -> ! {
+    eprintln!("servsim capture: the emulator called back while an earlier call was under way");
+    std::process::abort()
+}
+
+/// The counter of instructions begun, for the emulator's inline stores.
+fn counter() -> ffi::U64Entry {
+    ffi::U64Entry { score: PROGRESS.load(Ordering::Relaxed), offset: 0 }
 }
 
 /// Called by the emulator when it loads the plug-in; a non-zero result stops the emulator.
@@ -66,8 +87,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
             state.id = id;
             // SAFETY: nothing runs yet.
             unsafe {
-                CAPTURE = Box::into_raw(Box::new(state));
-                COUNTER.score = ffi::qemu_plugin_scoreboard_new(8);
+                CAPTURE.store(Box::into_raw(Box::new(state)), Ordering::Relaxed);
+                PROGRESS.store(ffi::qemu_plugin_scoreboard_new(8), Ordering::Relaxed);
                 ffi::qemu_plugin_register_vcpu_init_cb(id, on_processor);
                 ffi::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
                 ffi::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
@@ -90,10 +111,11 @@ fn prepare(info: &ffi::Info, arguments: impl IntoIterator<Item = String>) -> Res
 }
 
 extern "C" fn on_processor(_id: ffi::PluginId, vcpu: c_uint) {
-    let capture = capture();
-    capture.guest.find_registers();
-    // SAFETY: the scoreboard was made at installation and has an entry for each processor.
-    capture.progress = unsafe { ffi::qemu_plugin_scoreboard_find(COUNTER.score, vcpu) }.cast();
+    with_capture(|capture| {
+        capture.guest.find_registers();
+        // SAFETY: the scoreboard was made at installation and has an entry for each processor.
+        capture.progress = unsafe { ffi::qemu_plugin_scoreboard_find(counter().score, vcpu) }.cast();
+    });
 }
 
 extern "C" fn on_translate(_id: ffi::PluginId, tb: *mut ffi::Tb) {
@@ -102,8 +124,10 @@ extern "C" fn on_translate(_id: ffi::PluginId, tb: *mut ffi::Tb) {
         let count = ffi::qemu_plugin_tb_n_insns(tb);
         let insns: Vec<_> = (0..count).map(|i| ffi::qemu_plugin_tb_get_insn(tb, i)).collect();
         let block = Block::new(insns.iter().map(|insn| translated(*insn)).collect());
-        capture().translated(&block);
-        instrument(tb, &insns, Box::into_raw(Box::new(block)));
+        with_capture(|capture| {
+            capture.translated(&block);
+            instrument(capture, tb, &insns, Box::into_raw(Box::new(block)));
+        });
     }
 }
 
@@ -121,7 +145,7 @@ unsafe fn translated(insn: *mut ffi::Insn) -> TranslatedInsn {
 
 /// Asks for a callback at the block's start, at each access and at hooked instructions, and for a
 /// store of how many instructions were begun.
-unsafe fn instrument(tb: *mut ffi::Tb, insns: &[*mut ffi::Insn], block: *mut Block) {
+unsafe fn instrument(capture: &mut Capture, tb: *mut ffi::Tb, insns: &[*mut ffi::Insn], block: *mut Block) {
     // SAFETY: `block` is never freed; the emulator's structures are valid here.
     unsafe {
         ffi::qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, ffi::NO_REGISTERS, block.cast());
@@ -131,16 +155,16 @@ unsafe fn instrument(tb: *mut ffi::Tb, insns: &[*mut ffi::Insn], block: *mut Blo
             ffi::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
                 *insn,
                 ffi::INLINE_STORE,
-                COUNTER,
+                counter(),
                 begun,
             );
             let known = &(&(*block).insns)[index];
-            if let Some(hook) = capture().hooks.find(known.vaddr, &known.code, index == 0) {
+            for hook in capture.hooks.find(known.vaddr, &known.code, index == 0) {
                 let data = Box::into_raw(Box::new(hook)).cast();
                 ffi::qemu_plugin_register_vcpu_insn_exec_cb(*insn, on_hook, ffi::READ_REGISTERS, data);
             }
             if known.operands.reads_time {
-                capture().hooks.note_time_reading(known.vaddr + known.code.len() as u64);
+                capture.hooks.note_time_reading(known.vaddr + known.code.len() as u64);
             }
             let site: *const Site = &raw const (&(*block).sites)[index];
             ffi::qemu_plugin_register_vcpu_mem_cb(
@@ -155,22 +179,25 @@ unsafe fn instrument(tb: *mut ffi::Tb, insns: &[*mut ffi::Insn], block: *mut Blo
 }
 
 extern "C" fn on_block(_vcpu: c_uint, block: *mut c_void) {
-    capture().begin_block(block.cast());
+    with_capture(|capture| capture.begin_block(block.cast()));
 }
 
 extern "C" fn on_access(_vcpu: c_uint, info: ffi::MemInfo, vaddr: u64, site: *mut c_void) {
     // SAFETY: the site belongs to a block, which is never freed.
-    capture().access(info, vaddr, unsafe { &*site.cast::<Site>() });
+    let site = unsafe { &*site.cast::<Site>() };
+    with_capture(|capture| capture.access(info, vaddr, site));
 }
 
 extern "C" fn on_hook(_vcpu: c_uint, hook: *mut c_void) {
     // SAFETY: the hook was boxed at translation and is never freed.
-    capture().hook(unsafe { *hook.cast::<Hook>() });
+    let hook = unsafe { *hook.cast::<Hook>() };
+    with_capture(|capture| capture.hook(hook));
 }
 
 extern "C" fn on_exit(_id: ffi::PluginId, _data: *mut c_void) {
-    let capture = capture();
-    if capture.phase != Phase::Done {
-        capture.fail("the guest ended before the load generator's stop mark".to_owned());
-    }
+    with_capture(|capture| {
+        if capture.phase != Phase::Done {
+            capture.fail("the guest ended before the load generator's stop mark".to_owned());
+        }
+    });
 }

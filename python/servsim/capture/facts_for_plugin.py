@@ -1,5 +1,6 @@
 """What the capture plug-in is told: one JSON file with addresses, member offsets and names."""
 
+import bisect
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,17 @@ SYMBOLS = frozenset(
         *("blk_mq_start_request", "blk_mq_end_request"),
         *("_raw_spin_lock", "_raw_spin_lock_bh", "_raw_spin_lock_irq", "_raw_spin_lock_irqsave"),
         *("_raw_spin_unlock", "_raw_spin_unlock_bh", "_raw_spin_unlock_irq", "_raw_spin_unlock_irqrestore"),
-        *("mutex_lock", "mutex_unlock", "down_read", "up_read", "down_write", "up_write"),
+        *("raw_spin_rq_lock_nested", "mutex_lock", "mutex_lock_interruptible", "mutex_lock_killable", "mutex_unlock"),
+        *("down_read", "down_read_interruptible", "down_read_killable", "up_read"),
+        *("down_write", "down_write_killable", "up_write", "rt_mutex_lock", "rt_mutex_unlock"),
         *("__per_cpu_start", "__per_cpu_offset", "pcpu_unit_size", "current_task"),
+    }
+)
+#: Kernel functions that take a lock only if it is free; their returns tell whether they did.
+TRYING = frozenset(
+    {
+        *("_raw_spin_trylock", "_raw_spin_trylock_bh", "raw_spin_rq_trylock"),
+        *("mutex_trylock", "down_read_trylock", "down_write_trylock"),
     }
 )
 #: Handlers of the local interrupt controller, whatever this kernel has of them.
@@ -34,8 +44,8 @@ MEMBERS = (
 )
 #: Types of ``/proc/kallsyms`` (those of ``nm``): absolute, uninitialised, initialised, read-only data.
 DATA_TYPES = frozenset("AaBbDdRrVv")
-#: Programs (Linux ``comm``) whose lock functions are hooked.
-LOCKING_PROGRAMS = ("postgres",)
+#: Program (Linux ``comm``) whose lock functions are hooked.
+LOCKING_PROGRAM = "postgres"
 
 
 def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path, meta: dict[str, Any]) -> None:
@@ -55,7 +65,9 @@ def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path
     kallsyms = checkpoint.kallsyms.read_text()
     addresses = parse_kallsyms(kallsyms)
     wanted = {
-        name: address for name, address in addresses.items() if name in SYMBOLS or name.startswith(HANDLER_PREFIX)
+        name: address
+        for name, address in addresses.items()
+        if name in SYMBOLS | TRYING or name.startswith(HANDLER_PREFIX)
     }
     facts = {
         "output": str(trace),
@@ -63,10 +75,24 @@ def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path
         "meta": {**meta, "kernel_symbols": data_symbols(kallsyms)},
         "symbols": wanted,
         "offsets": member_offsets(checkpoint, MEMBERS),
-        "user_symbols": server_functions(checkpoint),
-        "user_programs": list(LOCKING_PROGRAMS),
+        "sizes": sizes(kallsyms, TRYING),
+        "programs": {LOCKING_PROGRAM: server_functions(checkpoint)},
     }
     path.write_text(json.dumps(facts))
+
+
+def sizes(kallsyms: str, names: frozenset[str]) -> dict[str, int]:
+    r"""Return the bytes of functions: as far as to the next symbol of code.
+
+    Examples
+    --------
+    >>> sizes("ff10 T one\nff40 t two\nff20 D data\n", frozenset({"one"}))
+    {'one': 48}
+    """
+    code = [(int(line[0], 16), line[2]) for line in map(str.split, kallsyms.splitlines()) if line[1] in "Tt"]
+    addresses = sorted({address for address, _ in code})
+    wanted = {name: bisect.bisect_right(addresses, address) for address, name in code if name in names}
+    return {name: addresses[at] - addresses[at - 1] for name, at in wanted.items() if at < len(addresses)}
 
 
 def data_symbols(kallsyms: str) -> str:
