@@ -7,6 +7,8 @@ working copy the package runs from, else in the current directory. Removing it l
 import os
 from pathlib import Path
 
+from servsim.errors import EnvironmentProblem
+
 __all__ = ["cache_dir", "folder", "repository"]
 
 
@@ -34,5 +36,8 @@ def folder(*parts: str) -> Path:
     chosen = os.environ.get("SERVSIM_CACHE")
     base = Path(chosen) if chosen else (repository() or Path.cwd()) / ".cache" / "servsim"
     path = base.absolute().joinpath(*parts)
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentProblem(f"the cache folder {path} cannot be made ({error}); set SERVSIM_CACHE") from error
     return path

@@ -9,9 +9,11 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from servsim.capture import store
 from servsim.capture.emulator import Emulator, Machine, Plugin, command_line
 from servsim.capture.process import child
 from servsim.capture.qmp import Qmp, QmpClosed, QmpTimeout
@@ -20,13 +22,19 @@ from servsim.errors import EnvironmentProblem
 
 #: Seconds between two looks at the console.
 _LOOK_S = 0.25
+#: The emulator stops the guest when its disk's files cannot be written, and says so by this event.
+_DISK_ERROR = "BLOCK_IO_ERROR"
 _WORDS = re.compile(rb"servsim-guest: ([^\r\n]+)\r?\n")
 
 
 class Running:
-    """A running emulator: its control connection, its process and its console."""
+    """A running emulator: its control connection, its process and its console.
+
+    Its attribute ``look`` is called at each look at the console; what it raises ends the wait.
+    """
 
     def __init__(self, qmp: Qmp, process: subprocess.Popen[bytes], console: Path, report: Report) -> None:
+        self.look: Callable[[], None] = lambda: None
         self.qmp = qmp
         self.process = process
         self.console = console
@@ -39,16 +47,24 @@ class Running:
         """Wait for an event, passing on what the guest says; None when time runs out.
 
         The end of the emulator counts as the event ``CLOSED``.
+
+        Raises
+        ------
+        EnvironmentProblem
+            When the guest's disk fails, which stops the guest: as a rule the host's disk is full.
         """
         deadline = time.monotonic() + timeout_s
         while True:
             left = deadline - time.monotonic()
             try:
-                event = self.qmp.wait_event(names, max(0.0, min(_LOOK_S, left)))
+                event = self.qmp.wait_event((*names, _DISK_ERROR), max(0.0, min(_LOOK_S, left)))
             except QmpClosed:
                 self.listen()
                 return "CLOSED"
             self.listen()
+            self.look()
+            if event is not None and event["event"] == _DISK_ERROR:
+                raise EnvironmentProblem(_of_the_disk(event.get("data", {}), self.console))
             if event is not None:
                 return str(event["event"])
             if left <= 0:
@@ -114,6 +130,19 @@ def emulator_running(
                     f"the emulator did not start: {_reason(log)}; all it said is in {log}"
                 ) from error
             yield Running(qmp, process, machine.console, report)
+
+
+def _of_the_disk(error: dict[str, Any], console: Path) -> str:
+    """Say what is wrong with the guest's disk (QMP, event ``BLOCK_IO_ERROR``)."""
+    folder = store.guest_dir()
+    if error.get("nospace"):
+        return (
+            f"the disk of the cache {folder} is full, and the guest cannot write; free some room, or set SERVSIM_CACHE"
+        )
+    return (
+        f"the guest's disk failed to {error.get('operation', 'work')} ({error.get('reason', 'no reason given')}): "
+        f"the files in {folder} cannot be read or written; the guest's console is in {console}"
+    )
 
 
 def _reason(log: Path) -> str:

@@ -6,6 +6,7 @@ Then its state goes to a file (``migrate file:``), and with the copy-on-write la
 disk beside it every capture starts from there. Resuming leaves both unchanged.
 """
 
+import json
 import shutil
 import subprocess
 import time
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import control, store
+from servsim.capture import control, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.emulator import Emulator, Machine, command_line, find_emulator
 from servsim.capture.facts import write_default_facts
@@ -23,8 +24,8 @@ from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
 from servsim.errors import EnvironmentProblem
 
-#: Seconds of the host allowed for the boot; it takes half a minute on a quiet machine.
-BOOT_TIMEOUT_S = 900.0
+#: Seconds of the host allowed for boot and warm-up; they take two minutes on a quiet machine.
+BOOT_TIMEOUT_S = 3600.0
 #: Seconds allowed for saving the state.
 _SAVE_TIMEOUT_S = 300.0
 
@@ -62,6 +63,17 @@ class Checkpoint:
         """The server's ``/proc/PID/maps``."""
         return self.directory / "maps"
 
+    def warm_up(self) -> dict[str, Any] | None:
+        """How the warm-up went: the driver's report, where it was to go on until the server settled."""
+        try:
+            made_of = json.loads((self.directory / "manifest.json").read_text())
+            report = made_of["warm_up"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EnvironmentProblem(
+                f"{self.directory / 'manifest.json'} is damaged; remove it with `servsim guest clean` and capture again"
+            ) from error
+        return report if isinstance(report, dict) else None
+
     def machine(self, control_disk: Path, console: Path) -> Machine:
         """Return the emulated machine, with a control disk and a console of one's own."""
         return _machine(self.image, self.overlay, control_disk, console, self.memory_mib)
@@ -84,7 +96,7 @@ def _inputs(image: Image, emulator: Emulator, settings: GuestSettings) -> dict[s
     plain = Image(here)
     machine = _machine(plain, here, here, here, settings.memory_mib, settings.kernel_words())
     return {
-        "schema": "servsim.guest.checkpoint/1",
+        "schema": "servsim.guest.checkpoint/2",
         "image": image.directory.name,
         "emulator": emulator.version,
         "machine": command_line(Emulator(here, emulator.version), machine, 0),
@@ -125,20 +137,29 @@ def ensure_checkpoint(
     def build(partial: Path) -> None:
         began = time.monotonic()
         made = Checkpoint(partial, image, settings.memory_mib)
-        boot_and_save(made, emulator, settings, report, timeout_s)
+        warm_up = boot_and_save(made, emulator, settings, report, timeout_s)
         write_default_facts(made)
+        seal.make(partial)
         manifest = _inputs(image, emulator, settings)
         seconds = round(time.monotonic() - began, 1)
-        store.write_json(partial / "manifest.json", {**manifest, "settings": asdict(settings), "seconds": seconds})
+        made_of = {"settings": asdict(settings), "warm_up": warm_up, "seconds": seconds}
+        store.write_json(partial / "manifest.json", {**manifest, **made_of})
 
-    store.build_once(checkpoint.directory, build, waiting)
+    if not store.build_once(checkpoint.directory, build, waiting):
+        seal.check_sizes(checkpoint.directory)
+    seal.check_sizes(image.directory)
     return checkpoint
 
 
 def boot_and_save(
     checkpoint: Checkpoint, emulator: Emulator, settings: GuestSettings, report: Report, timeout_s: float
-) -> None:
+) -> dict[str, Any] | None:
     """Boot the guest, wait until it stops itself, and save it into the checkpoint's directory.
+
+    Returns
+    -------
+    dict or None
+        How the warm-up went (`servsim.capture.warmth`), where it was to go on until the server settled.
 
     Raises
     ------
@@ -170,9 +191,11 @@ def boot_and_save(
         _save(running, checkpoint.state)
     for name, content in control.read_facts(disk).items():
         (checkpoint.directory / name).write_bytes(content)
+    warm_up = control.read_warm_up(disk)
     disk.unlink()
     size = checkpoint.state.stat().st_size >> 20
     report(f"guest: checkpoint of {size} MiB after {time.monotonic() - began:.1f} s")
+    return warm_up
 
 
 def _create_overlay(checkpoint: Checkpoint, emulator: Emulator) -> None:

@@ -46,18 +46,29 @@ def read_result(path: Path) -> dict[str, Any]:
     EnvironmentProblem
         When the guest wrote none, or not JSON.
     """
+    result = _document(path)
+    if not isinstance(result, dict):
+        raise EnvironmentProblem("the guest's driver left a result that is not a JSON object")
+    return result
+
+
+def read_warm_up(path: Path) -> dict[str, Any] | None:
+    """Return the driver's report of a warm-up until the server settled, which lies there at the checkpoint."""
+    report = _document(path)
+    return report if isinstance(report, dict) else None
+
+
+def _document(path: Path) -> Any:
+    """Return the JSON value where the driver's result belongs; None when it is none."""
     with path.open("rb") as file:
         file.seek(RESULT_OFFSET)
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= KALLSYMS_OFFSET - RESULT_OFFSET - 8:
             raise EnvironmentProblem("the guest's driver left no result")
         try:
-            result = json.loads(file.read(length))
+            return json.loads(file.read(length))
         except ValueError:
-            result = None
-    if not isinstance(result, dict):
-        raise EnvironmentProblem("the guest's driver left a result that is not a JSON object")
-    return result
+            return None
 
 
 def read_facts(path: Path) -> dict[str, bytes]:

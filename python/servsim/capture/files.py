@@ -46,8 +46,17 @@ def describe(image: Path, device: str) -> str:
     Raises
     ------
     EnvironmentProblem
-        When debugfs is missing or cannot read the image.
+        When debugfs is missing, or the image is missing or damaged.
     """
+    try:
+        return _described(image, device)
+    except (ValueError, IndexError, struct.error) as error:
+        raise EnvironmentProblem(
+            f"{image} is damaged: its files cannot be found; remove it with `servsim guest clean` and capture again"
+        ) from error
+
+
+def _described(image: Path, device: str) -> str:
     files = list(_files(image))
     relations = _relations(image, files)
     lines = []

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from servsim.capture import store
+from servsim.capture import seal, store
 from servsim.capture.driver import guest_driver
 from servsim.capture.initramfs import Member, archive
 from servsim.capture.settings import SUITE, GuestSettings, packages, recipe_digests, recipe_dir
@@ -78,7 +78,7 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
     steps = Steps(report, store.new_log("image"))
     driver = guest_driver(steps)
     inputs = {
-        "schema": "servsim.guest.image/1",
+        "schema": "servsim.guest.image/2",
         "base": _base_inputs(),
         "recipe": recipe_digests(),
         "driver": store.file_digest(driver),
@@ -90,6 +90,7 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
     def build(partial: Path) -> None:
         base = _ensure_base(steps, waiting)
         _build_image(steps, base, partial, driver, settings)
+        seal.make(partial)
         store.write_json(partial / "manifest.json", {**inputs, "settings": asdict(settings)})
 
     if not directory.is_dir():

@@ -8,7 +8,6 @@ replies, does the trace get its name; in every other case nothing is left behind
 import contextlib
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +41,8 @@ class Captured:
         The driver's result in the guest: transactions by kind, consistency, marks.
     ready_s, elapsed_s
         Seconds of the host until the guest went on, and from then until it had powered off.
+    provenance
+        What the trace says about its making.
     """
 
     trace: Path
@@ -49,6 +50,7 @@ class Captured:
     driver: dict[str, Any]
     ready_s: float
     elapsed_s: float
+    provenance: dict[str, Any]
 
     def as_document(self) -> dict[str, Any]:
         """Return the document ``servsim.capture/1``."""
@@ -67,6 +69,7 @@ class Captured:
             "data_references_per_second": references / self.summary["recording_seconds"],
             "resume_seconds": self.ready_s,
             "guest_seconds": self.elapsed_s,
+            "provenance": self.provenance,
             "plugin": self.summary,
             "driver": self.driver,
         }
@@ -111,14 +114,11 @@ def record(
     plugin = plugin_path()
     if output.exists() and not output.is_file():
         raise UsageError(f"{output} is not a file: a trace cannot take its place; choose another name with -o")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    unchecked = output.with_name(output.name + ".unchecked")
-    with (
-        _removed_in_the_end(unchecked),
-        tempfile.TemporaryDirectory(prefix="capture-", dir=store.guest_dir()) as folder,
-    ):
-        facts, summary_file = Path(folder) / "facts.json", Path(folder) / "summary.json"
-        write_facts(checkpoint, facts, unchecked.absolute(), summary_file, meta)
+    # A folder of its own beside the final name: two captures of one name never meet, and what a killed
+    # one leaves the next one removes.
+    with store.scratch(output.absolute().parent, f".{output.name}.capture-") as folder:
+        unchecked, facts, summary_file = folder / output.name, folder / "facts.json", folder / "summary.json"
+        write_facts(checkpoint, facts, unchecked, summary_file, meta)
         with _progress_of(unchecked, progress):
             loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
             run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
@@ -126,7 +126,7 @@ def record(
         _compare(summary, run.result)
         _describe_shared_memory(unchecked, checkpoint, run.result)
         unchecked.replace(output)
-    return Captured(output, summary, run.result, run.ready_s, run.elapsed_s)
+    return Captured(output, summary, run.result, run.ready_s, run.elapsed_s, meta.get("provenance", {}))
 
 
 def plugin_path() -> Path:
@@ -147,16 +147,6 @@ def built_library(variable: str, name: str) -> Path:
     if not path.is_file():
         raise EnvironmentProblem(f"the plug-in {path} is missing; run `make build`, or name it in {variable}")
     return path.absolute()
-
-
-@contextlib.contextmanager
-def _removed_in_the_end(unchecked: Path) -> Iterator[None]:
-    """Leave neither an unchecked nor a half-written trace behind."""
-    try:
-        yield
-    finally:
-        unchecked.unlink(missing_ok=True)
-        unchecked.with_name(unchecked.name + ".partial").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -6,14 +6,13 @@ an unnamed file, and every run has its own control disk. Any number of runs may 
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import control, store
+from servsim.capture import control, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.checkpoint import Checkpoint
 from servsim.capture.emulator import Plugin, find_emulator
@@ -88,26 +87,32 @@ def resume(
     """
     emulator = find_emulator()
     runs = store.guest_dir() / "runs"
-    runs.mkdir(exist_ok=True)
     console, log = store.new_log("run-console"), store.new_log("run-emulator")
-    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=runs) as folder:
-        disk = Path(folder) / "control.raw"
+    with (
+        store.scratch(runs, "run-") as folder,
+        seal.Check(checkpoint.directory, checkpoint.image.directory) as sealed,
+    ):
+        disk = folder / "control.raw"
         control.create(disk, {"transactions": transactions, "seed": seed, "check": check})
         # The snapshot's unnamed file belongs in the cache, not on a small /var/tmp.
-        env = {**os.environ, "TMPDIR": folder}
+        env = {**os.environ, "TMPDIR": str(folder)}
         began = time.monotonic()
         deadline = began + timeout_s
         machine = checkpoint.machine(disk, console)
-        with emulator_running(
-            emulator, machine, log, progress, incoming=checkpoint.state, plugins=plugins, env=env
-        ) as running:
+        with (
+            sealed.explains_failures(),
+            emulator_running(
+                emulator, machine, log, progress, incoming=checkpoint.state, plugins=plugins, env=env
+            ) as running,
+        ):
+            running.look = sealed.found
             _wait_loaded(running, deadline, log)
             ready = time.monotonic()
             progress(f"guest: resumed in {ready - began:.1f} s")
             running.qmp.command("cont")
             _wait_end(running, deadline, timeout_s)
             ended = time.monotonic()
-        result = _result(disk, running)
+            result = _result(disk, running)
     return GuestResult(result, ready - began, ended - ready, console, log)
 
 

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable
         with locked(directory.with_name(directory.name + ".lock"), waiting):
             if directory.is_dir():
                 return False
+            _remove_half_built(directory.parent)
             partial = directory.with_name(directory.name + ".partial")
             remove(partial)
             partial.mkdir()
@@ -109,6 +111,71 @@ def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable
             f"the cache {directory.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE"
         ) from error
     return True
+
+
+@contextlib.contextmanager
+def scratch(parent: Path, prefix: str) -> Iterator[Path]:
+    """Give a new folder for the duration of a ``with`` block, and remove those that killed processes left.
+
+    The folder is locked while it is used. The kernel drops the lock of a process that dies, by which
+    the next user of the same prefix knows what nobody needs any more.
+
+    Parameters
+    ----------
+    parent
+        The folder to make it in.
+    prefix
+        How the names of such folders begin; nothing else in ``parent`` may begin so.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When the folder cannot be made.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for path in parent.glob(f"{prefix}*"):
+            _remove_if_unused(path)
+        path, descriptor = _locked_folder(parent, prefix)
+    except OSError as error:
+        raise EnvironmentProblem(f"{parent} cannot be written ({error}); free some room or choose another") from error
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Make a folder and lock it, before anybody else takes it for one that is not used."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _same_file(descriptor, path):
+                return path, descriptor
+            os.close(descriptor)
+
+
+def _remove_if_unused(path: Path) -> None:
+    """Remove a folder that `scratch` made, unless its user lives."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_half_built(parent: Path) -> None:
+    """Remove what killed builders left in a folder of cached results."""
+    for partial in parent.glob("*.partial"):
+        lock = partial.with_suffix(".lock")
+        if not is_locked(lock):
+            remove(partial)
+            lock.unlink(missing_ok=True)
 
 
 def remove(directory: Path) -> None:

@@ -2,7 +2,8 @@
 
 The plots: `silent` never speaks on its control connection; `hangs` greets and then nothing
 happens; `dies` ends at once with a reason; `powers-off` greets, says something on the console and
-shuts down without ever reaching a checkpoint.
+shuts down without ever reaching a checkpoint; `full-disk` and `bad-disk` stop because the guest's disk
+cannot be written; `answers` greets and answers every command, and nothing else happens.
 """
 
 import sys
@@ -40,6 +41,15 @@ if plot == "powers-off":
     time.sleep(0.2)
     say({{"event": "SHUTDOWN"}})
     sys.exit(0)
+if plot.endswith("-disk"):
+    full = plot == "full-disk"
+    reason = "No space left on device" if full else "Input/output error"
+    data = {{"device": "root", "operation": "write", "action": "stop", "nospace": full, "reason": reason}}
+    say({{"event": "BLOCK_IO_ERROR", "data": data}})
+    say({{"event": "STOP"}})
+if plot == "answers" or plot.endswith("-disk"):
+    while connection.recv(4096):
+        say({{"return": {{"status": "paused"}}}})
 time.sleep(600)
 """
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fake_emulator
 import pytest
+from servsim.capture import seal
 from servsim.capture.checkpoint import Checkpoint, boot_and_save
 from servsim.capture.emulator import find_emulator
 from servsim.capture.image import Image
@@ -23,10 +24,12 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     image.directory.mkdir()
     for path in (image.root, image.kernel, image.initrd):
         path.write_bytes(b"")
+    seal.make(image.directory)
     qemu_img = tmp_path / "qemu-img"
     qemu_img.write_text("#!/bin/sh\ntrue\n")
     qemu_img.chmod(0o755)
     (tmp_path / "checkpoint").mkdir()
+    seal.make(tmp_path / "checkpoint")
     return Checkpoint(tmp_path / "checkpoint", image, 1024)
 
 
@@ -50,6 +53,11 @@ def alive(pid: int) -> bool:
             "hangs",
             "did not reach its checkpoint within 1 s and its last words were “booted”; its console is in /",
         ),
+        (
+            "full-disk",
+            "the disk of the cache /.* is full, and the guest cannot write; free some room, or set SERVSIM_CACHE",
+        ),
+        ("bad-disk", r"the guest's disk failed to write \(Input/output error\): .*; the guest's console is in /"),
         ("powers-off", "ended before its checkpoint and its last words were “booted”; its console is in /"),
         ("dies", "the emulator did not start: qemu-system-x86_64: no such thing; all it said is in /"),
     ],
@@ -62,11 +70,32 @@ def test_a_guest_that_never_boots_is_one_sentence_that_names_a_log(
     with pytest.raises(ServsimError, match=complaint) as caught:
         boot(checkpoint, said)
     assert caught.value.exit_code == 3
-    log = Path(str(caught.value).rpartition(" ")[2])
-    assert log.is_file()
+    if plot != "full-disk":
+        assert Path(str(caught.value).rpartition(" ")[2]).is_file()
     if plot != "dies":
         assert any("booted" in line for line in said)
         assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_run_on_a_full_disk_ends_at_once_and_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Checkpoint
+) -> None:
+    monkeypatch.setenv("SERVSIM_QEMU", str(fake_emulator.install(tmp_path, "full-disk")))
+    with pytest.raises(EnvironmentProblem, match="is full"):
+        resume(checkpoint, 10, 1, timeout_s=600)
+    assert list((tmp_path / "cache" / "guest" / "runs").iterdir()) == []
+
+
+def test_a_run_from_a_damaged_checkpoint_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Checkpoint
+) -> None:
+    checkpoint.image.root.write_bytes(b"")
+    monkeypatch.setenv("SERVSIM_QEMU", str(fake_emulator.install(tmp_path, "answers")))
+    (checkpoint.directory / "state").write_bytes(b"state")
+    seal.make(checkpoint.directory)
+    (checkpoint.directory / "state").write_bytes(b"State")
+    with pytest.raises(EnvironmentProblem, match="state is damaged"):
+        resume(checkpoint, 10, 1, timeout_s=600)
 
 
 def test_a_run_that_hangs_is_one_sentence_that_leaves_no_emulator_and_no_files(

@@ -113,3 +113,37 @@ def test_logs_are_never_shared_and_the_oldest_are_forgotten() -> None:
     last = store.new_log("boot")
     assert not last.exists()
     assert len(list(store.logs_dir().iterdir())) == store._KEPT_LOGS
+
+
+def test_scratch_folders_of_the_living_stay_and_those_of_the_killed_go(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from servsim.capture import store\n"
+        "with store.scratch(Path(sys.argv[1]), 'run-') as folder:\n"
+        "    (folder / 'half').write_text('')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    (tmp_path / "other").mkdir()
+    with store.scratch(tmp_path, "run-") as mine:
+        assert not left.exists()
+        with store.scratch(tmp_path, "run-") as another:
+            assert mine != another and mine.is_dir()
+        assert mine.is_dir() and not another.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_killed_builders_left_goes_with_the_next_build_of_anything(tmp_path: Path) -> None:
+    (tmp_path / "dead.partial").mkdir()
+    (tmp_path / "dead.lock").touch()
+    with store.locked(tmp_path / "alive.lock"):
+        (tmp_path / "alive.partial").mkdir()
+        assert store.build_once(tmp_path / "abc", lambda partial: (partial / "whole").touch())
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["abc", "alive.lock", "alive.partial"]
+
+
+def test_a_scratch_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentProblem, match=r"file.* cannot be written"), store.scratch(tmp_path / "file", "run-"):
+        pass
