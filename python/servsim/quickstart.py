@@ -18,9 +18,9 @@ from servsim.errors import EnvironmentProblem, UsageError
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
 
-#: Transactions to capture and users that issue them: four for each of 24 users, six users per processor.
+#: Transactions to capture and users that issue them: five for each of 24 users, six users per processor.
 #: With ten replications the simulation of more would take longer than people wait.
-TRANSACTIONS = 96
+TRANSACTIONS = 120
 USERS = 24
 
 #: Replications, each with its own seed; ten give an interval of about 0.7 standard deviations.
@@ -90,10 +90,10 @@ def transactions_in(trace: Path) -> int:
 def measured(count: int, users: int = USERS) -> tuple[int, int]:
     """Divide a trace's transactions into warm-up and measurement.
 
-    One transaction per user, or a quarter if that is less, warms the caches up; all users begin at
-    once, so the first to end are the short ones. Another per user, or a third if that is less, is left
-    at the end: when the trace runs out its users end one by one, and processors idle for want of work,
-    which they would not on a real server.
+    One transaction per user, or a quarter if that is less, warms the simulated caches up; the captured server
+    was warm, and its users were at work. Another per user, or a third if that is less, is left at the
+    end: when the trace runs out its users end one by one, and processors idle for want of work, which
+    they would not on a real server.
     """
     warmup = min(users, count // 4)
     return warmup, max(1, count - warmup - min(users, count // 3))

@@ -46,7 +46,7 @@ def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None
     job = Job(tmp_path)
     outcome, plan = job.run(), job.plan
     capture, simulation = job.calls
-    assert capture == {"transactions": 96, "users": 24}
+    assert capture == {"transactions": 120, "users": 24}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
     assert (simulation["warmup"], simulation["transactions"]) == (24, 152)
     assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 10, 1)
@@ -104,5 +104,5 @@ def test_warm_up_and_measurement_fit_into_the_trace(count: int) -> None:
 
 
 def test_each_user_has_work_left_when_the_measurement_ends() -> None:
-    assert quickstart.measured(96, 24) == (24, 48)
+    assert quickstart.measured(120, 24) == (24, 72)
     assert 9 - sum(quickstart.measured(9, 24)) == 3, "a small trace keeps a third"

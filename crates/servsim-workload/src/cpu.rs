@@ -4,7 +4,8 @@
 //! The server is every child of the postmaster, so background writers count as server work;
 //! processes that ended in between do not.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 
 /// Seconds of processor time used so far.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,25 @@ fn seconds(process: u32) -> Option<f64> {
     // SAFETY: sysconf only reads its argument.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     Some(fields(process)?.ticks as f64 / per_second as f64)
+}
+
+/// The processor time of one process, for frequent reading.
+#[derive(Debug)]
+pub struct ProcessTime(Option<File>);
+
+impl ProcessTime {
+    /// Of the process with this identifier.
+    pub fn of(process: u32) -> Self {
+        ProcessTime(File::open(format!("/proc/{process}/schedstat")).ok())
+    }
+
+    /// Nanoseconds so far; zero where the kernel does not tell.
+    pub fn nanoseconds(&self) -> u64 {
+        let mut text = [0; 64];
+        let length = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let first = text[..length].split(|byte| *byte == b' ').next();
+        first.and_then(|word| std::str::from_utf8(word).ok()?.parse().ok()).unwrap_or(0)
+    }
 }
 
 fn processes() -> impl Iterator<Item = u32> {

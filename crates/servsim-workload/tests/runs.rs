@@ -137,7 +137,7 @@ fn the_guest_form_takes_orders_and_leaves_its_result_on_the_device() {
     device.as_file().set_len(4 << 20).unwrap();
     device.as_file().write_all_at(br#"{"transactions": 150, "seed": 9, "check": true}"#, 0).unwrap();
     let path = device.path().to_str().unwrap();
-    let args = ["guest", "--pause", "none", "--settle-seconds", "0", "--users", "4", "--warm-up", "30"];
+    let args = ["guest", "--pause", "none", "--settle-seconds", "0", "--users", "4", "--warm-up", "settle"];
     let output = cluster.command(&args).args(["--control", path]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let written = std::fs::read(device.path()).unwrap();
@@ -145,8 +145,19 @@ fn the_guest_form_takes_orders_and_leaves_its_result_on_the_device() {
     let length = u64::from_le_bytes(result[..8].try_into().unwrap()) as usize;
     let report: Value = serde_json::from_slice(&result[8..8 + length]).unwrap();
     assert_eq!((report["valid"].as_bool(), report["transactions"].as_u64()), (Some(true), Some(150)));
-    assert_eq!((&report["options"]["seed"], &report["marks"]["transaction"]), (&json!(9), &json!(180)));
+    assert_eq!(report["options"]["seed"], 9);
     assert_eq!(report["check"]["passed"], true);
+    // Every user ran every kind seven times before the first round of the mix.
+    let warm_up = &report["warm_up"];
+    assert_eq!(warm_up["rehearsal_transactions"], 4 * 5 * 7);
+    assert!(warm_up["transactions"].as_u64().unwrap() >= 140 + 3 * 240, "{warm_up:#}");
+    assert!(warm_up["rounds"][1]["server_microseconds_by_kind"]["payment"].as_f64().unwrap() > 0.0);
+    // The window lies between marks of users at work: whoever was at work at its end, or when the
+    // server had settled, still got a reply.
+    assert_eq!((&report["marks"]["start"], &report["marks"]["stop"]), (&json!(1), &json!(1)));
+    let marked = report["marks"]["transaction"].as_u64().unwrap();
+    let known = warm_up["transactions"].as_u64().unwrap() + 8 + 150;
+    assert!((known..=known + 6).contains(&marked), "{marked} marks, {known} before the stop mark");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from servsim.capture import files
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
@@ -10,6 +11,7 @@ from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.record import Captured, record
 from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
+from servsim.capture.warmth import sentence
 
 #: Names of the transaction kinds, indexed by the number in a mark (TPC-C 5.11, clause 2).
 TRANSACTION_KINDS = ("none", "New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
@@ -64,7 +66,7 @@ def capture(
             "checkpoint": checkpoint.directory.name,
             "transactions": transactions,
             "seed": seed,
-            **asdict(settings),
+            **_guest(settings, checkpoint),
         },
         "per_cpu_area": [0, 0],
         "transaction_kinds": list(TRANSACTION_KINDS),
@@ -73,3 +75,28 @@ def capture(
     }
     watching = observers(checkpoint) if observers else ()
     return record(checkpoint, meta, transactions, seed, output, progress, observers=watching)
+
+
+def _guest(settings: GuestSettings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what the guest was, for whoever reads the trace: its scale, its warmth, every setting."""
+    of_guest = asdict(settings)
+    return {
+        "scale": scale(settings),
+        "warm_up": sentence(checkpoint.warm_up(), of_guest.pop("warmup")),
+        "load_seed": of_guest.pop("seed"),
+        **of_guest,
+    }
+
+
+def scale(settings: GuestSettings) -> str:
+    """Say how large the database is, beside the specification's (TPC-C 5.11, clause 1.2.1).
+
+    Examples
+    --------
+    >>> scale(GuestSettings())
+    '200 warehouses of 3 districts of 30 customers, 100 items (TPC-C: 10 districts of 3,000 customers, 100,000 items)'
+    """
+    return (
+        f"{settings.warehouses:,} warehouses of {settings.districts} districts of {settings.customers:,} customers, "
+        f"{settings.items:,} items (TPC-C: 10 districts of 3,000 customers, 100,000 items)"
+    )

@@ -30,7 +30,7 @@ class GuestSettings:
     users
         Database users, one server process each.
     warmup
-        Transactions run before the checkpoint, over all users.
+        Transactions run before the checkpoint, over all users; None: until the server has settled.
     seed
         Seed of the load and the warm-up.
     memory_mib
@@ -45,7 +45,7 @@ class GuestSettings:
     customers: int = 30
     items: int = 100
     users: int = 24
-    warmup: int = 400
+    warmup: int | None = None
     seed: int = 1
     memory_mib: int = 1024
     server: tuple[tuple[str, str], ...] = ()
@@ -66,7 +66,8 @@ class GuestSettings:
 
     def kernel_words(self) -> tuple[str, ...]:
         """Return what the guest's init reads from the kernel's command line."""
-        words = (f"servsim_users={self.users}", f"servsim_warmup={self.warmup}", f"servsim_seed={self.seed}")
+        warmup = "settle" if self.warmup is None else self.warmup
+        words = (f"servsim_users={self.users}", f"servsim_warmup={warmup}", f"servsim_seed={self.seed}")
         options = ",".join(f"{name}={value}" for name, value in sorted(self.server))
         return (*words, f"servsim_server={options}") if options else words
 

@@ -27,19 +27,28 @@ def capture(
     workload: Annotated[str, typer.Argument(help=f"One of: {', '.join(WORKLOADS)}.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The trace to write (.svt).")],
     transactions: Annotated[int, typer.Option(min=1, help="Transactions to capture, over all users.")] = 200,
-    users: Annotated[int | None, typer.Option(min=1, max=200, help="Concurrent users.")] = None,
+    captures: Annotated[
+        int,
+        typer.Option(min=1, help="Captures, numbered before the ending: x.1.svt, x.2.svt, ...; one keeps the name."),
+    ] = 1,
+    users: Annotated[int | None, typer.Option(min=1, max=100, help="Concurrent users.")] = None,
     warehouses: Annotated[int | None, typer.Option(min=1, help="Size of the database.")] = None,
-    warm_up: Annotated[int | None, typer.Option(min=0, help="Transactions before the checkpoint, over all.")] = None,
+    warm_up: Annotated[
+        int | None,
+        typer.Option(min=0, help="Transactions before the checkpoint, over all users; otherwise until it settles."),
+    ] = None,
     server: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the server; may be repeated.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the requests.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the requests; the next capture has the next one.")] = 1,
     verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Capture a real workload, kernel included, from a warm checkpoint of the emulated guest."""
     import tempfile
     from importlib import import_module
+
+    from servsim.capture.replication import each
 
     if workload not in WORKLOADS:
         raise UsageError(f"{workload} is not a workload that can be captured; there is: {', '.join(WORKLOADS)}")
@@ -48,14 +57,23 @@ def capture(
     module = import_module(WORKLOADS[workload])
     settings = _settings(users, warehouses, warm_up, server or [])
     say = partial(typer.echo, err=True)
-    with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
-        counts = Path(folder) / "counts.json"
-        observers = partial(_counting, counts) if verify else None
-        captured = module.capture(transactions, output, None, say, seed, settings, observers)
-        document = captured.as_document()
-        if verify:
-            document["verify"] = _verified(captured.trace, counts)
-    typer.echo(json.dumps(document)) if as_json else _show(document)
+
+    def one(trace: Path, its_seed: int) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
+            counts = Path(folder) / "counts.json"
+            observers = partial(_counting, counts) if verify else None
+            captured = module.capture(transactions, trace, None, say, its_seed, settings, observers)
+            document: dict[str, Any] = captured.as_document()
+            if verify:
+                document["verify"] = _verified(captured.trace, counts)
+        if not as_json:
+            _show(document)
+        return document
+
+    documents = list(each(one, output, captures, seed))
+    if as_json:
+        several = {"schema": "servsim.captures/1", "captures": documents}
+        typer.echo(json.dumps(documents[0] if captures == 1 else several))
 
 
 def _settings(users: int | None, warehouses: int | None, warm_up: int | None, server: "list[str]") -> "GuestSettings":
@@ -94,7 +112,9 @@ def _show(figures: dict[str, Any]) -> None:
         f"{figures['trace']}: {figures['transactions']:,} transactions (marks = replies = server's count), "
         f"{figures['instructions']:,} instructions, {figures['data_references']:,} data references\n"
         f"{figures['file_bytes'] / 2**20:.1f} MiB, {figures['bytes_per_data_reference']:.2f} bytes per data "
-        f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s"
+        f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s\n"
+        f"database: {figures['provenance']['scale']}\n"
+        f"warm-up: {figures['provenance']['warm_up']}"
     )
     for name, figure in figures.get("verify", {}).get("figures", {}).items():
         typer.echo(

@@ -17,7 +17,10 @@ Districts = Annotated[int, typer.Option(min=1, max=10, help="Districts per wareh
 Customers = Annotated[int, typer.Option(min=3, help="Customers per district, a multiple of 3.")]
 Items = Annotated[int, typer.Option(min=15, help="Items of the catalogue.")]
 Users = Annotated[int, typer.Option(min=1, max=100, help="Database users, one server process each.")]
-WarmUp = Annotated[int, typer.Option(min=0, help="Transactions before the checkpoint, over all users.")]
+WarmUp = Annotated[
+    int | None,
+    typer.Option(min=0, help="Transactions before the checkpoint, over all users; otherwise until it settles."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the load and the warm-up.")]
 Memory = Annotated[int, typer.Option(min=256, max=2048, help="Guest memory in MiB.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -58,10 +61,10 @@ def boot(
     customers: Customers = _DEFAULTS.customers,
     items: Items = _DEFAULTS.items,
     users: Users = _DEFAULTS.users,
-    warm_up: WarmUp = _DEFAULTS.warmup,
+    warm_up: WarmUp = None,
     seed: Seed = _DEFAULTS.seed,
     memory: Memory = _DEFAULTS.memory_mib,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for the boot.")] = 900.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for boot and warm-up.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
     """Boot the guest, warm its database up and save a checkpoint, unless the cache has it."""

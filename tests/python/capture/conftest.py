@@ -10,7 +10,7 @@ from servsim.capture.emulator import find_emulator
 from servsim.errors import EnvironmentProblem
 
 #: The guest of the tests: small, so that image and checkpoint take minutes, not tens of minutes.
-SETTINGS = GuestSettings(warehouses=20, users=8, warmup=60, memory_mib=512)
+SETTINGS = GuestSettings(warehouses=20, users=8, memory_mib=512)
 
 
 @pytest.fixture(autouse=True)

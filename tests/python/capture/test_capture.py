@@ -5,11 +5,13 @@ Needs root and the emulator; skips elsewhere, saying why.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import SETTINGS
@@ -19,10 +21,13 @@ from servsim.capture.count import compare, counting_plugin
 from servsim.capture.oltp import capture
 from servsim.capture.record import Captured
 from servsim.errors import EnvironmentProblem
+from servsim.trace.syscalls import SYSCALL_NAMES
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(1800)]
 
 TRANSACTIONS = 40
+#: Another than that of the load, so that they are not mistaken for one another.
+SEED = 9
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,12 @@ def captured(checkpoint: Checkpoint, counts: Path, tmp_path_factory: pytest.Temp
     """One capture, watched by the counting plug-in."""
     output = tmp_path_factory.mktemp("trace") / "oltp.svt"
     return capture(
-        TRANSACTIONS, output, progress=print, settings=SETTINGS, observers=lambda at: [counting_plugin(at, counts)]
+        TRANSACTIONS,
+        output,
+        progress=print,
+        seed=SEED,
+        settings=SETTINGS,
+        observers=lambda at: [counting_plugin(at, counts)],
     )
 
 
@@ -73,10 +83,29 @@ def test_the_trace_shows_tasks_calls_disk_and_locks(captured: Captured) -> None:
     assert {task["name"] for task in clients} == {"servsim-oltp"}
     ending = [task["transactions"] for task in clients if task["transactions"]]
     assert (len(ending), sum(ending)) == (SETTINGS.users, TRANSACTIONS), "every user has a thread of its own"
+    assert "clone" not in calls(found) and "clone3" not in calls(found), "and all had one before the start mark"
     assert found["total"]["kernel_instructions"] > 0.02 * found["total"]["user_instructions"]
     assert found["syscalls"] and found["interrupts"]
     assert found["io_writes"] > 0, "every commit is flushed to the disk"
     assert found["lock_acquires"] > 1000
+    surplus = found["lock_releases"] - found["lock_acquires"]
+    assert abs(surplus) < 0.01 * found["lock_acquires"], "a lock is taken as often as it is given up"
+
+
+def test_the_server_was_warm_and_the_trace_says_so(captured: Captured) -> None:
+    found = json.loads(_core.trace_stats(captured.trace))["statistics"]
+    assert found["io_reads"] <= 0.1 * TRANSACTIONS, "the database was in memory"
+    provenance = json.loads(_core.trace_info(captured.trace))["meta"]["provenance"]
+    assert re.match(
+        r"settled after [\d,]+ transactions: [\d.]+ M instructions of the server and 0\.0", provenance["warm_up"]
+    )
+    assert provenance["scale"].startswith("20 warehouses of 3 districts of 30 customers, 100 items (TPC-C: 10 ")
+    assert (provenance["seed"], provenance["load_seed"]) == (SEED, SETTINGS.seed)
+
+
+def calls(found: dict[str, Any]) -> set[str]:
+    """Return the names of the system calls of a trace."""
+    return {SYSCALL_NAMES.get(int(number), number) for number in found["syscalls"]}
 
 
 def test_the_functional_engine_touches_exactly_the_recorded_references(captured: Captured) -> None:
@@ -127,9 +156,8 @@ def test_ctrl_c_leaves_neither_emulator_nor_trace(checkpoint: Checkpoint, tmp_pa
         f"capture(5000, Path({str(tmp_path / 't.svt')!r}), settings={SETTINGS!r})"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
-    partial = tmp_path / "t.svt.unchecked.partial"
     deadline = time.monotonic() + 300
-    while not partial.exists():
+    while not list(tmp_path.glob(".t.svt.capture-*/t.svt.partial")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
     emulators = children(process.pid)

@@ -4,7 +4,6 @@ Needs root and the emulator; skips elsewhere, saying why. Image and checkpoint s
 project's cache, so that a second run of the tests takes seconds.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -34,14 +33,14 @@ def test_the_checkpoint_knows_its_kernel_and_its_server(checkpoint: Checkpoint) 
 def test_runs_from_one_checkpoint_complete_agree_and_leave_it_unchanged(checkpoint: Checkpoint) -> None:
     files = (checkpoint.state, checkpoint.overlay, checkpoint.image.root)
     before = [file_digest(path) for path in files]
-    runs = [resume(checkpoint, 40, seed, timeout_s=900, progress=print) for seed in (7, 7, 8)]
-    assert [run.result["transactions"] for run in runs] == [40, 40, 40]
+    runs = [resume(checkpoint, 40, seed, timeout_s=900, progress=print) for seed in (7, 8)]
+    assert [run.result["transactions"] for run in runs] == [40, 40]
     assert all(run.result["valid"] for run in runs)
     assert all("servsim-guest: done" in run.console_log.read_text() for run in runs)
     # The consistency conditions were checked, in the guest, after the run.
     assert all(run.result["check"]["passed"] for run in runs)
     assert [file_digest(path) for path in files] == before
-    assert list((guest_dir() / "runs").glob(f"{os.getpid()}-*")) == []
+    assert list((guest_dir() / "runs").glob("run-*")) == []
 
 
 def test_a_second_request_for_the_checkpoint_builds_nothing(checkpoint: Checkpoint) -> None:

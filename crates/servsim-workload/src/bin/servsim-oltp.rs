@@ -17,6 +17,7 @@ use servsim_workload::oltp::load;
 use servsim_workload::oltp::report;
 use servsim_workload::oltp::run::{Options, Run, Warehouses};
 use servsim_workload::oltp::scale::{Preset, Scale};
+use servsim_workload::oltp::settling::WarmUp;
 use servsim_workload::oltp::user::Stop;
 use servsim_workload::pause::Pause;
 use servsim_workload::{Error, Result};
@@ -73,9 +74,10 @@ struct Behaviour {
     /// Number of users, each with its own connection.
     #[arg(long, default_value_t = 8)]
     users: usize,
-    /// Transactions before the measurement, over all users.
-    #[arg(long, default_value_t = 200)]
-    warm_up: u64,
+    /// Transactions before the measurement, over all users; or "settle": until the server's work for a
+    /// transaction no longer changes.
+    #[arg(long, default_value = "200")]
+    warm_up: WarmUp,
     /// Seed of the requests (in a guest: of the warm-up).
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -230,7 +232,7 @@ async fn load_command(args: Load) -> Result<u8> {
 async fn run_command(args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
     let mut run = Run::connect(&args.server, args.options()?).await?;
-    run.warm_up()?;
+    run.warm_up(|line| eprintln!("servsim-oltp: {line}"))?;
     let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);
     Ok(verdict(&report, "valid"))

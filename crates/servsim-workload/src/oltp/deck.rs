@@ -30,16 +30,21 @@ impl Mix {
 pub struct Deck {
     mix: Mix,
     cards: Vec<Kind>,
+    /// Cards drawn before any others, whatever the mix.
+    rehearsal: Vec<Kind>,
 }
 
 impl Deck {
     /// An exhausted deck: the first draw shuffles.
     pub fn new(mix: Mix) -> Self {
-        Deck { mix, cards: Vec::with_capacity(23) }
+        Deck { mix, cards: Vec::with_capacity(23), rehearsal: Vec::new() }
     }
 
     /// The next kind.
     pub fn draw(&mut self, stream: &mut Stream) -> Kind {
+        if let Some(kind) = self.rehearsal.pop() {
+            return kind;
+        }
         match self.mix {
             Mix::Weighted => match stream.below(100) {
                 0..45 => Kind::NewOrder,
@@ -53,6 +58,13 @@ impl Deck {
                 next.unwrap_or_else(|| self.shuffle(stream))
             }
         }
+    }
+
+    /// Puts `times` cards of every kind, shuffled, on top.
+    pub fn rehearse(&mut self, times: usize, stream: &mut Stream) {
+        let mut cards = Kind::ALL.repeat(times);
+        stream.shuffle(&mut cards);
+        self.rehearsal = cards;
     }
 
     /// Fills and shuffles the deck, and takes its first card.
@@ -85,6 +97,18 @@ mod tests {
     fn every_deck_of_23_holds_the_same_cards() {
         assert_eq!(counts(Mix::Deck, 23), [10, 10, 1, 1, 1]);
         assert_eq!(counts(Mix::Deck, 230), [100, 100, 10, 10, 10]);
+    }
+
+    #[test]
+    fn a_rehearsal_holds_every_kind_equally_often_and_then_the_mix_follows() {
+        let mut stream = Stream::new(5, Purpose::WarmUp, 0);
+        let mut deck = Deck::new(Mix::Deck);
+        deck.rehearse(7, &mut stream);
+        let mut counts = [0; 5];
+        (0..35).for_each(|_| counts[deck.draw(&mut stream) as usize - 1] += 1);
+        assert_eq!(counts, [7; 5]);
+        (0..23).for_each(|_| counts[deck.draw(&mut stream) as usize - 1] += 1);
+        assert_eq!(counts, [17, 17, 8, 8, 8]);
     }
 
     #[test]

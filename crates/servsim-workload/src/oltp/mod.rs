@@ -20,6 +20,7 @@ pub mod rows;
 pub mod run;
 pub mod scale;
 pub mod session;
+pub mod settling;
 pub mod shared_memory;
 pub mod terminal;
 pub mod user;

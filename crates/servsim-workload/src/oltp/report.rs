@@ -7,6 +7,7 @@ use serde_json::{json, Map, Value};
 use super::load::Made;
 use super::request::{Generator, Kind, LogHash};
 use super::run::{Options, Warehouses};
+use super::settling::WarmUp;
 use super::user::{Tally, User};
 use crate::cpu::Times;
 
@@ -27,6 +28,8 @@ pub struct Measured<'a> {
     pub seconds: f64,
     /// Measured replies by kind.
     pub tallies: &'a [Tally],
+    /// All replies of the phase whose processor time was taken.
+    pub replies: u64,
     /// Replies by kind including the warm-up.
     pub acknowledged: &'a [Tally],
     /// Transactions by window of the measurement; null if not asked for.
@@ -59,7 +62,10 @@ pub fn run(measured: &Measured<'_>) -> Value {
         "options": {
             "users": options.users,
             "seed": options.seed,
-            "warm_up_transactions": options.warm_up,
+            "warm_up_transactions": match options.warm_up {
+                WarmUp::Transactions(count) => json!(count),
+                WarmUp::Settled => json!("settle"),
+            },
             "mix": format!("{:?}", options.mix).to_lowercase(),
             "warehouses": if options.warehouses == Warehouses::Home { "home" } else { "random" },
             "think_scale": options.think_scale,
@@ -72,7 +78,7 @@ pub fn run(measured: &Measured<'_>) -> Value {
         "tpm_c_counts": "completed New-Order transactions, the rolled-back ones included",
         "kinds": kinds(measured.tallies, total),
         "windows": measured.windows,
-        "client_cpu": cpu(measured.cpu, total),
+        "client_cpu": cpu(measured.cpu, measured.replies),
         "acknowledged": acknowledged(measured.acknowledged),
         "marks": measured.marks,
         "reconciliation": measured.reconciliation,

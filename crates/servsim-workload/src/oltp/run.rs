@@ -16,8 +16,9 @@ use super::reconcile::{self, Moment, Snapshot};
 use super::report::{self, Measured};
 use super::request::{Generator, Place};
 use super::session::KINDS;
+use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
-use super::user::{lock, Phase, Stop, Tally, User};
+use super::user::{lock, Phase, Stop, Tallies, Tally, User};
 use super::windows::Windows;
 use crate::cpu::{self, Times};
 use crate::mark::{Kind, Marker};
@@ -46,8 +47,8 @@ pub struct Options {
     pub warehouses: Warehouses,
     /// Factor on keying and think times; zero for none.
     pub think_scale: f64,
-    /// Transactions before the measurement, over all users.
-    pub warm_up: u64,
+    /// How long the users work before the measurement.
+    pub warm_up: WarmUp,
     /// Width of the windows in which transactions of the measurement are counted, if at all.
     pub window: Option<Duration>,
 }
@@ -64,6 +65,17 @@ pub struct Run {
     before: Snapshot,
     /// Replies of all phases since the first snapshot.
     acknowledged: [Tally; KINDS],
+    /// What a warm-up until the server settled showed.
+    settling: Value,
+}
+
+/// What came of a phase.
+struct Done {
+    tallies: Tallies,
+    windows: Option<Windows>,
+    settling: Option<Settling>,
+    elapsed: Duration,
+    errors: Vec<Error>,
 }
 
 impl Run {
@@ -90,17 +102,27 @@ impl Run {
         let generator = generator(&made, options.seed);
         let before = reconcile::snapshot(&control, &mut terminals, Moment::Before).await?;
         let acknowledged = std::array::from_fn(|_| Tally::default());
-        Ok(Run { options, made, generator, terminals, control, marker, before, acknowledged })
+        let settling = Value::Null;
+        Ok(Run { options, made, generator, terminals, control, marker, before, acknowledged, settling })
     }
 
-    /// Runs the warm-up; when it returns, every user is idle.
+    /// Runs the warm-up; when it returns, every user is idle. `say` takes a line now and then.
     ///
     /// # Errors
     /// The first error of any user.
-    pub fn warm_up(&mut self) -> Result<()> {
-        let stop = Stop::Transactions(self.options.warm_up);
-        let (_, _, errors) = self.phase(stop, self.options.seed, Purpose::WarmUp);
-        errors.into_iter().next().map_or(Ok(()), Err)
+    pub fn warm_up(&mut self, say: fn(&str)) -> Result<()> {
+        let stop = match self.options.warm_up {
+            WarmUp::Transactions(count) => Stop::Transactions(count),
+            WarmUp::Settled => Stop::Settled(say),
+        };
+        let done = self.phase(stop, self.options.seed, Purpose::WarmUp);
+        self.settling = done.settling.map_or(Value::Null, |settling| settling.report());
+        done.errors.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// How the warm-up went; null unless it was one until the server settled.
+    pub fn settling(&self) -> &Value {
+        &self.settling
     }
 
     /// Runs the measurement, reconciles, and reports.
@@ -113,11 +135,14 @@ impl Run {
         self.generator = generator(&self.made, seed);
         let backend = self.terminals[0].user.session.backend;
         let cpu_before = cpu::read(backend);
-        lock(&self.marker).event(Kind::Start);
-        let begin = Instant::now();
-        let (tallies, windows, errors) = self.phase(stop, seed, Purpose::Measured);
-        let elapsed = begin.elapsed();
-        lock(&self.marker).event(Kind::Stop);
+        let marks_itself = matches!(stop, Stop::Window { .. });
+        if !marks_itself {
+            lock(&self.marker).event(Kind::Start);
+        }
+        let Done { tallies, windows, elapsed, errors, .. } = self.phase(stop, seed, Purpose::Measured);
+        if !marks_itself {
+            lock(&self.marker).event(Kind::Stop);
+        }
         let cpu = difference(cpu_before, cpu::read(backend));
         let (reconciliation, mut problems) = if errors.is_empty() {
             let after = reconcile::snapshot(&self.control, &mut self.terminals, Moment::After).await?;
@@ -144,7 +169,8 @@ impl Run {
             users: &users,
             live,
             seconds: elapsed.as_secs_f64(),
-            tallies: &tallies,
+            tallies: &tallies.measured,
+            replies: tallies.all.iter().map(|tally| tally.count).sum(),
             windows: windows.map_or(Value::Null, |windows| windows.report(elapsed)),
             acknowledged: &self.acknowledged,
             cpu,
@@ -154,34 +180,44 @@ impl Run {
         }))
     }
 
-    fn phase(
-        &mut self,
-        stop: Stop,
-        seed: u64,
-        purpose: Purpose,
-    ) -> ([Tally; KINDS], Option<Windows>, Vec<Error>) {
+    fn phase(&mut self, stop: Stop, seed: u64, purpose: Purpose) -> Done {
         for terminal in &mut self.terminals {
             terminal.user.begin(seed, purpose);
+            if matches!(stop, Stop::Settled(_)) {
+                terminal.user.rehearse();
+            }
         }
         let mut phase =
             Phase::new(&self.generator, &self.marker, stop, self.options.users, self.options.think_scale);
+        if let Stop::Settled(say) = stop {
+            phase.settling =
+                Some(Mutex::new(Settling::new(self.options.users, self.options.mix.shares(), say)));
+        }
+        let begin = Instant::now();
         if purpose == Purpose::Measured {
             phase.windows = self.options.window.map(Windows::new);
         }
         let results = terminal::each(&mut self.terminals, async |user| user.work(&phase).await);
+        let elapsed = phase.window_elapsed().unwrap_or_else(|| begin.elapsed());
         let errors = results.into_iter().filter_map(Result::err).collect();
         let tallies = phase.tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for (total, tally) in self.acknowledged.iter_mut().zip(&tallies) {
+        for (total, tally) in self.acknowledged.iter_mut().zip(&tallies.all) {
             total.count += tally.count;
             total.rolled_back += tally.rolled_back;
             total.delivered += tally.delivered;
         }
-        (tallies, phase.windows, errors)
+        let settling = phase.settling.map(|watch| watch.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Done { tallies, windows: phase.windows, settling, elapsed, errors }
     }
 
     /// The control connection, idle between phases.
     pub fn control(&mut self) -> &mut Client {
         &mut self.control
+    }
+
+    /// Number of users.
+    pub fn users(&self) -> usize {
+        self.options.users
     }
 
     /// How the database was made.

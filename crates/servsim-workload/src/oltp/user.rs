@@ -8,10 +8,12 @@ use hdrhistogram::Histogram;
 
 use super::deck::{Deck, Mix};
 use super::request::{Generator, Kind, LogHash, Place};
-use super::session::{Session, KINDS};
+use super::session::{Outcome, Session, KINDS};
+use super::settling::{Settling, REHEARSALS};
 use super::waiting;
 use super::windows::Windows;
-use crate::mark::Marker;
+use crate::cpu::ProcessTime;
+use crate::mark::{self, Marker};
 use crate::rng::{Purpose, Stream};
 use crate::{Error, Result};
 
@@ -36,6 +38,24 @@ impl Default for Tally {
     }
 }
 
+impl Tally {
+    fn add(&mut self, outcome: Outcome, microseconds: u64) {
+        self.count += 1;
+        self.rolled_back += u64::from(outcome.rolled_back);
+        self.delivered += u64::from(outcome.delivered);
+        self.latency.saturating_record(microseconds.max(1));
+    }
+}
+
+/// Replies of a phase by kind.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    /// All of them.
+    pub all: [Tally; KINDS],
+    /// Those that were measured: fewer only where a window is measured.
+    pub measured: [Tally; KINDS],
+}
+
 /// When a phase ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {
@@ -46,6 +66,25 @@ pub enum Stop {
     Dealt(u64),
     /// When this time is over.
     After(Duration),
+    /// When the server has settled; see [`Settling`]. The function takes a line after each round.
+    Settled(fn(&str)),
+    /// Measures a window: the start mark comes `lead_in` transactions after the users began, when
+    /// they are all at work and out of step, and the stop mark so many transactions later, while
+    /// they are still at work.
+    Window {
+        /// Transactions before the window, over all users; at least one.
+        lead_in: u64,
+        /// Transactions in it.
+        transactions: u64,
+    },
+}
+
+/// A window being measured: how many transactions have ended, and when it began and ended.
+#[derive(Debug, Default)]
+struct Window {
+    ended: u64,
+    begin: Option<Instant>,
+    elapsed: Option<Duration>,
 }
 
 /// What all users of a phase share.
@@ -56,9 +95,9 @@ pub struct Phase<'a> {
     /// Counts and executes marks.
     pub marker: &'a Mutex<Marker>,
     /// Replies so far by kind.
-    pub tallies: Mutex<[Tally; KINDS]>,
-    /// Whether some user failed: the others stop.
-    pub failed: AtomicBool,
+    pub tallies: Mutex<Tallies>,
+    /// Watches how the server warms up, where the phase ends when it has.
+    pub settling: Option<Mutex<Settling>>,
     /// Keying and think times are multiplied by this; zero means none.
     pub think_scale: f64,
     /// Transactions by the time at which they ended, if asked for.
@@ -66,6 +105,9 @@ pub struct Phase<'a> {
     stop: Stop,
     users: u64,
     taken: AtomicU64,
+    window: Mutex<Window>,
+    /// Set when some user failed, the server has settled, or the window has ended: nobody begins another.
+    over: AtomicBool,
     begin: Instant,
 }
 
@@ -82,19 +124,21 @@ impl<'a> Phase<'a> {
             generator,
             marker,
             tallies: Mutex::default(),
-            failed: AtomicBool::new(false),
+            settling: None,
             think_scale,
             windows: None,
             stop,
             users: users as u64,
             taken: AtomicU64::new(0),
+            window: Mutex::default(),
+            over: AtomicBool::new(false),
             begin: Instant::now(),
         }
     }
 
     /// Whether user `index`, after `done` transactions, begins another.
     fn take(&self, index: u64, done: u64) -> bool {
-        if self.failed.load(Ordering::Relaxed) {
+        if self.over.load(Ordering::Relaxed) {
             return false;
         }
         match self.stop {
@@ -104,7 +148,33 @@ impl<'a> Phase<'a> {
             }
             Stop::Dealt(total) => done < total / self.users + u64::from(index < total % self.users),
             Stop::After(duration) => self.begin.elapsed() < duration,
+            Stop::Settled(_) | Stop::Window { .. } => true,
         }
+    }
+
+    /// Duration of the window that was measured, if one was.
+    pub fn window_elapsed(&self) -> Option<Duration> {
+        lock(&self.window).elapsed
+    }
+
+    /// Marks the end of a transaction, and the window's beginning and end where they fall on it.
+    /// Returns whether the transaction is measured. All under the marker's lock, so that as many
+    /// transactions are marked between start and stop as were asked for.
+    fn mark(&self, kind: Kind, outcome: Outcome, server_process: u32) -> bool {
+        let mut marker = lock(self.marker);
+        marker.transaction(kind as u8, outcome.rolled_back, server_process);
+        let Stop::Window { lead_in, transactions } = self.stop else { return true };
+        let mut window = lock(&self.window);
+        window.ended += 1;
+        if window.ended == lead_in {
+            window.begin = Some(Instant::now());
+            marker.event(mark::Kind::Start);
+        } else if window.ended == lead_in + transactions {
+            marker.event(mark::Kind::Stop);
+            window.elapsed = window.begin.map(|begin| begin.elapsed());
+            self.over.store(true, Ordering::Relaxed);
+        }
+        (lead_in + 1..=lead_in + transactions).contains(&window.ended)
     }
 }
 
@@ -129,6 +199,9 @@ pub struct User {
     deck: Deck,
     requests: Stream,
     waiting: Stream,
+    /// Processor time of the user's server process, and what of it has been accounted for.
+    server_time: ProcessTime,
+    accounted: u64,
 }
 
 impl User {
@@ -136,6 +209,8 @@ impl User {
     pub fn new(index: u64, session: Session, place: Place, mix: Mix) -> Self {
         User {
             index,
+            server_time: ProcessTime::of(session.backend),
+            accounted: 0,
             session,
             done: 0,
             log: LogHash::default(),
@@ -154,6 +229,12 @@ impl User {
         self.deck = Deck::new(self.mix);
         self.log = LogHash::default();
         self.done = 0;
+        self.accounted = self.server_time.nanoseconds();
+    }
+
+    /// The next transactions are so many of each kind, before the mix goes on.
+    pub fn rehearse(&mut self) {
+        self.deck.rehearse(REHEARSALS, &mut self.requests);
     }
 
     /// Works until the phase ends.
@@ -163,7 +244,7 @@ impl User {
     pub async fn work(&mut self, phase: &Phase<'_>) -> Result<()> {
         while phase.take(self.index, self.done) {
             if let Err(error) = self.transaction(phase).await {
-                phase.failed.store(true, Ordering::Relaxed);
+                phase.over.store(true, Ordering::Relaxed);
                 let user = self.index;
                 return Err(match error {
                     Error::Database { context, source } => {
@@ -183,14 +264,21 @@ impl User {
         self.pause(phase, waiting::seconds(kind).0).await;
         let begin = Instant::now();
         let outcome = self.session.execute(&request, phase.generator.scale.districts).await?;
-        lock(phase.marker).transaction(kind as u8, outcome.rolled_back, self.session.backend);
+        let measured = phase.mark(kind, outcome, self.session.backend);
         let microseconds = begin.elapsed().as_micros() as u64;
         {
-            let tally = &mut lock(&phase.tallies)[kind as usize - 1];
-            tally.count += 1;
-            tally.rolled_back += u64::from(outcome.rolled_back);
-            tally.delivered += u64::from(outcome.delivered);
-            tally.latency.saturating_record(microseconds.max(1));
+            let tallies = &mut *lock(&phase.tallies);
+            tallies.all[kind as usize - 1].add(outcome, microseconds);
+            if measured {
+                tallies.measured[kind as usize - 1].add(outcome, microseconds);
+            }
+        }
+        if let Some(settling) = &phase.settling {
+            let now = self.server_time.nanoseconds();
+            let spent = now - std::mem::replace(&mut self.accounted, now);
+            if !lock(settling).ended(kind, spent) {
+                phase.over.store(true, Ordering::Relaxed);
+            }
         }
         if let Some(windows) = &phase.windows {
             windows.count(phase.begin.elapsed());
