@@ -61,6 +61,7 @@ class Steps:
     shipped: Callable[[], Path | None]
     capture: Capture
     count: Callable[[Path], int]
+    scale: Callable[[Path], str | None]
     simulate: Simulate
 
 
@@ -68,7 +69,7 @@ def steps() -> Steps:
     """Return the real steps, loading the parts they need."""
     capture: Capture = import_module("servsim.capture.oltp").capture
     simulate: Simulate = import_module("servsim.simulation").simulate
-    return Steps(capture_obstacle, shipped_trace, capture, transactions_in, simulate)
+    return Steps(capture_obstacle, shipped_trace, capture, transactions_in, scale_of, simulate)
 
 
 def transactions_in(trace: Path) -> int:
@@ -85,6 +86,14 @@ def transactions_in(trace: Path) -> int:
     if not totals or not totals["transactions"]:
         raise UsageError(f"{trace} holds no complete transactions: capture it again")
     return int(totals["transactions"])
+
+
+def scale_of(trace: Path) -> str | None:
+    """Return how large the captured database was, or None of a trace that does not say."""
+    from servsim._core import trace_info
+
+    provenance = json.loads(trace_info(trace))["meta"]["provenance"]
+    return provenance.get("scale") if isinstance(provenance, dict) else None
 
 
 def measured(count: int, users: int = USERS) -> tuple[int, int]:
@@ -128,9 +137,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it: the trace used, why it was not captured here (or None), result, report."""
+    """What came of it: the trace, the scale of its database, why it was not captured here (or None), result, report."""
 
     trace: Path
+    scale: str | None
     obstacle: str | None
     result: dict[str, Any]
     report: Path
@@ -142,6 +152,7 @@ class Outcome:
             "captured": self.obstacle is None,
             "obstacle": self.obstacle,
             "trace": str(self.trace),
+            "scale": self.scale,
             "report": str(self.report),
             "result": self.result,
         }
@@ -188,7 +199,7 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
     document = plan.output.with_suffix(".json")
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return Outcome(trace, obstacle, result, report.write([report.load(document)], plan.output))
+    return Outcome(trace, job.scale(trace), obstacle, result, report.write([report.load(document)], plan.output))
 
 
 def _trace(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) -> tuple[Path, str | None]:
@@ -220,4 +231,5 @@ def answer(outcome: Outcome) -> Sequence[str]:
 
     where = "captured here" if outcome.obstacle is None else "shipped with servsim"
     lines = summary(check(outcome.result, "this run"))
-    return [*lines[:1], f"Trace: {outcome.trace}, {where}", *lines[1:], f"Report: {outcome.report}"]
+    scale = f"; {outcome.scale}" if outcome.scale else ""
+    return [*lines[:1], f"Trace: {outcome.trace}, {where}{scale}", *lines[1:], f"Report: {outcome.report}"]

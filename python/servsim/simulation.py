@@ -166,9 +166,18 @@ def simulate_text(
     result: dict[str, Any] = json.loads(text)
     if any(replication["cycles"] == 0 for replication in result["replications"]):
         raise _too_long(warmup, path, "which ended before the measurement began")
-    if info is not None and info["truncated"] is not None:
-        result["warnings"].append(info["truncated"])
+    if info is not None:
+        if info["truncated"] is not None:
+            result["warnings"].append(info["truncated"])
+        result["trace"] |= _of_the_capture(info["meta"].get("provenance"))
     return result
+
+
+def _of_the_capture(provenance: Any) -> dict[str, str]:
+    """Return what a captured trace says of the scale and the warmth of its server, for whoever reads the result."""
+    if not isinstance(provenance, Mapping):
+        return {}
+    return {key: str(provenance[key]) for key in ("scale", "warm_up") if key in provenance}
 
 
 def simulate_each(

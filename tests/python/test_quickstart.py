@@ -23,7 +23,12 @@ class Job:
         place.write_bytes(b"trace")
         self.plan = quickstart.Plan(folder / "out" / "answer.html")
         self.steps = quickstart.Steps(
-            lambda: obstacle, lambda: place if shipped else None, self._capture, lambda _: 200, self._simulate
+            lambda: obstacle,
+            lambda: place if shipped else None,
+            self._capture,
+            lambda _: 200,
+            lambda _: "7 warehouses",
+            self._simulate,
         )
 
     def _capture(self, transactions: int, output: Path, users: int, progress: Callable[..., None]) -> object:
@@ -89,6 +94,7 @@ def test_the_answer_has_ten_lines_and_ends_with_the_report(tmp_path: Path, obsta
     assert len(lines) == 10 and all(line and "\n" not in line for line in lines)
     assert lines[-1] == f"Report: {outcome.report}"
     assert ("captured here" in lines[1]) == (obstacle is None)
+    assert lines[1].endswith("; 7 warehouses")
 
 
 def test_the_outcome_is_a_versioned_document(tmp_path: Path) -> None:

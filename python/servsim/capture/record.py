@@ -116,9 +116,17 @@ def record(
         raise UsageError(f"{output} is not a file: a trace cannot take its place; choose another name with -o")
     # A folder of its own beside the final name: two captures of one name never meet, and what a killed
     # one leaves the next one removes.
-    with store.scratch(output.absolute().parent, f".{output.name}.capture-") as folder:
-        unchecked, facts, summary_file = folder / output.name, folder / "facts.json", folder / "summary.json"
-        write_facts(checkpoint, facts, unchecked, summary_file, meta)
+    with (
+        store.scratch(output.absolute().parent, f".{output.name}.capture-") as beside,
+        store.scratch(store.guest_dir() / "runs", "capture-") as folder,
+    ):
+        unchecked, facts, summary_file = beside / output.name, folder / "facts.json", folder / "summary.json"
+        try:
+            write_facts(checkpoint, facts, unchecked, summary_file, meta)
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"the cache {folder.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE"
+            ) from error
         with _progress_of(unchecked, progress):
             loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
             run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
