@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from servsim.cache import cache_dir
+from servsim.cache import location, repository
 
 #: Oldest emulator whose plug-in interface can read guest memory.
 EMULATOR = "qemu-system-x86_64"  # or what SERVSIM_QEMU names
@@ -83,6 +83,14 @@ def native_module() -> Finding:
     return Finding("native module", True, f"servsim {__version__}, Python {python}", purpose, "", True)
 
 
+def recipe() -> Finding:
+    """Look for the guest's recipe and the capture plug-in's sources, which only a checkout has."""
+    copy = repository() or os.environ.get("SERVSIM_RECIPE")
+    remedy = "" if copy else "clone servsim's repository and run `make build` there"
+    found = str(copy) if copy else "this is an installed package"
+    return Finding("checkout", copy is not None, found, "capturing a workload, running one natively", remedy, True)
+
+
 @cache
 def emulator() -> Finding:
     """Look for an emulator that is new enough and loads plug-ins."""
@@ -123,8 +131,12 @@ def image_tools() -> Finding:
 
 def room() -> Finding:
     """Look for room on the disk of the cache folder."""
-    folder = cache_dir()
-    free = shutil.disk_usage(folder).free / 2**30
+    folder = location()
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        remedy = "set SERVSIM_CACHE to a folder you may write to"
+        return Finding("room on disk", False, f"{folder} cannot be written", "guest image, traces", remedy, True)
+    free = shutil.disk_usage(there).free / 2**30
     ok = free >= ROOM_GIB
     remedy = "" if ok else f"free {ROOM_GIB} GiB, or set SERVSIM_CACHE to a folder with room"
     found = f"{free:.1f} GiB free for {folder}"
@@ -187,6 +199,7 @@ def rust() -> Finding:
 #: Every check, in the order they are shown.
 CHECKS: tuple[Callable[[], Finding], ...] = (
     native_module,
+    recipe,
     root,
     emulator,
     image_tools,
@@ -206,7 +219,7 @@ def examine() -> list[Finding]:
 
 def capture_obstacle() -> str | None:
     """Return in a few words why nothing can be captured here, or None when it can."""
-    for check in (root, emulator, image_tools, room):
+    for check in (recipe, root, emulator, image_tools, room):
         finding = check()
         if not finding.ok:
             found = "servsim is not run by root" if finding.name == "root" else finding.found

@@ -1,5 +1,6 @@
 """Simulate a trace on a machine that exists only as a description."""
 
+import difflib
 import hashlib
 import itertools
 import json
@@ -36,19 +37,12 @@ def machine_path(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = [folder for folder in _shipped_folders() if folder.is_dir()]
-    for folder in shipped:
-        candidate = folder / f"{name}.toml"
-        if candidate.is_file():
-            return candidate
-    names = sorted(file.stem for folder in shipped for file in folder.glob("*.toml"))
-    raise UsageError(f"there is no machine description {name!r}; shipped are {', '.join(names) or 'none'}")
-
-
-def _shipped_folders() -> list[Path]:
-    """Where shipped descriptions are: beside the package, or in a source checkout."""
-    package = Path(__file__).parent
-    return [package / "machines", package.parent.parent / "machines"]
+    shipped = {file.stem: file for file in Path(__file__).with_name("machines").glob("*.toml")}
+    if name in shipped:
+        return shipped[name]
+    near = difflib.get_close_matches(name, shipped, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise UsageError(f"there is no machine description {name!r}; shipped are {', '.join(sorted(shipped))}{meant}")
 
 
 def simulate(

@@ -23,9 +23,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import servsim
 
 SERVSIM = Path(sys.executable).with_name("servsim")
-MACHINE = Path(__file__).parents[2] / "machines" / "foglia-2004-4p.toml"
+MACHINE = Path(servsim.__file__).with_name("machines") / "foglia-2004-4p.toml"
 PROGRAM = Path(__file__).with_name("cachegrind_program.c")
 
 #: Size in bytes, ways, line in bytes of cachegrind's caches of instructions and of data.

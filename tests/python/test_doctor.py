@@ -84,3 +84,14 @@ def test_doctor_prints_a_versioned_document() -> None:
     assert document["schema"] == "servsim.doctor/1"
     assert done.returncode == (0 if document["ready"] else 3)
     assert all(finding["ok"] or finding["remedy"] for finding in document["findings"])
+
+
+def test_a_cache_that_cannot_be_written_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    environment = {**os.environ, "SERVSIM_CACHE": str(tmp_path / "file" / "cache")}
+    done = subprocess.run([SERVSIM, "doctor"], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 3
+    assert "cannot be written" in done.stdout and "set SERVSIM_CACHE" in done.stdout
+    status = subprocess.run([SERVSIM, "guest", "status"], capture_output=True, text=True, check=False, env=environment)
+    assert (status.returncode, status.stderr.count("\n")) == (3, 1), status.stderr
+    assert "set SERVSIM_CACHE" in status.stderr

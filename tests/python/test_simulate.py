@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import servsim
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
-MACHINE = Path(__file__).parents[2] / "machines" / "foglia-2004-4p.toml"
+MACHINE = Path(servsim.__file__).with_name("machines") / "foglia-2004-4p.toml"
 
 
 def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:

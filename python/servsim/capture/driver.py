@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+from servsim.cache import checkout
 from servsim.capture.steps import Steps
 from servsim.errors import EnvironmentProblem
 
@@ -30,11 +31,7 @@ def guest_driver(steps: Steps) -> Path:
         if not os.access(path, os.X_OK) or path.is_dir():
             raise EnvironmentProblem(f"SERVSIM_OLTP names {path}, which is not a program")
         return path
-    repository = Path(__file__).resolve().parents[3]
-    if not (repository / "crates" / "servsim-workload").is_dir():
-        raise EnvironmentProblem(
-            "the driver servsim-oltp has no sources here; run from a checkout of servsim, or set SERVSIM_OLTP"
-        )
+    repository = checkout("capturing a workload")
     cargo = shutil.which("cargo")
     if cargo is None:
         raise EnvironmentProblem("building the driver needs cargo; install it with scripts/install-deps.sh")

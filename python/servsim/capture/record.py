@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
+from servsim.cache import checkout
 from servsim.capture import shared_memory, store
 from servsim.capture.checkpoint import Checkpoint
 from servsim.capture.emulator import Plugin
@@ -151,7 +152,7 @@ def plugin_path() -> Path:
 def built_library(variable: str, name: str) -> Path:
     """Return a library named by an environment variable or left in ``target/release`` by the build."""
     given = os.environ.get(variable)
-    path = Path(given) if given else Path(__file__).resolve().parents[3] / "target" / "release" / name
+    path = Path(given) if given else checkout("capturing a workload") / "target" / "release" / name
     if not path.is_file():
         raise EnvironmentProblem(f"the plug-in {path} is missing; run `make build`, or name it in {variable}")
     return path.absolute()

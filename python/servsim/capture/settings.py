@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from servsim.cache import checkout
 from servsim.capture.store import file_digest
 from servsim.errors import EnvironmentProblem, UsageError
 
@@ -81,11 +82,11 @@ def recipe_dir() -> Path:
         When the package does not run from a checkout and ``SERVSIM_RECIPE`` names none.
     """
     given = os.environ.get("SERVSIM_RECIPE")
-    path = Path(given) if given else Path(__file__).resolve().parents[3] / "capture" / "guest"
+    path = Path(given) if given else checkout("capturing a workload") / "capture" / "guest"
     missing = [name for name in RECIPE_FILES if not (path / name).is_file()]
     if missing:
         raise EnvironmentProblem(
-            f"the guest's recipe has no {missing[0]} in {path}; run from a checkout of servsim, or set SERVSIM_RECIPE"
+            f"the guest's recipe has no {missing[0]} in {path}: set SERVSIM_RECIPE to a folder that has it"
         )
     return path
 

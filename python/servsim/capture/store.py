@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from servsim.cache import cache_dir
+from servsim.cache import folder
 from servsim.errors import EnvironmentProblem
 
 #: Hexadecimal digits of a hash kept in a directory's name (64 bits).
@@ -29,16 +29,12 @@ _COUNTER = itertools.count()
 
 def guest_dir() -> Path:
     """Return the folder of everything about the guest inside the project's cache."""
-    path = cache_dir() / "guest"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    return folder("guest")
 
 
 def logs_dir() -> Path:
     """Return the folder of the logs of builds, boots and resumed guests."""
-    path = guest_dir() / "logs"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    return folder("guest", "logs")
 
 
 def new_log(name: str) -> Path:

@@ -25,6 +25,7 @@ def path(name: str) -> Path:
         candidates.append(target / "release" / name)
     found = next((str(candidate) for candidate in candidates if candidate.is_file()), None) or shutil.which(name)
     if found is None:
+        cache.checkout("running a workload")
         raise EnvironmentProblem(
             f"the driver {name} is not built: run 'make build' (or 'cargo build --release -p servsim-workload')"
         )
