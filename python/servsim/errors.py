@@ -1,10 +1,26 @@
 """The exceptions a servsim command can end with, one per exit code."""
 
+from typing import Any
+
 
 class ServsimError(Exception):
     """Base class: the message is one clear sentence, with the remedy."""
 
     exit_code = 70
+
+
+class Interrupted(KeyboardInterrupt):
+    """A simulation was interrupted after some of its replications had ended.
+
+    Attributes
+    ----------
+    result : dict
+        The result with those replications, the first seeds; it says ``interrupted``.
+    """
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("interrupted")
+        self.result = result
 
 
 class CheckFailed(ServsimError):

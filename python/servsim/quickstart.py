@@ -183,10 +183,12 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
         If nothing can be captured and the shipped trace is missing.
     """
     from servsim import report
+    from servsim.progress import expected_references, of_references
 
     trace, obstacle = _trace(plan, job, say, progress)
     warmup, transactions = measured(job.count(trace), plan.users)
     say(f"Simulating {transactions} transactions on {plan.machine}, {plan.replications} replications.")
+    expected = expected_references(trace, transactions=transactions, warmup=warmup, replications=plan.replications)
     result = job.simulate(
         trace=trace,
         machine=plan.machine,
@@ -194,7 +196,7 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
         warmup=warmup,
         replications=plan.replications,
         seed=plan.seed,
-        progress=lambda references: progress(f"simulated {references / 1e6:,.0f} million references"),
+        progress=of_references(progress, f"simulating {plan.replications} runs", expected),
     )
     document = plan.output.with_suffix(".json")
     document.parent.mkdir(parents=True, exist_ok=True)

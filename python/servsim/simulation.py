@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
-from servsim.errors import UsageError
+from servsim.errors import Interrupted, UsageError
 
 #: First bytes of a captured trace (FORMAT.md).
 _TRACE_MAGIC = b"servsim\n"
@@ -111,6 +111,8 @@ def simulate(
     ------
     UsageError
         For a wrong description, trace or option: all faults of a description at once.
+    Interrupted
+        When it was interrupted after the first replication had ended; a `KeyboardInterrupt` that holds the result.
 
     Examples
     --------
@@ -164,6 +166,10 @@ def simulate_text(
         if info["truncated"] is not None:
             result["warnings"].append(info["truncated"])
         result["trace"] |= _of_the_capture(info["meta"].get("provenance"))
+    if result.get("interrupted"):
+        done, wanted = len(result["replications"]), options.get("replications", 1)
+        result["warnings"].append(f"interrupted: {done} of {wanted} replications had ended, and these are kept")
+        raise Interrupted(result)
     return result
 
 

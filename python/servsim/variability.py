@@ -5,7 +5,7 @@ from *space* variability (the same interval run again, Figure 3). A trace adds t
 transactions of it are run, and which capture it is. Random delays alone show only the first part.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from servsim.errors import UsageError
+from servsim.progress import Show, expected_references, of_references
 from servsim.simulation import simulate
 from servsim.statistics.intervals import Estimate, estimate
 from servsim.statistics.series import autocorrelation
@@ -122,7 +123,7 @@ def variability(
     replications: int = 10,
     seed: int = 1,
     overrides: Sequence[str] = (),
-    say: Callable[[str], None] = lambda _: None,
+    say: Show = lambda *_: None,
 ) -> Variability:
     """Measure the variability of runs by source.
 
@@ -158,7 +159,8 @@ def variability(
     for trace in traces:
         for part in range(parts):
             skipped = warmup + part * transactions
-            say(f"{trace.name}: {replications} runs of {transactions} transactions after {skipped}")
+            what = f"{trace.name}: {replications} runs of {transactions} transactions after {skipped}"
+            expected = expected_references(trace, transactions=transactions, warmup=skipped, replications=replications)
             found = simulate(
                 trace,
                 machine,
@@ -167,6 +169,7 @@ def variability(
                 warmup=skipped,
                 replications=replications,
                 seed=seed,
+                progress=of_references(say, what, expected),
             )["replications"]
             if any(run["transactions"] < transactions for run in found):
                 raise UsageError(

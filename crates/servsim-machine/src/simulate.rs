@@ -22,10 +22,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// Runs `request`. `proceed` is called from the calling thread a few times a second with the
-/// number of references simulated so far; `false` stops the run.
+/// number of references simulated so far; `false` stops the run. A document with the replications that had
+/// ended by then, the first seeds, says `interrupted`.
 ///
 /// # Errors
-/// For wrong input, an interruption, or an internal fault.
+/// For wrong input, an interruption before the first replication ended, or an internal fault.
 pub fn simulate(request: &RunSpec, proceed: &mut Proceed<'_>) -> Result<Value, SimulateError> {
     let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
         .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
@@ -79,10 +80,15 @@ fn run_timing(
         header.options["functional_warmup"] = json!(amount.to_string());
         header.options["functional_warmup_references"] = json!(start.references);
     }
-    Ok(document(&header, &replications))
+    let mut document = document(&header, &replications);
+    if replications.len() < request.replications as usize {
+        document["interrupted"] = json!(true);
+    }
+    Ok(document)
 }
 
-/// Runs the replications over the host's threads; the order of the results is that of the seeds.
+/// Runs the replications over the host's threads; the order of the results is that of the seeds. Fewer than
+/// were asked for when the caller stopped them.
 fn replicate(
     request: &RunSpec,
     source: &dyn TaskSource,
@@ -128,8 +134,14 @@ fn replicate(
         Err(error) if *error != SimulateError::Interrupted => Some(error.clone()),
         _ => None,
     });
-    match fault {
-        Some(fault) => Err(fault),
-        None => results.into_iter().collect(),
+    if let Some(fault) = fault {
+        return Err(fault);
     }
+    // Of an interrupted run the first seeds are kept, up to one that had not ended: to keep whatever had
+    // ended would prefer short runs.
+    let kept: Vec<_> = results.into_iter().map_while(Result::ok).collect();
+    if kept.is_empty() {
+        return Err(SimulateError::Interrupted);
+    }
+    Ok(kept)
 }

@@ -157,7 +157,11 @@ pub fn attended(
         });
         if let Err(raised) = told {
             stop.store(true, Ordering::Relaxed);
-            return Err(raised);
+            // Replications that ended before the interruption are not lost.
+            return match py.allow_threads(|| work.join()) {
+                Ok(Ok(document)) if document["interrupted"] == true => Ok(Ok(document)),
+                _ => Err(raised),
+            };
         }
     }
     work.join().map_err(|_| errors::internal("the simulation ended without a result"))

@@ -6,6 +6,7 @@ the pipe early is not an error.
 """
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -19,6 +20,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from servsim.cli.options import present
 from servsim.errors import InternalBug, ServsimError
+from servsim.text import printable
 
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
@@ -119,7 +121,7 @@ def build() -> Any:
 
 def _fail(message: str, code: int) -> int:
     """Print a one-line error to stderr and return its exit code."""
-    print(f"servsim: {message}", file=sys.stderr)
+    print(f"servsim: {printable(message)}", file=sys.stderr)
     return code
 
 
@@ -160,6 +162,10 @@ def _stopped_by(error: BaseException, kind: type[BaseException]) -> bool:
 
 def run() -> int:
     """Run the command line and return its exit code; user faults never show a stack trace."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names of files that are not UTF-8 are printed with their bytes written out.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             build()(standalone_mode=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 
 #: Classes of misses with a column of their own, and the word above it.
@@ -46,22 +47,22 @@ def command(
 ) -> None:
     """Say which data miss, and why: by class, by mode, and by area, task, transaction kind, line or page."""
     from servsim.classification import classify
-    from servsim.cli.simulate import Progress
+    from servsim.progress import expected_references, of_references
 
-    progress = Progress()
-    result = classify(
-        trace,
-        machine,
-        by=by,
-        sort=sort,
-        top=top,
-        watch=None if watch is None else _address(watch),
-        symbols=symbols,
-        format=format,
-        overrides=settings or [],
-        progress=progress,
-    )
-    progress.clear()
+    address = None if watch is None else _address(watch)
+    with Progress() as progress:
+        result = classify(
+            trace,
+            machine,
+            by=by,
+            sort=sort,
+            top=top,
+            watch=address,
+            symbols=symbols,
+            format=format,
+            overrides=settings or [],
+            progress=of_references(progress, "classifying", expected_references(trace)),
+        )
     if as_json:
         print(json.dumps(result, indent=1))
     elif watch is not None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from servsim.cli import options
+from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
 from servsim.errors import CheckFailed, UsageError
 
@@ -67,23 +68,25 @@ def compare(
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
     found, stopped = [], None
-    if machines:
-        runs = parts.Runs(
-            traces[0],
-            replications,
-            seed,
-            transactions,
-            warmup,
-            format,
-            tuple(settings or ()),
-            threads,
-            functional_warmup,
-            from_checkpoint,
-        )
-        if precision is None:
-            found = parts.run_designs(machines, runs, metric, say)
-        else:
-            found, stopped = parts.run_until(machines, runs, metric, precision, budget, say)
+    with Progress() as progress:
+        if machines:
+            runs = parts.Runs(
+                traces[0],
+                replications,
+                seed,
+                transactions,
+                warmup,
+                format,
+                tuple(settings or ()),
+                threads,
+                functional_warmup,
+                from_checkpoint,
+                progress,
+            )
+            if precision is None:
+                found = parts.run_designs(machines, runs, metric, progress.note)
+            else:
+                found, stopped = parts.run_until(machines, runs, metric, precision, budget, progress.note)
     found += [parts.from_file(path, metric) for path in files]
     comparison = judge(found, metric, stopped=stopped, precision=precision)
     if keep is not None:

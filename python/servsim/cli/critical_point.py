@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from servsim.cli import options
-from servsim.cli.terminal import Progress, say
+from servsim.cli.progress import Progress
+from servsim.cli.terminal import say
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from servsim.cli.terminal import Progress, say
+from servsim.cli.progress import Progress
+from servsim.cli.terminal import say
 from servsim.quickstart import MACHINE, REPLICATIONS, TRANSACTIONS, USERS, Plan, answer, run, steps
 
 

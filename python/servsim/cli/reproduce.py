@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from servsim.cli.terminal import Progress
+from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
 

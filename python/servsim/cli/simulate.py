@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options
-from servsim.errors import UsageError
+from servsim.cli.progress import Progress
+from servsim.errors import Interrupted, UsageError
 from servsim.files import beside
 from servsim.trace import formats
 
@@ -53,6 +54,7 @@ def command(
     ] = False,
 ) -> None:
     """Run a trace on a machine that exists only as a description."""
+    from servsim.progress import expected_references, of_references
     from servsim.simulation import simulate
 
     if each:
@@ -64,25 +66,32 @@ def command(
         _each(trace, machine, _values(each), format, settings or [], seed, as_json, output)
         return
     started = time.perf_counter()
-    progress = Progress()
-    result = simulate(
-        trace,
-        machine,
-        format=format,
-        overrides=settings or [],
-        engine=engine,
-        transactions=transactions,
-        warmup=warmup,
-        replications=replications,
-        seed=seed,
-        threads=threads,
-        functional_warmup=functional_warmup,
-        save_checkpoint=save_checkpoint,
-        from_checkpoint=from_checkpoint,
-        users=users,
-        progress=progress,
-    )
-    progress.clear()
+    stopped: Interrupted | None = None
+    runs = "1 run" if replications == 1 else f"{replications} runs"
+    try:
+        with Progress() as progress:
+            expected = expected_references(
+                trace, transactions=transactions, warmup=warmup, replications=replications if engine == "timing" else 1
+            )
+            result = simulate(
+                trace,
+                machine,
+                format=format,
+                overrides=settings or [],
+                engine=engine,
+                transactions=transactions,
+                warmup=warmup,
+                replications=replications,
+                seed=seed,
+                threads=threads,
+                functional_warmup=functional_warmup,
+                save_checkpoint=save_checkpoint,
+                from_checkpoint=from_checkpoint,
+                users=users,
+                progress=of_references(progress, f"simulating {runs}", expected),
+            )
+    except Interrupted as stop:
+        stopped, result = stop, stop.result
     seconds = time.perf_counter() - started
     for warning in result["warnings"]:
         print(f"servsim: warning: {warning}", file=sys.stderr)
@@ -97,6 +106,8 @@ def command(
         print(text)
     elif output is None:
         print(_table(result))
+    if stopped is not None:
+        raise stopped
 
 
 def _values(each: list[str]) -> dict[str, list[str]]:
@@ -121,11 +132,12 @@ def _each(
     output: Path | None,
 ) -> None:
     """Run many machines in one pass and show one line for each."""
+    from servsim.progress import expected_references, of_references
     from servsim.simulation import simulate_each
 
-    progress = Progress()
-    result = simulate_each(trace, machine, each, format=format, overrides=settings, seed=seed, progress=progress)
-    progress.clear()
+    with Progress() as progress:
+        told = of_references(progress, "simulating all machines", expected_references(trace))
+        result = simulate_each(trace, machine, each, format=format, overrides=settings, seed=seed, progress=told)
     for warning in dict.fromkeys(w for document in result["results"] for w in document["warnings"]):
         print(f"servsim: warning: {warning}", file=sys.stderr)
     text = json.dumps(result, indent=1)
@@ -152,27 +164,6 @@ def _each_table(keys: list[str], result: dict[str, Any]) -> str:
         rows.append([*settings, f"{references:,}", rate, *(f"{count:,}" for count in counts)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-
-
-class Progress:
-    """A line on stderr, only on a terminal; called with the references so far."""
-
-    def __init__(self) -> None:
-        self.shown = sys.stderr.isatty()
-        self.last = 0.0
-
-    def __call__(self, references: int) -> None:
-        """Show the number of references, if the line is older than 0.2 s."""
-        now = time.monotonic()
-        if self.shown and now - self.last > 0.2:
-            self.last = now
-            sys.stderr.write(f"\r{references / 1e6:,.1f} M references simulated")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self.shown:
-            sys.stderr.write("\r\033[K")
 
 
 def _host(result: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from servsim.cli.terminal import Progress, say
+from servsim.cli.progress import Progress
+from servsim.cli.terminal import say
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:

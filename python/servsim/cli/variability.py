@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from servsim.cli.terminal import Progress
+from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Any
 
 from servsim.comparison.metrics import Metric
 from servsim.errors import UsageError
+from servsim.progress import Show, expected_references, of_references
 from servsim.replication import joined
 from servsim.result import Result, check, load
 from servsim.simulation import machine_path, simulate
@@ -47,6 +48,7 @@ class Runs:
     threads: int | None = None
     functional_warmup: str | None = None
     from_checkpoint: Path | None = None
+    show: Show | None = None
 
     def make(self, machine: Machine, metric: Metric, first: int, count: int) -> dict[str, Any]:
         """Run ``count`` replications of one machine, the seeds from number ``first`` on."""
@@ -62,9 +64,19 @@ class Runs:
             threads=self.threads,
             functional_warmup=self.functional_warmup,
             from_checkpoint=self.from_checkpoint,
+            progress=self._progress(machine, count),
         )
         _complete(result, metric, self)
         return result
+
+    def _progress(self, machine: Machine, count: int) -> Callable[[int], None] | None:
+        """Return what takes the references so far of ``count`` runs, if anything is shown."""
+        if self.show is None:
+            return None
+        expected = expected_references(
+            self.trace, transactions=self.transactions, warmup=self.warmup, replications=count
+        )
+        return of_references(self.show, f"{count} runs of {machine.label}", expected)
 
 
 def _complete(result: dict[str, Any], metric: Metric, runs: Runs) -> None:

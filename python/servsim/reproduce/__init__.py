@@ -6,11 +6,11 @@ To add a paper: write ``servsim/reproduce/NAME.py`` (or a package) with ``TITLE`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from servsim.errors import UsageError
+from servsim.progress import Show
 from servsim.reproduce.report import Report
 
 #: Name on the command line to module.
@@ -22,9 +22,7 @@ STUDIES: dict[str, str] = {
 }
 
 
-def run(
-    name: str, *, quick: bool = False, trace: Path | None = None, say: Callable[[str], None] = lambda _: None
-) -> Report:
+def run(name: str, *, quick: bool = False, trace: Path | None = None, say: Show = lambda *_: None) -> Report:
     """Rerun one study: on ``trace`` instead of the shipped one, telling ``say`` what is being run.
 
     Raises

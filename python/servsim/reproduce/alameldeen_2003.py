@@ -8,11 +8,11 @@ workloads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 from pathlib import Path
 
+from servsim.progress import Show
 from servsim.reproduce.report import Check, Report
 from servsim.reproduce.rows import Part, Row, ordered, shown
 from servsim.reproduce.runs import Configuration, Replication, Runs, runs, why
@@ -153,7 +153,7 @@ def _waiting() -> list[Row]:
     ]
 
 
-def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Report:
+def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: None) -> Report:
     """Rerun the study; ``quick`` changes nothing, since 20 runs are what the paper makes."""
     del quick
     made = runs(trace, RUNS, say)

@@ -11,6 +11,7 @@ from typing import Any
 from servsim import _core
 from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem
+from servsim.progress import Show, expected_references, of_references
 from servsim.quickstart import USERS, measured
 from servsim.simulation import file_hash, simulate
 from servsim.statistics.intervals import estimate
@@ -62,7 +63,7 @@ class Runs:
     count: int
     seed: int = 1
     machine: str = "foglia-2004-8p"
-    say: Callable[[str], None] = lambda _: None
+    say: Show = lambda *_: None
     known: dict[tuple[Configuration, int], list[Replication]] = field(default_factory=dict)
 
     def __call__(self, configuration: Configuration, count: int | None = None) -> list[Replication]:
@@ -70,7 +71,11 @@ class Runs:
         wanted = count or self.count
         key = (configuration, wanted)
         if key not in self.known:
-            self.say(f"{configuration}: {wanted} runs")
+            what = f"configuration {len(self.known) + 1}, {configuration}: {wanted} runs"
+            expected = expected_references(
+                self.trace, transactions=self.transactions, warmup=self.warmup, replications=wanted
+            )
+            self.say(what, 0.0)
             result = simulate(
                 self.trace,
                 self.machine,
@@ -79,6 +84,7 @@ class Runs:
                 transactions=self.transactions,
                 replications=wanted,
                 seed=self.seed,
+                progress=of_references(self.say, what, expected),
             )
             self.known[key] = result["replications"]
         return self.known[key]
@@ -96,7 +102,7 @@ class Runs:
         )
 
 
-def runs(trace: Path | None, count: int, say: Callable[[str], None], most: int | None = None) -> Runs:
+def runs(trace: Path | None, count: int, say: Show, most: int | None = None) -> Runs:
     """Prepare runs on a trace, or on the shipped one, divided into warm-up and at most ``most`` measured transactions.
 
     Raises

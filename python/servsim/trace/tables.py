@@ -5,20 +5,31 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from servsim.text import printable
 from servsim.trace.syscalls import SYSCALL_NAMES
 
 #: Sources of interrupts, by their number in the trace (FORMAT.md).
 INTERRUPT_SOURCES = {0: "device", 1: "timer", 2: "reschedule", 3: "function call", 4: "other"}
 
 
+class _Plain(Console):
+    """Shows names of others as they are: no markup in them, no commands to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **{**options, "markup": False, "emoji": False})
+
+
+def _console(stderr: bool = False) -> Console:
+    return _Plain(stderr=stderr, markup=False, emoji=False)
+
+
 def info(found: dict[str, Any]) -> None:
     """Print the answer of ``trace info``."""
-    console = Console()
+    console = _console()
     meta, totals = found["meta"], found["totals"]
-    console.print(
-        f"[bold]{found['path']}[/bold]: {meta['workload'] or 'unnamed workload'}, {_size(found['file_bytes'])}"
-    )
+    console.print(f"{found['path']}: {meta['workload'] or 'unnamed workload'}, {_size(found['file_bytes'])}")
     if totals:
         console.print(
             f"{totals['transactions']:,} transactions, {totals['instructions']:,} instructions, "
@@ -36,7 +47,7 @@ def info(found: dict[str, Any]) -> None:
 
 def stats(found: dict[str, Any]) -> None:
     """Print the answer of ``trace stats``."""
-    console = Console()
+    console = _console()
     console.print(_references(found))
     console.print(_tasks(found))
     console.print(_counts("transaction", found["transactions"], found["rolled_back"]))
@@ -56,11 +67,11 @@ def stats(found: dict[str, Any]) -> None:
 
 def formats(found: dict[str, Any]) -> None:
     """Print the answer of ``trace formats``."""
-    console = Console()
+    console = _console()
     for entry in found["formats"]:
         endings = ", ".join(f".{extension}" for extension in entry["extensions"])
         way = "read and written" if entry["written"] else "read"
-        console.print(f"[bold]{entry['name']}[/bold]  {endings}  ({way})", highlight=False)
+        console.print(f"{entry['name']}  {endings}  ({way})", style="bold", highlight=False)
         for key in ("about", "holds", "lacks"):
             console.print(f"    {key}: {entry[key]}", highlight=False, markup=False, soft_wrap=True)
     compressions = ", ".join(f".{extension}" for extension in found["compressions"])
@@ -69,7 +80,7 @@ def formats(found: dict[str, Any]) -> None:
 
 def written(output: Path, totals: dict[str, Any]) -> None:
     """Say what a new trace holds."""
-    Console(stderr=True).print(
+    _console(stderr=True).print(
         f"{output}: {totals['transactions']:,} transactions, {totals['instructions']:,} instructions, "
         f"{totals['data_references']:,} data references, {_size(totals['file_bytes'])}",
         highlight=False,

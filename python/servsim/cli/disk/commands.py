@@ -20,6 +20,7 @@ from servsim.cli.disk.options import (
     expand,
 )
 from servsim.cli.disk.printing import print_evaluation, print_json, print_models, print_run, warn, write_plots
+from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simulate, reorganise, capture.")
@@ -74,7 +75,9 @@ def fit(
 
     if trace.trace is None and fitting.kind not in ("mechanical", "ssd"):
         raise UsageError(f"a {fitting.kind} model is fitted to a trace: name one")
-    result = disk.fit(trace.source(), output, **fitting.arguments())
+    with Progress() as progress:
+        progress("fitting a model to every device")
+        result = disk.fit(trace.source(), output, **fitting.arguments())
     if as_json:
         print_json(result)
         return
@@ -131,14 +134,17 @@ def evaluate(
     """Judge a model on the requests it was not fitted to."""
     from servsim import disk
 
-    result = disk.evaluate(
-        trace.source(),
-        model=model_file,
-        loads=load or [],
-        truths=[(factor, trace.source(path)) for factor, path in _truths(truth or [])],
-        allow_other_device=allow_other_device,
-        **fitting.arguments(),
-    )
+    truths = [(factor, trace.source(path)) for factor, path in _truths(truth or [])]
+    with Progress() as progress:
+        progress("judging the model")
+        result = disk.evaluate(
+            trace.source(),
+            model=model_file,
+            loads=load or [],
+            truths=truths,
+            allow_other_device=allow_other_device,
+            **fitting.arguments(),
+        )
     if plots:
         write_plots(result, plots)
     if as_json:

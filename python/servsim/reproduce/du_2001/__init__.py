@@ -6,11 +6,11 @@ which printed cells contradict which others, and fails only when a hard row is m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 from servsim.errors import UsageError
+from servsim.progress import Show
 from servsim.reproduce.du_2001 import blocked, data, literal
 from servsim.reproduce.du_2001.audit import DECISIVE, all_findings
 from servsim.reproduce.du_2001.machine import Machine, Outcome, configuration
@@ -175,7 +175,7 @@ def _notes(to: _Collector) -> list[str]:
     ]
 
 
-def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] | None = None) -> Report:
+def run(quick: bool = False, trace: Path | None = None, say: Show | None = None) -> Report:
     """Rerun the study; ``quick`` changes nothing, since it takes seconds, and no trace is used."""
     del quick, say
     if trace is not None:

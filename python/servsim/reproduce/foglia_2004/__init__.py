@@ -8,9 +8,9 @@ tolerances were fixed before anything was run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
+from servsim.progress import Show
 from servsim.reproduce.foglia_2004 import caches, protocols
 from servsim.reproduce.foglia_2004.study import QUICK_SIZES, Study
 from servsim.reproduce.report import Check, Report
@@ -27,7 +27,7 @@ RUNS, QUICK_RUNS = 20, 5
 QUICK_TRANSACTIONS = 24
 
 
-def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Report:
+def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: None) -> Report:
     """Rerun the study; ``quick`` makes fewer runs, and interpolates critical points between steps."""
     made = runs(trace, QUICK_RUNS, say, QUICK_TRANSACTIONS) if quick else runs(trace, RUNS, say)
     study = Study(made, quick)

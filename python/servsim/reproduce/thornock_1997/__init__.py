@@ -7,9 +7,9 @@ no longer to be had; its printed sums are checked exactly, its errors are put be
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
+from servsim.progress import Show
 from servsim.reproduce.report import Check, Report
 from servsim.reproduce.thornock_1997.rows import claims, cross_checks
 from servsim.reproduce.thornock_1997.traces import both
@@ -17,7 +17,7 @@ from servsim.reproduce.thornock_1997.traces import both
 TITLE = "Thornock, Tu & Flanagan 1997: a stochastic disk I/O simulation technique"
 
 
-def run(quick: bool = False, trace: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Report:
+def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: None) -> Report:
     """Rerun the study: on ``trace`` (a guest's ``.svt`` or any block trace) as the server, if given."""
     seeds = 3 if quick else 10
     with both(trace) as measured:

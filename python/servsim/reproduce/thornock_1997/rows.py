@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servsim import disk
+from servsim.progress import Show
 from servsim.reproduce.rows import Part, Row, shown
 from servsim.reproduce.thornock_1997.traces import CSL_29, PEL_ZD, Measured
 from servsim.statistics.intervals import estimate
@@ -107,7 +107,7 @@ class _Model:
         return times
 
 
-def claims(measured: list[Measured], seeds: int, say: Callable[[str], None]) -> tuple[list[Row], list[str]]:
+def claims(measured: list[Measured], seeds: int, say: Show) -> tuple[list[Row], list[str]]:
     """Return the rows that our traces decide, and remarks."""
     rows, notes = [], []
     for number, trace in enumerate(measured):

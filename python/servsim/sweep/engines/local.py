@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 
 from servsim.errors import EnvironmentProblem, UsageError
@@ -20,7 +21,8 @@ def run(jobs: Sequence[Job], target: str, workers: int | None) -> Iterator[tuple
     count = min(workers or len(os.sched_getaffinity(0)), len(jobs))
     pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (os.getpid(),))
     try:
-        waiting = {pool.submit(execute, job): job for job in jobs}
+        with interrupts_held():
+            waiting = {pool.submit(execute, job): job for job in jobs}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     except BrokenProcessPool:
@@ -38,9 +40,23 @@ def run(jobs: Sequence[Job], target: str, workers: int | None) -> Iterator[tuple
             process.join(10)
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back for a while; processes that are started meanwhile begin with it held back.
+
+    A worker that is interrupted before it can ignore that prints a stack trace.
+    """
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
 def _begin(parent: int) -> None:
     """Prepare a worker: the parent alone answers Ctrl-C, and no worker outlives it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 

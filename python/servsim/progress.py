@@ -1,0 +1,60 @@
+"""How far a simulation is, from the references that it reports: how many there will be, as well as that can be known.
+
+A captured trace states its totals. A run of some of its transactions takes about their share of its references; the
+share is an estimate, for people to see how long they will wait, and enters no result.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from servsim import _core
+from servsim.errors import ServsimError
+
+#: Takes what is being done and, when it is known, the fraction done.
+Show = Callable[..., None]
+
+#: Bytes of a reference in the exchange format raw16.
+_RAW16 = 16
+
+
+def expected_references(
+    trace: Path, *, transactions: int | None = None, warmup: int = 0, replications: int = 1
+) -> float | None:
+    """Return about how many references runs of a trace will take, or None when the trace does not tell.
+
+    Parameters
+    ----------
+    trace
+        Any trace.
+    transactions, warmup
+        Transactions measured, or None for all after the warm-up, and before them.
+    replications
+        How many runs.
+    """
+    if trace.suffix == ".raw16" and trace.is_file():
+        return trace.stat().st_size / _RAW16 * replications
+    try:
+        totals = json.loads(_core.trace_info(trace))["totals"]
+    except (ServsimError, OSError, ValueError):
+        return None
+    if not totals:
+        return None
+    share = 1.0
+    if transactions is not None and totals.get("transactions"):
+        share = min(1.0, (transactions + warmup) / totals["transactions"])
+    return float(replications * share * (totals["instructions"] + totals["data_references"]))
+
+
+def of_references(show: Show, what: str, expected: float | None) -> Callable[[int], None]:
+    """Return a function that takes the references so far and shows them, with the share of those expected."""
+
+    def told(references: int) -> None:
+        if expected is None:
+            show(f"{what}: {references / 1e6:,.1f} million references", None)
+        else:
+            # The last percent is shown by the end itself: what is expected is an estimate.
+            share = min(0.99, references / expected) if expected else 0.0
+            show(f"{what}: {references / 1e6:,.0f} of about {expected / 1e6:,.0f} million references", share)
+
+    return told
