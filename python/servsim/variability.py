@@ -57,6 +57,7 @@ class Variability:
 
     ``seeds`` is the spread of runs that differ in their seed only; ``parts`` and ``captures`` the
     spread beyond that between parts of a trace, and between captures; None where there is only one.
+    ``over_captures`` is the mean of the captures' means with the interval that captures, not seeds, give it.
     """
 
     cells: list[Cell]
@@ -64,6 +65,7 @@ class Variability:
     parts: float | None
     captures: float | None
     over_time: list[Interval]
+    over_captures: Estimate | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready data (schema ``servsim.variability/1``)."""
@@ -184,5 +186,10 @@ def variability(
     between = [beyond([cell.values for cell in cells if cell.trace == str(trace)]) for trace in traces]
     known = [value for value in between if value is not None]
     return Variability(
-        cells, float(100 * within), float(np.mean(known)) if known else None, beyond(by_trace), over_time(last)
+        cells,
+        float(100 * within),
+        float(np.mean(known)) if known else None,
+        beyond(by_trace),
+        over_time(last),
+        estimate([float(np.mean(group)) for group in by_trace]) if len(by_trace) > 1 else None,
     )

@@ -33,6 +33,9 @@ def variability(
 ) -> None:
     """Tell apart what makes short runs differ (Alameldeen et al. 2003, Figures 2 and 3).
 
+    Several captures (`servsim capture --captures N`) also give the mean over captures, with the interval
+    that holds for another capture of the same configuration.
+
     Example: servsim variability a.svt b.svt -m foglia-2004-8p --transactions 20 --parts 4 --warm-up 20
     """
     from servsim.variability import variability as measure
@@ -63,6 +66,10 @@ def _text(found: "Variability") -> str:
         share = 100 * known.sd / known.mean
         where = f"{Path(cell.trace).name}, {cell.transactions} after {cell.warmup}"
         lines.append(f"  {where:36} {known.mean:14,.0f} ± {known.half_width:,.0f}, n = {known.n}, sd {share:.2f} %")
+    over = found.over_captures
+    if over is not None and over.half_width is not None:
+        where = f"over {over.n} captures"
+        lines.append(f"  {where:36} {over.mean:14,.0f} ± {over.half_width:,.0f}, n = {over.n}")
     lines += ["", "standard deviation in % of the mean, by source"]
     for what, value in (
         ("seeds (random memory delays)", found.seeds),
