@@ -58,6 +58,8 @@ pub struct Block {
     pub sites: Vec<Site>,
     /// What to forget once the block has run.
     pub flush: Flush,
+    /// Whether an instruction of it may take a spinlock.
+    pub exchanges_byte: bool,
     variants: Vec<Variant>,
     recent: usize,
 }
@@ -71,7 +73,8 @@ impl Block {
             (_, true) => Flush::User,
             _ => Flush::Nothing,
         };
-        Block { insns, sites: Vec::new(), flush, variants: Vec::new(), recent: 0 }
+        let exchanges_byte = insns.iter().any(|insn| insn.operands.exchanges_byte);
+        Block { insns, sites: Vec::new(), flush, exchanges_byte, variants: Vec::new(), recent: 0 }
     }
 
     /// The shape of this run, if the block ran this way before.

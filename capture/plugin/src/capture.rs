@@ -12,6 +12,7 @@ use crate::guest::Guest;
 use crate::hooks::{FunctionId, HookTable};
 use crate::io::Requests;
 use crate::operands::Flush;
+use crate::spin::Spinlocks;
 use crate::summary::Summary;
 use crate::tasks::Tasks;
 use crate::translation::Translations;
@@ -61,6 +62,7 @@ pub struct Capture {
     pub interrupt_stream: TaskId,
     /// Locks that tasks are trying to take, by stream.
     pub attempts: HashMap<TaskId, Attempt>,
+    pub spinlocks: Spinlocks,
     pub pending_switch: Option<(u64, u64)>,
     pub progress: *mut u64,
     pub id: ffi::PluginId,
@@ -109,6 +111,7 @@ impl Capture {
             interrupt_depth: 0,
             interrupt_stream: 0,
             attempts: HashMap::new(),
+            spinlocks: Spinlocks::default(),
             pending_switch: None,
             progress: std::ptr::null_mut(),
             id: 0,
@@ -193,6 +196,9 @@ impl Capture {
             if let Some(Err(error)) = written {
                 self.give_up(&error);
             }
+            if let Some(address) = self.spinlocks.given_up() {
+                self.event(EventKind::LockRelease { class: LockClass::UserSpin, address });
+            }
         }
         self.flush_after_block();
         self.clear();
@@ -228,6 +234,26 @@ impl Capture {
         }
         self.keys.push(key);
         self.refs.push(reference);
+        // SAFETY: blocks live as long as the process.
+        let owner = unsafe { &*site.block };
+        if owner.exchanges_byte && owner.insns[site.insn as usize].operands.exchanges_byte {
+            if !store {
+                self.exchange(info, vaddr);
+            }
+        } else if store {
+            self.spinlocks.stored(vaddr);
+        }
+    }
+
+    /// An instruction exchanges a byte with memory, which it has just read.
+    #[cold]
+    fn exchange(&mut self, info: ffi::MemInfo, address: u64) {
+        // SAFETY: called from the memory callback of this very access, as the interface demands.
+        let before = unsafe { ffi::qemu_plugin_mem_get_value(info) }.data[0] as u8;
+        let recording = self.phase == Phase::Recording && self.interrupt_depth == 0 && address >> 63 == 0;
+        if recording && self.runs_hooked_program() && self.spinlocks.exchanged(address, before) {
+            self.event(EventKind::LockAcquire { class: LockClass::UserSpin, address });
+        }
     }
 
     /// The emulator translated an instruction again by itself (device access under instruction
@@ -326,6 +352,7 @@ impl Capture {
         }
         let idle = writer.tasks()[stream as usize].kind == TaskKind::Idle;
         self.tasks.running(address);
+        self.spinlocks.switch(self.current.stream, stream);
         self.current = Running { address, stream, idle };
         self.select_stream();
     }

@@ -199,8 +199,17 @@ impl Capture {
     /// Whether the running task is this program; the kernel's functions are everybody's.
     fn runs(&self, program: Option<ProgramId>) -> bool {
         let Some(program) = program else { return true };
-        let name = self.writer.as_ref().map(|writer| &writer.tasks()[self.current.stream as usize].name);
-        name == Some(&self.hooks.programs[program])
+        self.program() == Some(&self.hooks.programs[program])
+    }
+
+    /// Whether the running task is a program whose functions are hooked.
+    pub fn runs_hooked_program(&self) -> bool {
+        self.program().is_some_and(|name| self.hooks.programs.contains(name))
+    }
+
+    /// The program that the running task runs.
+    fn program(&self) -> Option<&String> {
+        self.writer.as_ref().map(|writer| &writer.tasks()[self.current.stream as usize].name)
     }
 
     /// The mark: kind in AL, transaction kind in AH, bit 16 of EAX for a roll-back as specified,

@@ -49,6 +49,13 @@ pub struct Array {
     pub len: c_uint,
 }
 
+/// The value that an access loaded or stored: the size as a logarithm, and the bytes.
+#[repr(C)]
+pub struct MemValue {
+    pub kind: c_int,
+    pub data: [u64; 2],
+}
+
 /// Describes one register.
 #[repr(C)]
 pub struct RegisterDescriptor {
@@ -115,6 +122,7 @@ extern "C" {
     pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
     pub fn qemu_plugin_insn_haddr(insn: *const Insn) -> *mut c_void;
     pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
+    pub fn qemu_plugin_mem_get_value(info: MemInfo) -> MemValue;
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
     pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut HwAddr;
     pub fn qemu_plugin_hwaddr_is_io(address: *const HwAddr) -> bool;

@@ -17,6 +17,7 @@ mod guest;
 mod hooks;
 mod io;
 pub mod operands;
+mod spin;
 mod summary;
 mod tasks;
 mod translation;

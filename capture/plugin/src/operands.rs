@@ -22,6 +22,8 @@ pub struct Operands {
     pub flush: Flush,
     /// Reads the time-stamp counter.
     pub reads_time: bool,
+    /// Exchanges a byte with memory: how a program takes a spinlock (`PostgreSQL`, `s_lock.h`).
+    pub exchanges_byte: bool,
 }
 
 /// Which remembered translations an instruction makes stale.
@@ -48,6 +50,7 @@ impl Operands {
             atomic: is_atomic(&instruction),
             flush: flush(&instruction),
             reads_time: matches!(instruction.code(), Code::Rdtsc | Code::Rdtscp),
+            exchanges_byte: instruction.code() == Code::Xchg_rm8_r8 && is_atomic(&instruction),
         }
     }
 
@@ -178,5 +181,8 @@ mod tests {
         assert_eq!(Operands::decode(&[0x0f, 0x22, 0xdf], 0).flush, Flush::User); // mov cr3,rdi
         assert_eq!(Operands::decode(&[0x0f, 0x01, 0x3f], 0).flush, Flush::All); // invlpg [rdi]
         assert!(Operands::decode(&[0x0f, 0x31], 0).reads_time);
+        assert!(Operands::decode(&[0xf0, 0x86, 0x07], 0).exchanges_byte); // lock xchg [rdi],al
+        assert!(!Operands::decode(&[0x86, 0xc4], 0).exchanges_byte); // xchg ah,al
+        assert!(!Operands::decode(&[0x87, 0x07], 0).exchanges_byte); // xchg [rdi],eax
     }
 }
