@@ -55,6 +55,39 @@ fn clients_server_and_marks_agree_and_conditions_hold_afterwards() {
 }
 
 #[test]
+fn a_statement_per_round_trip_leaves_the_rows_that_the_procedures_leave() {
+    let run = |round_trip: &str| {
+        let cluster = Cluster::loaded(2);
+        let args =
+            ["run", "--users", "1", "--warm-up", "0", "--transactions", "300", "--round-trip", round_trip];
+        let (code, report) = cluster.report(&args);
+        assert_eq!((code, &report["options"]["round_trip"]), (0, &json!(round_trip)), "{report:#}");
+        assert!(report["kinds"]["new_order"]["rolled_back"].as_u64() > Some(0), "{report:#}");
+        let (code, check) = cluster.report(&["check", "--after", "run"]);
+        assert_eq!(code, 0, "{check:#}");
+        // Everything but times of day.
+        let columns = [
+            ("warehouse", "w_id, w_ytd"),
+            ("district", "d_w_id, d_id, d_ytd, d_next_o_id"),
+            ("customer", "c_w_id, c_d_id, c_id, c_balance, c_ytd_payment, c_payment_cnt, c_delivery_cnt, c_data"),
+            ("history", "h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_amount, h_data"),
+            ("new_order", "no_w_id, no_d_id, no_o_id"),
+            ("orders", "o_w_id, o_d_id, o_id, o_c_id, o_carrier_id, o_ol_cnt, o_all_local"),
+            (
+                "order_line",
+                "ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_dist_info",
+            ),
+            ("stock", "s_w_id, s_i_id, s_quantity, s_ytd, s_order_cnt, s_remote_cnt"),
+        ];
+        let digest = |(table, columns): (&str, &str)| {
+            cluster.sql(&format!("SELECT md5(string_agg(r::text, '|' ORDER BY r::text)) FROM (SELECT {columns} FROM {table}) r"))
+        };
+        (report["request_log_hash"].clone(), columns.map(digest))
+    };
+    assert_eq!(run("transaction"), run("statement"));
+}
+
+#[test]
 fn windows_hold_every_transaction_that_ended_in_them() {
     let cluster = Cluster::loaded(3);
     let (code, report) =

@@ -20,6 +20,11 @@ RECIPE_FILES = ("packages.txt", "initramfs-init", "init", "postgresql.conf", "lo
 _WORD = re.compile(r"[a-z_]+=[\w.-]+")
 
 
+#: What a client may send at a time, and how it may reach the server; the first of each is the default.
+ROUND_TRIPS = ("transaction", "statement")
+CONNECTIONS = ("unix", "tcp")
+
+
 @dataclass(frozen=True)
 class GuestSettings:
     """Size and load of the guest's database, and its memory.
@@ -36,6 +41,10 @@ class GuestSettings:
         Seed of the load and the warm-up.
     memory_mib
         Guest memory in MiB.
+    round_trip
+        What a client sends at a time: a whole ``transaction`` (a call of a procedure) or a ``statement``.
+    connection
+        How clients reach the server: ``unix`` socket, or ``tcp`` over the loopback.
     server
         Settings of the database server that replace those of the recipe's ``postgresql.conf``, as
         (name, value) in any order.
@@ -49,10 +58,15 @@ class GuestSettings:
     warmup: int | None = None
     seed: int = 1
     memory_mib: int = 1024
+    round_trip: str = ROUND_TRIPS[0]
+    connection: str = CONNECTIONS[0]
     server: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse server settings that cannot travel in the kernel's command line."""
+        """Refuse what the guest does not know, and what cannot travel in the kernel's command line."""
+        for given, known in ((self.round_trip, ROUND_TRIPS), (self.connection, CONNECTIONS)):
+            if given not in known:
+                raise UsageError(f"{given!r} is none of: {', '.join(known)}")
         wrong = [f"{name}={value}" for name, value in self.server if not _WORD.fullmatch(f"{name}={value}")]
         if wrong:
             raise UsageError(
@@ -68,9 +82,15 @@ class GuestSettings:
     def kernel_words(self) -> tuple[str, ...]:
         """Return what the guest's init reads from the kernel's command line."""
         warmup = "settle" if self.warmup is None else self.warmup
-        words = (f"servsim_users={self.users}", f"servsim_warmup={warmup}", f"servsim_seed={self.seed}")
+        words = [f"servsim_users={self.users}", f"servsim_warmup={warmup}", f"servsim_seed={self.seed}"]
+        if self.round_trip != ROUND_TRIPS[0]:
+            words.append(f"servsim_round_trip={self.round_trip}")
+        if self.connection != CONNECTIONS[0]:
+            words.append(f"servsim_connection={self.connection}")
         options = ",".join(f"{name}={value}" for name, value in sorted(self.server))
-        return (*words, f"servsim_server={options}") if options else words
+        if options:
+            words.append(f"servsim_server={options}")
+        return tuple(words)
 
 
 def recipe_dir() -> Path:

@@ -40,6 +40,10 @@ def capture(
     server: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the server; may be repeated.")
     ] = None,
+    round_trip: Annotated[
+        str, typer.Option(help="What a client sends at a time: a whole transaction, or a statement.")
+    ] = "transaction",
+    connection: Annotated[str, typer.Option(help="How clients reach the server: unix (socket) or tcp.")] = "unix",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the requests; the next capture has the next one.")] = 1,
     verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -55,7 +59,9 @@ def capture(
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
     module = import_module(WORKLOADS[workload])
-    settings = _settings(users, warehouses, warm_up, server or [])
+    chosen: dict[str, Any] = {"users": users, "warehouses": warehouses, "warmup": warm_up}
+    chosen |= {"round_trip": round_trip, "connection": connection}
+    settings = _settings(chosen, server or [])
     say = partial(typer.echo, err=True)
 
     def one(trace: Path, its_seed: int) -> dict[str, Any]:
@@ -76,17 +82,16 @@ def capture(
         typer.echo(json.dumps(documents[0] if captures == 1 else several))
 
 
-def _settings(users: int | None, warehouses: int | None, warm_up: int | None, server: "list[str]") -> "GuestSettings":
+def _settings(chosen: dict[str, Any], server: "list[str]") -> "GuestSettings":
     """Return the guest's settings: those given, and the defaults of the rest."""
     from servsim.capture.settings import GuestSettings
 
-    given = {"users": users, "warehouses": warehouses, "warmup": warm_up}
     pairs = [word.partition("=") for word in server]
     wrong = [key for key, separator, _ in pairs if not separator or not key]
     if wrong:
         raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
-    numbers = {key: value for key, value in given.items() if value is not None}
-    return GuestSettings(**numbers, server=tuple((key, value) for key, _, value in pairs))
+    given = {key: value for key, value in chosen.items() if value is not None}
+    return GuestSettings(**given, server=tuple((key, value) for key, _, value in pairs))
 
 
 def _counting(counts: Path, checkpoint: "Checkpoint") -> list["Plugin"]:

@@ -17,6 +17,7 @@ use servsim_workload::oltp::load;
 use servsim_workload::oltp::report;
 use servsim_workload::oltp::run::{Options, Run, Warehouses};
 use servsim_workload::oltp::scale::{Preset, Scale};
+use servsim_workload::oltp::session::RoundTrip;
 use servsim_workload::oltp::settling::WarmUp;
 use servsim_workload::oltp::user::Stop;
 use servsim_workload::pause::Pause;
@@ -90,6 +91,9 @@ struct Behaviour {
     /// Factor on the specification's keying and think times; 0 for none.
     #[arg(long, default_value_t = 0.0)]
     think_scale: f64,
+    /// How much of a transaction a user sends at a time.
+    #[arg(long, value_enum, default_value_t = RoundTrip::Transaction)]
+    round_trip: RoundTrip,
 }
 
 impl Behaviour {
@@ -104,6 +108,7 @@ impl Behaviour {
             warehouses: self.warehouse,
             think_scale: self.think_scale,
             warm_up: self.warm_up,
+            round_trip: self.round_trip,
             window: None,
         })
     }

@@ -3,7 +3,8 @@
 //! Derived from TPC-C, and not TPC-C: no terminals, no pricing, no 8-hour run, and scales the
 //! specification does not allow (Alameldeen et al. 2003, section 2.3, use such a scaled variant). Results are not
 //! comparable with published ones. Each transaction is one stored procedure and one round trip, so
-//! that the client costs little beside the server.
+//! that the client costs little beside the server; or a statement per round trip, as most applications
+//! work, with more of the kernel in it.
 
 pub mod check;
 pub mod connect;
@@ -22,6 +23,7 @@ pub mod scale;
 pub mod session;
 pub mod settling;
 pub mod shared_memory;
+pub mod statements;
 pub mod terminal;
 pub mod user;
 pub mod waiting;

@@ -8,7 +8,8 @@ use serde_json::{json, Value};
 use tokio_postgres::Client;
 
 use super::connect::{number, value};
-use super::session::FLUSH;
+use super::run::Options;
+use super::session::{RoundTrip, FLUSH};
 use super::terminal::{self, Terminal};
 use super::user::Tally;
 use crate::Result;
@@ -85,10 +86,10 @@ pub async fn compare(
     before: Snapshot,
     after: Snapshot,
     acknowledged: &[Tally],
-    users: usize,
+    options: &Options,
 ) -> Result<(Value, Vec<String>)> {
     let autovacuum = value(control, "SHOW autovacuum").await? == "on";
-    Ok(judge(before, after, acknowledged, users, autovacuum))
+    Ok(judge(before, after, acknowledged, options.users, options.round_trip, autovacuum))
 }
 
 /// The comparison itself: a report, and one sentence for each disagreement.
@@ -97,12 +98,18 @@ fn judge(
     after: Snapshot,
     acknowledged: &[Tally],
     users: usize,
+    round_trip: RoundTrip,
     autovacuum: bool,
 ) -> (Value, Vec<String>) {
     let [new_order, payment, _, delivery, _] = acknowledged else { unreachable!("five kinds") };
     let rolled_back = new_order.rolled_back as i64;
     let orders = new_order.count as i64 - rolled_back;
-    let all: u64 = acknowledged.iter().map(|tally| tally.count).sum();
+    let replies: u64 = acknowledged.iter().map(|tally| tally.count).sum();
+    // A procedure that rolls back ends in an empty transaction, which commits.
+    let all = match round_trip {
+        RoundTrip::Transaction => replies,
+        RoundTrip::Statement => replies - new_order.rolled_back,
+    };
     let set_up = users as u64 + CONTROL_TRANSACTIONS;
     let other = after.commits - before.commits - (all + set_up) as i64;
     let mut problems = Vec::new();
@@ -160,7 +167,7 @@ mod tests {
 
     #[test]
     fn agreement_has_no_problems() {
-        let (report, problems) = judge(BEFORE, AFTER, &told(), 4, false);
+        let (report, problems) = judge(BEFORE, AFTER, &told(), 4, RoundTrip::Transaction, false);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(report["commits"]["others"], 0);
     }
@@ -175,16 +182,23 @@ mod tests {
             (Snapshot { commits: 1025, ..AFTER }, "commits"),
             (Snapshot { commits: 1027, ..AFTER }, "commits"),
         ] {
-            let (_, problems) = judge(BEFORE, after, &told(), 4, false);
+            let (_, problems) = judge(BEFORE, after, &told(), 4, RoundTrip::Transaction, false);
             assert!(problems.len() == 1 && problems[0].contains(word), "{word}: {problems:?}");
         }
     }
 
     #[test]
+    fn a_rolled_back_transaction_of_statements_does_not_commit() {
+        let one_fewer = Snapshot { commits: 1025, ..AFTER };
+        assert!(judge(BEFORE, one_fewer, &told(), 4, RoundTrip::Statement, false).1.is_empty());
+        assert_eq!(judge(BEFORE, AFTER, &told(), 4, RoundTrip::Statement, false).1.len(), 1);
+    }
+
+    #[test]
     fn autovacuum_may_add_commits_but_never_remove_any() {
         let more = Snapshot { commits: 1040, ..AFTER };
-        assert!(judge(BEFORE, more, &told(), 4, true).1.is_empty());
+        assert!(judge(BEFORE, more, &told(), 4, RoundTrip::Transaction, true).1.is_empty());
         let fewer = Snapshot { commits: 1020, ..AFTER };
-        assert_eq!(judge(BEFORE, fewer, &told(), 4, true).1.len(), 1);
+        assert_eq!(judge(BEFORE, fewer, &told(), 4, RoundTrip::Transaction, true).1.len(), 1);
     }
 }

@@ -69,6 +69,7 @@ pub fn run(measured: &Measured<'_>) -> Value {
             "mix": format!("{:?}", options.mix).to_lowercase(),
             "warehouses": if options.warehouses == Warehouses::Home { "home" } else { "random" },
             "think_scale": options.think_scale,
+            "round_trip": options.round_trip.name(),
         },
         "live_users": measured.live,
         "elapsed_seconds": measured.seconds,

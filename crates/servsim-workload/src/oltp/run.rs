@@ -15,7 +15,7 @@ use super::load::{self, Made};
 use super::reconcile::{self, Moment, Snapshot};
 use super::report::{self, Measured};
 use super::request::{Generator, Place};
-use super::session::KINDS;
+use super::session::{RoundTrip, KINDS};
 use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
 use super::user::{lock, Phase, Stop, Tallies, Tally, User};
@@ -49,6 +49,8 @@ pub struct Options {
     pub think_scale: f64,
     /// How long the users work before the measurement.
     pub warm_up: WarmUp,
+    /// How much of a transaction a user sends at a time.
+    pub round_trip: RoundTrip,
     /// Width of the windows in which transactions of the measurement are counted, if at all.
     pub window: Option<Duration>,
 }
@@ -97,7 +99,8 @@ impl Run {
                 Warehouses::Random => Place::Random,
                 Warehouses::Home => home(index as i32, &made),
             };
-            terminals.push(Terminal::open(server, |session| User::new(index, session, place, options.mix))?);
+            let user = |session| User::new(index, session, place, options.mix);
+            terminals.push(Terminal::open(server, options.round_trip, user)?);
         }
         let generator = generator(&made, options.seed);
         let before = reconcile::snapshot(&control, &mut terminals, Moment::Before).await?;
@@ -146,8 +149,7 @@ impl Run {
         let cpu = difference(cpu_before, cpu::read(backend));
         let (reconciliation, mut problems) = if errors.is_empty() {
             let after = reconcile::snapshot(&self.control, &mut self.terminals, Moment::After).await?;
-            reconcile::compare(&self.control, self.before, after, &self.acknowledged, self.options.users)
-                .await?
+            reconcile::compare(&self.control, self.before, after, &self.acknowledged, &self.options).await?
         } else {
             (Value::Null, Vec::new())
         };

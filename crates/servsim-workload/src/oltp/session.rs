@@ -1,10 +1,11 @@
-//! One user's connection: the five prepared calls, and what comes back.
+//! One user's connection: the five prepared calls or the statements in their place, and what comes back.
 
 use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Statement};
 
 use super::connect::Server;
 use super::request::{Customer, Kind, Request};
+use super::statements::Statements;
 use crate::error::Context;
 use crate::{Error, Result};
 
@@ -17,10 +18,36 @@ pub struct Outcome {
     pub delivered: u32,
 }
 
-/// A connection with its prepared calls.
+/// How much of a transaction the client sends at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum RoundTrip {
+    /// All of it: a call of a stored procedure.
+    #[default]
+    Transaction,
+    /// A statement.
+    Statement,
+}
+
+impl RoundTrip {
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            RoundTrip::Transaction => "transaction",
+            RoundTrip::Statement => "statement",
+        }
+    }
+}
+
+/// What a session has prepared.
+enum Prepared {
+    Calls(Vec<Statement>),
+    Statements(Statements),
+}
+
+/// A connection with what it has prepared.
 pub struct Session {
     client: Client,
-    calls: Vec<Statement>,
+    prepared: Prepared,
     /// Process identifier of the server process behind the connection.
     pub backend: u32,
 }
@@ -41,16 +68,21 @@ const CALLS: [&str; 5] = [
 pub const FLUSH: &str = "SELECT pg_stat_force_next_flush() FROM servsim_oltp";
 
 impl Session {
-    /// Connects and prepares the calls.
+    /// Connects and prepares the transactions.
     ///
     /// # Errors
     /// When the server is not reachable or does not know the procedures.
-    pub async fn open(server: &Server) -> Result<Self> {
+    pub async fn open(server: &Server, round_trip: RoundTrip) -> Result<Self> {
         let client = server.connect().await?;
-        let calls = try_join_all(CALLS.map(|call| client.prepare(call))).await;
-        let calls = calls.context("preparing the transactions")?;
+        let prepared = match round_trip {
+            RoundTrip::Transaction => {
+                let calls = try_join_all(CALLS.map(|call| client.prepare(call))).await;
+                Prepared::Calls(calls.context("preparing the transactions")?)
+            }
+            RoundTrip::Statement => Prepared::Statements(Statements::prepare(&client).await?),
+        };
         let row = client.query_one("SELECT pg_backend_pid()", &[]).await.context("asking for the process")?;
-        Ok(Session { client, calls, backend: row.get::<_, i32>(0) as u32 })
+        Ok(Session { client, prepared, backend: row.get::<_, i32>(0) as u32 })
     }
 
     /// Whether the connection still stands.
@@ -73,7 +105,12 @@ impl Session {
     /// # Errors
     /// When the server reports any error, or replies something impossible.
     pub async fn execute(&self, request: &Request, districts: i32) -> Result<Outcome> {
-        let call = &self.calls[request.kind() as usize - 1];
+        let call = match &self.prepared {
+            Prepared::Calls(calls) => &calls[request.kind() as usize - 1],
+            Prepared::Statements(statements) => {
+                return statements.execute(&self.client, request, districts).await
+            }
+        };
         let reply = match request {
             Request::NewOrder { warehouse, district, customer, lines, .. } => {
                 let supply: Vec<i32> = lines.iter().map(|line| line.0).collect();

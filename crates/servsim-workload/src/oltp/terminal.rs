@@ -7,7 +7,7 @@
 use tokio::runtime::{Builder, Runtime};
 
 use super::connect::Server;
-use super::session::Session;
+use super::session::{RoundTrip, Session};
 use super::user::User;
 use crate::{Error, Result};
 
@@ -25,12 +25,12 @@ impl Terminal {
     ///
     /// # Errors
     /// When no event loop can be made, or the server is not reachable.
-    pub fn open(server: &Server, make: impl FnOnce(Session) -> User) -> Result<Self> {
+    pub fn open(server: &Server, round_trip: RoundTrip, make: impl FnOnce(Session) -> User) -> Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::Environment(format!("no event loop: {error}")))?;
-        let session = aside(|| runtime.block_on(Session::open(server)))?;
+        let session = aside(|| runtime.block_on(Session::open(server, round_trip)))?;
         Ok(Terminal { runtime: Some(runtime), user: make(session) })
     }
 }
