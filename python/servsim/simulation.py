@@ -149,7 +149,7 @@ def simulate_text(
     path = Path(trace)
     if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
-    info = _info(path)
+    info = trace_info(path)
     held = int(info["totals"]["transactions"]) if info and info["totals"] else None
     if engine == "timing" and held is not None and warmup and warmup >= held:
         raise _too_long(warmup, path, f"which ends {held} transactions")
@@ -162,22 +162,14 @@ def simulate_text(
     result: dict[str, Any] = json.loads(text)
     if any(replication["cycles"] == 0 for replication in result["replications"]):
         raise _too_long(warmup, path, "which ended before the measurement began")
-    if info is not None:
-        if info["truncated"] is not None:
-            result["warnings"].append(info["truncated"])
-        result["trace"] |= _of_the_capture(info["meta"].get("provenance"))
+    if info is not None and info["truncated"] is not None:
+        result["warnings"].append(info["truncated"])
+    _tell_workload(path, [result])
     if result.get("interrupted"):
         done, wanted = len(result["replications"]), options.get("replications", 1)
         result["warnings"].append(f"interrupted: {done} of {wanted} replications had ended, and these are kept")
         raise Interrupted(result)
     return result
-
-
-def _of_the_capture(provenance: Any) -> dict[str, str]:
-    """Return what a captured trace says of the scale and the warmth of its server, for whoever reads the result."""
-    if not isinstance(provenance, Mapping):
-        return {}
-    return {key: str(provenance[key]) for key in ("scale", "warm_up") if key in provenance}
 
 
 def simulate_each(
@@ -239,10 +231,11 @@ def simulate_each(
         progress=progress,
     )
     result: dict[str, Any] = json.loads(text)
-    info = _info(path)
+    info = trace_info(path)
     if info is not None and info["truncated"] is not None:
         for document in result["results"]:
             document["warnings"].append(info["truncated"])
+    _tell_workload(path, result["results"])
     return result
 
 
@@ -269,8 +262,18 @@ def _too_long(warmup: int, path: Path, why: str) -> UsageError:
     )
 
 
-def _info(path: Path) -> dict[str, Any] | None:
-    """Return what a captured trace says of itself; None for other formats."""
+def _tell_workload(path: Path, documents: Sequence[dict[str, Any]]) -> None:
+    """Say in results what a captured trace is a trace of: the workload, its scale, how it was captured."""
+    info = trace_info(path)
+    if info is None:
+        return
+    meta = info["meta"]
+    for document in documents:
+        document["workload"] = {"name": meta["workload"], **meta.get("provenance", {})}
+
+
+def trace_info(path: Path) -> dict[str, Any] | None:
+    """Return what a captured trace says of itself, schema ``servsim.trace.info/1``; None for other formats."""
     if path.is_dir():
         return None
     with path.open("rb") as file:

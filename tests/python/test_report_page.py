@@ -118,6 +118,17 @@ def test_spinning_is_shown_only_where_a_processor_spins() -> None:
     assert "spinning for locks" in headline([check(document, "r")])
 
 
+def test_the_scale_of_the_database_stands_in_the_report() -> None:
+    document = layout_result()
+    document["workload"] = {"name": "oltp", "warehouses": 200, "districts": 3, "customers": 30, "items": 100}
+    scale = "200 warehouses of 3 districts of 30 customers, 100 items"
+    assert f"scale of the database {scale} " in _text(_render(document))
+    document["workload"] |= {"scale": f"{scale} (TPC-C: larger)", "users": 24}
+    text = _text(_render(document))
+    assert f"scale of the database {scale} (TPC-C: larger)" in text and "warehouses 200" not in text
+    assert "users 24" in text
+
+
 def test_recorded_warnings_are_shown() -> None:
     document = layout_result()
     document["warnings"] = ["processors outnumber ready tasks"]

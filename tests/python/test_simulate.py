@@ -44,6 +44,11 @@ def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads() -> None:
     assert other.stdout != runs[0].stdout
 
 
+def test_a_result_says_what_its_trace_is_a_trace_of(four: Any) -> None:
+    assert four["workload"]["name"].startswith("oltp")
+    assert [four["workload"][key] for key in ("warehouses", "districts", "customers", "items")] == [200, 3, 30, 100]
+
+
 def test_more_processors_finish_the_transactions_sooner_and_use_the_bus_more(four: Any) -> None:
     one = simulated("--set", "processors=1")
     two = simulated("--set", "processors=2")

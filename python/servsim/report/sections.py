@@ -41,6 +41,20 @@ KEY_SETTINGS = {
     "disk.read_time": "disk read",
 }
 
+#: What the parts of a workload are called.
+_WORKLOAD = {
+    "name": "workload",
+    "scale": "scale of the database",
+    "warm_up": "warm-up before the capture",
+    "warmup": "warm-up before the capture, transactions",
+    "transactions": "transactions in the trace",
+    "seed": "seed of the clients",
+    "load_seed": "seed of the database",
+    "memory_mib": "memory of the guest, MiB",
+    "server": "settings of the server beside the image's",
+    "hash": "SHA-256 of the trace",
+}
+
 #: How many settings are shown of a machine that has few of those above.
 SHOWN_SETTINGS = 10
 
@@ -177,14 +191,33 @@ def _workload_of(result: Result) -> list[tuple[str, str]]:
     entries: list[tuple[str, str]] = []
     for name in ("workload", "trace"):
         part = result.document.get(name)
+        if isinstance(part, Mapping):
+            named = {"trace" if (name, key) == ("trace", "name") else key: value for key, value in part.items()}
+            part = with_scale(named) if name == "workload" else named
         for key, value in flat(part, "" if isinstance(part, Mapping) else name) if part is not None else []:
             text = value[:16] + "…" if len(value) > 40 and " " not in value else value
-            entries.append((key.replace("_", " ").replace(".", ", "), text))
+            entries.append((_WORKLOAD.get(key, key.replace("_", " ").replace(".", ", ")), text))
     kinds = figures.transaction_kinds(result)
     if kinds:
         mix = ", ".join(f"{kind.name.replace('_', ' ')} {kind.share:.0f}{SPACE}%" for kind in kinds)
         entries.append(("mix of transactions", mix))
     return entries or [("trace", "not recorded")]
+
+
+def with_scale(workload: Mapping[str, object]) -> dict[str, object]:
+    """Put the scale of the database first after the name, in one phrase, in place of its parts.
+
+    Captures of before the phrase record its parts only.
+    """
+    parts = {key: workload.get(key) for key in ("warehouses", "districts", "customers", "items")}
+    phrase = workload.get("scale")
+    if phrase is None and all(parts.values()):
+        phrase = "{warehouses} warehouses of {districts} districts of {customers} customers, {items} items".format_map(
+            parts
+        )
+    head = {key: value for key, value in (("name", workload.get("name")), ("scale", phrase)) if value is not None}
+    left_out = set(parts) if phrase is not None else set()
+    return head | {key: value for key, value in workload.items() if key not in head and key not in left_out}
 
 
 def _method(results: Results) -> Markup:
