@@ -1,9 +1,12 @@
 """The figures of one replication: all of them by dotted path, and those that a summary describes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from servsim.statistics.intervals import estimate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Lists of a replication that are no figures of the whole run.
 APART = frozenset({"timeline", "windows", "along", "tasks", "seed"})
@@ -45,6 +48,27 @@ def unit(path: str) -> str:
     if "utilization" in path or path == "trace_exhausted":
         return "1"
     return "count"
+
+
+def arrow(replications: Sequence[Mapping[str, Any]]) -> "pa.Table":
+    """Return every figure of replications as a table: replication, seed, path, value, unit."""
+    import pyarrow as pa
+
+    rows = [
+        (number, replication.get("seed"), path, value, unit(path))
+        for number, replication in enumerate(replications)
+        for path, value in figures(replication).items()
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    types = {
+        "replication": pa.int64(),
+        "seed": pa.uint64(),
+        "path": pa.string(),
+        "value": pa.float64(),
+        "unit": pa.string(),
+    }
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
+    return pa.table(arrays, names=list(types))
 
 
 def described(replication: Mapping[str, Any]) -> dict[str, float]:

@@ -5,15 +5,22 @@ every other part is optional, so that a report of an older or partial result sti
 where something is missing.
 """
 
+import difflib
 import hashlib
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from servsim.errors import UsageError
+from servsim.errors import EnvironmentProblem, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from servsim.statistics.intervals import Estimate
 
 SCHEMA = "servsim.simulate/1"
 REMEDY = "make one with `servsim simulate TRACE --machine MACHINE --json > FILE`"
@@ -22,7 +29,7 @@ REMEDY = "make one with `servsim simulate TRACE --machine MACHINE --json > FILE`
 HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """One simulation result.
 
@@ -65,11 +72,111 @@ class Result:
             places += [machine.get("clock_hertz"), machine.get("clock")]
         return next((value for value in map(_hertz, places) if value), None)
 
+    def figures(self) -> list[str]:
+        """Return the paths of all figures, such as ``misses.cold.user``."""
+        from servsim.replication import described, figures
+
+        first = self.replications[0]
+        return list(dict.fromkeys([*figures(first), *described(first)]))
+
+    def estimate(self, path: str) -> "Estimate":
+        """Return the mean of a figure over the replications, with its 95 % interval.
+
+        Parameters
+        ----------
+        path : str
+            One of `figures`.
+
+        Raises
+        ------
+        UsageError
+            When a replication does not record it.
+        """
+        from servsim.replication import described, figures
+        from servsim.statistics.intervals import estimate
+
+        found = [{**figures(replication), **described(replication)}.get(path) for replication in self.replications]
+        known = [value for value in found if value is not None]
+        if len(known) < len(found):
+            near = difflib.get_close_matches(path, self.figures(), 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else "; `figures()` lists what there is"
+            raise UsageError(f"{self.source} does not record {path!r} in every replication{hint}")
+        return estimate(known)
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return every figure of every replication, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns ``replication``, ``seed``, ``path``, ``value`` and ``unit``.
+        """
+        from servsim.replication import arrow
+
+        return arrow(self.replications)
+
+    def to_pandas(self) -> Any:
+        """Return what `to_arrow` does as a ``pandas.DataFrame``.
+
+        Raises
+        ------
+        EnvironmentProblem
+            When pandas is not installed.
+        """
+        _library("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return what `to_arrow` does as a ``polars.DataFrame``.
+
+        Raises
+        ------
+        EnvironmentProblem
+            When polars is not installed.
+        """
+        return _library("polars").from_arrow(self.to_arrow())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result as JSON, whole or not at all; `servsim.load` and the command line read it.
+
+        Raises
+        ------
+        EnvironmentProblem
+            When it cannot be written.
+        """
+        from servsim.files import beside
+
+        output = Path(path)
+        try:
+            with beside(output) as fresh:
+                fresh.write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise EnvironmentProblem(f"cannot write {output}: {error.strerror}; choose another place") from None
+        return output
+
+    def __repr__(self) -> str:
+        """Return machine, trace and number of replications, in short."""
+        return f"Result({self.source!r}, {len(self.replications)} replications)"
+
+    def _repr_html_(self) -> str:
+        """Return the answer and two charts of the report, for a notebook."""
+        from servsim.report.notebook import frame
+
+        return frame(self)
+
     def values(self, *path: str) -> list[float] | None:
         """Return one number per replication at ``path``, or None when any of them lacks it."""
         found = [number_at(replication, *path) for replication in self.replications]
         complete = [value for value in found if value is not None]
         return complete if len(complete) == len(found) else None
+
+
+def _library(name: str) -> Any:
+    """Load an optional library."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise EnvironmentProblem(f"{name} is not installed: run `pip install {name}`, or use to_arrow()") from None
 
 
 def number_at(tree: object, *path: str) -> float | None:
@@ -127,7 +234,7 @@ def check(document: object, source: str, needs: Sequence[str] = ("cycles", "tran
     replications = document.get("replications")
     if not isinstance(replications, Sequence) or isinstance(replications, str) or not replications:
         raise UsageError(f"{source} holds no replications, so there is nothing to report; {REMEDY}")
-    if document.get("engine") == "functional":
+    if document.get("engine") == "functional" and "cycles" in needs:
         raise UsageError(
             f"{source} was made by the functional engine, which counts references and knows no time: "
             "repeat it with `servsim simulate TRACE --machine MACHINE --engine timing`"

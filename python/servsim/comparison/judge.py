@@ -91,6 +91,12 @@ class Comparison:
     method: Method
     warnings: list[str]
 
+    def __str__(self) -> str:
+        """Return the comparison as ``servsim compare`` prints it."""
+        from servsim.comparison.text import render
+
+        return render(self)
+
     @property
     def ranked(self) -> bool:
         """Whether every pair is ranked."""

@@ -5,7 +5,7 @@ chart, and prints no mean without its interval and the number of replications. I
 results alone, so the same results give the same bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -34,13 +34,15 @@ def _template() -> "Template":
     )
 
 
-def render(results: Sequence[Result]) -> str:
+def render(results: Sequence[Result], only: Container[str] | None = None) -> str:
     """Render results as one self-contained HTML page.
 
     Parameters
     ----------
     results : sequence of Result
         At least one. Replications of one design in several results are joined; designs are set side by side.
+    only : container of str, optional
+        Anchors of the sections to show; all without it.
 
     Returns
     -------
@@ -56,8 +58,9 @@ def render(results: Sequence[Result]) -> str:
         raise UsageError("a report needs at least one result")
     found = designs(results)
     title = _title(found)
+    shown = [section for section in sections(found) if only is None or section.anchor in only]
     kicker = title if len(found) == 1 else f"{len(found)} designs compared"
-    return page(f"{title}: servsim report", kicker, wording.headline(found), sections(found))
+    return page(f"{title}: servsim report", kicker, wording.headline(found), shown)
 
 
 def _title(found: Sequence[Result]) -> str:

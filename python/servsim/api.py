@@ -1,0 +1,265 @@
+"""Servsim from Python: traces, machines, runs and comparisons as objects.
+
+The command line runs the same functions. Every error is one of `servsim.errors`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from servsim import simulation
+from servsim.errors import EnvironmentProblem, UsageError
+from servsim.result import Result, check
+
+if TYPE_CHECKING:
+    from servsim.comparison import Comparison
+
+
+__all__ = ["Machine", "Result", "Trace", "compare", "load", "simulate"]
+
+
+class Trace:
+    """What software did, independent of any machine: a captured trace, or any importable file.
+
+    Parameters
+    ----------
+    path
+        The file, or a directory for formats that are one.
+    format
+        Format when the extension does not say; `servsim trace formats` lists them.
+
+    Raises
+    ------
+    UsageError
+        When there is no such file.
+
+    Examples
+    --------
+    >>> trace = Trace.example()
+    >>> trace.transactions, trace.workload
+    (10, 'oltp (TPC-C-derived, not TPC-C; not comparable)')
+    """
+
+    def __init__(self, path: str | Path, format: str | None = None) -> None:
+        self.path = Path(path)
+        self.format = format
+        if not self.path.exists():
+            raise UsageError(f"there is no trace {str(path)!r}")
+
+    @classmethod
+    def example(cls) -> "Trace":
+        """Return the small, really captured trace that ships with servsim.
+
+        Raises
+        ------
+        EnvironmentProblem
+            When it is missing from the installation.
+        """
+        from servsim.environment import shipped_trace
+
+        path = shipped_trace()
+        if path is None:
+            raise EnvironmentProblem("the trace that ships with servsim is missing: install servsim again")
+        return cls(path)
+
+    @cached_property
+    def info(self) -> Mapping[str, Any] | None:
+        """What a captured trace says of itself (``servsim.trace.info/1``); None for other formats."""
+        return simulation.trace_info(self.path)
+
+    @property
+    def workload(self) -> str | None:
+        """Name of the captured workload; None for other formats."""
+        return None if self.info is None else str(self.info["meta"]["workload"])
+
+    @property
+    def transactions(self) -> int | None:
+        """How many transactions end in a whole captured trace; None when that is not known."""
+        totals = None if self.info is None else self.info["totals"]
+        return None if totals is None else int(totals["transactions"])
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the trace, as results record it."""
+        return simulation.file_hash(self.path)
+
+    def __repr__(self) -> str:
+        return f"Trace({str(self.path)!r})"
+
+
+class Machine:
+    """A machine that exists only as a description.
+
+    Parameters
+    ----------
+    name
+        Name of a shipped description, or path of a TOML file.
+    settings
+        Settings that replace those of the description, by key.
+
+    Raises
+    ------
+    UsageError
+        When there is no such description, or a setting is wrong: all faults at once.
+
+    Examples
+    --------
+    >>> machine = Machine("foglia-2004-4p", {"cache.size": "4 MiB"})
+    >>> machine["cache.size"], machine["protocol.name"]
+    ('4 MiB', 'mesi')
+    >>> machine.but({"protocol.name": "pscr"})
+    Machine('foglia-2004-4p', {'cache.size': '4 MiB', 'protocol.name': 'pscr'})
+    """
+
+    def __init__(self, name: str | Path, settings: Mapping[str, object] | None = None) -> None:
+        self.name = str(name)
+        self.overrides = {key: str(value) for key, value in (settings or {}).items()}
+        self.path = simulation.machine_path(self.name)
+        self.settings: Mapping[str, Any] = simulation.resolve(
+            self.path.read_text(encoding="utf-8", errors="replace"), self.name, self.replaced
+        )
+        """Every setting of the machine, in groups, as results record them."""
+
+    @property
+    def replaced(self) -> list[str]:
+        """The replaced settings, each as ``KEY=VALUE``."""
+        return [f"{key}={value}" for key, value in self.overrides.items()]
+
+    def but(self, settings: Mapping[str, object]) -> "Machine":
+        """Return the machine with further settings replaced."""
+        return Machine(self.name, {**self.overrides, **settings})
+
+    def __getitem__(self, key: str) -> str:
+        part: Any = self.settings
+        for name in key.split("."):
+            if not isinstance(part, Mapping) or name not in part:
+                raise UsageError(f"{self.name} has no setting {key!r}; `servsim explain` lists them all")
+            part = part[name]
+        return str(part)
+
+    def __repr__(self) -> str:
+        return f"Machine({self.name!r}, {self.overrides!r})" if self.overrides else f"Machine({self.name!r})"
+
+
+def simulate(
+    trace: Trace | str | Path,
+    machine: Machine | str | Path,
+    *,
+    engine: str = "timing",
+    transactions: int | None = None,
+    warmup: int = 0,
+    replications: int = 1,
+    seed: int = 1,
+    threads: int | None = None,
+    functional_warmup: str | int | None = None,
+    save_checkpoint: str | Path | None = None,
+    from_checkpoint: str | Path | None = None,
+    users: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Result:
+    """Run a trace on a machine.
+
+    Parameters
+    ----------
+    trace, machine
+        Objects, or what they are made from.
+    engine, transactions, warmup, replications, seed, threads, functional_warmup, save_checkpoint, \
+from_checkpoint, users, progress
+        As for `servsim.simulation.simulate`.
+
+    Returns
+    -------
+    Result
+        The raw replications, with what is needed to repeat them.
+
+    Raises
+    ------
+    UsageError
+        For a wrong description, trace or option.
+
+    Examples
+    --------
+    >>> result = simulate(Trace.example(), "foglia-2004-4p", warmup=2, transactions=2, replications=3)
+    >>> known = result.estimate("cycles_per_transaction")
+    >>> known.n, known.low < known.mean < known.high
+    (3, True)
+    >>> result.to_arrow().column_names
+    ['replication', 'seed', 'path', 'value', 'unit']
+    """
+    held = trace if isinstance(trace, Trace) else Trace(trace)
+    chosen = machine if isinstance(machine, Machine) else Machine(machine)
+    document = simulation.simulate(
+        held.path,
+        chosen.name,
+        format=held.format,
+        overrides=chosen.replaced,
+        engine=engine,
+        transactions=transactions,
+        warmup=warmup,
+        replications=replications,
+        seed=seed,
+        threads=threads,
+        functional_warmup=functional_warmup,
+        save_checkpoint=save_checkpoint,
+        from_checkpoint=from_checkpoint,
+        users=users,
+        progress=progress,
+    )
+    return check(document, f"{held.path.name} on {chosen.name}", needs=())
+
+
+def load(path: str | Path) -> Result:
+    """Read a result that `Result.save` or ``servsim simulate`` wrote.
+
+    Raises
+    ------
+    UsageError
+        When it is no result.
+    """
+    from servsim import result
+
+    return result.load(Path(path), needs=())
+
+
+def compare(results: Sequence[Result] | Mapping[str, Result], by: str = "cycles_per_transaction") -> "Comparison":
+    """Compare designs: means with intervals, and a ranking only where it is proven.
+
+    Parameters
+    ----------
+    results
+        Two or more, each of two replications or more; by the name of the design, if given so.
+        Results that differ in their seeds alone are replications of one design.
+    by
+        The figure to compare by, such as ``gsp``.
+
+    Returns
+    -------
+    Comparison
+        Verdicts of all pairs, with warnings; ``print`` shows what ``servsim compare`` prints.
+
+    Raises
+    ------
+    UsageError
+        For fewer than two designs, too few replications, or a figure that a result lacks.
+
+    Examples
+    --------
+    >>> trace, machine = Trace.example(), Machine("foglia-2004-4p")
+    >>> designs = {
+    ...     name: simulate(trace, machine.but({"cache.size": size}), warmup=2, transactions=2, replications=3)
+    ...     for name, size in (("small", "16 KiB"), ("large", "4 MiB"))
+    ... }
+    >>> comparison = compare(designs)
+    >>> [pair.better for pair in comparison.pairs]
+    ['large']
+    """
+    from servsim.comparison import Design, judge
+    from servsim.comparison.grouping import designs
+    from servsim.comparison.metrics import metric
+
+    if isinstance(results, Mapping):
+        found = [Design(name, result) for name, result in results.items()]
+    else:
+        found = [Design(result.machine, result) for result in designs(results)]
+    return judge(found, metric(by))
