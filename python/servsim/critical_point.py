@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.result_warnings import ResultWarning, by_rank
 from servsim.statistics.intervals import Estimate, estimate
 from servsim.sweep import Study, conduct
 from servsim.sweep.conduct import Progress
@@ -152,7 +153,7 @@ def scale(
     options: Mapping[str, Any],
     on: str = "local",
     progress: Progress | None = None,
-) -> tuple[CriticalPoint, list[str]]:
+) -> tuple[CriticalPoint, list[ResultWarning]]:
     """Find a critical point by a sweep over the number of processors, which ends once it is passed.
 
     Parameters
@@ -174,7 +175,7 @@ def scale(
 
     Returns
     -------
-    CriticalPoint, list of str
+    CriticalPoint, list of ResultWarning
         The point, and the warnings of the runs.
 
     Raises
@@ -204,5 +205,4 @@ def scale(
         found = critical_point(curves)
         if found.point is not None and sum(count > found.point for count in found.gains) >= BEYOND:
             break
-    warnings = dict.fromkeys(text for point in outcome.points for text in point.warnings)
-    return found, list(warnings)
+    return found, by_rank(warning for point in outcome.points for warning in point.warnings)

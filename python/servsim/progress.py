@@ -19,7 +19,7 @@ _RAW16 = 16
 
 
 def expected_references(
-    trace: Path, *, transactions: int | None = None, warmup: int = 0, replications: int = 1
+    trace: Path, *, transactions: int | str | None = None, warmup: int | None = None, replications: int = 1
 ) -> float | None:
     """Return about how many references runs of a trace will take, or None when the trace does not tell.
 
@@ -28,7 +28,7 @@ def expected_references(
     trace
         Any trace.
     transactions, warmup
-        Transactions measured, or None for all after the warm-up, and before them.
+        As for `servsim.simulation.simulate`, which chooses the middle half of a trace without them.
     replications
         How many runs.
     """
@@ -41,8 +41,11 @@ def expected_references(
     if not totals:
         return None
     share = 1.0
-    if transactions is not None and totals.get("transactions"):
-        share = min(1.0, (transactions + warmup) / totals["transactions"])
+    held = totals.get("transactions")
+    if held and not isinstance(transactions, str):
+        before = held / 4 if warmup is None else warmup
+        last = max(before, 3 * held / 4) if transactions is None else before + transactions
+        share = min(1.0, last / held)
     return float(replications * share * (totals["instructions"] + totals["data_references"]))
 
 

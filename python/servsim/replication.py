@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from servsim.result_warnings import FEW_REPLICATIONS, gathered, put, recorded
 from servsim.statistics.intervals import estimate
 
 if TYPE_CHECKING:
@@ -125,13 +126,7 @@ def joined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = results[0]
     replications = [replication for result in results for replication in result["replications"]]
     options = {**first["options"], "replications": len(replications)}
-    # A part's remark on too few replications no longer holds for the whole.
-    few = len(replications) < LEAST
-    warnings = [w for result in results for w in result["warnings"] if few or "too few for an interval" not in w]
-    return {
-        **first,
-        "options": options,
-        "warnings": list(dict.fromkeys(warnings)),
-        "replications": replications,
-        "summary": summary(replications),
-    }
+    few = [w for w in recorded(first) if w.code == FEW_REPLICATIONS] if len(replications) < LEAST else []
+    whole = {**first, "options": options, "replications": replications, "summary": summary(replications)}
+    put(whole, [*gathered(results), *few])
+    return whole

@@ -11,6 +11,7 @@ from typing import Any
 
 from servsim import _core
 from servsim.errors import Interrupted, UsageError
+from servsim.result_warnings import ResultWarning, put, recorded
 
 #: First bytes of a captured trace (FORMAT.md).
 _TRACE_MAGIC = b"servsim\n"
@@ -52,8 +53,8 @@ def simulate(
     format: str | None = None,
     overrides: list[str] | None = None,
     engine: str = "timing",
-    transactions: int | None = None,
-    warmup: int = 0,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
     replications: int = 1,
     seed: int = 1,
     threads: int | None = None,
@@ -78,9 +79,12 @@ def simulate(
     engine
         ``timing`` (tasks re-scheduled, cycles) or ``functional`` (order of the trace, exact counts).
     transactions
-        Number of transactions to measure; the whole trace without it.
+        Number of transactions to measure, or ``"all"`` and what the trace holds after the last. Without it the
+        middle half of the trace's transactions, or the whole of a trace that marks none; the options of the
+        result tell which.
     warmup
-        Transactions before the measurement.
+        Transactions that are timed before the measurement; without it a quarter of the trace's, at least
+        one for each of its users.
     replications
         Runs with successive seeds.
     seed
@@ -140,7 +144,7 @@ def simulate(
 
 
 def simulate_text(
-    trace: str | Path, description: str, machine: str, *, engine: str = "timing", warmup: int = 0, **options: Any
+    trace: str | Path, description: str, machine: str, *, engine: str = "timing", **options: Any
 ) -> dict[str, Any]:
     """Run a trace on a machine whose description is given as text; ``machine`` is its name in messages.
 
@@ -149,25 +153,19 @@ def simulate_text(
     path = Path(trace)
     if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
-    info = trace_info(path)
-    held = int(info["totals"]["transactions"]) if info and info["totals"] else None
-    if engine == "timing" and held is not None and warmup and warmup >= held:
-        raise _too_long(warmup, path, f"which ends {held} transactions")
     options["overrides"] = options.get("overrides") or []
     if options.get("functional_warmup") is not None:
         options["functional_warmup"] = str(options["functional_warmup"])
-    text = _core.simulate(
-        path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, warmup=warmup, **options
-    )
+    text = _core.simulate(path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, **options)
     result: dict[str, Any] = json.loads(text)
-    if any(replication["cycles"] == 0 for replication in result["replications"]):
-        raise _too_long(warmup, path, "which ended before the measurement began")
-    if info is not None and info["truncated"] is not None:
-        result["warnings"].append(info["truncated"])
+    info = trace_info(path)
+    if info is not None:
+        _tell_truncated(info, [result])
     _tell_workload(path, [result])
     if result.get("interrupted"):
         done, wanted = len(result["replications"]), options.get("replications", 1)
-        result["warnings"].append(f"interrupted: {done} of {wanted} replications had ended, and these are kept")
+        text = f"interrupted: {done} of {wanted} replications had ended, and these are kept"
+        put(result, [*recorded(result), ResultWarning("weak", "interrupted", text)])
         raise Interrupted(result)
     return result
 
@@ -232,9 +230,8 @@ def simulate_each(
     )
     result: dict[str, Any] = json.loads(text)
     info = trace_info(path)
-    if info is not None and info["truncated"] is not None:
-        for document in result["results"]:
-            document["warnings"].append(info["truncated"])
+    if info is not None:
+        _tell_truncated(info, result["results"])
     _tell_workload(path, result["results"])
     return result
 
@@ -255,11 +252,12 @@ def resolve(description: str, machine: str, overrides: list[str]) -> dict[str, A
     return resolved
 
 
-def _too_long(warmup: int, path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"the warm-up of {warmup} transactions is longer than the trace {path.name}, {why}: nothing would be "
-        "measured; use a shorter --warm-up, or a longer trace"
-    )
+def _tell_truncated(info: Mapping[str, Any], documents: Sequence[dict[str, Any]]) -> None:
+    """Warn in results of a trace that is not whole."""
+    if info["truncated"] is not None:
+        truncated = ResultWarning("weak", "truncated", info["truncated"])
+        for document in documents:
+            put(document, [*recorded(document), truncated])
 
 
 def _tell_workload(path: Path, documents: Sequence[dict[str, Any]]) -> None:

@@ -89,7 +89,48 @@ def test_runs_that_differ_in_more_than_the_machine_are_not_paired_and_warned_of(
     found = judge([design("slow", SLOW), design("fast", FAST, **changes)], CPT)
     assert not found.method.paired and words in str(found.method.unpaired_because)
     assert not found.pairs[0].difference.paired
-    assert any("more than the machine differs" in text for text in found.warnings)
+    assert any("more than the machine differs" in text for text in map(str, found.warnings))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"options": {"warmup": 7}}, "warm-up"),
+        ({"options": {"transactions": 5}}, "number of transactions"),
+        ({"options": {"functional_warmup": "20 transactions"}}, "functional warm-up"),
+        ({"options": {"users": 2}}, "number of users"),
+        ({"trace": {"hash": "sha256:00"}}, "trace"),
+    ],
+)
+def test_unlike_windows_are_not_ranked_however_far_apart_their_figures_are(changes: dict[str, Any], words: str) -> None:
+    found = judge([design("slow", SLOW), design("fast", FAST, **changes)], CPT)
+    assert not found.ranked and found.pairs[0].better is None
+    assert f"differ in {words}" in found.pairs[0].reason == found.barred
+    assert found.warnings[0].rank == "invalid" and found.to_dict()["warnings"][0]["code"] == "unlike-runs"
+
+
+def test_invalid_figures_are_not_ranked_and_the_worst_warning_comes_first() -> None:
+    doubts = [
+        "a sentence of before ranks",
+        {"rank": "weak", "code": "pause", "text": "a pause"},
+        {"rank": "invalid", "code": "out-of-work", "text": "users had no more work"},
+    ]
+    found = judge([design("slow", SLOW), design("fast", FAST, warnings=doubts)], CPT)
+    assert not found.ranked and "users had no more work" in found.pairs[0].reason
+    assert [warning.rank for warning in found.warnings] == ["invalid", "weak", "note"]
+    weak = judge([design("slow", SLOW), design("fast", FAST, warnings=doubts[:2])], CPT)
+    assert weak.ranked and weak.barred is None
+
+
+def test_comparing_unlike_windows_ends_with_exit_code_1_and_says_why(tmp_path: Path) -> None:
+    files = []
+    for name, cycles, options in (("slow", SLOW, {}), ("fast", FAST, {"warmup": 7})):
+        files.append(tmp_path / f"{name}.json")
+        document = design(name, cycles, options=options).result.document
+        files[-1].write_text(json.dumps(document), encoding="utf-8")
+    done = servsim("compare", *files)
+    assert done.returncode == 1, done.stderr
+    assert "is better" not in done.stdout and "differ in warm-up" in done.stderr
 
 
 def test_other_seeds_are_not_paired() -> None:
@@ -103,17 +144,17 @@ def test_other_seeds_are_not_paired() -> None:
 
 def test_few_runs_outliers_and_drifting_seeds_are_warned_of() -> None:
     few = judge([design("a", SLOW[:4]), design("b", FAST[:4])], CPT).warnings
-    assert any(text.startswith("only 4 replications") for text in few)
+    assert any(text.startswith("only 4 replications") for text in map(str, few))
     far = judge([design("a", [*SLOW[:11], 140.0]), design("b", FAST)], CPT).warnings
-    assert any(text.startswith("a: outliers") and "seeds 12" in text for text in far)
+    assert any(text.startswith("a: outliers") and "seeds 12" in text for text in map(str, far))
     drift = judge([design("a", sorted(SLOW + FAST)), design("b", FAST)], CPT).warnings
-    assert any("resemble one another" in text for text in drift)
+    assert any("resemble one another" in text for text in map(str, drift))
 
 
 def test_a_spent_budget_is_a_warning_that_names_the_runs_still_needed() -> None:
     stopped = Stopped(0.001, 10, 400, 12)
     found = judge([design("slow", SLOW), design("fast", FAST)], CPT, stopped=stopped)
-    assert any("--budget 400" in text for text in found.warnings)
+    assert any("--budget 400" in text for text in map(str, found.warnings))
     assert found.to_dict()["sequential"]["reached"] is False
 
 
@@ -209,7 +250,7 @@ def test_a_sequential_comparison_stops_when_its_intervals_are_narrow_or_its_budg
         ),
         (("TRACE",), "--machine"),
         (("missing.svt", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p"), "no trace or result"),
-        (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--warm-up", 5000), "longer than the trace"),
+        (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--warm-up", 5000), "leaves none to measure"),
     ],
 )
 def test_a_senseless_request_is_refused_with_the_remedy(
@@ -232,7 +273,7 @@ def test_transactions_that_never_complete_are_said_so_and_another_figure_can_be_
 
 def test_a_warm_up_longer_than_a_captured_trace_is_refused_before_anything_is_run() -> None:
     done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--warm-up", 10)
-    assert done.returncode == 2 and "ends 10 transactions" in done.stderr and done.stdout == ""
+    assert done.returncode == 2 and "the trace holds 10" in done.stderr and done.stdout == ""
 
 
 def test_an_example_stands_in_the_help() -> None:

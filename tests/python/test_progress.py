@@ -81,7 +81,7 @@ def test_the_time_left_follows_from_the_pace_and_not_from_what_was_kept() -> Non
 def test_the_references_of_a_captured_trace_are_known_beforehand() -> None:
     trace = shipped_trace()
     assert trace is not None
-    whole = expected_references(trace, replications=3)
+    whole = expected_references(trace, transactions="all", replications=3)
     assert whole == 3 * (21_760_459 + 10_300_526)
     assert expected_references(trace, transactions=4, warmup=1) == pytest.approx(whole / 3 / 2)
     shown: list[tuple[str, float]] = []

@@ -70,7 +70,34 @@ def test_every_figure_has_its_interval_and_count(four: Any) -> None:
 
 def test_more_processors_than_ready_tasks_is_a_warning() -> None:
     result = simulated("--set", "processors=32")
-    assert any("processors" in warning and "ready" in warning for warning in result["warnings"])
+    assert any("processors outnumber the ready tasks" in warning["text"] for warning in result["warnings"])
+
+
+def test_the_default_window_is_the_steady_middle_of_the_trace_and_is_told() -> None:
+    chosen = simulated()
+    assert chosen["options"]["window"] == {
+        "first": 6, "last": 8, "of": 10, "users": 5, "to_the_end": False, "chosen_by": "trace"
+    }  # fmt: skip
+    asked = simulated("--warm-up", 5, "--transactions", 3)
+    assert asked["options"]["window"]["chosen_by"] == "options"
+    assert asked["replications"] == chosen["replications"]
+
+
+def test_a_window_that_reaches_behind_the_last_transaction_is_invalid_and_told_first() -> None:
+    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--transactions", "all", "--json")
+    warnings = json.loads(done.stdout)["warnings"]
+    assert (warnings[0]["rank"], warnings[0]["code"]) == ("invalid", "out-of-work")
+    ranks = [("invalid", "weak", "note").index(warning["rank"]) for warning in warnings]
+    assert ranks == sorted(ranks)
+    told = [line for line in done.stderr.splitlines() if "warning: " in line]
+    assert "INVALID" in told[0] and not any("INVALID" in line for line in told[1:])
+
+
+def test_more_transactions_than_the_trace_holds_are_refused_before_the_run_with_their_number() -> None:
+    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--transactions", 5000)
+    assert done.returncode == 2 and "the trace holds 10" in done.stderr
+    done = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--transactions", "many")
+    assert done.returncode == 2 and "or all" in done.stderr
 
 
 def test_a_truncated_trace_is_simulated_with_a_warning(tmp_path: Path) -> None:
@@ -79,7 +106,7 @@ def test_a_truncated_trace_is_simulated_with_a_warning(tmp_path: Path) -> None:
     done = servsim("simulate", cut, "-m", "foglia-2004-4p", "--engine", "functional", "--json")
     assert done.returncode == 0
     assert "is not whole" in done.stderr
-    assert any("is not whole" in warning for warning in json.loads(done.stdout)["warnings"])
+    assert any("is not whole" in warning["text"] for warning in json.loads(done.stdout)["warnings"])
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_the_interval_over_captures_is_that_of_their_means(monkeypatch: pytest.M
     ("arguments", "words"),
     [
         (("--transactions", 3, "--replications", 1), "say nothing about variability"),
-        (("--transactions", 50, "--warm-up", 1), "ends before 51 transactions"),
+        (("--transactions", 50, "--warm-up", 1), "cannot be measured: the trace holds 8"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:

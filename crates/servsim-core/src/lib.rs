@@ -17,6 +17,6 @@ pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use source::{
-    GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource, MAX_SPACES,
-    PAGE_SHIFT,
+    GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource,
+    TransactionEnds, MAX_SPACES, PAGE_SHIFT,
 };

@@ -5,7 +5,7 @@ use crate::code::Instruction;
 use crate::drive::FileRange;
 use crate::event::{TaskId, TaskInfo, WakeId};
 use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// log2 of the page size: 4 KiB, as Foglia et al. 2004 section 4.
 pub const PAGE_SHIFT: u32 = 12;
@@ -13,6 +13,10 @@ pub const PAGE_SHIFT: u32 = 12;
 /// Most address spaces of a trace whose page walks are simulated: what the reserved area of their tables
 /// holds beside the kernel's.
 pub const MAX_SPACES: u32 = (1 << 20) - 1;
+
+/// How many transactions end in the stream of each task, for each user that its marks name (0 where they
+/// name nobody).
+pub type TransactionEnds = BTreeMap<(TaskId, u32), u64>;
 
 /// A trace that cannot be read: one sentence with the place and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,6 +125,11 @@ pub trait TaskSource: Sync {
 
     /// Which pages are private.
     fn privacy(&self) -> &Privacy;
+
+    /// How many transactions end for whom; empty in a trace without their marks.
+    fn transaction_ends(&self) -> TransactionEnds {
+        self.inner().map_or_else(TransactionEnds::new, TaskSource::transaction_ends)
+    }
 
     /// What was left out or assumed when the trace was read, one sentence each.
     fn notes(&self) -> Vec<String> {

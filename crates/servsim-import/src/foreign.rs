@@ -4,8 +4,8 @@
 
 use crate::Survey;
 use servsim_core::{
-    Batch, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskKind,
-    TaskSource, ANY_CPU,
+    Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskKind,
+    TaskSource, TransactionEnds, ANY_CPU,
 };
 
 /// Longest access that is believed: the longest ones of real instructions, the saving of all
@@ -46,6 +46,7 @@ pub struct Foreign {
     kinds: Vec<String>,
     privacy: Privacy,
     notes: Vec<String>,
+    ends: TransactionEnds,
     /// The processor of each task, in formats that bind them; otherwise empty.
     pins: Vec<u8>,
     /// Processors, in those formats.
@@ -63,9 +64,15 @@ impl Foreign {
     ) -> Result<Self, SourceError> {
         let mut pass = begin(None)?;
         let (mut survey, mut batch) = (Survey::default(), Batch::default());
-        let mut any = false;
+        let (mut any, mut ends) = (false, TransactionEnds::new());
         while pass.read(&mut batch)? {
-            for r in batch.records.iter().filter(|r| r.op != Op::Event) {
+            for r in &batch.records {
+                if r.op == Op::Event {
+                    if let Event::TransactionEnd { user, .. } = batch.events[r.address as usize] {
+                        *ends.entry((r.task, user)).or_default() += 1;
+                    }
+                    continue;
+                }
                 any = true;
                 survey.touch(r.task, r.address, r.address + (u64::from(r.size) - 1));
             }
@@ -80,6 +87,7 @@ impl Foreign {
             kinds: pass.kinds(),
             privacy: survey.privacy(),
             notes: pass.notes(),
+            ends,
             pins: Vec::new(),
             processors: 1,
         })
@@ -164,6 +172,10 @@ impl TaskSource for Foreign {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn transaction_ends(&self) -> TransactionEnds {
+        self.ends.clone()
     }
 
     fn notes(&self) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use servsim_core::{
     Batch, Event, GlobalSource, Instruction, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
-    TaskSource, WakeId,
+    TaskSource, TransactionEnds, WakeId,
 };
 use std::collections::HashMap;
 
@@ -160,6 +160,18 @@ impl TaskSource for InMemory {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn transaction_ends(&self) -> TransactionEnds {
+        let mut ends = TransactionEnds::new();
+        for (task, stream) in (0..).zip(&self.streams) {
+            for event in &stream.events {
+                if let Event::TransactionEnd { user, .. } = event {
+                    *ends.entry((task, *user)).or_default() += 1;
+                }
+            }
+        }
+        ends
     }
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {

@@ -9,6 +9,7 @@ use crate::result::{KindResult, Replication, TaskResult};
 use crate::run_spec::RunSpec;
 use crate::setup::Setup;
 use crate::users::UserSubset;
+use crate::warnings::{Rank, Warning};
 use crate::{multi_config, replay, sharded, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
@@ -87,9 +88,10 @@ fn functional_document(
         prefetches: counted.prefetches,
         timing: None,
     };
-    let mut warnings = source.notes();
+    let mut warnings = Warning::notes(source.notes());
     if request.replications > 1 {
-        warnings.push("the functional engine was run once: it does not repeat a trace".into());
+        let text = "the functional engine was run once: it does not repeat a trace".into();
+        warnings.push(Warning { rank: Rank::Note, code: "run-once", text });
     }
     let header = header_of(request, machine, "functional", warnings);
     let mut result = document(&header, &[replication]);

@@ -9,6 +9,7 @@ use crate::run_spec::RunSpec;
 use crate::statistics::Summary;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::USER_STATES;
+use crate::warnings::Warning;
 use serde_json::{json, Map, Value};
 use servsim_config::Machine;
 use servsim_core::LockClass;
@@ -256,8 +257,8 @@ pub struct Header {
     pub trace: Value,
     /// The options of the run.
     pub options: Value,
-    /// Sentences that the reader must see before the figures.
-    pub warnings: Vec<String>,
+    /// What the reader must see before the figures, the worst first.
+    pub warnings: Vec<Warning>,
 }
 
 /// What the result of `request` on `machine` says beside the replications.
@@ -265,12 +266,12 @@ pub(crate) fn header_of(
     request: &RunSpec,
     machine: &Machine,
     engine: &'static str,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
 ) -> Header {
     let name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned());
     let mut options = json!({
-        "transactions": request.transactions,
-        "warmup": request.warmup,
+        "transactions": null,
+        "warmup": 0,
         "replications": request.replications,
         "seed": request.seed,
     });
@@ -298,7 +299,7 @@ pub fn document(header: &Header, replications: &[Replication]) -> Value {
         "machine": header.machine,
         "trace": header.trace,
         "options": header.options,
-        "warnings": header.warnings,
+        "warnings": header.warnings.iter().map(Warning::to_json).collect::<Vec<_>>(),
         "summary": summary,
         "replications": replications.iter().map(Replication::to_json).collect::<Vec<_>>(),
     })

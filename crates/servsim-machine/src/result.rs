@@ -139,6 +139,8 @@ pub struct Timing {
     pub most_ready: u64,
     /// Processor-time average of ready or running tasks, in thousandths.
     pub mean_ready_thousandths: u64,
+    /// When each measured transaction ended, in cycles since the start of measurement.
+    pub transaction_ends: Vec<u64>,
     /// The trace ended before the requested number of transactions.
     pub trace_exhausted: bool,
     /// Times a task got a processor.
@@ -151,7 +153,7 @@ pub struct Timing {
     pub task_levels: Vec<LoadLevel>,
     /// What each kind of transaction asked for, when disks were described.
     pub profiles: Vec<Profile>,
-    /// How many users were served, and their cycles by place, when disks were described.
+    /// How many users were served, and their cycles by place.
     pub users: (usize, Times),
     /// Whether the processors have cores, which know dependences.
     pub cores: bool,

@@ -3,6 +3,7 @@
 
 use crate::error::SimulateError;
 use crate::warm::Amount;
+use crate::window::Transactions;
 use std::path::PathBuf;
 
 /// What to simulate.
@@ -22,10 +23,10 @@ pub struct RunSpec {
     pub overrides: Vec<String>,
     /// Functional instead of timing.
     pub functional: bool,
-    /// Transactions to measure; all that the trace holds without it.
-    pub transactions: Option<u64>,
-    /// Transactions before measurement.
-    pub warmup: u64,
+    /// Transactions to measure.
+    pub transactions: Transactions,
+    /// Transactions before measurement; as many as the trace asks for without it.
+    pub warmup: Option<u64>,
     /// Where the timing begins.
     pub start: Start,
     /// Run only so many of the trace's users.

@@ -11,8 +11,10 @@ use crate::run_spec::{RunSpec, Start};
 use crate::setup::Setup;
 use crate::storage::Plan;
 use crate::users::UserSubset;
-use crate::warm::{start_of, WarmStart};
-use crate::{replay, timing, translation, warnings};
+use crate::warm::{start_of, Amount, WarmStart};
+use crate::warnings::{self, Warning};
+use crate::window::{Held, Window};
+use crate::{replay, timing, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
@@ -67,15 +69,29 @@ fn run_timing(
         source = UserSubset::of(source.as_ref(), users)?.by_task(source);
     }
     let source = mapped::by_task(source, frames.as_ref());
-    let model = timing::Model::new(machine, setup, request.transactions, request.warmup)
+    let held = Held::of(&source.transaction_ends());
+    let window = |passed| Window::of(request.transactions, request.warmup, held, passed);
+    // What cannot be measured is refused before anything is simulated.
+    let known = match request.start {
+        Start::Functional { amount: Amount::Transactions(number), .. } => number,
+        _ => 0,
+    };
+    window(known)?;
+    let mut model = timing::Model::new(machine, setup, None, 0)
         .with_hierarchy(hierarchy_of(machine, request.seed)?)
         .with_storage(Plan::of(machine, source.as_ref())?);
     let start = start_of(request, machine, source.as_ref(), &model, proceed)?;
+    let window =
+        window(start.as_ref().map_or(0, |(amount, start)| held.passed(*amount, start.transactions)))?;
+    (model.transactions, model.warmup) = (window.transactions, window.warmup);
     let from = start.as_ref().map(|(_, start)| start);
     let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
-    let mut warnings = source.notes();
-    warnings.extend(warnings::of(request, machine, &replications));
+    let mut warnings = warnings::of(window, machine, &replications);
+    warnings.extend(Warning::notes(source.notes()));
     let mut header = header_of(request, machine, "timing", warnings);
+    header.options["transactions"] = json!(window.transactions);
+    header.options["warmup"] = json!(window.warmup);
+    header.options["window"] = window.to_json();
     if let Some((amount, start)) = &start {
         header.options["functional_warmup"] = json!(amount.to_string());
         header.options["functional_warmup_references"] = json!(start.references);

@@ -11,7 +11,7 @@
 
 use servsim_core::{
     Batch, Event, GlobalSource, Interrupt, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
-    TaskKind, TaskSource, WakeId,
+    TaskKind, TaskSource, TransactionEnds, WakeId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -215,6 +215,11 @@ impl TaskSource for FewerTasks {
 
     fn privacy(&self) -> &Privacy {
         self.inner.privacy()
+    }
+
+    fn transaction_ends(&self) -> TransactionEnds {
+        let ends = self.inner.transaction_ends().into_iter();
+        ends.filter(|((task, _), _)| self.kept[*task as usize]).collect()
     }
 
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {

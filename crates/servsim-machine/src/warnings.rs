@@ -1,9 +1,52 @@
-//! Warnings beside the figures of a timing run: what limits their use, and what to do about it.
+//! Warnings beside the figures of a run: what limits their use, and what to do about it; the worst first.
 
 use crate::result::{Replication, Timing};
-use crate::run_spec::RunSpec;
+use crate::settled::{self, Judged, MOST_WITHOUT_WORK, SOME_WITHOUT_WORK};
+use crate::window::Window;
+use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_os::BusCounts;
+
+/// How much a warning takes from the figures, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// The figures are not what they are named; they must not be ranked.
+    Invalid,
+    /// The figures may be off; compare with care.
+    Weak,
+    /// Good to know.
+    Note,
+}
+
+impl Rank {
+    /// Name in results.
+    pub fn name(self) -> &'static str {
+        ["invalid", "weak", "note"][self as usize]
+    }
+}
+
+/// One warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// How bad it is.
+    pub rank: Rank,
+    /// What it is about, for programs.
+    pub code: &'static str,
+    /// One sentence, with the remedy.
+    pub text: String,
+}
+
+impl Warning {
+    /// As in results.
+    pub fn to_json(&self) -> Value {
+        json!({"rank": self.rank.name(), "code": self.code, "text": self.text})
+    }
+
+    /// What a trace says of itself.
+    pub fn notes(notes: Vec<String>) -> Vec<Self> {
+        notes.into_iter().map(|text| Self { rank: Rank::Note, code: "trace", text }).collect()
+    }
+}
 
 /// Disks that are asked for more of their time than this are the bottleneck: at 90 % a queue of one
 /// server holds nine requests on average (M/M/1).
@@ -16,76 +59,145 @@ const FEW_TRANSACTIONS: u64 = 30;
 /// change the figures.
 const MANY_FORCED: f64 = 1e-4;
 
-/// A run that goes on for more than this share of its time after the last transaction says too little for
-/// the throughput.
-const LONG_END: f64 = 0.1;
-
-/// What a reader of the result of a timing run must know.
-pub fn of(request: &RunSpec, machine: &Machine, replications: &[Replication]) -> Vec<String> {
+/// What a reader of the result of a timing run must know, the worst first; those of one rank in the order
+/// that they are looked for.
+pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let mut warn = |rank, code, text: String| warnings.push(Warning { rank, code, text });
     let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
+    let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
+    if !window.has_marks() {
+        warn(
+            Rank::Note,
+            "no-marks",
+            "the trace has no marks of transactions: all of it was measured from empty caches on, and there is \
+             no cycles per transaction"
+                .into(),
+        );
+    } else if fewest == 0 {
+        warn(
+            Rank::Invalid,
+            "no-transaction",
+            "no transaction ended in the measured window: use a shorter --warm-up, or a longer trace".into(),
+        );
+    } else {
+        if timings().any(|t| t.trace_exhausted) && window.transactions.is_some() {
+            warn(
+                Rank::Invalid,
+                "exhausted",
+                "the trace ended before the requested number of transactions: use a smaller --transactions, or a \
+                 longer trace"
+                    .into(),
+            );
+        }
+        unsettled(settled::judge(timings().collect::<Vec<_>>().into_iter()), &mut warn);
+        if fewest < FEW_TRANSACTIONS {
+            warn(
+                Rank::Weak,
+                "few-transactions",
+                format!("only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"),
+            );
+        }
+    }
     let least = timings().map(|t| t.most_ready).min().unwrap_or(0);
     let mean = timings().map(|t| t.mean_ready_thousandths).min().unwrap_or(0) as f64 / 1000.0;
     if least < machine.processors as u64 || mean < machine.processors as f64 {
-        warnings.push(format!(
-            "the {} processors outnumber the ready tasks ({mean:.1} on average, {least} at most): \
-             some processors idle for lack of work, not because of the machine",
-            machine.processors
-        ));
-    }
-    let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
-    if fewest == 0 {
-        warnings.push("no transaction ended in the measured window: the trace has no marks there, and there is no cycles per transaction".into());
-    } else if fewest < FEW_TRANSACTIONS {
-        warnings.push(format!(
-            "only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"
-        ));
+        warn(
+            Rank::Note,
+            "few-ready-tasks",
+            format!(
+                "the {} processors outnumber the ready tasks ({mean:.1} on average, {least} at most): \
+                 some processors idle for lack of work, not because of the machine",
+                machine.processors
+            ),
+        );
     }
     let counts = || timings().filter_map(|t| t.locks).map(|locks| locks.counts);
     let forced: u64 = counts().map(|c| c.forced_releases + c.forced_handovers).sum();
     let taken: u64 = counts().map(|c| c.classes.iter().map(|class| class.acquisitions).sum::<u64>()).sum();
     if forced as f64 > MANY_FORCED * taken as f64 {
-        warnings.push(format!(
-            "{forced} of {taken} holds of a lock ended by force, because the trace holds no release in time or its \
-             waits came back to the holder: see `locks` of the replications; `--set locks.arbitrated=spinlocks` \
-             leaves the others as recorded"
-        ));
-    }
-    if timings().any(|t| t.trace_exhausted) && request.transactions.is_some() {
-        warnings.push("the trace ended before the requested number of transactions".into());
-    }
-    let after = timings().map(after_the_last).fold(0.0, f64::max);
-    if request.transactions.is_none() && after > LONG_END {
-        warnings.push(format!(
-            "{:.0} % of the time lies after the last transaction: use --transactions to measure up to that one",
-            100.0 * after
-        ));
+        warn(
+            Rank::Note,
+            "forced-locks",
+            format!(
+                "{forced} of {taken} holds of a lock ended by force, because the trace holds no release in time or \
+                 its waits came back to the holder: see `locks` of the replications; `--set \
+                 locks.arbitrated=spinlocks` leaves the others as recorded"
+            ),
+        );
     }
     let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
-    if machine.storage.disks > 0 {
-        warnings.extend(timings().find_map(busy_storage));
-    } else if share > BUSY_DISKS {
-        warnings.push(format!(
-            "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
-             more of them work side by side with `disk.parallel` above {}",
-            100.0 * share,
-            machine.disk_parallel
-        ));
+    let busy = if machine.storage.disks > 0 {
+        timings().find_map(busy_storage)
+    } else {
+        (share > BUSY_DISKS).then(|| {
+            format!(
+                "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
+                 more of them work side by side with `disk.parallel` above {}",
+                100.0 * share,
+                machine.disk_parallel
+            )
+        })
+    };
+    if let Some(text) = busy {
+        warn(Rank::Weak, "busy-disks", text);
     }
     if replications.len() < 3 {
-        warnings.push(format!(
-            "{} replications: too few for an interval; use --replications 3 or more",
-            replications.len()
-        ));
+        warn(
+            Rank::Weak,
+            "few-replications",
+            format!(
+                "{} replication{}: too few for an interval; use --replications 3 or more",
+                replications.len(),
+                if replications.len() == 1 { "" } else { "s" }
+            ),
+        );
     }
+    warnings.sort_by_key(|warning| warning.rank);
     warnings
 }
 
-/// The share of a run after the window in which the last transaction ended; none if there was no transaction.
-fn after_the_last(timing: &Timing) -> f64 {
-    let Some(last) = timing.timeline.iter().rev().find(|window| window.transactions > 0) else { return 0.0 };
-    let end = last.start + timing.window_cycles;
-    timing.cycles.saturating_sub(end) as f64 / timing.cycles.max(1) as f64
+/// Why the window does not show the workload in its steady state.
+fn unsettled(found: Judged, warn: &mut impl FnMut(Rank, &'static str, String)) {
+    if found.without_work > SOME_WITHOUT_WORK {
+        let rank = if found.without_work > MOST_WITHOUT_WORK { Rank::Invalid } else { Rank::Weak };
+        warn(
+            rank,
+            "out-of-work",
+            format!(
+                "users who had no more work in the trace make {:.1} % of the users' time in the measured window, so \
+                 the machine served fewer than it seems: measure fewer transactions (--transactions), or \
+                 capture more",
+                100.0 * found.without_work
+            ),
+        );
+    }
+    if let Some(change) = found.change {
+        let change = if change.is_finite() {
+            format!("changes by {:+.0} %", 100.0 * change)
+        } else {
+            "rises from nothing".to_owned()
+        };
+        warn(
+            Rank::Weak,
+            "unsettled",
+            format!(
+                "throughput {change} from the first to the last third of the measured window, which is therefore \
+                 not settled: use a longer --warm-up or a longer trace"
+            ),
+        );
+    }
+    if let Some(pause) = found.pause {
+        warn(
+            Rank::Weak,
+            "pause",
+            format!(
+                "no transaction ends for {:.0} % of the measured window at a stretch, so its throughput is that of \
+                 a moment: measure more transactions, of a longer trace",
+                100.0 * pause
+            ),
+        );
+    }
 }
 
 /// The busiest disk or I/O bus, if it limits the throughput.

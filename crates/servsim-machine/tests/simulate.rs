@@ -1,7 +1,7 @@
 //! A whole simulation from files to the result document.
 
 use serde_json::Value;
-use servsim_machine::{simulate, RunSpec, SimulateError};
+use servsim_machine::{simulate, RunSpec, SimulateError, Transactions};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -38,8 +38,8 @@ fn request(files: &Files) -> RunSpec {
         machine_file: "m.toml".into(),
         overrides: Vec::new(),
         functional: false,
-        transactions: Some(20),
-        warmup: 4,
+        transactions: Transactions::Number(20),
+        warmup: Some(4),
         start: servsim_machine::Start::Cold,
         users: None,
         replications: 4,
@@ -100,7 +100,7 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_threads() {
 #[test]
 fn the_functional_engine_touches_exactly_the_recorded_references() {
     let files = files();
-    let result = run(&RunSpec { functional: true, transactions: None, ..request(&files) });
+    let result = run(&RunSpec { functional: true, transactions: Transactions::All, ..request(&files) });
     let r = &result["replications"][0];
     assert_eq!(r["references"], 2000);
     assert_eq!(r["transactions"], 40);
@@ -113,7 +113,7 @@ fn the_functional_engine_touches_exactly_the_recorded_references() {
     };
     assert_eq!(by_task.iter().map(of_task).collect::<Vec<_>>(), [500; 4]);
     assert!(r["cycles"].is_null());
-    assert!(result["warnings"][0].as_str().unwrap().contains("run once"));
+    assert!(result["warnings"][0]["text"].as_str().unwrap().contains("run once"));
 }
 
 #[test]
@@ -168,4 +168,57 @@ fn a_hierarchy_is_counted_level_by_level() {
     for (index, key) in [(1, "evictions"), (2, "write_backs"), (3, "hits")] {
         assert!(count(index, key) > 0, "{index} {key}: {levels:#?}");
     }
+}
+
+fn wishing(transactions: Transactions, warmup: Option<u64>, files: &Files) -> RunSpec {
+    RunSpec { transactions, warmup, replications: 3, ..request(files) }
+}
+
+#[test]
+fn without_numbers_the_middle_half_of_the_trace_is_measured_on_every_machine() {
+    let files = files();
+    let chosen = wishing(Transactions::Chosen, None, &files);
+    let result = run(&chosen);
+    let options = &result["options"];
+    assert_eq!((&options["warmup"], &options["transactions"]), (&10.into(), &20.into()));
+    assert_eq!((&options["window"]["first"], &options["window"]["last"]), (&11.into(), &30.into()));
+    for r in result["replications"].as_array().unwrap() {
+        assert_eq!(r["transactions"], 20);
+    }
+    let asked = run(&wishing(Transactions::Number(20), Some(10), &files));
+    assert_eq!(asked["replications"], result["replications"]);
+    let wider =
+        run(&RunSpec { overrides: vec!["processors=8".into(), "cache.size=32 KiB".into()], ..chosen });
+    assert_eq!(wider["options"]["window"], options["window"]);
+}
+
+/// Four users, of whom one has ten times as many transactions as the others.
+fn uneven() -> Files {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.txt");
+    let mut text = String::new();
+    for task in 0..4_u64 {
+        for i in 0..if task == 0 { 2000 } else { 200 } {
+            writeln!(text, "{task} L {:x} 4 u", (task + 1) << 20 | (i * 36 % 4096)).unwrap();
+            if i % 20 == 19 {
+                writeln!(text, "{task} X work").unwrap();
+            }
+        }
+    }
+    std::fs::write(&trace, text).unwrap();
+    Files { _folder: folder, trace }
+}
+
+#[test]
+fn a_window_in_which_users_have_run_out_of_work_is_invalid() {
+    let files = uneven();
+    let codes = |result: &Value| -> Vec<(String, String)> {
+        let of = |w: &Value, key: &str| w[key].as_str().unwrap().to_owned();
+        let found = result["warnings"].as_array().unwrap();
+        found.iter().map(|w| (of(w, "rank"), of(w, "code"))).collect()
+    };
+    let whole = run(&wishing(Transactions::Number(130), Some(0), &files));
+    assert_eq!(codes(&whole)[0], ("invalid".into(), "out-of-work".into()));
+    let early = run(&wishing(Transactions::Number(30), Some(0), &files));
+    assert!(codes(&early).iter().all(|(rank, _)| rank != "invalid"), "{early}");
 }

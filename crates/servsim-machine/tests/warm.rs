@@ -21,8 +21,8 @@ fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> RunSpec {
         machine_file: "m.toml".into(),
         overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
         functional: false,
-        transactions: Some(2),
-        warmup: 0,
+        transactions: servsim_machine::Transactions::Number(2),
+        warmup: Some(0),
         start,
         users: None,
         replications: 2,
@@ -103,8 +103,11 @@ fn after_the_whole_trace_it_begins_again_and_nothing_is_cold() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("warm.check");
     let all = |start| {
-        let once =
-            RunSpec { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
+        let once = RunSpec {
+            transactions: servsim_machine::Transactions::All,
+            replications: 1,
+            ..request(quickstart(), start, &overrides)
+        };
         let result = run(&once).unwrap();
         let found = &result["replications"][0];
         let cold: Vec<u64> =
@@ -123,7 +126,11 @@ fn after_the_whole_trace_it_begins_again_and_nothing_is_cold() {
 fn no_reference_is_lost_or_made_twice_where_the_warm_up_ends() {
     let overrides = ["locks.arbitrated=off"];
     let total = |start| {
-        let all = RunSpec { transactions: None, replications: 1, ..request(quickstart(), start, &overrides) };
+        let all = RunSpec {
+            transactions: servsim_machine::Transactions::All,
+            replications: 1,
+            ..request(quickstart(), start, &overrides)
+        };
         let result = run(&all).unwrap();
         let warm = result["options"]["functional_warmup_references"].as_u64().unwrap_or(0);
         (warm, warm + result["replications"][0]["references"].as_u64().unwrap())
@@ -177,7 +184,7 @@ fn small(folder: &Path) -> (PathBuf, RunSpec) {
     let shape = ["cache.size=256 B", "cache.line=64 B"];
     let warm = functional(Amount::References(200), Some(&file));
     let mut made = request(trace, warm, &shape);
-    made.transactions = None;
+    made.transactions = servsim_machine::Transactions::All;
     run(&made).unwrap();
     made.start = Start::Checkpoint(file.clone());
     (file, made)

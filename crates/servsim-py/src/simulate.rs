@@ -2,7 +2,9 @@
 
 use crate::errors;
 use pyo3::prelude::*;
-use servsim_machine::{simulate as run, simulate_each as run_each, RunSpec, SimulateError, Start};
+use servsim_machine::{
+    simulate as run, simulate_each as run_each, RunSpec, SimulateError, Start, Transactions,
+};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -21,11 +23,29 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
+/// How many transactions a caller wants: a number, or `"all"`.
+#[derive(FromPyObject)]
+enum Wished {
+    Number(u64),
+    Word(String),
+}
+
+fn wished(transactions: Option<Wished>) -> PyResult<Transactions> {
+    match transactions {
+        None => Ok(Transactions::Chosen),
+        Some(Wished::Number(number)) => Ok(Transactions::Number(number)),
+        Some(Wished::Word(word)) if word == "all" => Ok(Transactions::All),
+        Some(Wished::Word(word)) => Err(errors::usage(format!(
+            "{word} transactions cannot be measured: give a number from 1, or `all`"
+        ))),
+    }
+}
+
 /// Runs a simulation; `progress` is called a few times a second with the references so far.
 #[pyfunction]
 #[pyo3(signature = (
     trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(),
-    engine="timing", transactions=None, warmup=0, replications=1, seed=1, threads=None, progress=None,
+    engine="timing", transactions=None, warmup=None, replications=1, seed=1, threads=None, progress=None,
     functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
@@ -38,8 +58,8 @@ fn simulate(
     format: Option<String>,
     overrides: Vec<String>,
     engine: &str,
-    transactions: Option<u64>,
-    warmup: u64,
+    transactions: Option<Wished>,
+    warmup: Option<u64>,
     replications: u32,
     seed: u64,
     threads: Option<usize>,
@@ -73,7 +93,7 @@ fn simulate(
         machine_file,
         overrides,
         functional,
-        transactions,
+        transactions: wished(transactions)?,
         warmup,
         start,
         users,
@@ -112,8 +132,8 @@ fn simulate_each(
         machine_file,
         overrides,
         functional: true,
-        transactions: None,
-        warmup: 0,
+        transactions: Transactions::All,
+        warmup: None,
         start: Start::Cold,
         users: None,
         replications: 1,

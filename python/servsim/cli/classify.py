@@ -61,7 +61,7 @@ def command(
             symbols=symbols,
             format=format,
             overrides=settings or [],
-            progress=of_references(progress, "classifying", expected_references(trace)),
+            progress=of_references(progress, "classifying", expected_references(trace, transactions="all")),
         )
     if as_json:
         print(json.dumps(result, indent=1))

@@ -8,7 +8,7 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.progress import Progress
-from servsim.cli.terminal import say
+from servsim.cli.terminal import say, warn
 from servsim.errors import CheckFailed, UsageError
 
 
@@ -36,8 +36,8 @@ def compare(
         typer.Option(help="Run until every interval is within this share of its mean, for example 0.01."),
     ] = None,
     budget: Annotated[int, typer.Option(min=1, max=100_000, help="Most runs per machine with --precision.")] = 100,
-    transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
-    warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
+    transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
+    warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
     functional_warmup: Annotated[
         str | None, typer.Option("--functional-warm-up", metavar="AMOUNT", help=options.FUNCTIONAL_WARM_UP)
     ] = None,
@@ -74,7 +74,7 @@ def compare(
                 traces[0],
                 replications,
                 seed,
-                transactions,
+                options.transactions(transactions),
                 warmup,
                 format,
                 tuple(settings or ()),
@@ -96,9 +96,10 @@ def compare(
         from servsim.comparison.page import write
 
         say(f"wrote {write(comparison, html)}")
-    for warning in comparison.warnings:
-        say(f"servsim: warning: {warning}")
+    warn(comparison.warnings)
     print(json.dumps(comparison.to_dict(), indent=1) if as_json else render(comparison))
+    if comparison.barred is not None:
+        raise CheckFailed(f"nothing was ranked: {comparison.barred}")
     if require_ranking and not comparison.ranked:
         raise CheckFailed("some designs cannot be ranked; the reasons are above")
 

@@ -9,7 +9,7 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.progress import Progress
-from servsim.cli.terminal import say
+from servsim.cli.terminal import warn
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def critical_point(
     most: Annotated[int, typer.Option(min=2, max=64, help="Most processors.")] = 32,
     step: Annotated[int, typer.Option(min=1, max=32, help="Step; above 1 the point is interpolated.")] = 1,
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs, the same seeds everywhere.")] = 10,
-    transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
-    warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
+    transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
+    warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the runs, to continue later.")
@@ -53,7 +53,7 @@ def critical_point(
     counts = list(range(least, most + 1, step))
     if len(counts) < 2:
         raise UsageError(f"from {least} to {most} by {step} there are not two numbers of processors to compare")
-    given = {"transactions": transactions, "warmup": warmup}
+    given = {"transactions": options.transactions(transactions), "warmup": warmup}
     with TemporaryDirectory() as temporary, Progress() as progress:
         found, warnings = scale(
             trace,
@@ -62,12 +62,11 @@ def critical_point(
             settings or [],
             list(range(seed, seed + replications)),
             output or Path(temporary) / "runs",
-            options={key: value for key, value in given.items() if value},
+            options={key: value for key, value in given.items() if value is not None},
             on=on,
             progress=progress,
         )
-    for warning in warnings:
-        say(f"servsim: warning: {warning}")
+    warn(warnings)
     print(json.dumps(_document(found), indent=1) if as_json else _text(found))
 
 

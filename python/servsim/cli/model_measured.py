@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli import options as shared
 from servsim.cli.model_text import interval, milliseconds, say, spread, table
 from servsim.errors import CheckFailed, UsageError
 
@@ -13,7 +14,7 @@ Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
 MachineName = Annotated[str, typer.Option("--machine", "-m", help="Description with single disks: file or name.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
 Transactions = Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")]
-Warmup = Annotated[int, typer.Option("--warm-up", min=0, help="Transactions before measurement.")]
+Warmup = Annotated[int | None, typer.Option("--warm-up", min=0, help=shared.WARM_UP)]
 FunctionalWarmup = Annotated[
     int | None,
     typer.Option("--functional-warm-up", min=1, help="Transactions before those that only warm caches, untimed."),
@@ -101,7 +102,7 @@ def measure(
     machine: MachineName = "du-2001",
     settings: Settings = None,
     transactions: Transactions = None,
-    warmup: Warmup = 0,
+    warmup: Warmup = None,
     functional_warmup: FunctionalWarmup = None,
     replications: Replications = 3,
     seed: Seed = 1,
@@ -193,7 +194,7 @@ def verify(
     ] = None,
     customers: Annotated[int | None, typer.Option(min=1, help="Users of the workload; default: as captured.")] = None,
     transactions: Transactions = None,
-    warmup: Warmup = 0,
+    warmup: Warmup = None,
     functional_warmup: FunctionalWarmup = None,
     replications: Replications = 3,
     seed: Seed = 1,

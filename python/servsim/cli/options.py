@@ -1,7 +1,11 @@
 """Options that several commands share: their help, so that it is the same everywhere."""
 
+from servsim.errors import UsageError
+
+#: ``--transactions``.
+TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
 #: ``--warm-up``.
-WARM_UP = "Transactions that are timed before the measurement."
+WARM_UP = "Transactions timed before the measurement; without it a quarter of the trace's."
 #: ``--functional-warm-up``.
 FUNCTIONAL_WARM_UP = "Warm the caches without timing first: 200 (transactions), '5000000 references' or 'whole trace'."
 #: ``--from-checkpoint``.
@@ -11,10 +15,15 @@ USERS = "Run only so many of the trace's users, without the tasks of the others.
 
 #: What ``servsim explain`` says of options that decide what is measured, in the form of a setting's text.
 EXPLAINED = {
+    "--transactions": """--transactions
+  meaning: Transactions that are measured. The result tells which of the trace's these were.
+  accepted: a whole number from 1, or all, which goes on to the end of the trace
+  default: the middle half of the trace's transactions; all of a trace that marks none
+  source: Alameldeen et al. 2003: cycles of a fixed number of transactions""",
     "--warm-up": """--warm-up
   meaning: Transactions that are timed before the measurement begins, in every run.
   accepted: a whole number from 0
-  default: 0
+  default: a quarter of the trace's transactions, at least one for each user
   source: Alameldeen et al. 2003: a warm-up before a fixed number of transactions""",
     "--functional-warm-up": """--functional-warm-up
   meaning: How much of the trace goes through the caches alone, without time, before the timing begins at that point \
@@ -41,6 +50,22 @@ task that stays waits for one that goes.
   default: all
   source: free choice""",
 }
+
+
+def transactions(text: str | None) -> int | str | None:
+    """Return how many transactions ``--transactions`` asks for.
+
+    Raises
+    ------
+    UsageError
+        When it is neither a whole number from 1 nor ``all``.
+    """
+    if text is None or text == "all":
+        return text
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--transactions {text}: give a whole number from 1, or all")
+    return int(text)
+
 
 #: Names that options had before, each with the one that it has now; help does not show them.
 FORMER = {"warmup": "warm-up"}

@@ -10,8 +10,10 @@ import typer
 
 from servsim.cli import options
 from servsim.cli.progress import Progress
+from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
 from servsim.files import beside
+from servsim.result_warnings import by_rank, recorded
 from servsim.trace import formats
 
 
@@ -32,8 +34,8 @@ def command(
         typer.Option("--each", help="KEY=VALUE,VALUE...: all these machines in one functional pass. Repeatable."),
     ] = None,
     format: Annotated[str | None, typer.Option(help=formats.HELP)] = None,
-    transactions: Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")] = None,
-    warmup: Annotated[int, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = 0,
+    transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
+    warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
     functional_warmup: Annotated[
         str | None, typer.Option("--functional-warm-up", metavar="AMOUNT", help=options.FUNCTIONAL_WARM_UP)
     ] = None,
@@ -66,12 +68,16 @@ def command(
         _each(trace, machine, _values(each), format, settings or [], seed, as_json, output)
         return
     started = time.perf_counter()
+    counted = options.transactions(transactions)
     stopped: Interrupted | None = None
     runs = "1 run" if replications == 1 else f"{replications} runs"
     try:
         with Progress() as progress:
             expected = expected_references(
-                trace, transactions=transactions, warmup=warmup, replications=replications if engine == "timing" else 1
+                trace,
+                transactions=counted if engine == "timing" else "all",
+                warmup=warmup,
+                replications=replications if engine == "timing" else 1,
             )
             result = simulate(
                 trace,
@@ -79,7 +85,7 @@ def command(
                 format=format,
                 overrides=settings or [],
                 engine=engine,
-                transactions=transactions,
+                transactions=counted,
                 warmup=warmup,
                 replications=replications,
                 seed=seed,
@@ -93,8 +99,7 @@ def command(
     except Interrupted as stop:
         stopped, result = stop, stop.result
     seconds = time.perf_counter() - started
-    for warning in result["warnings"]:
-        print(f"servsim: warning: {warning}", file=sys.stderr)
+    warn(recorded(result))
     host = _host(result, seconds)
     print(f"servsim: {host['summary']}", file=sys.stderr)
     if host_figures:
@@ -136,10 +141,9 @@ def _each(
     from servsim.simulation import simulate_each
 
     with Progress() as progress:
-        told = of_references(progress, "simulating all machines", expected_references(trace))
+        told = of_references(progress, "simulating all machines", expected_references(trace, transactions="all"))
         result = simulate_each(trace, machine, each, format=format, overrides=settings, seed=seed, progress=told)
-    for warning in dict.fromkeys(w for document in result["results"] for w in document["warnings"]):
-        print(f"servsim: warning: {warning}", file=sys.stderr)
+    warn(by_rank(warning for document in result["results"] for warning in recorded(document)))
     text = json.dumps(result, indent=1)
     if output is not None:
         _write(output, text)
@@ -218,12 +222,24 @@ def _plain(value: float, step: float) -> str:
     return f"{value:,.{max(0, decimals_for(abs(step), most=12))}f}"
 
 
+def _measured(window: dict[str, Any] | None) -> list[str]:
+    """Return which transactions were measured, in one line."""
+    if not window:
+        return []
+    end = " and what follows the last" if window["to_the_end"] else ""
+    why = ", its steady middle" if window["chosen_by"] == "trace" else ""
+    return [
+        f"measured: transactions {window['first']:,} to {window['last']:,} of {window['of']:,} in the trace{end}{why}"
+    ]
+
+
 def _table(result: dict[str, Any]) -> str:
     """Return the summary and the miss table of the first replication for people."""
     machine = result["machine"]
     lines = [
         f"{machine['name']}: {machine['processors']} processors, {machine['cache']['size']} caches, "
         f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine",
+        *_measured(result["options"].get("window")),
         "",
     ]
     summary = result["summary"]

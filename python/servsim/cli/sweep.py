@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from servsim.cli.progress import Progress
-from servsim.cli.terminal import say
+from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
+from servsim.result_warnings import by_rank
 
 if TYPE_CHECKING:
     from servsim.sweep import Outcome, Study
@@ -61,8 +62,7 @@ def sweep(
     with Progress() as progress:
         outcome = conduct(plan, folder, on=on, workers=workers, progress=progress)
     say(f"{outcome.made} runs made, {outcome.kept} kept from before; tables in {folder}")
-    for warning in dict.fromkeys(text for point in outcome.points for text in point.warnings):
-        say(f"servsim: warning: {warning}")
+    warn(by_rank(warning for point in outcome.points for warning in point.warnings))
     print(json.dumps(outcome.to_dict(), indent=1) if as_json else _table(outcome, show))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import TextIO
 
 from servsim.text import printable
@@ -20,3 +21,9 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 def say(message: str) -> None:
     """Write a message for a person to stderr."""
     print(printable(message), file=sys.stderr, flush=True)
+
+
+def warn(warnings: Iterable[object]) -> None:
+    """Write warnings to stderr, each once and in their order."""
+    for warning in dict.fromkeys(map(str, warnings)):
+        say(f"servsim: warning: {warning}")

@@ -41,8 +41,8 @@ class Runs:
     trace: Path
     replications: int
     seed: int = 1
-    transactions: int | None = None
-    warmup: int = 0
+    transactions: int | str | None = None
+    warmup: int | None = None
     format: str | None = None
     overrides: tuple[str, ...] = ()
     threads: int | None = None

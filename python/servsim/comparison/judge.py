@@ -6,15 +6,16 @@ ranked", with the number of runs that would tell them apart.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from servsim.comparison.designs import Design, Stopped
 from servsim.comparison.grouping import told_apart
 from servsim.comparison.metrics import Metric
-from servsim.comparison.suspicions import suspicions
+from servsim.comparison.suspicions import different, suspicions
 from servsim.errors import UsageError
+from servsim.result_warnings import ResultWarning, recorded
 from servsim.statistics.bootstrap import bootstrap_interval
 from servsim.statistics.comparison import (
     Difference,
@@ -82,14 +83,15 @@ class Method:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything a comparison says."""
+    """Everything a comparison says; ``barred`` says why nothing may be ranked whatever the figures are."""
 
     metric: Metric
     designs: list[Design]
     known: list[Known]
     pairs: list[Pair]
     method: Method
-    warnings: list[str]
+    warnings: list[ResultWarning]
+    barred: str | None = None
 
     def __str__(self) -> str:
         """Return the comparison as ``servsim compare`` prints it."""
@@ -138,7 +140,8 @@ class Comparison:
                 "made": stopped.made,
                 "reached": stopped.reached,
             },
-            "warnings": self.warnings,
+            "barred": self.barred,
+            "warnings": [warning.to_dict() for warning in self.warnings],
         }
 
 
@@ -225,9 +228,27 @@ def judge(
     why_not = unpaired_because(designs)
     wish = precision or (stopped.precision if stopped else USUAL_PRECISION)
     known = [_known(d, v, stopped, wish) for d, v in zip(designs, values, strict=True)]
+    barred = _barred(designs)
     pairs = _pairs(known, metric, paired=why_not is None, stopped=stopped)
+    if barred is not None:
+        pairs = [replace(pair, better=None, reason=barred) for pair in pairs]
     method = Method(why_not is None, why_not, wish, stopped)
-    return Comparison(metric, list(designs), known, pairs, method, suspicions(designs, metric, values, stopped))
+    return Comparison(metric, list(designs), known, pairs, method, suspicions(designs, metric, values, stopped), barred)
+
+
+def _barred(designs: Sequence[Design]) -> str | None:
+    """Say why designs must not be ranked whatever their figures are, or None."""
+    unlike = different(designs)
+    if unlike:
+        return (
+            f"their runs differ in {' and '.join(unlike)}, so a difference between them says nothing about the "
+            "machines; run them with the same trace and options"
+        )
+    invalid = {d.name: w for d in designs for w in recorded(d.result.document) if w.rank == "invalid"}
+    if not invalid:
+        return None
+    first = next(iter(invalid.values()))
+    return f"the figures of {' and '.join(invalid)} are invalid: {first.text}"
 
 
 def _named_apart(designs: Sequence[Design]) -> list[Design]:

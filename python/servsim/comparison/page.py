@@ -72,7 +72,7 @@ def _method(comparison: Comparison) -> Markup:
 def _warnings(comparison: Comparison) -> Markup:
     if not comparison.warnings:
         return tag("p", "None.")
-    return tag("ul", *(tag("li", *with_code(text)) for text in comparison.warnings), class_="warnings")
+    return tag("ul", *(tag("li", *with_code(str(warning))) for warning in comparison.warnings), class_="warnings")
 
 
 def _runs(comparison: Comparison) -> Markup:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from servsim.comparison.designs import Design, Stopped
 from servsim.comparison.metrics import Metric
 from servsim.result import Result, number_at
+from servsim.result_warnings import ResultWarning, by_rank, gathered
 from servsim.statistics.series import autocorrelation, is_autocorrelated, outliers, warm_up
 
 #: Fewer runs than this deserve a remark; Alameldeen et al. 2003 make 20.
@@ -13,49 +14,57 @@ ENOUGH = 10
 
 def suspicions(
     designs: Sequence[Design], metric: Metric, values: Sequence[Sequence[float]], stopped: Stopped | None
-) -> list[str]:
-    """Return the warnings of a comparison, one sentence each."""
-    found = []
-    for design, figures in zip(designs, values, strict=True):
-        own = [*_few(figures), *_order(design.result, figures, metric), *_warm_up(design.result)]
-        recorded = [str(text) for text in design.result.document.get("warnings") or [] if "replications:" not in text]
-        found += [f"{design.name}: {text}" for text in (*recorded, *own)]
-    return _gathered(found, designs) + _different(designs) + _budget(stopped)
+) -> list[ResultWarning]:
+    """Return the warnings of a comparison, the worst first."""
+    of_each = [
+        [
+            *gathered([design.result.document]),
+            *_few(figures),
+            *_order(design.result, figures, metric),
+            *_warm_up(design.result),
+        ]
+        for design, figures in zip(designs, values, strict=True)
+    ]
+    return by_rank([*_different(designs), *_said_once(of_each, designs), *_budget(stopped)])
 
 
-def _few(values: Sequence[float]) -> list[str]:
+def _few(values: Sequence[float]) -> list[ResultWarning]:
     if len(values) >= ENOUGH:
         return []
-    return [f"only {len(values)} replications: use --replications {ENOUGH} or more (Alameldeen et al. 2003 make 20)"]
+    text = f"only {len(values)} replications: use --replications {ENOUGH} or more (Alameldeen et al. 2003 make 20)"
+    return [ResultWarning("weak", "few-runs", text)]
 
 
-def _order(result: Result, values: Sequence[float], metric: Metric) -> list[str]:
+def _order(result: Result, values: Sequence[float], metric: Metric) -> list[ResultWarning]:
     found = []
     far = outliers(values)
     if far:
         seeds = ", ".join(str(result.replications[i].get("seed", i + 1)) for i in far)
-        found.append(
+        text = (
             f"outliers of {metric.title} (seeds {seeds}): look at these runs before trusting the mean; the bootstrap "
             "interval suffers less from them"
         )
+        found.append(ResultWarning("weak", "outliers", text))
     if is_autocorrelated(values):
-        found.append(
+        text = (
             f"runs with successive seeds resemble one another (autocorrelation {autocorrelation(values):+.2f}), so the "
             "interval is too narrow or too wide: choose other seeds (--seed)"
         )
+        found.append(ResultWarning("weak", "autocorrelation", text))
     return found
 
 
-def _warm_up(result: Result) -> list[str]:
+def _warm_up(result: Result) -> list[ResultWarning]:
     lines = [_miss_rate(replication.get("timeline")) for replication in result.replications]
     seen = warm_up([line for line in lines if line])
     if seen is None:
         return []
-    return [
+    text = (
         f"warm-up is visible: misses per reference are {100 * seen.change:+.0f} % in the first "
         f"{100 * seen.share:.0f} % of the window; use a longer --warm-up or --functional-warm-up (caches begin "
         "empty), or the comparison is one of cold machines"
-    ]
+    )
+    return [ResultWarning("weak", "warm-up", text)]
 
 
 def _miss_rate(timeline: object) -> list[float]:
@@ -66,35 +75,42 @@ def _miss_rate(timeline: object) -> list[float]:
     return [misses / references for misses, references in pairs if misses is not None and references]
 
 
-def _gathered(found: list[str], designs: Sequence[Design]) -> list[str]:
-    """Say once what holds for every design."""
-    plain: dict[str, list[str]] = {}
-    for text in found:
-        owner = next(d.name for d in sorted(designs, key=lambda d: -len(d.name)) if text.startswith(f"{d.name}: "))
-        plain.setdefault(text.removeprefix(f"{owner}: "), []).append(owner)
-    return [text if len(owners) == len(designs) else f"{', '.join(owners)}: {text}" for text, owners in plain.items()]
+def _said_once(of_each: Sequence[list[ResultWarning]], designs: Sequence[Design]) -> list[ResultWarning]:
+    """Say once what holds for several designs."""
+    owners: dict[ResultWarning, list[str]] = {}
+    for design, warnings in zip(designs, of_each, strict=True):
+        for warning in dict.fromkeys(warnings):
+            owners.setdefault(warning, []).append(design.name)
+    return [w if len(names) == len(designs) else w.of_design(", ".join(names)) for w, names in owners.items()]
 
 
-def _different(designs: Sequence[Design]) -> list[str]:
-    found = []
-    for what, part, key in (
+def different(designs: Sequence[Design]) -> list[str]:
+    """Return in what, other than the machine, the runs of designs differ."""
+    parts = (
         ("trace", "trace", "hash"),
         ("number of transactions", "options", "transactions"),
         ("warm-up", "options", "warmup"),
         ("functional warm-up", "options", "functional_warmup"),
         ("number of users", "options", "users"),
-    ):
-        if len({str((d.result.document.get(part) or {}).get(key)) for d in designs}) > 1:
-            found.append(f"the designs differ in their {what}, so more than the machine differs between them")
-    if len({str(d.result.document.get("engine")) for d in designs}) > 1:
-        found.append("the designs were run by different engines, so their figures do not mean the same")
-    return found
+    )
+
+    def values(part: str, key: str) -> set[str]:
+        return {str((d.result.document.get(part) or {}).get(key)) for d in designs}
+
+    found = [what for what, part, key in parts if len(values(part, key)) > 1]
+    return found + ["engine"] * (len({str(d.result.document.get("engine")) for d in designs}) > 1)
 
 
-def _budget(stopped: Stopped | None) -> list[str]:
+def _different(designs: Sequence[Design]) -> list[ResultWarning]:
+    text = "the designs differ in their {}, so more than the machine differs between them"
+    return [ResultWarning("invalid", "unlike-runs", text.format(what)) for what in different(designs)]
+
+
+def _budget(stopped: Stopped | None) -> list[ResultWarning]:
     if stopped is None or stopped.reached:
         return []
-    return [
+    text = (
         f"the budget of {stopped.made} replications was spent before the wished precision of "
         f"±{100 * stopped.precision:g} % was reached; {stopped.wished} would reach it (--budget {stopped.wished})"
-    ]
+    )
+    return [ResultWarning("weak", "budget", text)]

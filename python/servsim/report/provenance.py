@@ -56,4 +56,6 @@ def _command(result: Result) -> str:
     for key in ("transactions", "functional_warmup", "warmup", "users", "replications", "seed"):
         if options.get(key) is not None:
             words += [f"--{names.get(key, key)}", str(options[key])]
+    if (options.get("window") or {}).get("to_the_end"):
+        words += ["--transactions", "all"]
     return shlex.join(words)

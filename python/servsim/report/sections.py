@@ -237,7 +237,7 @@ def _method_of(result: Result) -> list[tuple[str, str]]:
     options = result.document.get("options")
     functional = options.get("functional_warmup") if isinstance(options, dict) else None
     return [
-        ("transactions measured", f"{counted} per replication"),
+        ("transactions measured", f"{counted} per replication{_window(options)}"),
         ("warm-up", _said(result, ("warmup", "warmup_transactions"), "transactions")),
         *([("functional warm-up", str(functional))] if functional is not None else []),
         ("replications", str(len(result.replications))),
@@ -246,6 +246,15 @@ def _method_of(result: Result) -> list[tuple[str, str]]:
         ("engine", _said(result, ("engine",), "")),
         ("processor clock", clock(result.clock_hertz)),
     ]
+
+
+def _window(options: object) -> str:
+    """Say which of the trace's transactions were measured, where the result tells."""
+    window = options.get("window") if isinstance(options, Mapping) else None
+    if not isinstance(window, Mapping):
+        return ""
+    chosen = ", chosen as its steady middle" if window.get("chosen_by") == "trace" else ""
+    return f", number {window.get('first')} to {window.get('last')} of {window.get('of')} in the trace{chosen}"
 
 
 def _perturbation(result: Result) -> str:

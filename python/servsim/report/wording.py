@@ -12,6 +12,7 @@ from servsim.report import figures
 from servsim.report.format import SPACE, mean, number
 from servsim.report.over_time import ended_by_window
 from servsim.result import Result
+from servsim.result_warnings import recorded
 from servsim.statistics.intervals import Estimate, estimate
 
 #: Fewer replications than this deserve a remark; Alameldeen et al. 2003 use 20.
@@ -133,18 +134,18 @@ def warnings(results: Sequence[Result]) -> list[str]:
     found: dict[str, list[str]] = {}
     called = names(results)
     for result in results:
-        recorded = _recorded(result)
-        told = any("--replications" in text for text in recorded)
-        own = [*([] if told else _replications(result)), *_drift(result)]
-        for text in (*recorded, *own):
+        given = _recorded(result)
+        told = any("--replications" in text for text in given)
+        drifts = any("from the first to the last third" in text for text in given)
+        own = [*([] if told else _replications(result)), *([] if drifts else _drift(result))]
+        for text in (*given, *own):
             found.setdefault(text, []).append(called[id(result)])
     said = [text if len(of) == len(results) else f"{', '.join(of)}: {text}" for text, of in found.items()]
     return said + _comparable(results)
 
 
 def _recorded(result: Result) -> list[str]:
-    recorded = result.document.get("warnings") or []
-    return [str(item.get("text", item)) if isinstance(item, dict) else str(item) for item in recorded]
+    return [str(warning) for warning in recorded(result.document)]
 
 
 def _replications(result: Result) -> list[str]:

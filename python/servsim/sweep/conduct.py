@@ -8,6 +8,7 @@ from typing import Any
 
 from servsim.errors import UsageError
 from servsim.replication import summary
+from servsim.result_warnings import ResultWarning, gathered
 from servsim.simulation import file_hash, machine_path, resolve
 from servsim.sweep.engines import engine
 from servsim.sweep.job import Job, versions
@@ -24,7 +25,7 @@ class Point:
 
     levels: Levels
     replications: list[dict[str, Any]]
-    warnings: list[str]
+    warnings: list[ResultWarning]
 
     def summary(self) -> dict[str, dict[str, Any]]:
         """Return mean, standard deviation, interval and n of each figure."""
@@ -51,7 +52,10 @@ class Outcome:
             "factors": self.study.factors,
             "seeds": self.study.seeds,
             "tables": [str(self.folder / name) for name in ("results.parquet", "windows.parquet")],
-            "points": [{"factors": p.levels, "summary": p.summary(), "warnings": p.warnings} for p in self.points],
+            "points": [
+                {"factors": p.levels, "summary": p.summary(), "warnings": [w.to_dict() for w in p.warnings]}
+                for p in self.points
+            ],
         }
 
 
@@ -90,7 +94,7 @@ def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
     machine = resolve(description, name, overrides)
     options = {
         "transactions": study.at(point, "transactions"),
-        "warmup": study.at(point, "warmup") or 0,
+        "warmup": study.at(point, "warmup"),
         "engine": study.fixed.get("engine", "timing"),
         "format": study.fixed.get("format"),
     }
@@ -172,5 +176,4 @@ def _make(store: Store, finished: Any, total: int, done: int, progress: Progress
 
 def _point(store: Store, levels: Levels, jobs: list[Job]) -> Point:
     results = [store.read(job) for job in jobs]
-    warnings = dict.fromkeys(w for result in results for w in result["warnings"] if "replications:" not in w)
-    return Point(levels, [result["replications"][0] for result in results], list(warnings))
+    return Point(levels, [result["replications"][0] for result in results], gathered(results))

@@ -18,8 +18,8 @@ use super::contention::{Contention, LockWait};
 use super::error;
 use super::locks::LockWords;
 use super::pages::Pages;
-use servsim_core::{SourceError, WakeId};
-use servsim_trace::{EventKind, GlobalCursor, Item, SwitchReason, TaskId, TaskKind, TraceReader};
+use servsim_core::{SourceError, TransactionEnds, WakeId};
+use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, SwitchReason, TaskId, TaskKind, TraceReader};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -84,6 +84,8 @@ pub struct Plan {
     pub completions: BTreeMap<WakeId, Vec<u64>>,
     /// Blocks that were waits for a lock.
     pub lock_waits: HashMap<WakeId, LockWait>,
+    /// Transactions by the task that marks their ends and the user whom they are for.
+    pub transaction_ends: TransactionEnds,
 }
 
 /// An episode being read.
@@ -127,6 +129,7 @@ impl Plan {
                 wakers: HashMap::new(),
                 completions: BTreeMap::new(),
                 lock_waits: HashMap::new(),
+                transaction_ends: TransactionEnds::new(),
             },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
@@ -181,6 +184,9 @@ impl Planner {
                 self.plan.submitted.insert(request, (self.plan.submitted.len(), task));
             }
             EventKind::InterruptEnd => self.close(),
+            EventKind::Mark { kind: MarkKind::TransactionEnd, server, .. } => {
+                *self.plan.transaction_ends.entry((task, server)).or_default() += 1;
+            }
             EventKind::LockAcquire { class, address } => {
                 self.contention.acquire(task, class, address);
                 self.plan.locks.record_event(task, kind);

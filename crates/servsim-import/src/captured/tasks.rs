@@ -8,7 +8,7 @@ use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
 use servsim_core::{
     Batch, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
-    TaskSource, WakeId,
+    TaskSource, TransactionEnds, WakeId,
 };
 use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
@@ -192,6 +192,10 @@ impl TaskSource for CapturedTasks {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn transaction_ends(&self) -> TransactionEnds {
+        self.plan.transaction_ends.clone()
     }
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {

@@ -185,6 +185,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.settle_idle(now);
             let reading = self.reading();
             self.measure.close_window(now, reading);
+            self.look_at_users(now);
         }
         if event <= grant && event <= first {
             self.handle_timed_event();

@@ -55,9 +55,8 @@ impl<W: WordMask> Engine<'_, W> {
             }
             (Event::TransactionEnd { kind, user }, Context::Task(task)) => {
                 let previous = self.streams[task as usize].last_mark.insert(user, now);
-                if self.io.is_some() {
-                    self.profile(task, kind, user);
-                }
+                self.profile(task, kind, user);
+                self.look_at_users(now);
                 self.measure.transaction(kind, now, previous);
                 self.maybe_start(now);
             }

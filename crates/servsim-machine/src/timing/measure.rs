@@ -29,8 +29,8 @@ pub struct Measure {
     seen: u64,
     /// Start of the measured window, once it has begun.
     pub start: Option<u64>,
-    /// Completed transactions since the start.
-    counted: u64,
+    /// When each transaction ended since the start, counted from there.
+    pub ends: Vec<u64>,
     /// The same per kind.
     pub kinds: Vec<KindResult>,
     /// Length of a timeline window.
@@ -49,7 +49,7 @@ impl Measure {
             wanted,
             seen: 0,
             start: None,
-            counted: 0,
+            ends: Vec::new(),
             kinds: kinds.collect(),
             window: FIRST_WINDOW,
             timeline: Vec::new(),
@@ -73,14 +73,12 @@ impl Measure {
     /// Counts a transaction that ended at `now`; `previous` is when the same user's last one did.
     pub fn transaction(&mut self, kind: u32, now: u64, previous: Option<u64>) {
         self.seen += 1;
-        if self.start.is_none() {
-            return;
-        }
+        let Some(start) = self.start else { return };
         while self.kinds.len() <= kind as usize {
             let name = format!("kind {}", self.kinds.len());
             self.kinds.push(KindResult { name, ..KindResult::default() });
         }
-        self.counted += 1;
+        self.ends.push(now.saturating_sub(start));
         let kind = &mut self.kinds[kind as usize];
         kind.count += 1;
         if let Some(previous) = previous {
@@ -91,7 +89,7 @@ impl Measure {
 
     /// Transactions in the window.
     pub fn measured(&self) -> u64 {
-        self.counted
+        self.ends.len() as u64
     }
 
     /// Whether the requested number is reached.

@@ -199,6 +199,7 @@ impl<W: WordMask> Engine<'_, W> {
                 window_cycles: self.measure.window,
                 timeline: self.measure.timeline,
                 activity_log: self.recorder.finish(start, end),
+                transaction_ends: self.measure.ends,
                 most_ready: self.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,

@@ -18,6 +18,14 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
+    /// Has the next round look where tasks are. With described disks it looks at every change; otherwise, where
+    /// only time without work matters, now and then is enough.
+    pub(super) fn look_at_users(&mut self, now: u64) {
+        if self.io.is_none() {
+            self.user_states.note(now);
+        }
+    }
+
     fn task_states(&self) -> Vec<TaskState> {
         let waits = |task: TaskId| {
             let blocker = self.locks.blocker(task);
