@@ -13,7 +13,8 @@ from servsim.report.charts.svg import scale
 from servsim.report.over_time import over_time
 from servsim.report.provenance import provenance
 from servsim.report.sections import sections
-from servsim.report.wording import headline, ranking, warnings
+from servsim.report.warnings import warnings
+from servsim.report.wording import headline, ranking
 from servsim.result import Result
 from servsim.statistics.intervals import estimate
 
@@ -45,7 +46,7 @@ def test_the_replications_of_a_sweep_are_one_design_with_that_n() -> None:
     whole = check(layout_result("smp", replications=4), "whole")
     assert found.replications == whole.replications
     assert "n = 4" in _text(render(_results(*_runs(seeds=4)))) and "n = 1" not in _text(render(_results(*_runs())))
-    assert "too few for an interval" not in " ".join(warnings([found]))
+    assert "too few for an interval" not in " ".join(w.text for w in warnings([found]))
 
 
 def test_designs_of_a_sweep_are_told_apart_by_what_differs() -> None:

@@ -13,7 +13,8 @@ from servsim.report import check, load, render, write
 from servsim.report.format import grouped, mean
 from servsim.report.sections import sections
 from servsim.report.summary import summary
-from servsim.report.wording import headline, ranking, warnings
+from servsim.report.warnings import warnings
+from servsim.report.wording import headline, ranking
 from servsim.statistics.intervals import estimate
 
 
@@ -91,18 +92,18 @@ def test_one_replication_is_told_wherever_an_interval_would_stand() -> None:
 
 def test_few_replications_and_wide_intervals_are_warned_of() -> None:
     found = warnings([check(layout_result(replications=3), "r")])
-    assert any("Only 3 replications" in text for text in found)
+    assert any("Only 3 replications" in w.text for w in found)
     document = _bare(10)
     for index, replication in enumerate(document["replications"]):
         replication["cycles"] *= 1 + index % 3
-    assert any("of the mean" in text for text in warnings([check(document, "r")]))
+    assert any("of the mean" in w.text for w in warnings([check(document, "r")]))
 
 
 def test_a_drift_over_the_run_is_warned_of() -> None:
     document = layout_result()
     for replication in document["replications"]:
         replication["timeline"] = [{"transactions": n} for n in [2] * 10 + [4] * 10 + [6] * 10]
-    assert any("+200" in text and "--warm-up" in text for text in warnings([check(document, "r")]))
+    assert any("+200" in w.text and "--warm-up" in w.text for w in warnings([check(document, "r")]))
     for replication in document["replications"]:
         replication["timeline"] = [{"transactions": 4}] * 30
     assert warnings([check(document, "r")]) == []
@@ -133,6 +134,35 @@ def test_recorded_warnings_are_shown() -> None:
     document = layout_result()
     document["warnings"] = ["processors outnumber ready tasks"]
     assert "processors outnumber ready tasks" in _text(_render(document))
+
+
+def test_warnings_stand_in_the_order_of_their_ranks_with_plain_ones_as_notes() -> None:
+    document = layout_result()
+    document["warnings"] = [
+        "an old sentence",
+        {"rank": "note", "code": "a", "text": "good to know"},
+        {"rank": "weak", "code": "b", "text": "may be off"},
+    ]
+    text = _text(_render(document))
+    assert "Weak may be off Note an old sentence Note good to know" in text and "Invalid" not in text
+    assert "the worst (weak): may be off" in summary(check(document, "r"))[-1]
+    single = layout_result(replications=1)
+    single["warnings"] = ["an old sentence"]
+    assert [w.rank for w in warnings([check(single, "r")])] == ["weak", "note"]
+
+
+def test_an_invalid_result_says_so_above_every_figure() -> None:
+    document = layout_result()
+    document["warnings"] = [
+        {"rank": "invalid", "code": "tail", "text": "half of the window lies after the last commit"}
+    ]
+    page = _render(document)
+    head = page[page.index("<header>") : page.index("<nav")]
+    assert head.index("half of the window lies after the last commit") < head.index("<h1>")
+    (answer,) = re.findall(r"<h1>(.*)</h1>", head)
+    assert "invalid" in answer and not re.search(r"\d", answer)
+    assert "the worst (invalid): half of" in summary(check(document, "r"))[-1]
+    assert 'class="alarm"' not in _render(layout_result())
 
 
 def test_missing_parts_are_said_to_be_missing() -> None:
@@ -167,7 +197,7 @@ def test_results_of_different_traces_are_warned_of() -> None:
     other = layout_result("other")
     other["trace"]["hash"] = "0" * 64
     found = warnings([check(layout_result(), "a"), check(other, "b")])
-    assert any("differ in their trace" in text for text in found)
+    assert any("differ in their trace" in w.text for w in found)
 
 
 def test_text_from_a_result_is_escaped() -> None:

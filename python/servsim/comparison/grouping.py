@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servsim.result import Result, flat
+from servsim.result_warnings import gathered
 
 #: Parts of a result that replications of one design may differ in: the runs, and what is said of them.
 _OF_RUNS = frozenset({"replications", "summary", "warnings", "host", "command"})
@@ -67,7 +68,7 @@ def _joined(group: Sequence[Result]) -> list[Result]:
     first = group[0].document
     document = {
         **{key: value for key, value in first.items() if key not in _OF_RUNS},
-        "warnings": _warnings(group, len(replications)),
+        "warnings": [warning.to_dict() for warning in gathered(result.document for result in group)],
         "replications": replications,
     }
     options = first.get("options")
@@ -76,13 +77,6 @@ def _joined(group: Sequence[Result]) -> list[Result]:
     digest = hashlib.sha256("".join(result.digest for result in group).encode()).hexdigest()
     source = f"{group[0].source} and {len(group) - 1} more"
     return [Result(source, document, digest, tuple(group))]
-
-
-def _warnings(group: Sequence[Result], runs: int) -> list[object]:
-    """Return what was said of any part, once; that a part has few replications says nothing of the whole."""
-    found = [item for result in group for item in result.document.get("warnings") or []]
-    kept = [item for item in found if runs < 3 or "too few for an interval" not in str(item)]
-    return list({json.dumps(item, sort_keys=True): item for item in kept}.values())
 
 
 def names(results: Sequence[Result]) -> dict[int, str]:

@@ -13,7 +13,7 @@ from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, grouped, mean, number
 from servsim.report.provenance import provenance
 from servsim.report.sections import Section
-from servsim.report.tables import details, pairs, side_by_side, table, with_code
+from servsim.report.tables import details, pairs, side_by_side, table, warning_list
 
 _DOTS = (
     "Each dot is one run; the bar is the 95 % interval of their mean, the line the mean itself. The axis does not "
@@ -28,7 +28,8 @@ _WRONG = (
 def write(comparison: Comparison, output: Path) -> Path:
     """Write the page; see `servsim.report.write` for what it raises."""
     kicker = f"{len(comparison.designs)} designs compared by {comparison.metric.title}"
-    return write_page(output, kicker, kicker, answer(comparison), sections(comparison))
+    alarms = [warning.text for warning in comparison.warnings if warning.rank == "invalid"]
+    return write_page(output, kicker, kicker, answer(comparison), sections(comparison), alarms)
 
 
 def sections(comparison: Comparison) -> list[Section]:
@@ -72,7 +73,7 @@ def _method(comparison: Comparison) -> Markup:
 def _warnings(comparison: Comparison) -> Markup:
     if not comparison.warnings:
         return tag("p", "None.")
-    return tag("ul", *(tag("li", *with_code(str(warning))) for warning in comparison.warnings), class_="warnings")
+    return warning_list(comparison.warnings)
 
 
 def _runs(comparison: Comparison) -> Markup:

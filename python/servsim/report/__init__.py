@@ -16,6 +16,7 @@ from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import beside
 from servsim.report import wording
 from servsim.report.sections import Section, sections
+from servsim.report.warnings import invalidity
 from servsim.result import Result, check, load
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
     title = _title(found)
     shown = [section for section in sections(found) if only is None or section.anchor in only]
     kicker = title if len(found) == 1 else f"{len(found)} designs compared"
-    return page(f"{title}: servsim report", kicker, wording.headline(found), shown)
+    return page(f"{title}: servsim report", kicker, wording.headline(found), shown, invalidity(found))
 
 
 def _title(found: Sequence[Result]) -> str:
@@ -70,10 +71,13 @@ def _title(found: Sequence[Result]) -> str:
     return ", ".join(called[:3]) + more if more else " and ".join(called)
 
 
-def page(title: str, kicker: str, headline: str, parts: Sequence[Section]) -> str:
-    """Render sections as one self-contained HTML page under a headline; ``kicker`` stands above it."""
+def page(title: str, kicker: str, headline: str, parts: Sequence[Section], alarms: Sequence[str] = ()) -> str:
+    """Render sections as one self-contained HTML page under a headline.
+
+    ``kicker`` stands above the headline, and ``alarms``, which say what is invalid, above everything else.
+    """
     style = files("servsim.report").joinpath("page", "style.css").read_text(encoding="utf-8")
-    return _template().render(title=title, kicker=kicker, headline=headline, sections=parts, style=style)
+    return _template().render(title=title, kicker=kicker, headline=headline, sections=parts, alarms=alarms, style=style)
 
 
 def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
@@ -102,9 +106,11 @@ def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
     return _put(render(loaded), output)
 
 
-def write_page(output: Path, title: str, kicker: str, headline: str, parts: Sequence[Section]) -> Path:
+def write_page(
+    output: Path, title: str, kicker: str, headline: str, parts: Sequence[Section], alarms: Sequence[str] = ()
+) -> Path:
     """Write a page of other sections than a report's; see `page` and `write`."""
-    return _put(page(title, kicker, headline, parts), output)
+    return _put(page(title, kicker, headline, parts, alarms), output)
 
 
 def _put(text: str, output: Path) -> Path:

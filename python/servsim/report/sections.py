@@ -18,7 +18,8 @@ from servsim.report.format import SPACE, clock, grouped, mean
 from servsim.report.over_time import over_time
 from servsim.report.provenance import provenance
 from servsim.report.storage import has_storage, storage
-from servsim.report.tables import details, pairs, side_by_side, table, with_code
+from servsim.report.tables import details, pairs, side_by_side, table, warning_list
+from servsim.report.warnings import warnings
 from servsim.result import Result, flat, number_at
 from servsim.statistics.intervals import Estimate, estimate
 
@@ -280,10 +281,10 @@ def _said(result: Result, keys: Sequence[str], unit: str) -> str:
 
 
 def _warnings(results: Results) -> Markup:
-    found = wording.warnings(results)
+    found = warnings(results)
     if not found:
         return tag("p", "None.")
-    return tag("ul", *(tag("li", *with_code(text)) for text in found), class_="warnings")
+    return warning_list(found)
 
 
 def _throughput(results: Results) -> Markup:

@@ -2,6 +2,7 @@
 
 from servsim.report import figures, wording
 from servsim.report.format import SPACE, clock, interval, mean
+from servsim.report.warnings import warnings
 from servsim.result import Result
 from servsim.statistics.intervals import estimate
 
@@ -9,7 +10,7 @@ from servsim.statistics.intervals import estimate
 def summary(result: Result) -> list[str]:
     """Return eight lines: the answer, then machine, two rates, time, misses, bus and warnings."""
     rates = figures.throughput(result)
-    warnings = wording.warnings([result])
+    found = warnings([result])
     n = len(result.replications)
     runs = "1 replication" if n == 1 else f"{n} replications"
     lines = [
@@ -20,7 +21,7 @@ def summary(result: Result) -> list[str]:
         f"Processor time: {_time(result)}",
         f"Cache misses: {_misses(result)}",
         f"Bus: {_bus(result)}",
-        f"Warnings: {len(warnings)}, the first: {warnings[0]}" if warnings else "Warnings: none",
+        f"Warnings: {len(found)}, the worst ({found[0].rank}): {found[0].text}" if found else "Warnings: none",
     ]
     return [line.replace(SPACE, " ").replace("\N{NARROW NO-BREAK SPACE}", " ") for line in lines]
 

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from servsim.report.charts.svg import tag
 from servsim.result import flat
+from servsim.result_warnings import ResultWarning
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> Markup:
@@ -25,6 +26,15 @@ def pairs(entries: Sequence[tuple[str, str]]) -> Markup:
 def with_code(text: str) -> list[str]:
     """Split a sentence so that what stands between backticks becomes code."""
     return [tag("code", part) if index % 2 else part for index, part in enumerate(text.split("`"))]
+
+
+def warning_list(warnings: Sequence[ResultWarning]) -> Markup:
+    """Return warnings as a list, each with its rank."""
+    items = [
+        tag("li", tag("b", warning.rank.capitalize()), " ", *with_code(warning.text), class_=warning.rank)
+        for warning in warnings
+    ]
+    return tag("ul", *items, class_="warnings")
 
 
 def details(summary: str, body: Markup) -> Markup:

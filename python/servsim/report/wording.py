@@ -1,4 +1,4 @@
-"""The sentences of a report: the headline answer, the ranking of designs, the warnings.
+"""The sentences of a report: the headline answer, and the ranking of designs.
 
 Designs are ranked as `servsim compare` ranks them; a headline never says "fewest" where that would not.
 """
@@ -10,19 +10,9 @@ from servsim.comparison import Design, Metric, judge
 from servsim.comparison.grouping import names
 from servsim.report import figures
 from servsim.report.format import SPACE, mean, number
-from servsim.report.over_time import ended_by_window
+from servsim.report.warnings import invalidity
 from servsim.result import Result
-from servsim.result_warnings import recorded
 from servsim.statistics.intervals import Estimate, estimate
-
-#: Fewer replications than this deserve a remark; Alameldeen et al. 2003 use 20.
-ENOUGH_REPLICATIONS = 10
-
-#: A half-width beyond this share of the mean deserves a remark.
-WIDE = 0.05
-
-#: A change of throughput between the thirds of a run beyond this share suggests a short warm-up.
-DRIFT = 0.10
 
 
 @dataclass(frozen=True)
@@ -90,7 +80,10 @@ def speed(result: Result) -> str:
 
 
 def headline(results: Sequence[Result]) -> str:
-    """Answer the question of the page in one sentence."""
+    """Answer the question of the page in one sentence; what is invalid gives no figure."""
+    invalid = invalidity(results)
+    if len(results) == 1 and invalid:
+        return f"{results[0].machine}: the figures of this result are invalid."
     return _one(results[0]) if len(results) == 1 else _several(results)
 
 
@@ -127,80 +120,3 @@ def _several(results: Sequence[Result]) -> str:
         f"{a} needs the fewest cycles per transaction: {mean(first.cycles)}, {number(less, 2)}{SPACE}% fewer "
         f"than the next, {b} ({mean(second.cycles)}); {ranked.reason}."
     )
-
-
-def warnings(results: Sequence[Result]) -> list[str]:
-    """Return what a reader should know before believing a figure, with a remedy each."""
-    found: dict[str, list[str]] = {}
-    called = names(results)
-    for result in results:
-        given = _recorded(result)
-        told = any("--replications" in text for text in given)
-        drifts = any("from the first to the last third" in text for text in given)
-        own = [*([] if told else _replications(result)), *([] if drifts else _drift(result))]
-        for text in (*given, *own):
-            found.setdefault(text, []).append(called[id(result)])
-    said = [text if len(of) == len(results) else f"{', '.join(of)}: {text}" for text, of in found.items()]
-    return said + _comparable(results)
-
-
-def _recorded(result: Result) -> list[str]:
-    return [str(warning) for warning in recorded(result.document)]
-
-
-def _replications(result: Result) -> list[str]:
-    cycles = estimate(figures.cycles_per_transaction(result))
-    if cycles.half_width is None:
-        return ["One replication only, so no figure has an interval; use `--replications 10` or more."]
-    found = []
-    if cycles.n < ENOUGH_REPLICATIONS:
-        found.append(f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH_REPLICATIONS}`.")
-    if cycles.half_width > WIDE * cycles.mean:
-        wide = 100 * cycles.half_width / cycles.mean
-        found.append(
-            f"The interval of cycles per transaction is ±{wide:.0f}{SPACE}% of the mean; "
-            "use more replications or more transactions."
-        )
-    if cycles.half_width == 0:
-        found.append("All replications are identical; give each its own seed, or a delay to vary (`--seed`).")
-    return found
-
-
-def _drift(result: Result) -> list[str]:
-    lines = [ended_by_window(replication) for replication in result.replications]
-    third = min(len(line) for line in lines) // 3
-    if third < 3:
-        return []
-    begin = sum(sum(line[:third]) for line in lines)
-    end = sum(sum(line[2 * third : 3 * third]) for line in lines)
-    if begin == 0 or abs(end - begin) <= DRIFT * begin:
-        return []
-    change = 100 * (end - begin) / begin
-    return [
-        f"Throughput changes by {change:+.0f}{SPACE}% from the first to the last third of the run; "
-        "the warm-up may be too short (`--warm-up`)."
-    ]
-
-
-def _comparable(results: Sequence[Result]) -> list[str]:
-    found = []
-    for what, path in (
-        ("trace", "trace"),
-        ("number of transactions", "transactions"),
-        ("warm-up", "warmup"),
-        ("functional warm-up", "functional_warmup"),
-        ("number of users", "users"),
-    ):
-        values = {str(_option(result, path)) for result in results}
-        if len(values) > 1:
-            found.append(f"The results differ in their {what}, so more than the machine differs between them.")
-    return found
-
-
-def _option(result: Result, key: str) -> object:
-    document = result.document
-    for place in (document, document.get("options"), document.get("method")):
-        if isinstance(place, dict) and key in place:
-            value = place[key]
-            return value.get("hash", value) if isinstance(value, dict) else value
-    return None

@@ -1,0 +1,104 @@
+"""What a reader should know before believing a figure: recorded with the results, or seen in them; the worst first."""
+
+from collections.abc import Sequence
+
+from servsim.comparison.grouping import names
+from servsim.report import figures
+from servsim.report.format import SPACE
+from servsim.report.over_time import ended_by_window
+from servsim.result import Result
+from servsim.result_warnings import ResultWarning, by_rank, recorded
+from servsim.statistics.intervals import estimate
+
+#: Fewer replications than this deserve a remark; Alameldeen et al. 2003 use 20.
+ENOUGH_REPLICATIONS = 10
+
+#: A half-width beyond this share of the mean deserves a remark.
+WIDE = 0.05
+
+#: A change of throughput between the thirds of a run beyond this share suggests a short warm-up.
+DRIFT = 0.10
+
+
+def warnings(results: Sequence[Result]) -> list[ResultWarning]:
+    """Return the warnings of a page, each with its remedy, the worst first; what holds for all is said once."""
+    found: dict[ResultWarning, list[str]] = {}
+    called = names(results)
+    for result in results:
+        given = recorded(result.document)
+        told = any("--replications" in warning.text for warning in given)
+        drifts = any("from the first to the last third" in warning.text for warning in given)
+        own = [*([] if told else _replications(result)), *([] if drifts else _drift(result))]
+        for warning in dict.fromkeys([*given, *own]):
+            found.setdefault(warning, []).append(called[id(result)])
+    said = [w if len(of) == len(results) else w.of_design(", ".join(of)) for w, of in found.items()]
+    return by_rank([*said, *_unlike(results)])
+
+
+def invalidity(results: Sequence[Result]) -> list[str]:
+    """Return why figures of the page are not what they are named; nothing where none is invalid."""
+    return [warning.text for warning in warnings(results) if warning.rank == "invalid"]
+
+
+def _replications(result: Result) -> list[ResultWarning]:
+    cycles = estimate(figures.cycles_per_transaction(result))
+    if cycles.half_width is None:
+        text = "One replication only, so no figure has an interval; use `--replications 10` or more."
+        return [ResultWarning("weak", "one-replication", text)]
+    found = []
+    if cycles.n < ENOUGH_REPLICATIONS:
+        text = f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH_REPLICATIONS}`."
+        found.append(ResultWarning("note", "few-runs", text))
+    if cycles.half_width > WIDE * cycles.mean:
+        wide = 100 * cycles.half_width / cycles.mean
+        text = (
+            f"The interval of cycles per transaction is ±{wide:.0f}{SPACE}% of the mean; "
+            "use more replications or more transactions."
+        )
+        found.append(ResultWarning("weak", "wide-interval", text))
+    if cycles.half_width == 0:
+        text = "All replications are identical; give each its own seed, or a delay to vary (`--seed`)."
+        found.append(ResultWarning("weak", "identical-runs", text))
+    return found
+
+
+def _drift(result: Result) -> list[ResultWarning]:
+    lines = [ended_by_window(replication) for replication in result.replications]
+    third = min(len(line) for line in lines) // 3
+    if third < 3:
+        return []
+    begin = sum(sum(line[:third]) for line in lines)
+    end = sum(sum(line[2 * third : 3 * third]) for line in lines)
+    if begin == 0 or abs(end - begin) <= DRIFT * begin:
+        return []
+    change = 100 * (end - begin) / begin
+    text = (
+        f"Throughput changes by {change:+.0f}{SPACE}% from the first to the last third of the run; "
+        "the warm-up may be too short (`--warm-up`)."
+    )
+    return [ResultWarning("weak", "unsettled", text)]
+
+
+def _unlike(results: Sequence[Result]) -> list[ResultWarning]:
+    """Warn of results that differ in more than the machine."""
+    found = []
+    for what, path in (
+        ("trace", "trace"),
+        ("number of transactions", "transactions"),
+        ("warm-up", "warmup"),
+        ("functional warm-up", "functional_warmup"),
+        ("number of users", "users"),
+    ):
+        if len({str(_option(result, path)) for result in results}) > 1:
+            text = f"The results differ in their {what}, so more than the machine differs between them."
+            found.append(ResultWarning("invalid", "unlike-runs", text))
+    return found
+
+
+def _option(result: Result, key: str) -> object:
+    document = result.document
+    for place in (document, document.get("options"), document.get("method")):
+        if isinstance(place, dict) and key in place:
+            value = place[key]
+            return value.get("hash", value) if isinstance(value, dict) else value
+    return None
