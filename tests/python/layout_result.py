@@ -67,6 +67,7 @@ def _replication(chance: random.Random, seed: int, processors: int, transactions
         "processor_utilization": [chance.uniform(0.86, 0.94) for _ in range(processors)],
         "bus_utilization": chance.gauss(0.31, 0.01),
         "misses": misses,
+        "coherence": {"total": {"user": 0, "kernel": 0}},
         "bus": {
             "read": near(6200 * transactions),
             "read_exclusive": near(2100 * transactions),

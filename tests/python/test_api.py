@@ -73,9 +73,6 @@ def test_a_result_shows_itself_in_a_notebook(result: servsim.Result) -> None:
 
 def test_a_comparison_joins_replications_and_prints_what_the_command_prints(tmp_path: Path) -> None:
     documents = [layout_result("slow", 4), layout_result("fast", 8)]
-    for document in documents:
-        for run in document["replications"]:
-            run["coherence"] = {"total": {"user": 0, "kernel": 0}}
     parts = [
         check({**document, "replications": half}, "part")
         for document in documents

@@ -2,11 +2,14 @@
 
 import re
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 from layout_result import layout_result
+from servsim.comparison import METRICS, Design, judge
 from servsim.comparison.grouping import designs, names
+from servsim.comparison.page import write
 from servsim.report import check, render
 from servsim.report.charts.lines import Series, line_charts
 from servsim.report.charts.svg import scale
@@ -206,3 +209,14 @@ def test_windows_of_unlike_length_give_the_same_rates() -> None:
     markup = _over_time(document)
     lines = re.findall(r'points="([^"]*)" class="single"', markup)
     assert lines[0] == lines[1]
+
+
+def test_unlike_designs_are_called_invalid_above_every_figure_on_both_pages(tmp_path: Path) -> None:
+    other = layout_result("other")
+    other["trace"] = {**other["trace"], "hash": "0" * 64}
+    results = _results(layout_result("one"), other)
+    comparison = judge([Design(r.machine, r) for r in results], METRICS["cycles_per_transaction"])
+    for page in (render(results), write(comparison, tmp_path / "c.html").read_text()):
+        head = page[page.index("<header>") : page.index("<h1>")]
+        assert 'class="alarm"' in head and "differ in their trace" in head
+    assert "cannot be ranked" in headline(results)
