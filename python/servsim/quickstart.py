@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from servsim.environment import capture_obstacle, shipped_trace
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.files import atomic_write, make_folder
 
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
@@ -199,8 +200,8 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
         progress=of_references(progress, f"simulating {plan.replications} runs", expected),
     )
     document = plan.output.with_suffix(".json")
-    document.parent.mkdir(parents=True, exist_ok=True)
-    document.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    make_folder(document.parent)
+    atomic_write(document, json.dumps(result, indent=1) + "\n")
     return Outcome(trace, job.scale(trace), obstacle, result, report.write([report.load(document)], plan.output))
 
 

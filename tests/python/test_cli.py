@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from layout_result import layout_result
 from servsim import _core
-from servsim.files import beside
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SHIPPED = Path(_core.__file__).with_name("data") / "quickstart.svt"
@@ -155,12 +154,9 @@ def test_completion_scripts_are_given(shell: str) -> None:
 def test_an_output_that_is_a_pipe_stays_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with beside(pipe) as fresh:
-        assert fresh == pipe
-    assert pipe.is_fifo()
     cut = ("trace", "cut", SHIPPED, "-o", pipe, "--transactions", "0:1")
     export = ("trace", "export", SHIPPED, "-o", pipe, "--format", "text")
     for command in (cut, export):
         done = subprocess.run([SERVSIM, *map(str, command)], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode in (2, 3) and "something other than a file" in done.stderr, done.stderr
+        assert done.returncode == 2 and "something other than a file" in done.stderr, done.stderr
         assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -16,6 +16,7 @@ use crate::spin::Spinlocks;
 use crate::summary::Summary;
 use crate::tasks::Tasks;
 use crate::translation::Translations;
+use servsim_files::Special;
 use servsim_trace::{
     Event, EventKind, LockClass, Ref, ShapeId, TaskId, TaskInfo, TaskKind, TraceError, TraceWriter,
     WriterOptions,
@@ -388,7 +389,7 @@ impl Capture {
         self.summary.checked_translations = self.translations.checked;
         self.summary.stale_translations = self.translations.stale;
         if let Ok(json) = serde_json::to_string_pretty(&self.summary) {
-            let _ = std::fs::write(&self.facts.summary, json);
+            let _ = servsim_files::write(self.facts.summary.as_ref(), json.as_bytes(), Special::Refuse);
         }
         // The guest goes on without instrumentation, at the emulator's full speed.
         // SAFETY: called from the processor's thread; takes effect when the block has ended.

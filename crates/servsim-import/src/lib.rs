@@ -36,7 +36,6 @@ pub mod text;
 pub use foreign::Foreign;
 pub use identity::Identity;
 pub use memory::{InMemory, ListSource};
-pub use servsim_trace::refuse_special;
 pub use survey::Survey;
 
 use servsim_core::{GlobalSource, SourceError, TaskSource};

@@ -123,7 +123,7 @@ fn champsim_keeps_instructions_that_fit_and_says_the_rest() {
         assert!(said.contains(part), "`{part}` is not in: {said}");
     }
     let fault = export(source.as_mut(), target_of("champsim").unwrap(), Only::Data, 1, &path);
-    assert!(fault.unwrap_err().0.contains("whole instructions"));
+    assert!(fault.unwrap_err().to_string().contains("whole instructions"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Why a run has no result, and how it says how far it is.
 
 use servsim_core::SourceError;
+use servsim_files::{Blame, WriteError};
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -8,6 +9,9 @@ pub enum SimulateError {
     /// The user's input is wrong.
     #[error("{0}")]
     Usage(String),
+    /// The host lacks something: room on a disk, say.
+    #[error("{0}")]
+    Environment(String),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -19,6 +23,15 @@ pub enum SimulateError {
 impl From<SourceError> for SimulateError {
     fn from(error: SourceError) -> Self {
         Self::Usage(error.0)
+    }
+}
+
+impl From<WriteError> for SimulateError {
+    fn from(error: WriteError) -> Self {
+        match error.blame() {
+            Blame::Name => Self::Usage(error.to_string()),
+            Blame::Host => Self::Environment(error.to_string()),
+        }
     }
 }
 

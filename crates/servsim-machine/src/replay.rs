@@ -3,6 +3,7 @@
 
 use crate::error::SimulateError;
 use crate::setup::Setup;
+use servsim_files::{Special, WriteError};
 use servsim_mem::protocol::checker::{explore, missing, replay, Step};
 use servsim_mem::protocol::Table;
 use servsim_mem::MissingCell;
@@ -86,16 +87,16 @@ fn cache(step: Step) -> usize {
     }
 }
 
-fn write(setup: &Setup, cell: &MissingCell, steps: &[Step]) -> std::io::Result<PathBuf> {
+fn write(setup: &Setup, cell: &MissingCell, steps: &[Step]) -> Result<PathBuf, WriteError> {
     let name = format!("servsim-missing-{}-{}.txt", cell.protocol, std::process::id());
     let text = text(setup, cell, steps);
     let here = PathBuf::from(&name);
     // Where the user is; where that cannot be written to, where anyone can write.
-    if std::fs::write(&here, &text).is_ok() {
+    if servsim_files::write(&here, text.as_bytes(), Special::Refuse).is_ok() {
         return Ok(here);
     }
     let elsewhere = std::env::temp_dir().join(name);
-    std::fs::write(&elsewhere, text).map(|()| elsewhere)
+    servsim_files::write(&elsewhere, text.as_bytes(), Special::Refuse).map(|()| elsewhere)
 }
 
 /// The steps as a plain-text trace; the tasks are the processors. An eviction is made by as many

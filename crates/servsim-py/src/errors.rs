@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 use pyo3::prelude::*;
+use servsim_files::{Blame, WriteError};
 
 /// Imports `servsim.errors.NAME` and makes an instance with `message`.
 fn exception(name: &str, message: &str) -> PyErr {
@@ -27,6 +28,14 @@ pub fn usage(message: impl AsRef<str>) -> PyErr {
 /// The environment lacks something (exit code 3).
 pub fn environment(message: impl AsRef<str>) -> PyErr {
     exception("EnvironmentProblem", message.as_ref())
+}
+
+/// A file cannot be written: its name is wrong, or the host refuses.
+pub fn unwritable(error: &WriteError) -> PyErr {
+    match error.blame() {
+        Blame::Name => usage(error.to_string()),
+        Blame::Host => environment(error.to_string()),
+    }
 }
 
 /// A check of otherwise well-formed data failed (exit code 1).

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 mod classify;
 mod disk;
 mod errors;
+mod files;
 mod interrupt;
 mod model;
 mod simulate;
@@ -20,6 +21,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     classify::register(module)?;
     disk::register(module)?;
+    files::register(module)?;
     model::register(module)?;
     simulate::register(module)?;
     trace::register(module)

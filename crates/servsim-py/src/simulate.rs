@@ -149,6 +149,7 @@ fn simulate_each(
 pub fn raised(error: SimulateError) -> PyErr {
     match error {
         SimulateError::Usage(message) => errors::usage(message),
+        SimulateError::Environment(message) => errors::environment(message),
         SimulateError::Internal(message) => errors::internal(message),
         SimulateError::Interrupted => errors::internal("the simulation stopped unasked"),
     }

@@ -1,10 +1,10 @@
 //! Bindings of `servsim-trace`: what a trace holds, and traces made from traces.
 
-use crate::errors::{environment, usage};
+use crate::errors::{environment, unwritable, usage};
 use crate::interrupt::interruptible;
 use pyo3::prelude::*;
 use serde_json::json;
-use servsim_import::export::{export, target_of, Only, TARGETS};
+use servsim_import::export::{export, target_of, ExportError, Only, TARGETS};
 use servsim_import::{captured, open_in_order, FORMATS};
 use servsim_trace::{Meta, Selection, TraceError, TraceReader, WriterTotals};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ fn raise(error: &TraceError) -> PyErr {
         TraceError::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => {
             environment(error.to_string())
         }
+        TraceError::Write(error) => unwritable(error),
         _ => usage(error.to_string()),
     }
 }
@@ -185,7 +186,10 @@ fn trace_export(
         let mut trace = open_in_order(&path, source.as_deref(), processors, false)?;
         export(trace.as_mut(), target, only, processors, &output)
     })?;
-    let done = done.map_err(|error| usage(error.0))?;
+    let done = done.map_err(|error| match error {
+        ExportError::Source(error) => usage(error.0),
+        ExportError::Write(error) => unwritable(&error),
+    })?;
     Ok(json!({
         "schema": "servsim.trace.export/1",
         "references": done.references,

@@ -4,14 +4,15 @@ use crate::chunk::{read_chunk_header, read_payload, write_chunk, write_file_head
 use crate::error::TraceError;
 use crate::model::Meta;
 use crate::reader::TraceReader;
-use crate::writer::{io_error, partial_name};
+use crate::writer::{io_error, write_error};
+use servsim_files::{AtomicFile, Special};
 use std::fs::File;
-use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Seek, SeekFrom};
 use std::path::Path;
 
 /// Gives the trace at `path` the description that `change` makes of its present one.
 ///
-/// The new trace is written beside the old one and takes its name when it is whole.
+/// The new trace takes the place of the old one when it is whole.
 ///
 /// # Errors
 /// When the trace is not whole, or cannot be read or written; it is left as it was.
@@ -22,21 +23,9 @@ pub fn annotate(path: &Path, change: impl FnOnce(&mut Meta)) -> Result<(), Trace
     }
     let mut meta = reader.meta().clone();
     change(&mut meta);
-    let partial = partial_name(path);
-    let written = copy_with(path, &partial, &meta).and_then(|()| {
-        std::fs::rename(&partial, path).map_err(|source| io_error(path, source))?;
-        Ok(())
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written
-}
-
-fn copy_with(path: &Path, partial: &Path, meta: &Meta) -> Result<(), TraceError> {
     let reading = |source| io_error(path, source);
-    let writing = |source| io_error(partial, source);
-    let json = serde_json::to_vec(meta).map_err(|error| TraceError::Request(error.to_string()))?;
+    let writing = |source| write_error(path, source);
+    let json = serde_json::to_vec(&meta).map_err(|error| TraceError::Request(error.to_string()))?;
     let mut from = File::open(path).map_err(reading)?;
     let length = from.metadata().map_err(reading)?.len();
     let damaged = |fault: crate::error::Fault| TraceError::Corrupt {
@@ -48,13 +37,13 @@ fn copy_with(path: &Path, partial: &Path, meta: &Meta) -> Result<(), TraceError>
     let old = old.filter(|chunk| chunk.kind == ChunkKind::Meta);
     let old = old.ok_or_else(|| damaged("its description is not its first chunk".into()))?;
     read_payload(&mut from, &old).map_err(damaged)?;
-    let mut out = BufWriter::new(File::create(partial).map_err(writing)?);
+    let mut out = BufWriter::new(AtomicFile::create(path, Special::Refuse).map_err(writing)?);
     write_file_header(&mut out).map_err(writing)?;
     write_chunk(&mut out, ChunkKind::Meta, &json).map_err(writing)?;
     from.seek(SeekFrom::Start(old.end())).map_err(reading)?;
     std::io::copy(&mut from, &mut out).map_err(writing)?;
-    out.flush().map_err(writing)?;
-    out.get_ref().sync_all().map_err(writing)
+    let file = out.into_inner().map_err(|error| writing(error.into_error()))?;
+    file.commit().map(drop).map_err(writing)
 }
 
 #[cfg(test)]

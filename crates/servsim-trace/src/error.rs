@@ -6,13 +6,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
-    #[error("{path}: {source}; check the path, the permissions and the free space")]
+    #[error("{path}: {source}; check the path and the permissions")]
     Io {
         /// File concerned.
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] servsim_files::WriteError),
     /// The file is something else.
     #[error("{0} is not a servsim trace; for another format name it with --format")]
     NotATrace(PathBuf),

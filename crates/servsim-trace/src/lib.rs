@@ -38,7 +38,7 @@ pub use predict::{slots, Slot};
 pub use reader::{EpochSummary, TraceReader};
 pub use select::{cut, merge, sample, Selection};
 pub use stats::{statistics, Statistics, TaskStatistics};
-pub use writer::{refuse_special, TraceWriter, WriterOptions, WriterTotals};
+pub use writer::{TraceWriter, WriterOptions, WriterTotals};
 
 /// Version of the format written by this crate; readers refuse any other.
 pub const FORMAT_VERSION: u32 = 1;

@@ -1,10 +1,9 @@
 //! Writes a trace: streams gather in memory, a second thread compresses and writes each epoch.
 //!
-//! The trace is written beside its final name (`NAME.partial`) and renamed when it is whole, so
-//! that nothing half-written ever passes for a trace. Dropping an unfinished writer removes the
-//! partial file; a killed process leaves only the partial name behind.
+//! The trace gets its name when it is whole ([`AtomicFile`]), so that nothing half-written ever passes
+//! for a trace. Dropping an unfinished writer leaves nothing.
 
-use crate::chunk::{write_chunk, write_file_header, ChunkKind, FILE_HEADER};
+use crate::chunk::{write_chunk, write_file_header, ChunkKind};
 use crate::dictionary::Dictionary;
 use crate::encode::StreamEncoder;
 use crate::epoch::RawEpoch;
@@ -12,6 +11,7 @@ use crate::error::TraceError;
 use crate::event::{Event, EventKind, MarkKind};
 use crate::model::{Counts, Meta, Ref, Segment, Shape, ShapeId, TaskId, TaskInfo};
 use serde::{Deserialize, Serialize};
+use servsim_files::{AtomicFile, Special, WriteError};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,8 @@ enum Job {
 /// Writes one trace.
 pub struct TraceWriter {
     path: PathBuf,
-    partial: PathBuf,
+    /// `None` once it has its name.
+    file: Option<AtomicFile>,
     options: WriterOptions,
     dictionary: Dictionary,
     written_shapes: usize,
@@ -74,7 +75,6 @@ pub struct TraceWriter {
     totals: WriterTotals,
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<std::io::Result<File>>>,
-    finished: bool,
 }
 
 impl TraceWriter {
@@ -83,12 +83,12 @@ impl TraceWriter {
     /// # Errors
     /// When the file beside it cannot be created.
     pub fn create(path: &Path, meta: &Meta, options: WriterOptions) -> Result<Self, TraceError> {
-        refuse_special(path).map_err(|source| io_error(path, source))?;
-        let partial = partial_name(path);
-        let file = File::create(&partial).map_err(|source| io_error(&partial, source))?;
+        let refused = |source| write_error(path, source);
+        let file = AtomicFile::create(path, Special::Refuse).map_err(refused)?;
+        let handle = file.file().try_clone().map_err(refused)?;
         let (jobs, inbox) = sync_channel::<Job>(2);
         let thread = std::thread::spawn(move || {
-            let mut out = BufWriter::new(file);
+            let mut out = BufWriter::new(handle);
             write_file_header(&mut out)?;
             for job in inbox {
                 match job {
@@ -100,7 +100,7 @@ impl TraceWriter {
         });
         let mut writer = TraceWriter {
             path: path.to_owned(),
-            partial,
+            file: Some(file),
             options,
             dictionary: Dictionary::default(),
             written_shapes: 0,
@@ -115,7 +115,6 @@ impl TraceWriter {
             totals: WriterTotals::default(),
             jobs: Some(jobs),
             thread: Some(thread),
-            finished: false,
         };
         let meta = serde_json::to_vec(meta).map_err(|error| TraceError::Request(error.to_string()))?;
         writer.send(Job::Chunk(ChunkKind::Meta, meta))?;
@@ -251,68 +250,46 @@ impl TraceWriter {
         Err(self.join().err().unwrap_or_else(|| TraceError::Request("the trace is already finished".into())))
     }
 
-    fn join(&mut self) -> Result<File, TraceError> {
+    fn join(&mut self) -> Result<(), TraceError> {
         self.jobs = None;
         let thread =
             self.thread.take().ok_or_else(|| TraceError::Request("the trace is already closed".into()))?;
         let done =
             thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the writing thread panicked")));
-        done.map_err(|source| io_error(&self.path, source))
+        done.map(drop).map_err(|source| write_error(&self.path, source))
     }
 
     /// Writes what is left, makes the trace durable and gives it its name.
     ///
     /// # Errors
-    /// When anything cannot be written; the partial file is removed.
+    /// When anything cannot be written; nothing is left then.
     pub fn finish(mut self) -> Result<WriterTotals, TraceError> {
         self.end_epoch()?;
         let totals = self.totals.clone();
         let footer = Footer { totals: totals.clone() };
         let json = serde_json::to_vec(&footer).map_err(|error| TraceError::Request(error.to_string()))?;
         self.send(Job::Chunk(ChunkKind::Footer, json))?;
-        let file = self.join()?;
-        file.sync_all().map_err(|source| io_error(&self.partial, source))?;
-        std::fs::rename(&self.partial, &self.path).map_err(|source| io_error(&self.path, source))?;
-        self.finished = true;
-        let file_bytes = file.metadata().map_or(FILE_HEADER, |data| data.len());
+        self.join()?;
+        let file =
+            self.file.take().ok_or_else(|| TraceError::Request("the trace is already closed".into()))?;
+        let file_bytes = file.commit().map_err(|source| write_error(&self.path, source))?;
         Ok(WriterTotals { file_bytes, ..totals })
     }
 }
 
 impl Drop for TraceWriter {
     fn drop(&mut self) {
-        if !self.finished {
-            self.jobs = None;
-            if let Some(thread) = self.thread.take() {
-                let _ = thread.join();
-            }
-            let _ = std::fs::remove_file(&self.partial);
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
 
-/// Refuses a path at which something other than a regular file is: a finished file takes the place of
-/// what has its name, and must not take that of a device.
-///
-/// # Errors
-/// When there is a device, a pipe or a folder.
-pub fn refuse_special(path: &Path) -> std::io::Result<()> {
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "something other than a file has that name; choose another",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The name under which a trace is written until it is whole.
-pub(crate) fn partial_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
-}
-
 pub(crate) fn io_error(path: &Path, source: std::io::Error) -> TraceError {
     TraceError::Io { path: path.to_owned(), source }
+}
+
+pub(crate) fn write_error(path: &Path, source: std::io::Error) -> TraceError {
+    WriteError::new(path, source).into()
 }

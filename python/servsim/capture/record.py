@@ -162,12 +162,12 @@ def built_library(variable: str, name: str) -> Path:
 def _progress_of(trace: Path, progress: Report) -> Iterator[None]:
     """Report how far the trace has grown while the guest runs."""
     done = threading.Event()
-    partial = trace.with_name(trace.name + ".partial")
 
     def watch() -> None:
         while not done.wait(_PROGRESS_S):
             with contextlib.suppress(OSError):
-                progress(f"capture: {partial.stat().st_size / 2**20:.1f} MiB of trace written")
+                for partial in trace.parent.iterdir():
+                    progress(f"capture: {partial.stat().st_size / 2**20:.1f} MiB of trace written")
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -145,6 +145,9 @@ def _code(error: BaseException) -> int:  # noqa: PLR0911 - one for each way to e
     if isinstance(error, BrokenPipeError) or _stopped_by(error, BrokenPipeError):
         return _reader_left()
     if isinstance(error, KeyboardInterrupt) or _stopped_by(error, KeyboardInterrupt):
+        from servsim import _core
+
+        _core.discard_unfinished_files()  # of work that goes on until the process ends
         return _fail("interrupted", 130)
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 2

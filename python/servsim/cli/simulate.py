@@ -12,7 +12,7 @@ from servsim.cli import options
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
-from servsim.files import beside
+from servsim.files import atomic_write
 from servsim.result_warnings import by_rank, recorded
 from servsim.trace import formats
 
@@ -193,11 +193,7 @@ def _hertz(text: str) -> float:
 
 def _write(path: Path, text: str) -> None:
     """Write the file whole or not at all."""
-    try:
-        with beside(path) as fresh:
-            fresh.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    atomic_write(path, text + "\n")
 
 
 #: What people look for first.

@@ -8,6 +8,7 @@ import typer
 
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
+from servsim.files import atomic_write
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +41,7 @@ def timeline(
     if parquet is not None:
         say(f"wrote {parquet}: {write_parquet(runs, parquet)} windows of {len(runs)} replications")
     if perfetto is not None:
-        perfetto.write_text(json.dumps(trace_events(document, replication - 1)), encoding="utf-8")
+        atomic_write(perfetto, json.dumps(trace_events(document, replication - 1)))
         say(f"wrote {perfetto}: open it at ui.perfetto.dev, or in chrome://tracing without a network")
     if as_json:
         print(json.dumps({"schema": "servsim.timeline/1", "replication": replication, "windows": columns}))

@@ -8,6 +8,7 @@ from typing import Any
 
 from servsim.comparison.metrics import Metric
 from servsim.errors import UsageError
+from servsim.files import atomic_write, make_folder
 from servsim.progress import Show, expected_references, of_references
 from servsim.replication import joined
 from servsim.result import Result, check, load
@@ -208,13 +209,13 @@ def keep(designs: Sequence[Design], folder: Path) -> list[Path]:
     UsageError
         When one of the files exists.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     paths = [folder / f"{_file_name(design.name)}.json" for design in designs]
     taken = [str(path) for path in paths if path.exists()]
     if taken:
         raise UsageError(f"{', '.join(taken)} exists already: choose another folder for --keep")
     for design, path in zip(designs, paths, strict=True):
-        path.write_text(json.dumps(design.result.document, indent=1) + "\n", encoding="utf-8")
+        atomic_write(path, json.dumps(design.result.document, indent=1) + "\n")
     return paths
 
 

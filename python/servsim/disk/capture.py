@@ -18,6 +18,7 @@ from typing import IO, Any, Protocol
 from servsim.disk import bpf, tracefs
 from servsim.disk.tracefs import TRACEFS
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.files import atomic_writer
 
 #: Ways to capture, the cheapest first; ``auto`` takes the first that this host allows.
 METHODS = ("bpf", "tracefs")
@@ -115,24 +116,19 @@ def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = 
     Raises
     ------
     servsim.errors.EnvironmentProblem
-        When this host cannot capture.
+        When this host cannot capture, or ``output`` cannot be written.
     servsim.errors.UsageError
-        When ``output`` cannot be written, or there is no such method.
+        When nothing can be called ``output``, or there is no such method.
     """
     method, reason = choose(method, mounted)
-    try:
-        output.touch()
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
     cpu_began = time.process_time()
-    with recorder(method, output.parent, mounted) as instance:
+    with atomic_writer(output, "wb") as sink, recorder(method, output.parent, mounted) as instance:
         began, set_up = time.monotonic(), time.process_time()
         _record(instance, began + seconds)
         seconds, reader = time.monotonic() - began, time.process_time() - set_up
         lost = instance.lost_events()
-        with output.open("wb") as sink:
-            written = instance.write(sink)
-            sink.write(f"CPU:0 [LOST {lost} EVENTS]\n".encode() if lost else b"")
+        written = instance.write(sink)
+        sink.write(f"CPU:0 [LOST {lost} EVENTS]\n".encode() if lost else b"")
     return {
         "method": method,
         "method_reason": reason,

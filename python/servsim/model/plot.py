@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from servsim.errors import UsageError
+from servsim.files import atomic_write
 from servsim.model.network import Network
 from servsim.model.results import Columns, Solution
 
@@ -119,14 +119,11 @@ def save(path: Path, network: Network, solution: Solution, population: int, solv
 
     Raises
     ------
-    UsageError
+    UsageError, EnvironmentProblem
         When the file cannot be written.
     """
     from servsim.model.solving import curve
 
     steps = sorted({max(1, round(population * i / 60)) for i in range(1, 61)}) if population > 0 else []
     svg = draw(solution, curve(network, steps, solver) if steps else None)
-    try:
-        path.write_text(svg, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from None
+    atomic_write(path, svg)

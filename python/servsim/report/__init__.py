@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim.comparison.grouping import designs, names
-from servsim.errors import EnvironmentProblem, UsageError
-from servsim.files import beside
+from servsim.errors import UsageError
+from servsim.files import atomic_write, make_folder
 from servsim.report import wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
@@ -114,12 +114,6 @@ def write_page(
 
 
 def _put(text: str, output: Path) -> Path:
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with beside(output) as fresh:
-            fresh.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentProblem(
-            f"the report cannot be written to {output}: {error.strerror}; choose another place with -o"
-        ) from None
+    make_folder(output.parent)
+    atomic_write(output, text)
     return output

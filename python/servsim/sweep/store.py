@@ -7,7 +7,6 @@ of different builds are never mixed.
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
-from servsim.files import beside
+from servsim.files import atomic_write, publish_folder
 from servsim.sweep.job import Job, versions
 
 SCHEMA = "servsim.sweep-directory/1"
@@ -50,18 +49,14 @@ class Store:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         for name, text in (("inputs.json", json.dumps(job.inputs, indent=1)), ("result.json", result)):
-            with (part / name).open("w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        part.rename(self.runs / job.hash)
+            (part / name).write_text(text + "\n", encoding="utf-8")
+        publish_folder(part, self.runs / job.hash)
         self.note("finished", job)
 
     def replace(self, name: str, text: str) -> Path:
         """Write a file of the directory whole or not at all."""
         path = self.folder / name
-        with beside(path) as fresh:
-            fresh.write_text(text, encoding="utf-8")
+        atomic_write(path, text)
         return path
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from servsim.files import atomic_writer
 from servsim.replication import figures, unit
 from servsim.sweep.job import Job
 from servsim.sweep.store import Store
@@ -24,9 +25,8 @@ def write_tables(store: Store, study: Study, jobs: Sequence[Sequence[Job]]) -> N
         ("results.parquet", _results(store, study, jobs)),
         ("windows.parquet", _windows(store, study, jobs)),
     ):
-        fresh = store.folder / f".{name}.new"
-        pq.write_table(table, fresh, compression="zstd")
-        fresh.replace(store.folder / name)
+        with atomic_writer(store.folder / name, "wb") as file:
+            pq.write_table(table, file, compression="zstd")
 
 
 def _head(study: Study, index: int, number: int, job: Job) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
-from servsim.files import beside
+from servsim.files import atomic_writer
 
 
 def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -49,6 +49,6 @@ def parquet(replications: Sequence[Mapping[str, Any]], output: Path) -> int:
         count = len(columns["start_cycle"])
         tables.append(pa.table({"replication": [number] * count, "seed": [replication["seed"]] * count, **columns}))
     table = pa.concat_tables(tables)
-    with beside(output) as fresh:
-        pq.write_table(table, fresh, compression="zstd")
+    with atomic_writer(output, "wb") as file:
+        pq.write_table(table, file, compression="zstd")
     return int(table.num_rows)

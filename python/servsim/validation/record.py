@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
-from servsim.files import beside
+from servsim.files import atomic_write
 from servsim.validation.host import Host
 from servsim.validation.native import NativeRun
 
@@ -24,8 +24,7 @@ class Record:
     def write(self, path: Path) -> None:
         """Write it as JSON, whole or not at all."""
         document = {"schema": SCHEMA, **asdict(self)}
-        with beside(path) as fresh:
-            fresh.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        atomic_write(path, json.dumps(document, indent=1) + "\n")
 
 
 def read(path: Path) -> Record:

@@ -10,7 +10,7 @@ from typing import Any
 
 from servsim import _core, cache
 from servsim.capture import store
-from servsim.files import beside
+from servsim.files import atomic_write
 from servsim.simulation import file_hash, simulate_text
 from servsim.statistics.intervals import estimate
 from servsim.validation.host import Host, describe
@@ -120,8 +120,7 @@ class Simulator:
             functional_warmup=WARM_UP,
         )
         run = _as_run(configuration.name, seed, found["replications"][0], clock_hz)
-        with beside(kept) as fresh:
-            fresh.write_text(json.dumps(asdict(run)))
+        atomic_write(kept, json.dumps(asdict(run)))
         return run
 
 

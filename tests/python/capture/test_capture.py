@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_neither_emulator_nor_trace(checkpoint: Checkpoint, tmp_pa
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300
-    while not list(tmp_path.glob(".t.svt.capture-*/t.svt.partial")):
+    while not list(tmp_path.glob(".t.svt.capture-*/.t.svt.*.part")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
     emulators = children(process.pid)

@@ -1,7 +1,7 @@
 //! Exporters: any readable trace, written in a foreign format. One file per format, one entry each in
 //! [`TARGETS`]. What a format cannot hold is counted and said once, not guessed into it.
 //!
-//! The file is written beside its place and renamed; an extension of [`sink`] compresses it.
+//! The file is whole or not there; an extension of [`sink`] compresses it.
 
 mod champsim;
 mod din;
@@ -10,9 +10,9 @@ mod raw16;
 mod sink;
 mod text;
 
-use crate::io_error;
 use servsim_core::reference::{address_on, ATOMIC, CONTINUATION, PRIVATE, SHARED};
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, SourceError, TaskInfo, ANY_CPU};
+use servsim_files::WriteError;
 use sink::Sink;
 use std::io::{self, Write};
 use std::path::Path;
@@ -179,18 +179,18 @@ pub fn export(
     only: Only,
     processors: usize,
     path: &Path,
-) -> Result<Exported, SourceError> {
+) -> Result<Exported, ExportError> {
     if only == Only::Data && !target.holds.single {
-        return Err(SourceError(format!(
-            "{} holds whole instructions; write --only data to another format",
-            target.name
-        )));
+        let refused =
+            format!("{} holds whole instructions; write --only data to another format", target.name);
+        return Err(SourceError(refused).into());
     }
+    let refused = |error| WriteError::new(path, error);
     let tasks = source.tasks().to_vec();
     let mut exporter = Exporter {
         target,
         writer: (target.writer)(),
-        sink: Sink::create(path)?,
+        sink: Sink::create(path).map_err(refused)?,
         buffer: Vec::with_capacity(2 * BUFFER),
         kinds: source.transaction_kinds(),
         only,
@@ -198,13 +198,24 @@ pub fn export(
         pending: None,
         count: Count { touched: vec![false; tasks.len()], ..Count::default() },
     };
-    let done = exporter.all(source, &tasks).map_err(|fault| match fault {
-        Fault::Source(error) => error,
-        Fault::Io(error) => io_error(path, &error),
-    });
-    let bytes = done.and_then(|()| exporter.sink.finish().map_err(|e| io_error(path, &e)))?;
+    exporter.all(source, &tasks).map_err(|fault| match fault {
+        Fault::Source(error) => error.into(),
+        Fault::Io(error) => ExportError::from(refused(error)),
+    })?;
+    let bytes = exporter.sink.finish().map_err(refused)?;
     let lost = exporter.count.lost(&target.holds).into_iter().chain(exporter.writer.losses()).collect();
     Ok(Exported { references: exporter.count.references, bytes, lost, notes: source.notes() })
+}
+
+/// Why there is no export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The trace cannot be read, or the format cannot hold it.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// Why an export stopped.

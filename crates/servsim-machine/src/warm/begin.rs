@@ -39,7 +39,7 @@ pub(crate) fn start_of(
             if let Some(path) = save {
                 let (trace, amount, settings) = (request.trace_hash.clone(), *amount, settings());
                 let origin = checkpoint::Origin { trace, trace_name, amount, settings };
-                checkpoint::write(path, &origin, &start).map_err(SimulateError::Usage)?;
+                checkpoint::write(path, &origin, &start)?;
             }
             Ok(Some((*amount, start)))
         }

@@ -7,10 +7,10 @@
 use super::state::WarmStart;
 use super::Amount;
 use serde_json::{json, Map, Value};
+use servsim_files::{Special, WriteError};
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 /// First bytes of a checkpoint.
@@ -38,27 +38,13 @@ pub struct Origin {
     pub settings: BTreeMap<String, String>,
 }
 
-/// Writes a checkpoint beside `path` and renames it, so that nothing half-written passes for whole.
+/// Writes a checkpoint, whole or not at all.
 ///
 /// # Errors
-/// One sentence when the file cannot be written.
-pub fn write(path: &Path, origin: &Origin, start: &WarmStart) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-    servsim_import::refuse_special(path).map_err(failed)?;
-    let bytes = encode(origin, start).map_err(failed)?;
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    let fresh = path.with_file_name(name);
-    let written = File::create(&fresh).and_then(|mut file| {
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)
-    });
-    written.map_err(|error| {
-        // The rest of a failed attempt; if it cannot be removed its name tells what it is.
-        let _ = std::fs::remove_file(&fresh);
-        failed(error)
-    })
+/// When the file cannot be written.
+pub fn write(path: &Path, origin: &Origin, start: &WarmStart) -> Result<(), WriteError> {
+    let bytes = encode(origin, start).map_err(|error| WriteError::new(path, error))?;
+    servsim_files::write(path, &bytes, Special::Refuse)
 }
 
 fn encode(origin: &Origin, start: &WarmStart) -> std::io::Result<Vec<u8>> {

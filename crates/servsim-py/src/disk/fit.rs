@@ -12,6 +12,8 @@ use servsim_disk::models::ssd::Ssd;
 use servsim_disk::models::{file, kind, DeviceModel, Model};
 use servsim_disk::request::{by_device, Request};
 use servsim_disk::server::{Discipline, Server};
+use servsim_files::Special;
+use std::path::Path;
 
 pub(super) fn read_models(path: &str) -> Outcome<Vec<DeviceModel>> {
     let bytes = std::fs::read(path).map_err(|error| Fault::Usage(format!("cannot read {path}: {error}")))?;
@@ -19,7 +21,7 @@ pub(super) fn read_models(path: &str) -> Outcome<Vec<DeviceModel>> {
 }
 
 pub(super) fn write_file(path: &str, bytes: &[u8]) -> Outcome<()> {
-    std::fs::write(path, bytes).map_err(|error| Fault::Usage(format!("cannot write {path}: {error}")))
+    Ok(servsim_files::write(Path::new(path), bytes, Special::WriteTo)?)
 }
 
 /// What to fit.

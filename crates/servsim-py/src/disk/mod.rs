@@ -8,7 +8,7 @@ mod program;
 mod run;
 mod source;
 
-use crate::errors::usage;
+use crate::errors::{unwritable, usage};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -16,10 +16,12 @@ use serde_json::{json, Value};
 use servsim_disk::error::{ImportError, ModelError};
 use servsim_disk::importers::{captured, IMPORTERS};
 use servsim_disk::models::KINDS;
+use servsim_files::WriteError;
 
 /// A fault to tell the user, or one of ours.
 pub(super) enum Fault {
     Usage(String),
+    Unwritable(WriteError),
     Interrupted,
 }
 
@@ -38,6 +40,12 @@ impl From<ModelError> for Fault {
     }
 }
 
+impl From<WriteError> for Fault {
+    fn from(error: WriteError) -> Self {
+        Fault::Unwritable(error)
+    }
+}
+
 pub(super) type Outcome<T> = Result<T, Fault>;
 
 /// Runs `work` aside ([`crate::interrupt`]) and raises what went wrong.
@@ -47,6 +55,7 @@ pub(super) fn interruptible<T: Send + 'static>(
 ) -> PyResult<T> {
     crate::interrupt::interruptible(py, work)?.map_err(|fault| match fault {
         Fault::Usage(message) => usage(message),
+        Fault::Unwritable(error) => unwritable(&error),
         Fault::Interrupted => PyKeyboardInterrupt::new_err("interrupted"),
     })
 }

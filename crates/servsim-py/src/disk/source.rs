@@ -9,9 +9,10 @@ use servsim_disk::error::ImportError;
 use servsim_disk::importers::captured::{self, Captured};
 use servsim_disk::importers::{rebase, stream, write_native, ImportOptions, ImportReport};
 use servsim_disk::request::Request;
+use servsim_files::{AtomicFile, Special, WriteError};
 use servsim_trace::{epoch_events, TraceError, TraceReader, FILE_MAGIC};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter};
 use std::path::Path;
 
 /// How to read a trace.
@@ -45,7 +46,7 @@ impl Source {
     pub(super) fn named(&self, error: ImportError) -> Fault {
         match Fault::from(error) {
             Fault::Usage(message) => Fault::Usage(format!("{}: {message}", self.path)),
-            Fault::Interrupted => Fault::Interrupted,
+            other => other,
         }
     }
 
@@ -115,14 +116,18 @@ pub(super) fn disk_import(py: Python<'_>, source: &str, output: Option<String>) 
     interruptible(py, move || {
         let (requests, report) = source.load()?;
         if let Some(output) = output {
-            let failed = |error: std::io::Error| Fault::Usage(format!("cannot write {output}: {error}"));
-            let mut writer = BufWriter::new(File::create(&output).map_err(failed)?);
-            write_native(&mut writer, &report.devices, &requests)
-                .and_then(|()| writer.flush())
-                .map_err(failed)?;
+            let output = Path::new(&output);
+            write_trace(output, &report.devices, &requests)
+                .map_err(|error| WriteError::new(output, error))?;
         }
         Ok(report_json(&report).to_string())
     })
+}
+
+fn write_trace(output: &Path, devices: &[String], requests: &[Request]) -> std::io::Result<()> {
+    let mut writer = BufWriter::new(AtomicFile::create(output, Special::WriteTo)?);
+    write_native(&mut writer, devices, requests)?;
+    writer.into_inner()?.commit().map(drop)
 }
 
 /// The columns of a trace as little-endian bytes: name -> (dtype, bytes).

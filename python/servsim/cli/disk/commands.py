@@ -19,9 +19,18 @@ from servsim.cli.disk.options import (
     Trace,
     expand,
 )
-from servsim.cli.disk.printing import print_evaluation, print_json, print_models, print_run, warn, write_plots
+from servsim.cli.disk.printing import (
+    in_file_name,
+    print_evaluation,
+    print_json,
+    print_models,
+    print_run,
+    warn,
+    write_plots,
+)
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
+from servsim.files import atomic_write, atomic_writer, make_folder
 
 app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simulate, reorganise, capture.")
 
@@ -200,7 +209,8 @@ def simulate(
     )
     if output:
         table = np.column_stack([run.arrival_ns, run.response_ns])
-        np.savetxt(output, table, fmt="%d", delimiter=",", header="arrival_ns,response_ns", comments="")
+        with atomic_writer(output) as file:
+            np.savetxt(file, table, fmt="%d", delimiter=",", header="arrival_ns,response_ns", comments="")
     if as_json:
         print_json(run.summary)
         return
@@ -235,10 +245,10 @@ def reorganize(
         **fitting.arguments(),
     )
     if output:
-        output.mkdir(parents=True, exist_ok=True)
+        make_folder(output)
         for name, how, text in maps:
-            path = output / f"{name.replace('/', '_')}-{how}.map"
-            path.write_text(text)
+            path = output / f"{in_file_name(name)}-{how}.map"
+            atomic_write(path, text)
             print(f"wrote {path}", file=sys.stderr)
     if as_json:
         print_json(result)

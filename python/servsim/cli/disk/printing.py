@@ -4,6 +4,14 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+from servsim.files import atomic_write, make_folder
+
+
+def in_file_name(device: str) -> str:
+    """Return a device's name as part of a file's; two devices never share one."""
+    return quote(device, safe=" ")
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -45,10 +53,10 @@ def write_plots(result: dict[str, Any], folder: Path) -> None:
     """Write the plots of an evaluation into ``folder``."""
     from servsim.disk.plots import evaluation_svg
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for device in result["devices"]:
-        path = folder / f"{device['device'].replace('/', '_')}-{device['model']}.svg"
-        path.write_text(evaluation_svg(device))
+        path = folder / f"{in_file_name(device['device'])}-{device['model']}.svg"
+        atomic_write(path, evaluation_svg(device))
         print(f"wrote {path}", file=sys.stderr)
 
 
