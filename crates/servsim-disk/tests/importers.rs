@@ -194,16 +194,57 @@ fn a_csv_may_name_its_columns_in_a_heading_and_have_fractions() {
     assert_eq!(requests[1].device, 1);
 }
 
-#[test]
-fn the_projects_own_form_returns_what_was_written() {
-    let (requests, report) = read(b"1,0,10,8,5\n2,1,20,16,9\n");
+/// A trace in the project's own form, what it holds, and its bytes.
+fn own() -> (Vec<Request>, ImportReport, Vec<u8>) {
+    let (requests, report) =
+        read(b"arrival_us,op,lba,sectors,completion_us\n1,R,8,8,5\n2,W,80,16,9\n4,R,0,8,12\n");
     let mut bytes = Vec::new();
     write_native(&mut bytes, &report.devices, &requests).unwrap();
-    let (again, report) = read_as(Some("servsim"), &bytes, &ImportOptions::default()).unwrap();
-    assert_eq!((&again, report.format), (&requests, "servsim"));
-    bytes.truncate(bytes.len() - 5);
-    let (cut, report) = read_as(Some("servsim"), &bytes, &ImportOptions::default()).unwrap();
-    assert_eq!((cut.len(), report.notes.len()), (1, 1));
+    (requests, report, bytes)
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    load(&mut &bytes[..], None, &ImportOptions::default()).expect_err("refused").to_string()
+}
+
+#[test]
+fn the_projects_own_form_returns_what_was_written() {
+    let (requests, report, bytes) = own();
+    let (again, told) = read(&bytes);
+    assert_eq!(again, requests);
+    assert_eq!((told.devices, told.notes), (report.devices, Vec::new()));
+}
+
+#[test]
+fn the_projects_own_form_is_refused_wherever_it_is_cut_and_whichever_bit_is_flipped() {
+    let (_, _, bytes) = own();
+    for end in 8..bytes.len() {
+        let refused = refusal(&bytes[..end]);
+        assert!(refused.contains("import the original trace again"), "{end}: {refused}");
+    }
+    for bit in 0..8 * bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(load(&mut &damaged[..], Some("servsim"), &ImportOptions::default()).is_err(), "bit {bit}");
+    }
+    let longer = [&bytes[..], b"\0"].concat();
+    assert!(refusal(&longer).contains("not whole"));
+}
+
+#[test]
+fn a_trace_of_version_1_is_read_and_the_reader_told_that_it_may_not_be_whole() {
+    let (requests, _, bytes) = own();
+    // Version 1 has neither the number of requests nor the checksum at the end.
+    let older = [b"SSDISK1\n", &bytes[8..16], &bytes[24..bytes.len() - 4]].concat();
+    let (again, report) = read(&older);
+    assert_eq!(again, requests);
+    assert!(
+        report.notes[0].contains("whether these 3 requests are all cannot be told"),
+        "{:?}",
+        report.notes
+    );
+    let (fewer, report) = read(&older[..older.len() - 5]);
+    assert_eq!((fewer.len(), report.notes.len()), (2, 2));
 }
 
 #[test]
