@@ -38,9 +38,9 @@ impl Importer for Byu {
             }
             collector.report.records += 1;
             let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-            now_us += i64::from(word(8));
+            now_us = now_us.saturating_add(i64::from(word(8)));
             let device = collector.device(&format!("c{}s{}", bytes[1], bytes[2]));
-            let (block, now_ns) = (u64::from(word(4)), now_us * 1000);
+            let (block, now_ns) = (u64::from(word(4)), now_us.saturating_mul(1000));
             let op = match bytes[0] {
                 0 => Op::Read,
                 1 => Op::Write,

@@ -13,6 +13,15 @@ const BACKWARD_JUMP_NS: i64 = 1_000_000_000;
 /// A forward step beyond this (one day) is a jump, or two traces in one file.
 const FORWARD_JUMP_NS: i64 = 86_400 * 1_000_000_000;
 
+/// Times in ns since 1970 end here, in the year 2116: differences and sums of two cannot overflow.
+const LAST_NS: i64 = i64::MAX / 2;
+/// No device is longer than the longest file (2^63 bytes).
+const DEVICE_SECTORS: u64 = 1 << 54;
+/// No request is longer than the 4 GiB that a kernel counts with 32 bits.
+const REQUEST_SECTORS: u32 = 1 << 23;
+/// What [`Collector::device`] returns when names can no longer be told apart by 16 bits.
+const TOO_MANY_DEVICES: u16 = u16::MAX;
+
 /// What an import kept, and what it could not keep and why.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ImportReport {
@@ -32,8 +41,10 @@ pub struct ImportReport {
     pub duplicate_ids: u64,
     /// Steps of the trace clock backward by more than 1 s or forward by more than a day.
     pub clock_jumps: u64,
-    /// Requests that complete before they arrive or lie before time zero (dropped).
+    /// Requests that complete before they arrive, or lie before time zero or too far after it (dropped).
     pub negative_times: u64,
+    /// Requests beyond the end of any device, or longer than any request can be (dropped).
+    pub impossible_places: u64,
     /// Flushes and other requests without data (dropped).
     pub zero_length: u64,
     /// Discards, formats and other operations that neither read nor write (dropped).
@@ -61,6 +72,7 @@ impl ImportReport {
             ("ids issued again while in flight", self.duplicate_ids),
             ("clock jumps", self.clock_jumps),
             ("requests with negative times (dropped)", self.negative_times),
+            ("requests beyond the end of any device (dropped)", self.impossible_places),
             ("zero-length requests such as flushes (dropped)", self.zero_length),
             ("operations that neither read nor write (dropped)", self.other_operations),
             ("requests merged into others", self.merged),
@@ -139,7 +151,11 @@ impl<'a> Collector<'a> {
         if let Some(&id) = self.device_ids.get(name) {
             return id;
         }
-        let id = self.report.devices.len() as u16;
+        // One number is never given out, so that a trace with too many names is known by it.
+        let Some(id) = u16::try_from(self.report.devices.len()).ok().filter(|&id| id < TOO_MANY_DEVICES)
+        else {
+            return TOO_MANY_DEVICES;
+        };
         self.report.devices.push(name.to_owned());
         self.device_ids.insert(name.to_owned(), id);
         id
@@ -153,7 +169,7 @@ impl<'a> Collector<'a> {
     /// Notes the time of an event, to find clock jumps.
     pub fn at(&mut self, time_ns: i64) {
         if let Some(last) = self.last_event_ns {
-            let step = time_ns - last;
+            let step = time_ns.saturating_sub(last);
             if !(-BACKWARD_JUMP_NS..=FORWARD_JUMP_NS).contains(&step) {
                 self.report.clock_jumps += 1;
             }
@@ -216,9 +232,21 @@ impl<'a> Collector<'a> {
             return Ok(());
         }
         let ordered = start_ns.is_none_or(|start| pending.arrival_ns <= start && start <= completion_ns);
-        if pending.arrival_ns < 0 || completion_ns < pending.arrival_ns || !ordered {
+        if pending.arrival_ns < 0 || completion_ns < pending.arrival_ns || completion_ns > LAST_NS || !ordered
+        {
             report.negative_times += 1;
             return Ok(());
+        }
+        if pending.sectors > REQUEST_SECTORS || pending.lba > DEVICE_SECTORS {
+            report.impossible_places += 1;
+            return Ok(());
+        }
+        if device == TOO_MANY_DEVICES {
+            return Err(ImportError::Malformed {
+                format: report.format,
+                place: format!("record {}", report.records),
+                problem: "more than 65,535 devices: import them in parts".to_owned(),
+            });
         }
         let wanted = self.options.device.as_ref();
         if wanted.is_some_and(|name| report.devices.get(usize::from(device)) != Some(name)) {

@@ -181,19 +181,21 @@ impl<'a> Row<'a> {
     }
 
     fn emit(self, previous_arrival: &mut i64, collector: &mut Collector<'_>) -> Result<(), ImportError> {
-        let arrival_ns = self.arrival.unwrap_or(*previous_arrival + self.since_previous);
+        let arrival_ns = self.arrival.unwrap_or(previous_arrival.saturating_add(self.since_previous));
         *previous_arrival = arrival_ns;
         collector.at(arrival_ns);
         let Some(op) = self.op else {
             collector.report.other_operations += 1;
             return Ok(());
         };
-        let served = self.service.map(|service| self.start.unwrap_or(arrival_ns) + service);
-        let completion = self.completion.or(self.response.map(|response| arrival_ns + response)).or(served);
+        let served = self.service.map(|service| self.start.unwrap_or(arrival_ns).saturating_add(service));
+        let completion =
+            self.completion.or(self.response.map(|response| arrival_ns.saturating_add(response))).or(served);
         let completion_ns = completion.expect("the columns determine a completion");
-        let start_ns = self
-            .start
-            .or(self.service.filter(|&service| service >= 0).map(|service| completion_ns - service));
+        let start_ns = self.start.or(self
+            .service
+            .filter(|&service| service >= 0)
+            .map(|service| completion_ns.saturating_sub(service)));
         let device = if self.device == b"disk0" && collector.report.devices.len() == 1 {
             0
         } else {

@@ -42,10 +42,11 @@ impl Importer for Disksim {
                 collector.report.negative_times += 1;
                 return Ok(());
             }
-            let arrival_ns = completion_ns.map_or(0, |before| before + pause_ns);
-            completion_ns = Some(arrival_ns + service_ns);
+            let arrival_ns = completion_ns.map_or(0, |before| before.saturating_add(pause_ns));
+            let done_ns = arrival_ns.saturating_add(service_ns);
+            completion_ns = Some(done_ns);
             (pending.arrival_ns, pending.start_ns) = (arrival_ns, Some(arrival_ns));
-            collector.emit(device, &pending, arrival_ns + service_ns)
+            collector.emit(device, &pending, done_ns)
         })
     }
 }

@@ -3,7 +3,7 @@
 //! completion in whole milliseconds, so arrivals are known to a millisecond only.
 
 use super::text::{first_line, for_each_line, scaled};
-use super::{Collector, Importer, Pending};
+use super::{sectors_of, Collector, Importer, Pending};
 use crate::error::ImportError;
 use crate::request::{Op, SECTOR_BYTES};
 use std::io::BufRead;
@@ -56,23 +56,23 @@ impl Importer for Fio {
                     return Ok(());
                 }
             };
-            let completion_ns = time_ms * 1_000_000;
+            let completion_ns = time_ms.saturating_mul(1_000_000);
             collector.at(completion_ns);
             if latency_ns < 0 || bytes < 0 || offset < 0 {
                 collector.report.negative_times += 1;
                 return Ok(());
             }
             // The stamp is rounded down: a request of the first millisecond may seem to start before zero.
-            let arrival_ns = (completion_ns - latency_ns).max(0);
+            let arrival_ns = completion_ns.saturating_sub(latency_ns).max(0);
             let pending = Pending {
                 arrival_ns,
                 start_ns: None,
                 lba: offset as u64 / SECTOR_BYTES,
-                sectors: (bytes as u64).div_ceil(SECTOR_BYTES) as u32,
+                sectors: sectors_of(bytes as u64),
                 op,
                 by_tracer: false,
             };
-            collector.emit(device, &pending, arrival_ns + latency_ns)
+            collector.emit(device, &pending, arrival_ns.saturating_add(latency_ns))
         })
     }
 }

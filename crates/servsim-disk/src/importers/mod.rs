@@ -24,7 +24,7 @@ pub use collector::{Collector, ImportReport, Pending};
 pub use native::write as write_native;
 
 use crate::error::{suggestion, ImportError};
-use crate::request::Request;
+use crate::request::{Request, SECTOR_BYTES};
 use std::io::BufRead;
 
 /// What a person can choose about an import.
@@ -140,6 +140,11 @@ pub fn load(
     requests.sort_by_key(|request| request.arrival_ns);
     rebase(&mut requests);
     Ok((requests, report))
+}
+
+/// Sectors that so many bytes take; more than any request has if they do not fit.
+fn sectors_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(SECTOR_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// Shifts all times so that the first arrival is at zero; `requests` are in arrival order.

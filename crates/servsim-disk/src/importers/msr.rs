@@ -46,7 +46,7 @@ impl Importer for Msr {
             })?;
             collector.at(pending.arrival_ns);
             let device = collector.device(&format!("{}.{}", fields[1], fields[2]));
-            collector.emit(device, &pending, pending.arrival_ns + response_ns)
+            collector.emit(device, &pending, pending.arrival_ns.saturating_add(response_ns))
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Flush, Trim, Zero, Extents and Cache are counted and left out.
 
 use super::text::{first_line, for_each_line, scaled, whole, words};
-use super::{Collector, Importer, Pending};
+use super::{sectors_of, Collector, Importer, Pending};
 use crate::error::ImportError;
 use crate::request::{Op, SECTOR_BYTES};
 use std::io::BufRead;
@@ -90,7 +90,7 @@ fn event(time_ns: i64, fields: &[&str], collector: &mut Collector<'_>) -> Result
         arrival_ns: time_ns,
         start_ns: None,
         lba: offset / SECTOR_BYTES,
-        sectors: count.div_ceil(SECTOR_BYTES) as u32,
+        sectors: sectors_of(count),
         op,
         by_tracer: false,
     };
@@ -106,11 +106,16 @@ fn nanoseconds(date: &str, time: &str) -> Option<i64> {
     let mut time = time.split(':');
     let (hour, minute) = (part(time.next())?, part(time.next())?);
     let second_ns = scaled(time.next()?.as_bytes(), 1_000_000_000)?;
+    // 64 bits of nanoseconds end in the year 2262.
+    let real = (1..=12).contains(&month) && (1..=31).contains(&day) && (0..24).contains(&hour);
+    if !(1970..2262).contains(&year) || !real || !(0..60).contains(&minute) {
+        return None;
+    }
     // Days from the civil calendar, with years that begin in March so that leap days come last.
     let (y, m) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
     let days =
         365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + (153 * m + 2) / 5 + day - 719_469;
-    Some(((days * 24 + hour) * 60 + minute) * 60_000_000_000 + second_ns)
+    (((days * 24 + hour) * 60 + minute) * 60_000_000_000).checked_add(second_ns)
 }
 
 #[cfg(test)]
