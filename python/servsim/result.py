@@ -141,17 +141,13 @@ class Result:
 
         Raises
         ------
-        EnvironmentProblem
+        UsageError, EnvironmentProblem
             When it cannot be written.
         """
-        from servsim.files import beside
+        from servsim.files import atomic_write
 
         output = Path(path)
-        try:
-            with beside(output) as fresh:
-                fresh.write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise EnvironmentProblem(f"cannot write {output}: {error.strerror}; choose another place") from None
+        atomic_write(output, json.dumps(self.document, indent=1) + "\n")
         return output
 
     def __repr__(self) -> str:

@@ -55,6 +55,7 @@ ELSEWHERE = {
     "python/servsim/disk/capture.py": "needs the kernel's events, as root",
     "python/servsim/files.py": "the writer itself",
     "python/servsim/quickstart.py": "as `simulate`",
+    "python/servsim/result.py": "as `simulate`",
     "python/servsim/sweep/store.py": "test_sweep.py and tests/acceptance kill whole sweeps",
     "python/servsim/sweep/tables.py": "test_sweep.py and tests/acceptance kill whole sweeps",
     "python/servsim/validation/record.py": "native runs of hours",
