@@ -7,6 +7,7 @@
 pub mod code;
 pub mod drive;
 pub mod event;
+mod processors;
 pub mod random;
 pub mod reference;
 pub mod source;
@@ -14,6 +15,7 @@ pub mod source;
 pub use code::Instruction;
 pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
+pub use processors::ProcessorSet;
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use source::{

@@ -1,8 +1,20 @@
 //! Warm starts: what they keep, what they save, what they refuse.
 
+#[path = "support/handlers.rs"]
+mod handlers;
+#[path = "support/setup.rs"]
+mod setup;
+
+use handlers::WithHandlers;
 use serde_json::Value;
-use servsim_machine::warm::Amount;
+use servsim_config::Machine;
+use servsim_core::{Batch, Event, Interrupt, Op, Record, TaskInfo, TaskKind};
+use servsim_import::InMemory;
+use servsim_machine::timing::Model;
+use servsim_machine::warm::{warm_up, Amount, WarmStart};
 use servsim_machine::{simulate, RunSpec, SimulateError, Start};
+use servsim_mem::snapshot::{Reader, Writer};
+use setup::setup;
 use std::path::{Path, PathBuf};
 
 fn quickstart() -> PathBuf {
@@ -225,4 +237,37 @@ fn options_that_do_not_fit_together_are_refused() {
     assert!(why(None, Some("c"), None).contains("--functional-warm-up 200"));
     assert!(why(Some("some"), None, None).contains("write a number"));
     assert_eq!(Start::of(None, None, None), Ok(Start::Cold));
+}
+
+#[test]
+fn a_request_that_is_complete_but_not_the_last_of_its_handler_stays_known() {
+    // A handler waits for request 1, which a task submits at once, and for 2, which comes after the warm-up.
+    let work = |task: u32, batch: &mut Batch| {
+        let mut record = Record::new(task, Op::Fetch, 0x1000 * u64::from(task), 4);
+        record.cpu = 250;
+        batch.records.extend(vec![record; 8000]);
+    };
+    let submit = |task: u32, batch: &mut Batch, request: u64| {
+        let (device, sector, bytes, write) = (0, 0, 4096, false);
+        batch.push_event(task, Event::IoSubmit { request, device, sector, bytes, write });
+    };
+    let (mut first, mut second) = (Batch::default(), Batch::default());
+    submit(0, &mut first, 1);
+    work(0, &mut first);
+    work(1, &mut second);
+    submit(1, &mut second, 2);
+    let tasks = vec![TaskInfo { name: "t".into(), pid: 0, kind: TaskKind::User, client: false }; 2];
+    let inner = InMemory::from_streams(tasks, Vec::new(), vec![first, second]);
+    let handler = Interrupt { requests: vec![1, 2], ..Interrupt::default() };
+    let source = WithHandlers { inner, handlers: vec![handler] };
+    let machine = Machine::from_toml("processors = 2", "test", &[]).unwrap();
+    let shape = Model::new(&machine, &setup(&machine), None, 0).shape();
+    let start = warm_up(&source, &shape, Amount::References(2_000_000), &mut |_| true).unwrap();
+    assert_eq!((start.submitted.as_slice(), start.requests.as_slice()), (&[1][..], &[][..]));
+    assert_eq!(start.handlers, [Some(1)]);
+    let mut saved = Writer::default();
+    start.save(&mut saved);
+    let bytes = saved.into_bytes();
+    let restored = WarmStart::restore((2, 1, 2), &mut Reader::new(&bytes)).unwrap();
+    assert_eq!(WarmStart { caches: start.caches.clone(), ..restored }, start);
 }

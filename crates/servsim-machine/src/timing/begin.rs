@@ -4,36 +4,22 @@
 use super::engine::{Engine, TimedEvent};
 use super::processor::Wait;
 use crate::error::SimulateError;
+use crate::software::Executor;
 use crate::warm::WarmStart;
-use servsim_core::TaskId;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
-    /// Makes every task ready.
-    pub(super) fn begin(&mut self) -> Result<(), SimulateError> {
-        for task in 0..self.streams.len() {
-            if self.streams[task].refill()? {
-                self.make_ready(task as TaskId, 0);
-            }
-        }
-        for index in 0..self.waiting_for.len() {
-            if self.waiting_for[index] == Some(0) {
-                self.trigger(index, 0);
-            }
-        }
-        Ok(())
-    }
-
     /// Takes up every task, wait, sleep and disk request where the warm-up left it, at time 0.
     pub(super) fn resume(&mut self, start: &WarmStart) -> Result<(), SimulateError> {
         let wrong = |why: Damaged| SimulateError::Usage(format!("the checkpoint cannot be used: {why}"));
         let mut caches = Reader::new(&start.caches);
         self.caches.restore(&mut caches).and_then(|()| caches.end()).map_err(wrong)?;
         if start.again {
-            return self.begin();
+            return self.begin_all();
         }
-        for (stream, (&done, &ended)) in self.streams.iter_mut().zip(start.positions.iter().zip(&start.ended))
+        for (stream, (&done, &ended)) in
+            self.software.streams.iter_mut().zip(start.positions.iter().zip(&start.ended))
         {
             if ended {
                 stream.close();
@@ -41,29 +27,30 @@ impl<W: WordMask> Engine<'_, W> {
                 stream.pass(done)?;
             }
         }
-        self.waiting_for.clone_from(&start.handlers);
-        self.scheduler.resume(&start.scheduler);
+        self.software.handlers.resume(&start.handlers);
+        self.software.scheduler.resume(&start.scheduler);
         self.count_active(0, start.scheduler.ready.len() as i64);
         for (cpu, &running) in start.running.iter().enumerate() {
             let Some((task, slice)) = running else { continue };
             self.count_active(0, 1);
             self.processors[cpu].wait = Wait::Nothing;
-            self.moved |= 1 << cpu;
+            self.stale.insert(cpu);
             self.begin_task(cpu, task);
             self.processors[cpu].slice = slice;
         }
         for &wake in &start.delivered {
-            self.wakeups.deliver(wake);
+            self.software.wakeups.deliver(wake);
         }
         for &(task, wake) in &start.waiting {
-            self.wakeups.wait(task, wake);
-            if let Some(waker) = self.source.waker(wake) {
+            self.software.wakeups.wait(task, wake);
+            if let Some(waker) = self.software.source.waker(wake) {
                 self.waits_for(task, waker);
             }
         }
         for &(task, nanos) in &start.sleeping {
             self.schedule(self.model.nanos_to_cycles(nanos), TimedEvent::SleepOver { task });
         }
+        self.software.requests.submitted.extend(&start.submitted);
         for asked in &start.requests {
             self.submit(asked, 0);
         }

@@ -82,7 +82,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn load_returned(&mut self, cpu: usize, load: u64, now: u64) {
-        self.moved |= 1 << cpu;
+        self.stale.insert(cpu);
         let mut complete = vec![(load, now)];
         while let Some((load, at)) = complete.pop() {
             let Some(core) = &mut self.processors[cpu].core else { return };

@@ -1,8 +1,8 @@
-//! The engine's side of disks: requests go to the described disks or to the pool, and completions
-//! trigger the handlers that wait for them.
+//! The engine's side of disks: requests go to the described disks or to the pool, and their
+//! completions come back as timed events.
 
 use super::engine::{Engine, TimedEvent};
-use crate::warm::PendingIo;
+use crate::software::{Executor, PendingIo};
 use servsim_mem::WordMask;
 use servsim_os::Completion;
 
@@ -10,7 +10,6 @@ impl<W: WordMask> Engine<'_, W> {
     /// Hands a request to the described disks, or to the pool.
     pub(super) fn submit(&mut self, asked: &PendingIo, now: u64) {
         let &PendingIo { request, device, sector, bytes, write } = asked;
-        self.requests.submitted.insert(request);
         if self.io.is_some() {
             self.disk.accepted[usize::from(write)] += 1;
             self.submit_io(request, (device, sector), bytes, write, now);
@@ -18,7 +17,7 @@ impl<W: WordMask> Engine<'_, W> {
         }
         let flush = write && bytes == 0;
         let done = if flush { self.disk.flush(now) } else { self.disk.submit(now, write) };
-        self.recorder.disk(now, done, write);
+        self.accounts.recorder.disk(now, done, write);
         self.schedule(done, TimedEvent::Disk { request });
     }
 
@@ -52,21 +51,9 @@ impl<W: WordMask> Engine<'_, W> {
         io.look_at = u64::MAX;
         let done = io.storage.advance(now);
         for Completion { request, submitted, completed, write } in done {
-            self.recorder.disk(submitted, completed, write);
-            self.disk_done(request, completed);
+            self.accounts.recorder.disk(submitted, completed, write);
+            self.complete(request, completed);
         }
         self.look_at_io();
-    }
-
-    /// A disk request is complete: handlers that waited for it last are triggered.
-    pub(super) fn disk_done(&mut self, request: u64, now: u64) {
-        for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
-            if let Some(left) = &mut self.waiting_for[index] {
-                *left -= 1;
-                if *left == 0 {
-                    self.trigger(index, now);
-                }
-            }
-        }
     }
 }

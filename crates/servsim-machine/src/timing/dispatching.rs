@@ -3,36 +3,83 @@
 use super::engine::Engine;
 use super::processor::{Context, Wait};
 use crate::error::SimulateError;
+use crate::software::{Executor, Software};
 use servsim_core::TaskId;
 use servsim_mem::{BusRequest, Class, Origin, WordMask};
 
-impl<W: WordMask> Engine<'_, W> {
-    /// Gives a handler to an idle processor, or to the one interrupted longest ago.
-    pub(super) fn trigger(&mut self, index: usize, now: u64) {
-        self.waiting_for[index] = None;
-        let rank = |&cpu: &usize| {
-            let processor = &self.processors[cpu];
-            (processor.wait != Wait::Task, processor.last_interrupt)
-        };
-        let cpu = (0..self.processors.len()).min_by_key(rank).unwrap_or(0);
-        let processor = &mut self.processors[cpu];
-        processor.last_interrupt = now;
-        processor.handlers.push_back(index);
-        if processor.wait == Wait::Task {
+/// References that a task goes on for when its slice ends while it holds a kernel spinlock.
+const SLICE_GRAIN: u64 = 64;
+
+impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
+    fn software(&mut self) -> &mut Software<'a> {
+        &mut self.software
+    }
+
+    fn refill(&mut self, task: TaskId) -> Result<bool, SimulateError> {
+        Ok(self.software.streams[task as usize].refill()?)
+    }
+
+    fn is_idle(&self, cpu: usize) -> bool {
+        self.processors[cpu].wait == Wait::Task
+    }
+
+    fn count_ready(&mut self, now: u64) {
+        self.count_active(now, 1);
+    }
+
+    fn start(&mut self, cpu: usize, task: TaskId, now: u64) {
+        self.leave_idle(cpu, now);
+        self.begin_task(cpu, task);
+    }
+
+    fn interrupted(&mut self, cpu: usize, now: u64) {
+        if self.is_idle(cpu) {
             self.leave_idle(cpu, now);
         }
     }
 
+    fn extends_slice(&mut self, cpu: usize) -> bool {
+        let masked = self.is_masked(cpu);
+        if masked {
+            self.processors[cpu].slice = SLICE_GRAIN;
+        }
+        masked
+    }
+
+    fn dispatch(&mut self, cpu: usize) {
+        self.processors[cpu].context = None;
+        self.accounts.recorder.end(cpu, self.processors[cpu].time);
+        if let Some(task) = self.software.scheduler.dispatch(cpu) {
+            self.begin_task(cpu, task);
+            return;
+        }
+        if !self.software.handlers.wait_for(cpu) {
+            let processor = &mut self.processors[cpu];
+            processor.wait = Wait::Task;
+            processor.since = processor.time;
+        }
+    }
+
+    fn renew_slice(&mut self, cpu: usize) {
+        self.processors[cpu].slice = self.model.time_slice;
+    }
+
+    fn processors(&self) -> usize {
+        self.processors.len()
+    }
+}
+
+impl<W: WordMask> Engine<'_, W> {
     pub(super) fn enter_handler(&mut self, cpu: usize) {
         let processor = &mut self.processors[cpu];
         let busy = processor.is_within_record()
             || processor.is_walking()
             || matches!(processor.context, Some(Context::Interrupt(_)));
-        if processor.handlers.is_empty() || busy || self.is_masked(cpu) {
+        if !self.software.handlers.wait_for(cpu) || busy || self.is_masked(cpu) {
             return;
         }
-        let processor = &mut self.processors[cpu];
-        if let Some(index) = processor.handlers.pop_front() {
+        if let Some(index) = self.software.handlers.next(cpu) {
+            let processor = &mut self.processors[cpu];
             processor.interrupted = match processor.context {
                 Some(Context::Task(task)) => Some(task),
                 _ => None,
@@ -45,26 +92,12 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    pub(super) fn make_ready(&mut self, task: TaskId, now: u64) {
-        self.count_active(now, 1);
-        let idle: Vec<usize> =
-            (0..self.processors.len()).filter(|&cpu| self.processors[cpu].wait == Wait::Task).collect();
-        if idle.is_empty() {
-            self.scheduler.make_ready(task);
-            return;
-        }
-        let cpu = self.scheduler.choose_idle(task, &idle);
-        self.scheduler.place(task, cpu);
-        self.leave_idle(cpu, now);
-        self.begin_task(cpu, task);
-    }
-
     pub(super) fn begin_task(&mut self, cpu: usize, task: TaskId) {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
         processor.change_context();
-        self.recorder.begin(cpu, task, processor.time);
+        self.accounts.recorder.begin(cpu, task, processor.time);
         self.caches.system.run_task(cpu, task);
         for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
@@ -72,47 +105,19 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    /// The processor has nothing to run: it takes a ready task or becomes idle.
-    pub(super) fn dispatch(&mut self, cpu: usize) {
-        self.processors[cpu].context = None;
-        self.recorder.end(cpu, self.processors[cpu].time);
-        if let Some(task) = self.scheduler.dispatch(cpu) {
-            self.begin_task(cpu, task);
-            return;
-        }
-        let processor = &mut self.processors[cpu];
-        if processor.handlers.is_empty() {
-            processor.wait = Wait::Task;
-            processor.since = processor.time;
-        }
-    }
-
     pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
-        self.moved |= 1 << cpu;
+        self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
         processor.times.idle += now - processor.since;
         processor.time = now;
         processor.wait = Wait::Nothing;
     }
 
-    pub(super) fn end_slice(&mut self, cpu: usize, context: Context) {
-        let Context::Task(task) = context else { return };
-        if self.extends_slice(cpu) {
-            return;
-        }
-        if self.scheduler.ready() > 0 {
-            self.scheduler.make_ready(task);
-            self.dispatch(cpu);
-        } else {
-            self.processors[cpu].slice = self.model.time_slice;
-        }
-    }
-
     /// Loads further records, or ends the task or handler; `false` when it ended.
-    pub(super) fn refill(&mut self, cpu: usize, context: Context) -> Result<bool, SimulateError> {
+    pub(super) fn next_records(&mut self, cpu: usize, context: Context) -> Result<bool, SimulateError> {
         match context {
             Context::Task(task) => {
-                if self.streams[task as usize].refill()? {
+                if self.software.streams[task as usize].refill()? {
                     return Ok(true);
                 }
                 if !self.drain(cpu) {
@@ -127,7 +132,7 @@ impl<W: WordMask> Engine<'_, W> {
                 processor.slice = processor.saved_slice;
                 processor.change_context();
                 processor.context = processor.interrupted.take().map(Context::Task);
-                if processor.context.is_none() && processor.handlers.is_empty() {
+                if processor.context.is_none() && !self.software.handlers.wait_for(cpu) {
                     self.dispatch(cpu);
                 }
             }
@@ -146,15 +151,11 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn count_active(&mut self, now: u64, change: i64) {
-        let now = now.max(self.active_since);
         if self.io.is_some() {
-            let instructions = self.instructions();
-            self.task_levels.note(self.active, now, instructions, change < 0);
-            self.user_states.note(now);
+            let (at, instructions) = (now.max(self.accounts.active_since), self.instructions());
+            self.accounts.task_levels.note(self.accounts.active, at, instructions, change < 0);
+            self.accounts.user_states.note(at);
         }
-        self.active_integral += u128::from(self.active) * u128::from(now - self.active_since);
-        self.active_since = now;
-        self.active = self.active.wrapping_add_signed(change);
-        self.most_active = self.most_active.max(self.active);
+        self.accounts.count_active(now, change);
     }
 }

@@ -10,30 +10,19 @@ use super::engine::Engine;
 use super::pending::Pending;
 use super::processor::{Context, Spinning};
 use crate::place::page_of;
+use crate::software::Executor;
 use servsim_config::Arbitration;
 use servsim_core::{LockClass, Op, Record, TaskId};
 use servsim_mem::{Access, WordMask};
 use servsim_os::locks::USER_SPINS;
 use servsim_os::Verdict;
 
-/// References that a task goes on for when its slice ends while it holds a kernel spinlock.
-const SLICE_GRAIN: u64 = 64;
-
 impl<W: WordMask> Engine<'_, W> {
     /// Who takes locks when `cpu` executes `context`.
     fn owner(&self, cpu: usize, context: Context) -> u32 {
         match context {
             Context::Task(task) => task,
-            Context::Interrupt(_) => (self.streams.len() + cpu) as u32,
-        }
-    }
-
-    /// Whether locks of `class` are taken again.
-    pub(super) fn arbitrates(&self, class: LockClass) -> bool {
-        match self.model.locks {
-            Arbitration::Off => false,
-            Arbitration::Spinlocks => class.spins(),
-            Arbitration::All => true,
+            Context::Interrupt(_) => (self.software.streams.len() + cpu) as u32,
         }
     }
 
@@ -44,7 +33,7 @@ impl<W: WordMask> Engine<'_, W> {
             return; // A handler cannot sleep: the lock is not what the class says.
         }
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
-        match self.locks.acquire(owner, word, class, now) {
+        match self.software.locks.acquire(owner, word, class, now) {
             Verdict::Granted => {}
             Verdict::Spin => {
                 self.step_back(cpu, context);
@@ -60,29 +49,29 @@ impl<W: WordMask> Engine<'_, W> {
     /// `task` sleeps until `waker` wakes it: if that one waits for a lock which `task` keeps from it,
     /// neither would go on.
     pub(super) fn waits_for(&mut self, task: TaskId, waker: TaskId) {
-        if self.model.locks == Arbitration::Off {
+        if self.software.arbitration == Arbitration::Off {
             return;
         }
-        if let Some(freed) = self.locks.sleeps_until_woken(task, waker, self.now) {
+        if let Some(freed) = self.software.locks.sleeps_until_woken(task, waker, self.now) {
             self.make_ready(freed, self.now);
         }
     }
 
     fn step_back(&mut self, cpu: usize, context: Context) {
         match context {
-            Context::Task(task) => self.streams[task as usize].position -= 1,
+            Context::Task(task) => self.software.streams[task as usize].position -= 1,
             Context::Interrupt(_) => self.processors[cpu].handler_position -= 1,
         }
     }
 
     pub(super) fn release(&mut self, cpu: usize, context: Context, word: u64) {
         // A release does not tell its class: what was never taken is of a class left as recorded.
-        if self.model.locks != Arbitration::All && !self.locks.knows(word) {
+        if self.software.arbitration != Arbitration::All && !self.software.locks.knows(word) {
             return;
         }
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         let mut woken = Vec::new();
-        self.locks.release(owner, word, now, &mut woken);
+        self.software.locks.release(owner, word, now, &mut woken);
         self.wake_all(&woken, now);
     }
 
@@ -90,7 +79,7 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn leave_locks(&mut self, cpu: usize, context: Context, ends: bool) {
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         let mut woken = Vec::new();
-        self.locks.leave(owner, ends, now, &mut woken);
+        self.software.locks.leave(owner, ends, now, &mut woken);
         self.wake_all(&woken, now);
     }
 
@@ -106,52 +95,43 @@ impl<W: WordMask> Engine<'_, W> {
         }
         let Some(context) = processor.context else { return false };
         let (owner, now) = (self.owner(cpu, context), processor.time);
-        if self.locks.spins_held(owner) == 0 {
+        if self.software.locks.spins_held(owner) == 0 {
             return false;
         }
         let mut woken = Vec::new();
-        self.locks.expire(owner, now, &mut woken);
+        self.software.locks.expire(owner, now, &mut woken);
         self.wake_all(&woken, now);
-        self.locks.spins_held(owner) > 0
-    }
-
-    /// The time slice ends, but not yet; `true` when it must wait.
-    pub(super) fn extends_slice(&mut self, cpu: usize) -> bool {
-        let masked = self.is_masked(cpu);
-        if masked {
-            self.processors[cpu].slice = SLICE_GRAIN;
-        }
-        masked
+        self.software.locks.spins_held(owner) > 0
     }
 
     /// One iteration of a processor that spins: tries the lock, then loads its word.
     pub(super) fn spin(&mut self, cpu: usize, context: Context, spin: Spinning) {
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         self.expire_holders(spin.word, now);
-        if self.locks.acquire(owner, spin.word, spin.class, now) == Verdict::Granted {
+        if self.software.locks.acquire(owner, spin.word, spin.class, now) == Verdict::Granted {
             self.processors[cpu].spinning = None;
             match context {
-                Context::Task(task) => self.streams[task as usize].position += 1,
+                Context::Task(task) => self.software.streams[task as usize].position += 1,
                 Context::Interrupt(_) => self.processors[cpu].handler_position += 1,
             }
             return;
         }
         let in_user_mode = matches!(context, Context::Task(_)) && !spin.class.is_kernel();
-        if in_user_mode && self.processors[cpu].slice == 0 {
+        if let (Context::Task(task), true) = (context, in_user_mode && self.processors[cpu].slice == 0) {
             self.processors[cpu].spinning = None;
-            return self.end_slice(cpu, context);
+            return self.end_slice(cpu, task);
         }
         if in_user_mode && spin.loads == USER_SPINS {
             self.processors[cpu].spinning = None;
-            self.locks.sleep_instead(owner);
+            self.software.locks.sleep_instead(owner);
             return self.leave(cpu);
         }
         self.processors[cpu].spinning = Some(Spinning { loads: spin.loads + 1, ..spin });
         let pending = self.spin_load(cpu, context, spin);
-        self.locks.count_spin(spin.class);
+        self.software.locks.count_spin(spin.class);
         let mode = usize::from(spin.class.is_kernel());
         let interval = self.model.spin_interval;
-        self.task_references[pending.access.task as usize][mode][Op::Load as usize] += 1;
+        self.accounts.task_references[pending.access.task as usize][mode][Op::Load as usize] += 1;
         let processor = &mut self.processors[cpu];
         processor.references[mode][Op::Load as usize] += 1;
         processor.slice = processor.slice.saturating_sub(1);
@@ -165,8 +145,8 @@ impl<W: WordMask> Engine<'_, W> {
 
     fn expire_holders(&mut self, word: u64, now: u64) {
         let mut woken = Vec::new();
-        for holder in self.locks.holders(word) {
-            self.locks.expire(holder, now, &mut woken);
+        for holder in self.software.locks.holders(word) {
+            self.software.locks.expire(holder, now, &mut woken);
         }
         self.wake_all(&woken, now);
     }
@@ -177,7 +157,7 @@ impl<W: WordMask> Engine<'_, W> {
         let task = match context {
             Context::Task(task) => task,
             Context::Interrupt(index) => {
-                self.interrupts[index].batch.records.first().map_or(0, |record| record.task)
+                self.software.interrupts[index].batch.records.first().map_or(0, |record| record.task)
             }
         };
         let access = Access {
@@ -189,6 +169,6 @@ impl<W: WordMask> Engine<'_, W> {
             task,
             slot: Op::Load as usize,
         };
-        Pending { access, page: page_of(self.privacy, &record), fetching: false }
+        Pending { access, page: page_of(self.software.privacy, &record), fetching: false }
     }
 }

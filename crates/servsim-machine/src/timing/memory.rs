@@ -112,7 +112,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn store_returned(&mut self, cpu: usize, now: u64, performed: bool) {
-        self.moved |= 1 << cpu;
+        self.stale.insert(cpu);
         if performed {
             self.processors[cpu].stores.pop_front();
         } else if let Some(store) = self.processors[cpu].stores.front_mut() {
@@ -228,7 +228,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn demand_returns(&mut self, cpu: usize, granted: u64, complete: u64, done: bool) {
-        self.moved |= 1 << cpu;
+        self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
         processor.times.bus_wait += granted - processor.since;
         processor.times.memory_stall += complete - granted;

@@ -20,10 +20,10 @@
 //!
 //! Left out: wake-up preemption, DMA traffic.
 
+mod accounts;
 mod base;
 mod begin;
 mod cores;
-pub(crate) mod deadlock;
 mod disks;
 mod dispatching;
 mod engine;
@@ -38,10 +38,8 @@ mod prefetch_unit;
 mod prefetching;
 mod processor;
 mod recorder;
-mod requests;
 mod stepping;
 mod stop;
-pub(crate) mod streams;
 pub mod subsystem;
 mod translator;
 pub mod user_states;

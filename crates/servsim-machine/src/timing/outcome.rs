@@ -31,12 +31,12 @@ impl<W: WordMask> Engine<'_, W> {
     /// The client `task` has a reply of its user: what the user's server did is that transaction's.
     pub(super) fn profile(&mut self, task: TaskId, kind: u32, user: u32) {
         let is_server = |info: &TaskInfo| user != 0 && info.pid == user && !info.client;
-        let server = self.source.tasks().iter().position(is_server).unwrap_or(task as usize);
-        let references = &self.task_references[server];
+        let server = self.software.source.tasks().iter().position(is_server).unwrap_or(task as usize);
+        let references = &self.accounts.task_references[server];
         let of = |op: usize| references[0][op] + references[1][op];
-        let [reads, writes] = self.task_requests[server];
-        let measured = self.measure.start.is_some();
-        self.profiles.served(server, kind as usize, [of(0), of(1), of(2), reads, writes], measured);
+        let [reads, writes] = self.accounts.task_requests[server];
+        let measured = self.accounts.measure.start.is_some();
+        self.accounts.profiles.served(server, kind as usize, [of(0), of(1), of(2), reads, writes], measured);
     }
 
     /// The further counters of a timeline, in the order of their names.
@@ -54,7 +54,7 @@ impl<W: WordMask> Engine<'_, W> {
         values.extend(both(&counters.cache_to_cache[0], &counters.cache_to_cache[1]));
         values.extend([time(|t| t.user), time(|t| t.kernel), time(|t| t.memory_stall), time(|t| t.bus_wait)]);
         values.extend([time(|t| t.lock_spin), time(|t| t.idle)]);
-        values.extend([self.scheduler.switches, self.scheduler.migrations]);
+        values.extend([self.software.scheduler.switches, self.software.scheduler.migrations]);
         values.extend(self.disk.accepted);
         std::array::from_fn(|index| values[index])
     }
@@ -75,36 +75,36 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn maybe_start(&mut self, now: u64) {
-        if !self.measure.should_start() {
+        if !self.accounts.measure.should_start() {
             return;
         }
         self.settle_idle(now);
         self.count_active(now, 0);
-        self.user_states.settle(now);
+        self.accounts.user_states.settle(now);
         let reading = self.reading();
-        self.measure.begin(now, reading);
-        self.recorder.restart();
-        self.base = Some(Base {
+        self.accounts.measure.begin(now, reading);
+        self.accounts.recorder.restart();
+        self.accounts.base = Some(Base {
             counters: self.caches.system.total(),
             levels: self.caches.counters(),
             tlb: self.translation_counters(),
             prefetches: self.prefetch_counters(),
             times: self.processors.iter().map(|p| p.times).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
-            tasks: self.task_references.clone(),
+            tasks: self.accounts.task_references.clone(),
             bus_busy: self.bus.busy,
             buffers: self.bus.buffers,
             fabric: (self.fabric.busy.clone(), self.fabric.bank_wait),
-            switches: (self.scheduler.switches, self.scheduler.migrations),
-            dispatches: self.scheduler.dispatches,
-            locks: self.locks.counts,
+            switches: (self.software.scheduler.switches, self.software.scheduler.migrations),
+            dispatches: self.software.scheduler.dispatches,
+            locks: self.software.locks.counts,
             disk: self.disk.accepted,
-            active_integral: self.active_integral,
+            active_integral: self.accounts.active_integral,
             io: self.io.as_mut().map(|io| io.base(now)),
-            levels_of_tasks: self.task_levels.clone(),
-            user_states: self.user_states.times.clone(),
+            levels_of_tasks: self.accounts.task_levels.clone(),
+            user_states: self.accounts.user_states.times.clone(),
         });
-        self.most_active = self.active;
+        self.accounts.most_active = self.accounts.active;
     }
 
     /// Counts the idle time so far of processors that are idle now.
@@ -116,16 +116,16 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn finish(mut self) -> Replication {
-        let exhausted = !self.measure.complete();
+        let exhausted = !self.accounts.measure.complete();
         let last = self.processors.iter().map(|p| p.time).max().unwrap_or(0);
         let end = if exhausted { self.now.max(last) } else { self.now };
         self.settle_idle(end);
         self.count_active(end, 0);
-        self.user_states.settle(end);
+        self.accounts.user_states.settle(end);
         self.caches.system.finish();
-        let start = self.measure.start.unwrap_or(end);
+        let start = self.accounts.measure.start.unwrap_or(end);
         let mut counters = self.caches.system.total();
-        let base = self.base.take();
+        let base = self.accounts.base.take();
         if let Some(base) = &base {
             counters = counters.since(&base.counters);
         }
@@ -159,8 +159,8 @@ impl<W: WordMask> Engine<'_, W> {
         let task = |task: usize| {
             let before = base.as_ref().map_or([[0; 3]; 2], |b| b.tasks[task]);
             let mut counts = [[0; 3]; 2];
-            subtract_into(&mut counts, &self.task_references[task], &before);
-            TaskResult::new(&self.source.tasks()[task], counts)
+            subtract_into(&mut counts, &self.accounts.task_references[task], &before);
+            TaskResult::new(&self.software.source.tasks()[task], counts)
         };
         let zero = (0, 0, (0, 0), [0; 2]);
         let (integral, busy, switches, disk) =
@@ -169,17 +169,17 @@ impl<W: WordMask> Engine<'_, W> {
         let io_base = base.as_ref().and_then(|b| b.io.as_ref());
         let storage = self.io.as_mut().map(|io| io.result(io_base, end));
         let task_levels = base.as_ref().map_or_else(
-            || self.task_levels.levels.clone(),
-            |base| self.task_levels.since(&base.levels_of_tasks),
+            || self.accounts.task_levels.levels.clone(),
+            |base| self.accounts.task_levels.since(&base.levels_of_tasks),
         );
         let users = self.users(base.as_ref().map(|base| &base.user_states));
         let cycles = end - start;
-        let ready = (self.active_integral - integral) * 1000 / u128::from(cycles.max(1));
+        let ready = (self.accounts.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
             seed: self.seed,
             counters,
-            kinds: self.measure.kinds.clone(),
-            tasks: (0..self.streams.len()).map(task).collect(),
+            kinds: self.accounts.measure.kinds.clone(),
+            tasks: (0..self.software.streams.len()).map(task).collect(),
             distinct_lines: self.caches.system.distinct_lines() as u64,
             tlb: self.model.translation.map(|_| tlb),
             prefetches: self.model.hierarchy.prefetch.as_ref().map(|_| prefetches),
@@ -188,31 +188,31 @@ impl<W: WordMask> Engine<'_, W> {
                 processors: times,
                 bus_busy: self.bus.busy - busy,
                 write_buffers: (self.model.write_buffer > 0).then_some(buffers),
-                context_switches: self.scheduler.switches - switches.0,
-                migrations: self.scheduler.migrations - switches.1,
+                context_switches: self.software.scheduler.switches - switches.0,
+                migrations: self.software.scheduler.migrations - switches.1,
                 disk_reads: self.disk.accepted[0] - disk[0],
                 disk_writes: self.disk.accepted[1] - disk[1],
                 late_prefetches: late,
                 levels,
                 ways_busy: ways,
                 bank_wait,
-                window_cycles: self.measure.window,
-                timeline: self.measure.timeline,
-                activity_log: self.recorder.finish(start, end),
-                transaction_ends: self.measure.ends,
-                most_ready: self.most_active,
+                window_cycles: self.accounts.measure.window,
+                timeline: self.accounts.measure.timeline,
+                activity_log: self.accounts.recorder.finish(start, end),
+                transaction_ends: self.accounts.measure.ends,
+                most_ready: self.accounts.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,
-                dispatches: self.scheduler.dispatches - dispatches,
+                dispatches: self.software.scheduler.dispatches - dispatches,
                 storage,
                 task_levels,
-                profiles: self.profiles.kinds,
+                profiles: self.accounts.profiles.kinds,
                 users,
-                placement_digest: self.scheduler.placement_digest(),
+                placement_digest: self.software.scheduler.placement_digest(),
                 cores: self.model.core.is_some(),
-                locks: (self.model.locks != Arbitration::Off).then(|| LockResult {
-                    counts: self.locks.counts.since(&locks),
-                    order_digest: self.locks.order_digest(),
+                locks: (self.software.arbitration != Arbitration::Off).then(|| LockResult {
+                    counts: self.software.locks.counts.since(&locks),
+                    order_digest: self.software.locks.order_digest(),
                 }),
             }),
         }

@@ -70,10 +70,6 @@ pub struct Processor<W> {
     pub stores: VecDeque<Pending<W>>,
     /// The lock it spins for.
     pub spinning: Option<Spinning>,
-    /// Interrupt handlers to run.
-    pub handlers: VecDeque<usize>,
-    /// When it was interrupted last.
-    pub last_interrupt: u64,
     /// Since when it waits.
     pub since: u64,
     /// Its core, unless every reference takes a fixed time.
@@ -126,8 +122,6 @@ impl<W: WordMask> Processor<W> {
             demand: None,
             stores: VecDeque::new(),
             spinning: None,
-            handlers: VecDeque::new(),
-            last_interrupt: 0,
             since: 0,
             times: ProcessorTimes::default(),
             references: [[0; 3]; 2],

@@ -9,21 +9,21 @@
 //!
 //! Over 400 lines: turns, the events they meet and what is left at the end work on one state.
 
-use super::state::{PendingIo, WarmStart};
+use super::state::WarmStart;
 use super::Amount;
 use crate::error::SimulateError;
+use crate::event_queue::EventQueue;
 use crate::functional::for_each_line;
 use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
-use crate::timing::deadlock;
-use crate::timing::streams::{handlers_of, open_all, Stream};
+use crate::software::{Effect, Executor, PendingIo, Software, Stream};
+use servsim_config::Arbitration;
 use servsim_core::reference::CONTINUATION;
-use servsim_core::{Event, Interrupt, Op, Privacy, Record, TaskId, TaskSource, WakeId};
+use servsim_core::{Event, Op, Privacy, Record, TaskId, TaskSource};
 use servsim_mem::snapshot::Writer;
 use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
-use servsim_os::{Policy, Scheduler, Wakeups};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use servsim_os::Policy;
+use std::collections::{HashMap, HashSet};
 
 /// Records of a processor's turn: some hundred nanoseconds of a machine, less than tasks take to hand
 /// work to one another.
@@ -74,7 +74,7 @@ fn run<W: WordMask>(
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<WarmStart, SimulateError> {
     let mut warming: Warming<'_, W> = Warming::new(source, shape)?;
-    warming.begin()?;
+    warming.begin_all()?;
     let mut turns = 0_u64;
     while !warming.has(amount) {
         turns += 1;
@@ -82,7 +82,7 @@ fn run<W: WordMask>(
         if turns.trailing_zeros() >= 10 && !proceed(warming.references) {
             return Err(SimulateError::Interrupted);
         }
-        if !warming.turn()? && !warming.unstick()? {
+        if !warming.turn()? && !warming.unstick(warming.now)? {
             if amount == Amount::Whole {
                 let warmed = warming.finish();
                 return Ok(Warming::<W>::new(source, shape)?.finish().begun_again(warmed));
@@ -114,77 +114,105 @@ struct Cpu {
     time: u64,
     task: Option<TaskId>,
     slice: u64,
-    handlers: VecDeque<usize>,
-    last_interrupt: u64,
 }
 
 struct Warming<'a, W> {
-    source: &'a dyn TaskSource,
-    privacy: &'a Privacy,
-    interrupts: &'a [Interrupt],
+    software: Software<'a>,
     caches: Hierarchy<W>,
     shift: u32,
     time_slice: u64,
-    streams: Vec<Stream<'a>>,
     /// Per task: references that each record at hand stands for.
     weights: Vec<Vec<u8>>,
     cpus: Vec<Cpu>,
-    scheduler: Scheduler,
-    wakeups: Wakeups,
-    timed_events: BinaryHeap<Reverse<(u64, u64, TimedEvent)>>,
-    sequence: u64,
+    events: EventQueue<TimedEvent>,
+    /// Disk requests under way, and when they were asked, in order.
     requests: HashMap<u64, (u64, PendingIo)>,
-    waiting_for: Vec<Option<usize>>,
-    handlers_of: HashMap<u64, Vec<usize>>,
-    /// Per task: words of the spinlocks it holds.
+    /// Per task: words of the spinlocks that it holds.
     spinlocks: Vec<HashSet<u64>>,
     now: u64,
     references: u64,
     transactions: u64,
 }
 
+impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
+    fn software(&mut self) -> &mut Software<'a> {
+        &mut self.software
+    }
+
+    /// Each record loses what it says of consecutive fetches, which is kept apart.
+    fn refill(&mut self, task: TaskId) -> Result<bool, SimulateError> {
+        let stream = &mut self.software.streams[task as usize];
+        let more = stream.refill()?;
+        let weights = &mut self.weights[task as usize];
+        weights.clear();
+        weights.extend(stream.batch.records.iter().map(weight));
+        stream.batch.records.iter_mut().for_each(|record| record.cpu = 1);
+        Ok(more)
+    }
+
+    fn is_idle(&self, cpu: usize) -> bool {
+        self.cpus[cpu].task.is_none()
+    }
+
+    fn count_ready(&mut self, _now: u64) {}
+
+    fn start(&mut self, cpu: usize, task: TaskId, now: u64) {
+        self.cpus[cpu].time = self.cpus[cpu].time.max(now);
+        self.begin_task(cpu, task);
+    }
+
+    fn interrupted(&mut self, cpu: usize, now: u64) {
+        self.cpus[cpu].time = self.cpus[cpu].time.max(now);
+    }
+
+    fn extends_slice(&mut self, cpu: usize) -> bool {
+        let extends = holds_spinlock(&self.cpus[cpu], &self.spinlocks);
+        if extends {
+            self.cpus[cpu].slice = TURN as u64;
+        }
+        extends
+    }
+
+    fn dispatch(&mut self, cpu: usize) {
+        self.cpus[cpu].task = None;
+        if let Some(task) = self.software.scheduler.dispatch(cpu) {
+            self.begin_task(cpu, task);
+        }
+    }
+
+    fn renew_slice(&mut self, cpu: usize) {
+        self.cpus[cpu].slice = self.time_slice;
+    }
+
+    fn processors(&self) -> usize {
+        self.cpus.len()
+    }
+}
+
+fn holds_spinlock(cpu: &Cpu, spinlocks: &[HashSet<u64>]) -> bool {
+    cpu.task.is_some_and(|task| !spinlocks[task as usize].is_empty())
+}
+
 impl<'a, W: WordMask> Warming<'a, W> {
     fn new(source: &'a dyn TaskSource, shape: &Shape) -> Result<Self, SimulateError> {
         let (setup, n) = (&shape.setup, shape.setup.processors);
-        let spec = HierarchySpec { seed: SEED, ..shape.hierarchy.clone() };
         let tasks = source.tasks().len();
-        let handlers_of = handlers_of(source.interrupts());
+        let spec = HierarchySpec { seed: SEED, ..shape.hierarchy.clone() };
         Ok(Self {
-            source,
-            privacy: source.privacy(),
-            interrupts: source.interrupts(),
+            // The caches are warmed in the order of the capture: its waits for locks are kept.
+            software: Software::new(source, n, shape.policy, Arbitration::Off, SEED)?,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
             shift: setup.geometry.line.trailing_zeros(),
             time_slice: shape.time_slice,
-            streams: open_all(source)?,
             weights: vec![Vec::new(); tasks],
             cpus: (0..n).map(|_| Cpu::default()).collect(),
-            scheduler: Scheduler::new(shape.policy, tasks, n, SEED),
-            wakeups: Wakeups::default(),
-            timed_events: BinaryHeap::new(),
-            sequence: 0,
+            events: EventQueue::new(),
             requests: HashMap::new(),
-            waiting_for: source.interrupts().iter().map(|i| Some(i.requests.len())).collect(),
-            handlers_of,
             spinlocks: vec![HashSet::new(); tasks],
             now: 0,
             references: 0,
             transactions: 0,
         })
-    }
-
-    fn begin(&mut self) -> Result<(), SimulateError> {
-        for task in 0..self.streams.len() {
-            if self.refill(task as TaskId)? {
-                self.make_ready(task as TaskId, 0);
-            }
-        }
-        for index in 0..self.waiting_for.len() {
-            if self.waiting_for[index] == Some(0) {
-                self.trigger(index, 0);
-            }
-        }
-        Ok(())
     }
 
     fn has(&self, amount: Amount) -> bool {
@@ -195,23 +223,12 @@ impl<'a, W: WordMask> Warming<'a, W> {
         }
     }
 
-    /// Loads further records; each loses what it says of consecutive fetches, which is kept apart.
-    fn refill(&mut self, task: TaskId) -> Result<bool, SimulateError> {
-        let stream = &mut self.streams[task as usize];
-        let more = stream.refill()?;
-        let weights = &mut self.weights[task as usize];
-        weights.clear();
-        weights.extend(stream.batch.records.iter().map(weight));
-        stream.batch.records.iter_mut().for_each(|record| record.cpu = 1);
-        Ok(more)
-    }
-
     /// Lets the next event happen, or the processor furthest behind run; `false` when there is
     /// neither.
     fn turn(&mut self) -> Result<bool, SimulateError> {
-        let event = self.timed_events.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
-        let busy = |cpu: &Cpu| cpu.task.is_some() || !cpu.handlers.is_empty();
-        let behind = (0..self.cpus.len()).filter(|&cpu| busy(&self.cpus[cpu]));
+        let event = self.events.next_time();
+        let busy = |&cpu: &usize| self.cpus[cpu].task.is_some() || self.software.handlers.wait_for(cpu);
+        let behind = (0..self.cpus.len()).filter(busy);
         let behind = behind.min_by_key(|&cpu| self.cpus[cpu].time);
         let time = behind.map_or(u64::MAX, |cpu| self.cpus[cpu].time);
         self.now = self.now.max(time.min(event).min(u64::MAX - 1));
@@ -224,49 +241,14 @@ impl<'a, W: WordMask> Warming<'a, W> {
     }
 
     fn handle_timed_event(&mut self) {
-        let Some(Reverse((now, _, event))) = self.timed_events.pop() else { return };
+        let Some((now, event)) = self.events.pop() else { return };
         match event {
             TimedEvent::SleepOver(task) => self.make_ready(task, now),
             TimedEvent::Disk(request) => {
                 self.requests.remove(&request);
-                for index in self.handlers_of.get(&request).cloned().unwrap_or_default() {
-                    if let Some(left) = &mut self.waiting_for[index] {
-                        *left -= 1;
-                        if *left == 0 {
-                            self.trigger(index, now);
-                        }
-                    }
-                }
+                self.complete(request, now);
             }
         }
-    }
-
-    fn schedule(&mut self, time: u64, event: TimedEvent) {
-        self.sequence += 1;
-        self.timed_events.push(Reverse((time, self.sequence, event)));
-    }
-
-    /// Gives a handler to an idle processor, or to the one interrupted longest ago.
-    fn trigger(&mut self, index: usize, now: u64) {
-        self.waiting_for[index] = None;
-        let rank = |&cpu: &usize| (self.cpus[cpu].task.is_some(), self.cpus[cpu].last_interrupt);
-        let cpu = (0..self.cpus.len()).min_by_key(rank).unwrap_or(0);
-        let cpu = &mut self.cpus[cpu];
-        cpu.last_interrupt = now;
-        cpu.handlers.push_back(index);
-        cpu.time = cpu.time.max(now);
-    }
-
-    fn make_ready(&mut self, task: TaskId, now: u64) {
-        let idle: Vec<usize> = (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].task.is_none()).collect();
-        if idle.is_empty() {
-            self.scheduler.make_ready(task);
-            return;
-        }
-        let cpu = self.scheduler.choose_idle(task, &idle);
-        self.scheduler.place(task, cpu);
-        self.cpus[cpu].time = self.cpus[cpu].time.max(now);
-        self.begin_task(cpu, task);
     }
 
     fn begin_task(&mut self, cpu: usize, task: TaskId) {
@@ -276,29 +258,22 @@ impl<'a, W: WordMask> Warming<'a, W> {
         self.caches.system.flushed.clear();
     }
 
-    fn dispatch(&mut self, cpu: usize) {
-        self.cpus[cpu].task = None;
-        if let Some(task) = self.scheduler.dispatch(cpu) {
-            self.begin_task(cpu, task);
-        }
-    }
-
     /// Runs a processor for at most `most` records, up to its next event.
     fn run_cpu(&mut self, cpu: usize, most: usize) -> Result<(), SimulateError> {
-        while let Some(index) = self.cpus[cpu].handlers.pop_front() {
+        while let Some(index) = self.software.handlers.next(cpu) {
             self.run_handler(cpu, index);
         }
         let Some(task) = self.cpus[cpu].task else { return Ok(()) };
-        let Self { streams, caches, privacy, shift, .. } = self;
-        let stream = &mut streams[task as usize];
+        let Self { software, caches, shift, .. } = self;
+        let stream = &mut software.streams[task as usize];
         let rest = &stream.batch.records[stream.position..];
         let most = most.min(usize::try_from(self.cpus[cpu].slice).unwrap_or(most)).min(rest.len());
         let run = rest[..most].iter().position(|record| record.op == Op::Event).unwrap_or(most);
-        touch(caches, cpu, &rest[..run], privacy, *shift);
+        touch(caches, cpu, &rest[..run], software.privacy, *shift);
         let done = stream.position..stream.position + run;
         stream.position += run;
         self.count(cpu, self.weights[task as usize][done].iter().map(|&weight| u64::from(weight)).sum());
-        let stream = &mut self.streams[task as usize];
+        let stream = &mut self.software.streams[task as usize];
         if let Some(record) = stream.batch.records.get(stream.position) {
             if run < most {
                 let event = stream.batch.events[record.address as usize];
@@ -308,7 +283,9 @@ impl<'a, W: WordMask> Warming<'a, W> {
         } else if !self.refill(task)? {
             self.dispatch(cpu);
         }
-        self.end_slice(cpu);
+        if let Some(task) = self.cpus[cpu].task.filter(|_| self.cpus[cpu].slice == 0) {
+            self.end_slice(cpu, task);
+        }
         Ok(())
     }
 
@@ -319,26 +296,13 @@ impl<'a, W: WordMask> Warming<'a, W> {
         cpu.slice = cpu.slice.saturating_sub(references);
     }
 
-    /// A slice is over, unless its task holds a spinlock.
-    fn end_slice(&mut self, cpu: usize) {
-        let Some(task) = self.cpus[cpu].task.filter(|_| self.cpus[cpu].slice == 0) else { return };
-        if !self.spinlocks[task as usize].is_empty() {
-            self.cpus[cpu].slice = TURN as u64;
-        } else if self.scheduler.ready() > 0 {
-            self.scheduler.make_ready(task);
-            self.dispatch(cpu);
-        } else {
-            self.cpus[cpu].slice = self.time_slice;
-        }
-    }
-
     /// Runs a whole handler.
     fn run_handler(&mut self, cpu: usize, index: usize) {
-        let batch = &self.interrupts[index].batch;
+        let batch = &self.software.interrupts[index].batch;
         let mut rest = batch.records.as_slice();
         while !rest.is_empty() {
             let run = rest.iter().position(|record| record.op == Op::Event).unwrap_or(rest.len());
-            touch(&mut self.caches, cpu, &rest[..run], self.privacy, self.shift);
+            touch(&mut self.caches, cpu, &rest[..run], self.software.privacy, self.shift);
             let slice = self.cpus[cpu].slice;
             self.count(cpu, rest[..run].iter().map(|record| u64::from(weight(record))).sum());
             self.cpus[cpu].slice = slice;
@@ -353,62 +317,37 @@ impl<'a, W: WordMask> Warming<'a, W> {
     /// An event of `task`, or of a handler, at `cpu`.
     fn event(&mut self, cpu: usize, task: Option<TaskId>, event: Event) {
         let now = self.cpus[cpu].time;
-        match (event, task) {
-            (Event::Wake { wake }, _) => {
-                if let Some(task) = self.wakeups.deliver(wake) {
-                    self.make_ready(task, now);
-                }
+        match self.software.react(event, task) {
+            Effect::Ready(task) => self.make_ready(task, now),
+            Effect::Submit(asked) => {
+                let order = self.events.push(now + DISK, TimedEvent::Disk(asked.request));
+                self.requests.insert(asked.request, (order, asked));
             }
-            (Event::IoSubmit { request, device, sector, bytes, write }, _) => {
-                self.schedule(now + DISK, TimedEvent::Disk(request));
-                let asked = PendingIo { request, device, sector, bytes, write };
-                self.requests.insert(request, (self.sequence, asked));
-            }
-            // The caches are warmed in the order of the capture: waits for locks are kept.
-            (Event::LockWait { wake, .. }, Some(task)) => self.block(cpu, task, Some(wake)),
-            (Event::Block { wake }, Some(task)) => self.block(cpu, task, wake),
-            (Event::Sleep { nanos }, Some(task)) => {
-                self.schedule(now.saturating_add(nanos), TimedEvent::SleepOver(task));
+            Effect::Leave { .. } => self.dispatch(cpu),
+            Effect::Sleep { task, nanos } => {
+                self.events.push(now.saturating_add(nanos), TimedEvent::SleepOver(task));
                 self.dispatch(cpu);
             }
-            (Event::TransactionEnd { .. }, Some(_)) => self.transactions += 1,
-            (Event::LockAcquire { class, word }, Some(task)) if class.spins() => {
-                self.spinlocks[task as usize].insert(word);
+            Effect::TransactionEnd { .. } => self.transactions += 1,
+            Effect::Acquire { class, word } if class.spins() => {
+                if let Some(task) = task {
+                    self.spinlocks[task as usize].insert(word);
+                }
             }
-            (Event::LockRelease { word }, Some(task)) => {
-                self.spinlocks[task as usize].remove(&word);
+            Effect::Release { word } => {
+                if let Some(task) = task {
+                    self.spinlocks[task as usize].remove(&word);
+                }
             }
-            _ => {}
+            Effect::None | Effect::Acquire { .. } => {}
         }
-    }
-
-    fn block(&mut self, cpu: usize, task: TaskId, wake: Option<WakeId>) {
-        if wake.is_none_or(|wake| self.wakeups.wait(task, wake)) {
-            self.dispatch(cpu);
-        }
-    }
-
-    /// Nothing can run: a handler whose requests never came runs now; `false` at the end of the trace.
-    fn unstick(&mut self) -> Result<bool, SimulateError> {
-        if let Some(index) = self.waiting_for.iter().position(Option::is_some) {
-            self.trigger(index, self.now);
-            return Ok(true);
-        }
-        let waiting = self.wakeups.waiting();
-        if waiting.is_empty() {
-            return Ok(false);
-        }
-        Err(SimulateError::Internal(deadlock::message(self.now, &waiting, self.source.tasks())))
     }
 
     /// Runs every processor on until its task holds no spinlock and its handlers are done.
     fn drain(&mut self) -> Result<(), SimulateError> {
         for cpu in 0..self.cpus.len() {
             let last = self.cpus[cpu].time + LONGEST_HOLD;
-            let holds = |cpu: &Cpu, spinlocks: &[HashSet<u64>]| {
-                cpu.task.is_some_and(|task| !spinlocks[task as usize].is_empty())
-            };
-            while (!self.cpus[cpu].handlers.is_empty() || holds(&self.cpus[cpu], &self.spinlocks))
+            while (self.software.handlers.wait_for(cpu) || holds_spinlock(&self.cpus[cpu], &self.spinlocks))
                 && self.cpus[cpu].time < last
             {
                 self.run_cpu(cpu, 1)?;
@@ -421,7 +360,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let mut caches = Writer::default();
         self.caches.save(&mut caches);
         let mut sleeping: Vec<(u64, u64, TaskId)> = Vec::new();
-        for Reverse((time, order, event)) in self.timed_events {
+        for (time, order, event) in self.events.iter() {
             if let TimedEvent::SleepOver(task) = event {
                 sleeping.push((time.saturating_sub(self.now), order, task));
             }
@@ -432,15 +371,16 @@ impl<'a, W: WordMask> Warming<'a, W> {
         WarmStart {
             references: self.references,
             transactions: self.transactions,
-            positions: self.streams.iter().map(Stream::done).collect(),
-            ended: self.streams.iter().map(Stream::is_over).collect(),
-            scheduler: self.scheduler.state(),
+            positions: self.software.streams.iter().map(Stream::done).collect(),
+            ended: self.software.streams.iter().map(Stream::is_over).collect(),
+            scheduler: self.software.scheduler.state(),
             running: self.cpus.iter().map(|cpu| cpu.task.map(|task| (task, cpu.slice))).collect(),
-            waiting: self.wakeups.waiting(),
-            delivered: self.wakeups.delivered(),
+            waiting: self.software.wakeups.waiting(),
+            delivered: self.software.wakeups.delivered(),
             sleeping: sleeping.into_iter().map(|(left, _, task)| (task, left)).collect(),
             requests: requests.into_iter().map(|(_, request)| request).collect(),
-            handlers: self.waiting_for,
+            submitted: self.software.submitted(),
+            handlers: self.software.handlers.left().to_vec(),
             again: false,
             caches: caches.into_bytes(),
         }

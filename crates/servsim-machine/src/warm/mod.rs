@@ -13,7 +13,8 @@ mod engine;
 pub mod settings;
 mod state;
 
+pub use crate::software::PendingIo;
 pub use amount::Amount;
 pub(crate) use begin::start_of;
 pub use engine::{warm_up, Shape};
-pub use state::{PendingIo, WarmStart};
+pub use state::WarmStart;

@@ -1,23 +1,9 @@
 //! What is known of software and caches where a warm-up ended.
 
+use crate::software::PendingIo;
 use servsim_core::{TaskId, WakeId};
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
 use servsim_os::SchedulerState;
-
-/// A disk request under way. It is asked anew when the timing begins, so that any disk may serve it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PendingIo {
-    /// Its number.
-    pub request: u64,
-    /// The disk.
-    pub device: u32,
-    /// First sector.
-    pub sector: u64,
-    /// Length in bytes.
-    pub bytes: u32,
-    /// Whether it writes.
-    pub write: bool,
-}
 
 /// Where a timing run begins instead of at the beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +28,8 @@ pub struct WarmStart {
     pub sleeping: Vec<(TaskId, u64)>,
     /// Disk requests under way, in the order they were asked.
     pub requests: Vec<PendingIo>,
+    /// Requests that were asked, under way or not, and that a handler with others to come waits for.
+    pub submitted: Vec<u64>,
     /// Per interrupt handler: requests it waits for, or `None` when it has run.
     pub handlers: Vec<Option<usize>>,
     /// Whether the trace begins again, in the caches that it has warmed.
@@ -71,6 +59,7 @@ impl WarmStart {
             delivered,
             sleeping,
             requests,
+            submitted,
             handlers,
             again,
             caches: _,
@@ -94,6 +83,7 @@ impl WarmStart {
             let numbers = [request, u64::from(device), sector, u64::from(bytes), u64::from(write)];
             numbers.iter().for_each(|&number| out.put(number));
         }
+        out.list(submitted.iter().copied());
         out.list(handlers.iter().map(|left| left.map_or(0, |left| left as u64 + 1)));
         out.put(u64::from(*again));
     }
@@ -146,6 +136,7 @@ impl WarmStart {
                 write: from.below(2)? == 1,
             });
         }
+        let submitted = from.list()?;
         let handlers = list(handlers, from)?;
         let handlers = handlers.iter().map(|left| left.checked_sub(1).map(|left| left as usize)).collect();
         let again = from.below(2)? == 1;
@@ -160,6 +151,7 @@ impl WarmStart {
             delivered,
             sleeping,
             requests,
+            submitted,
             handlers,
             again,
             caches: Vec::new(),

@@ -7,11 +7,26 @@
 use servsim_core::{Event, Interrupt, WakeId};
 use std::collections::{HashMap, HashSet};
 
+/// A disk request under way. It is asked anew when the timing begins, so that any disk may serve it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingIo {
+    /// Its number.
+    pub request: u64,
+    /// The disk.
+    pub device: u32,
+    /// First sector.
+    pub sector: u64,
+    /// Length in bytes.
+    pub bytes: u32,
+    /// Whether it writes.
+    pub write: bool,
+}
+
 /// Which requests each wake-up follows, and which were submitted.
 #[derive(Debug, Default)]
 pub struct Requests {
     awaited: HashMap<WakeId, Vec<u64>>,
-    pub(super) submitted: HashSet<u64>,
+    pub submitted: HashSet<u64>,
 }
 
 impl Requests {

@@ -1,8 +1,7 @@
 //! The position of every task in its stream.
 
-use std::collections::{BTreeMap, HashMap};
-
-use servsim_core::{Batch, Interrupt, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
+use servsim_core::{Batch, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
+use std::collections::BTreeMap;
 
 /// A task's stream being executed.
 pub struct Stream<'a> {
@@ -69,15 +68,4 @@ pub fn open_all(source: &dyn TaskSource) -> Result<Vec<Stream<'_>>, SourceError>
             Ok(Stream { cursor, batch: Batch::default(), position: 0, before: 0, last_mark: BTreeMap::new() })
         })
         .collect()
-}
-
-/// The handlers, by their places, that wait for each disk request.
-pub(crate) fn handlers_of(interrupts: &[Interrupt]) -> HashMap<u64, Vec<usize>> {
-    let mut handlers: HashMap<u64, Vec<usize>> = HashMap::new();
-    for (index, interrupt) in interrupts.iter().enumerate() {
-        for &request in &interrupt.requests {
-            handlers.entry(request).or_default().push(index);
-        }
-    }
-    handlers
 }
