@@ -1,5 +1,6 @@
 """Several designs on one page: replications joined, names, common scales, and rates over time."""
 
+import json
 import re
 from copy import deepcopy
 from pathlib import Path
@@ -10,7 +11,8 @@ from layout_result import layout_result
 from servsim.comparison import METRICS, Design, judge
 from servsim.comparison.grouping import designs, names
 from servsim.comparison.page import write
-from servsim.report import check, render
+from servsim.errors import UsageError
+from servsim.report import check, files, load, render
 from servsim.report.charts.lines import Series, line_charts
 from servsim.report.charts.svg import scale
 from servsim.report.over_time import over_time
@@ -220,3 +222,28 @@ def test_unlike_designs_are_called_invalid_above_every_figure_on_both_pages(tmp_
         head = page[page.index("<header>") : page.index("<h1>")]
         assert 'class="alarm"' in head and "differ in their trace" in head
     assert "cannot be ranked" in headline(results)
+
+
+def test_the_folder_of_a_sweep_is_a_page_of_its_designs(tmp_path: Path) -> None:
+    for number, document in enumerate([*_runs("slow", pace=9e6), *_runs("fast")]):
+        folder = tmp_path / "study" / "runs" / f"{number:x}"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="not of a sweep"):
+        files([tmp_path / "study"])
+    (tmp_path / "study" / "sweep.json").write_text("{}")
+    found = files([tmp_path / "study", tmp_path / "more.json"])
+    assert len(found) == 9 and found[-1] == tmp_path / "more.json"
+    page = _text(render([load(path) for path in found[:-1]]))
+    assert "2 designs compared" in page and page.count("n = 4") >= 4
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "sweep.json").write_text("{}")
+    with pytest.raises(UsageError, match="has finished"):
+        files([tmp_path / "empty"])
+
+
+def test_more_designs_than_a_page_holds_are_refused_with_the_remedy() -> None:
+    (one,) = _runs("one", seeds=1)
+    many = [{**one, "machine": {"name": f"m{number}"}} for number in range(41)]
+    with pytest.raises(UsageError, match=r"at most 40 designs .* 41.*results\.parquet"):
+        render(_results(*many))

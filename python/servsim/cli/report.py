@@ -9,17 +9,21 @@ import typer
 def report(
     results: Annotated[
         list[Path],
-        typer.Argument(help="Results of `servsim simulate --json`; several are set side by side.", metavar="RESULT..."),
+        typer.Argument(
+            help="Results of `servsim simulate --json`, or the folder of a sweep; several are set side by side.",
+            metavar="RESULT...",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Make one HTML page from simulation results.
 
-    The page needs nothing but itself: send it, print it, read it on a phone.
+    The page needs nothing but itself: send it, print it, read it on a phone. Results that differ in their seeds
+    alone are replications of one design.
     """
-    from servsim.report import load, write
+    from servsim.report import files, load, write
 
-    print(write([load(path) for path in results], output))
+    print(write([load(path) for path in files(results)], output))
 
 
 def register(app: typer.Typer) -> None:

@@ -7,7 +7,7 @@ results alone, so the same results give the same bytes.
 
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,15 @@ from servsim.report import wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
 from servsim.result import Result, check, load
+from servsim.sweep.store import MANIFEST
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Result", "check", "load", "page", "render", "write", "write_page"]
+__all__ = ["Result", "check", "files", "load", "page", "render", "write", "write_page"]
+
+#: Designs that a page holds; more are neither readable nor quickly ranked, pair by pair.
+MOST_DESIGNS = 40
 
 
 @cache
@@ -53,15 +57,42 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
     Raises
     ------
     UsageError
-        If there are no results.
+        If there are no results, or too many designs for one page.
     """
     if not results:
         raise UsageError("a report needs at least one result")
     found = designs(results)
+    if len(found) > MOST_DESIGNS:
+        raise UsageError(
+            f"a page sets at most {MOST_DESIGNS} designs side by side, and these are {len(found)}: name the results of "
+            "fewer; the results.parquet of a sweep holds the figures of all"
+        )
     title = _title(found)
     shown = [section for section in sections(found) if only is None or section.anchor in only]
     kicker = title if len(found) == 1 else f"{len(found)} designs compared"
     return page(f"{title}: servsim report", kicker, wording.headline(found), shown, invalidity(found))
+
+
+def files(paths: Sequence[Path]) -> list[Path]:
+    """Return the result files that paths name: themselves, and all runs of a sweep for its folder.
+
+    Raises
+    ------
+    UsageError
+        If a folder is not that of a sweep, or none of its runs has finished.
+    """
+    found = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        if not (path / MANIFEST).is_file():
+            raise UsageError(f"{path} is a folder, but not of a sweep: name result files, or the folder of a sweep")
+        runs = sorted(path.glob("runs/*/result.json"))
+        if not runs:
+            raise UsageError(f"no run of the sweep in {path} has finished: run `servsim sweep` on its study again")
+        found += runs
+    return found
 
 
 def _title(found: Sequence[Result]) -> str:
@@ -76,7 +107,7 @@ def page(title: str, kicker: str, headline: str, parts: Sequence[Section], alarm
 
     ``kicker`` stands above the headline, and ``alarms``, which say what is invalid, above everything else.
     """
-    style = files("servsim.report").joinpath("page", "style.css").read_text(encoding="utf-8")
+    style = resources.files("servsim.report").joinpath("page", "style.css").read_text(encoding="utf-8")
     return _template().render(title=title, kicker=kicker, headline=headline, sections=parts, alarms=alarms, style=style)
 
 
