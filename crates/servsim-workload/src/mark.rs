@@ -17,7 +17,7 @@
 /// The meaning of a mark, in the low byte of EAX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MarkKind {
     /// A transaction's reply has been read in full.
     Transaction = 1,
     /// Warm-up is over and every user is idle; measurement starts.
@@ -32,7 +32,7 @@ pub enum Kind {
 pub const ROLLED_BACK: u32 = 1 << 16;
 
 /// The value of EAX for a mark.
-pub fn code(kind: Kind, transaction_type: u8, rolled_back: bool) -> u32 {
+pub fn code(kind: MarkKind, transaction_type: u8, rolled_back: bool) -> u32 {
     kind as u32 | u32::from(transaction_type) << 8 | if rolled_back { ROLLED_BACK } else { 0 }
 }
 
@@ -70,17 +70,17 @@ pub struct Marker {
 impl Marker {
     /// Marks the end of a transaction of `transaction_type` (1 to 5) done by `server_process`.
     pub fn transaction(&mut self, transaction_type: u8, rolled_back: bool, server_process: u32) {
-        self.execute(Kind::Transaction, transaction_type, rolled_back, server_process);
+        self.execute(MarkKind::Transaction, transaction_type, rolled_back, server_process);
         self.by_type[usize::from(transaction_type) - 1] += 1;
         self.rolled_back += u64::from(rolled_back);
     }
 
     /// Marks the start or stop of the measurement, or the client task.
-    pub fn event(&mut self, kind: Kind) {
+    pub fn event(&mut self, kind: MarkKind) {
         self.execute(kind, 0, false, 0);
     }
 
-    fn execute(&mut self, kind: Kind, transaction_type: u8, rolled_back: bool, server_process: u32) {
+    fn execute(&mut self, kind: MarkKind, transaction_type: u8, rolled_back: bool, server_process: u32) {
         instruction(code(kind, transaction_type, rolled_back), self.sequence, u64::from(server_process));
         self.sequence += 1;
         self.by_kind[kind as usize - 1] += 1;
@@ -111,14 +111,14 @@ mod tests {
 
     #[test]
     fn the_code_packs_kind_type_and_rollback() {
-        assert_eq!(code(Kind::Transaction, 5, true), 0x1_0501);
-        assert_eq!(code(Kind::Start, 0, false), 2);
+        assert_eq!(code(MarkKind::Transaction, 5, true), 0x1_0501);
+        assert_eq!(code(MarkKind::Start, 0, false), 2);
     }
 
     #[test]
     fn marks_are_counted_by_kind_and_type() {
         let mut marker = Marker::default();
-        marker.event(Kind::Client);
+        marker.event(MarkKind::Client);
         marker.transaction(1, true, 77);
         marker.transaction(3, false, 78);
         let counts = marker.counts();

@@ -3,7 +3,7 @@
 //! Clause 5.2.4.2 describes the deck: ten New-Order, ten Payment and one card of each other kind,
 //! shuffled whenever it is exhausted, which keeps the mix within the required minimum shares.
 
-use super::request::Kind;
+use super::request::TransactionKind;
 use crate::rng::Stream;
 
 /// How the kinds are mixed.
@@ -16,7 +16,7 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// The share of each kind in the long run, in the order of [`Kind::ALL`].
+    /// The share of each kind in the long run, in the order of [`TransactionKind::ALL`].
     pub fn shares(self) -> [f64; 5] {
         match self {
             Mix::Deck => [10.0 / 23.0, 10.0 / 23.0, 1.0 / 23.0, 1.0 / 23.0, 1.0 / 23.0],
@@ -29,9 +29,9 @@ impl Mix {
 #[derive(Clone, Debug)]
 pub struct Deck {
     mix: Mix,
-    cards: Vec<Kind>,
+    cards: Vec<TransactionKind>,
     /// Cards drawn before any others, whatever the mix.
-    rehearsal: Vec<Kind>,
+    rehearsal: Vec<TransactionKind>,
 }
 
 impl Deck {
@@ -41,17 +41,17 @@ impl Deck {
     }
 
     /// The next kind.
-    pub fn draw(&mut self, stream: &mut Stream) -> Kind {
+    pub fn draw(&mut self, stream: &mut Stream) -> TransactionKind {
         if let Some(kind) = self.rehearsal.pop() {
             return kind;
         }
         match self.mix {
             Mix::Weighted => match stream.below(100) {
-                0..45 => Kind::NewOrder,
-                45..88 => Kind::Payment,
-                88..92 => Kind::OrderStatus,
-                92..96 => Kind::Delivery,
-                _ => Kind::StockLevel,
+                0..45 => TransactionKind::NewOrder,
+                45..88 => TransactionKind::Payment,
+                88..92 => TransactionKind::OrderStatus,
+                92..96 => TransactionKind::Delivery,
+                _ => TransactionKind::StockLevel,
             },
             Mix::Deck => {
                 let next = self.cards.pop();
@@ -62,16 +62,20 @@ impl Deck {
 
     /// Puts `times` cards of every kind, shuffled, on top.
     pub fn rehearse(&mut self, times: usize, stream: &mut Stream) {
-        let mut cards = Kind::ALL.repeat(times);
+        let mut cards = TransactionKind::ALL.repeat(times);
         stream.shuffle(&mut cards);
         self.rehearsal = cards;
     }
 
     /// Fills and shuffles the deck, and takes its first card.
-    fn shuffle(&mut self, stream: &mut Stream) -> Kind {
-        let mut cards = [Kind::NewOrder; 23];
-        cards[10..20].fill(Kind::Payment);
-        cards[20..].copy_from_slice(&[Kind::OrderStatus, Kind::Delivery, Kind::StockLevel]);
+    fn shuffle(&mut self, stream: &mut Stream) -> TransactionKind {
+        let mut cards = [TransactionKind::NewOrder; 23];
+        cards[10..20].fill(TransactionKind::Payment);
+        cards[20..].copy_from_slice(&[
+            TransactionKind::OrderStatus,
+            TransactionKind::Delivery,
+            TransactionKind::StockLevel,
+        ]);
         stream.shuffle(&mut cards);
         self.cards.extend_from_slice(&cards[1..]);
         cards[0]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{json, Map, Value};
 
 use super::load::Made;
-use super::request::{Generator, Kind, LogHash};
+use super::request::{Generator, LogHash, TransactionKind};
 use super::run::{Options, Warehouses};
 use super::settling::WarmUp;
 use super::user::{Tally, User};
@@ -107,7 +107,7 @@ fn all_logs(users: &[&User]) -> u64 {
 
 fn kinds(tallies: &[Tally], total: u64) -> Value {
     let mut kinds = Map::new();
-    for (kind, tally) in Kind::ALL.iter().zip(tallies) {
+    for (kind, tally) in TransactionKind::ALL.iter().zip(tallies) {
         let share = if total > 0 { tally.count as f64 / total as f64 } else { 0.0 };
         let entry = json!({
             "count": tally.count,

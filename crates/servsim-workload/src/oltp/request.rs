@@ -10,7 +10,7 @@ use crate::rng::Stream;
 /// The five kinds of transaction; the number is the type in the transaction mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum TransactionKind {
     /// Enters an order of 5 to 15 lines.
     NewOrder = 1,
     /// Records a customer's payment.
@@ -23,19 +23,24 @@ pub enum Kind {
     StockLevel = 5,
 }
 
-impl Kind {
+impl TransactionKind {
     /// All kinds in the order of their numbers.
-    pub const ALL: [Kind; 5] =
-        [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+    pub const ALL: [TransactionKind; 5] = [
+        TransactionKind::NewOrder,
+        TransactionKind::Payment,
+        TransactionKind::OrderStatus,
+        TransactionKind::Delivery,
+        TransactionKind::StockLevel,
+    ];
 
     /// The key in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::NewOrder => "new_order",
-            Kind::Payment => "payment",
-            Kind::OrderStatus => "order_status",
-            Kind::Delivery => "delivery",
-            Kind::StockLevel => "stock_level",
+            TransactionKind::NewOrder => "new_order",
+            TransactionKind::Payment => "payment",
+            TransactionKind::OrderStatus => "order_status",
+            TransactionKind::Delivery => "delivery",
+            TransactionKind::StockLevel => "stock_level",
         }
     }
 }
@@ -56,7 +61,7 @@ pub type Line = (i32, i32, i32);
 /// The input data of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields are the specification's; each variant names them in order
-pub enum Request {
+pub enum TransactionInput {
     /// Warehouse, district, customer and lines; an invalid order names the item after the last one.
     NewOrder { warehouse: i32, district: i32, customer: i32, lines: Vec<Line>, invalid: bool },
     /// Paying warehouse and district, the customer's own, and the amount in cents.
@@ -69,22 +74,22 @@ pub enum Request {
     StockLevel { warehouse: i32, district: i32, threshold: i32 },
 }
 
-impl Request {
+impl TransactionInput {
     /// The kind of the transaction.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TransactionKind {
         match self {
-            Request::NewOrder { .. } => Kind::NewOrder,
-            Request::Payment { .. } => Kind::Payment,
-            Request::OrderStatus { .. } => Kind::OrderStatus,
-            Request::Delivery { .. } => Kind::Delivery,
-            Request::StockLevel { .. } => Kind::StockLevel,
+            TransactionInput::NewOrder { .. } => TransactionKind::NewOrder,
+            TransactionInput::Payment { .. } => TransactionKind::Payment,
+            TransactionInput::OrderStatus { .. } => TransactionKind::OrderStatus,
+            TransactionInput::Delivery { .. } => TransactionKind::Delivery,
+            TransactionInput::StockLevel { .. } => TransactionKind::StockLevel,
         }
     }
 }
 
 /// Where a user's transactions take place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum UserWarehouse {
     /// Warehouse and Stock-Level district drawn anew for each transaction (Alameldeen et al. 2003).
     Random,
     /// The terminal's fixed warehouse and district (clause 2.8.1.1).
@@ -104,25 +109,32 @@ pub struct Generator {
 
 impl Generator {
     /// The input data of the next transaction of `kind`.
-    pub fn request(&self, kind: Kind, place: Place, stream: &mut Stream) -> Request {
-        let warehouse = match place {
-            Place::Random => stream.between(1, self.scale.warehouses),
-            Place::Home(warehouse, _) => warehouse,
+    pub fn request(
+        &self,
+        kind: TransactionKind,
+        works_at: UserWarehouse,
+        stream: &mut Stream,
+    ) -> TransactionInput {
+        let warehouse = match works_at {
+            UserWarehouse::Random => stream.between(1, self.scale.warehouses),
+            UserWarehouse::Home(warehouse, _) => warehouse,
         };
         match kind {
-            Kind::NewOrder => self.new_order(warehouse, stream),
-            Kind::Payment => self.payment(warehouse, stream),
-            Kind::OrderStatus => {
+            TransactionKind::NewOrder => self.new_order(warehouse, stream),
+            TransactionKind::Payment => self.payment(warehouse, stream),
+            TransactionKind::OrderStatus => {
                 let district = self.district(stream);
-                Request::OrderStatus { warehouse, district, customer: self.customer(stream) }
+                TransactionInput::OrderStatus { warehouse, district, customer: self.customer(stream) }
             }
-            Kind::Delivery => Request::Delivery { warehouse, carrier: stream.between(1, 10) },
-            Kind::StockLevel => {
-                let district = match place {
-                    Place::Random => self.district(stream),
-                    Place::Home(_, district) => district,
+            TransactionKind::Delivery => {
+                TransactionInput::Delivery { warehouse, carrier: stream.between(1, 10) }
+            }
+            TransactionKind::StockLevel => {
+                let district = match works_at {
+                    UserWarehouse::Random => self.district(stream),
+                    UserWarehouse::Home(_, district) => district,
                 };
-                Request::StockLevel { warehouse, district, threshold: stream.between(10, 20) }
+                TransactionInput::StockLevel { warehouse, district, threshold: stream.between(10, 20) }
             }
         }
     }
@@ -154,7 +166,7 @@ impl Generator {
         other + i32::from(other >= warehouse)
     }
 
-    fn new_order(&self, warehouse: i32, stream: &mut Stream) -> Request {
+    fn new_order(&self, warehouse: i32, stream: &mut Stream) -> TransactionInput {
         let district = self.district(stream);
         let customer = self.customer_number(stream);
         let count = stream.between(5, 15);
@@ -171,10 +183,10 @@ impl Generator {
             lines[count as usize - 1].1 = self.scale.items + 1;
         }
         lines.sort_unstable();
-        Request::NewOrder { warehouse, district, customer, lines, invalid }
+        TransactionInput::NewOrder { warehouse, district, customer, lines, invalid }
     }
 
-    fn payment(&self, warehouse: i32, stream: &mut Stream) -> Request {
+    fn payment(&self, warehouse: i32, stream: &mut Stream) -> TransactionInput {
         let district = self.district(stream);
         let remote = stream.percent(15) && self.scale.warehouses > 1;
         let home = if remote {
@@ -183,7 +195,7 @@ impl Generator {
             (warehouse, district)
         };
         let customer = self.customer(stream);
-        Request::Payment { warehouse, district, home, customer, cents: stream.between(100, 500_000) }
+        TransactionInput::Payment { warehouse, district, home, customer, cents: stream.between(100, 500_000) }
     }
 }
 
@@ -208,7 +220,7 @@ impl std::fmt::Write for LogHash {
 
 impl LogHash {
     /// Adds one request.
-    pub fn add(&mut self, request: &Request) {
+    pub fn add(&mut self, request: &TransactionInput) {
         use std::fmt::Write;
         writeln!(self, "{request:?}").expect("hashing cannot fail");
     }

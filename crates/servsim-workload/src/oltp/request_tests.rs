@@ -9,10 +9,10 @@ fn generator() -> Generator {
     Generator { scale, a: scale.a(), c: scale.c_run(scale.c_load(1), 2) }
 }
 
-fn requests(kind: Kind, count: usize) -> Vec<Request> {
+fn requests(kind: TransactionKind, count: usize) -> Vec<TransactionInput> {
     let generator = generator();
     let mut stream = Stream::new(17, Purpose::Measured, 0);
-    (0..count).map(|_| generator.request(kind, Place::Random, &mut stream)).collect()
+    (0..count).map(|_| generator.request(kind, UserWarehouse::Random, &mut stream)).collect()
 }
 
 fn assert_share(hits: usize, of: usize, share: f64) {
@@ -25,8 +25,10 @@ fn assert_share(hits: usize, of: usize, share: f64) {
 fn new_orders_have_ten_lines_one_percent_invalid_and_the_expected_remote_share() {
     let count = 100_000;
     let (mut lines_sum, mut invalid_count, mut remote_count) = (0, 0, 0);
-    for request in requests(Kind::NewOrder, count) {
-        let Request::NewOrder { warehouse, lines, invalid, .. } = request else { panic!("not a New-Order") };
+    for request in requests(TransactionKind::NewOrder, count) {
+        let TransactionInput::NewOrder { warehouse, lines, invalid, .. } = request else {
+            panic!("not a New-Order")
+        };
         assert!((5..=15).contains(&lines.len()) && lines.is_sorted());
         assert_eq!(lines.iter().filter(|line| line.1 == 101).count(), usize::from(invalid));
         lines_sum += lines.len();
@@ -45,8 +47,8 @@ fn new_orders_have_ten_lines_one_percent_invalid_and_the_expected_remote_share()
 fn payments_are_fifteen_percent_remote_and_sixty_percent_by_name() {
     let count = 100_000;
     let (mut remote, mut by_name) = (0, 0);
-    for request in requests(Kind::Payment, count) {
-        let Request::Payment { warehouse, district, home, customer, cents } = request else {
+    for request in requests(TransactionKind::Payment, count) {
+        let TransactionInput::Payment { warehouse, district, home, customer, cents } = request else {
             panic!("not a Payment")
         };
         assert!((100..=500_000).contains(&cents));
@@ -64,12 +66,12 @@ fn one_warehouse_has_no_remote_work() {
     let generator = Generator { scale, a: scale.a(), c: scale.c_load(1) };
     let mut stream = Stream::new(1, Purpose::Measured, 0);
     for _ in 0..2000 {
-        match generator.request(Kind::NewOrder, Place::Home(1, 4), &mut stream) {
-            Request::NewOrder { lines, .. } => assert!(lines.iter().all(|line| line.0 == 1)),
+        match generator.request(TransactionKind::NewOrder, UserWarehouse::Home(1, 4), &mut stream) {
+            TransactionInput::NewOrder { lines, .. } => assert!(lines.iter().all(|line| line.0 == 1)),
             other => panic!("{other:?}"),
         }
-        match generator.request(Kind::Payment, Place::Home(1, 4), &mut stream) {
-            Request::Payment { home, .. } => assert_eq!(home.0, 1),
+        match generator.request(TransactionKind::Payment, UserWarehouse::Home(1, 4), &mut stream) {
+            TransactionInput::Payment { home, .. } => assert_eq!(home.0, 1),
             other => panic!("{other:?}"),
         }
     }
@@ -79,15 +81,19 @@ fn one_warehouse_has_no_remote_work() {
 fn a_fixed_home_fixes_warehouse_and_stock_level_district() {
     let mut stream = Stream::new(1, Purpose::Measured, 0);
     for _ in 0..100 {
-        let request = generator().request(Kind::StockLevel, Place::Home(9, 2), &mut stream);
-        assert!(matches!(request, Request::StockLevel { warehouse: 9, district: 2, threshold: 10..=20 }));
+        let request =
+            generator().request(TransactionKind::StockLevel, UserWarehouse::Home(9, 2), &mut stream);
+        assert!(matches!(
+            request,
+            TransactionInput::StockLevel { warehouse: 9, district: 2, threshold: 10..=20 }
+        ));
     }
 }
 
 #[test]
 fn the_log_hash_tells_order_and_content() {
-    let [first, second] = <[Request; 2]>::try_from(requests(Kind::Delivery, 2)).unwrap();
-    let hash = |log: &[&Request]| {
+    let [first, second] = <[TransactionInput; 2]>::try_from(requests(TransactionKind::Delivery, 2)).unwrap();
+    let hash = |log: &[&TransactionInput]| {
         let mut hash = LogHash::default();
         for request in log {
             hash.add(request);

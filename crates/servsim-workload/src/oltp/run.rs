@@ -14,14 +14,14 @@ use super::deck::Mix;
 use super::load::{self, Made};
 use super::reconcile::{self, Moment, Snapshot};
 use super::report::{self, Measured};
-use super::request::{Generator, Place};
+use super::request::{Generator, UserWarehouse};
 use super::session::{RoundTrip, KINDS};
 use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
 use super::user::{lock, Phase, Stop, Tallies, Tally, User};
 use super::windows::Windows;
 use crate::cpu::{self, Times};
-use crate::mark::{Kind, Marker};
+use crate::mark::{MarkKind, Marker};
 use crate::rng::Purpose;
 use crate::{Error, Result};
 
@@ -90,16 +90,16 @@ impl Run {
             return Err(Error::Usage("at least one user is needed".to_owned()));
         }
         let marker = Mutex::new(Marker::default());
-        lock(&marker).event(Kind::Client);
+        lock(&marker).event(MarkKind::Client);
         let control = server.connect().await?;
         let made = load::made(&control).await?;
         let mut terminals = Vec::with_capacity(options.users);
         for index in 0..options.users as u64 {
-            let place = match options.warehouses {
-                Warehouses::Random => Place::Random,
+            let works_at = match options.warehouses {
+                Warehouses::Random => UserWarehouse::Random,
                 Warehouses::Home => home(index as i32, &made),
             };
-            let user = |session| User::new(index, session, place, options.mix);
+            let user = |session| User::new(index, session, works_at, options.mix);
             terminals.push(Terminal::open(server, options.round_trip, user)?);
         }
         let generator = generator(&made, options.seed);
@@ -140,11 +140,11 @@ impl Run {
         let cpu_before = cpu::read(backend);
         let marks_itself = matches!(stop, Stop::Window { .. });
         if !marks_itself {
-            lock(&self.marker).event(Kind::Start);
+            lock(&self.marker).event(MarkKind::Start);
         }
         let Done { tallies, windows, elapsed, errors, .. } = self.phase(stop, seed, Purpose::Measured);
         if !marks_itself {
-            lock(&self.marker).event(Kind::Stop);
+            lock(&self.marker).event(MarkKind::Stop);
         }
         let cpu = difference(cpu_before, cpu::read(backend));
         let (reconciliation, mut problems) = if errors.is_empty() {
@@ -233,9 +233,9 @@ fn generator(made: &Made, seed: u64) -> Generator {
 }
 
 /// Users take the districts of all warehouses in turn, a warehouse's ten terminals apart.
-fn home(index: i32, made: &Made) -> Place {
+fn home(index: i32, made: &Made) -> UserWarehouse {
     let scale = made.scale;
-    Place::Home(index % scale.warehouses + 1, index / scale.warehouses % scale.districts + 1)
+    UserWarehouse::Home(index % scale.warehouses + 1, index / scale.warehouses % scale.districts + 1)
 }
 
 fn difference(before: Times, after: Times) -> Times {

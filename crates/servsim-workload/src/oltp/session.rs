@@ -4,7 +4,7 @@ use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Statement};
 
 use super::connect::Server;
-use super::request::{Customer, Kind, Request};
+use super::request::{Customer, TransactionInput, TransactionKind};
 use super::statements::Statements;
 use crate::error::Context;
 use crate::{Error, Result};
@@ -52,7 +52,7 @@ pub struct Session {
     pub backend: u32,
 }
 
-/// The calls, in the order of [`Kind::ALL`]. Output parameters need a place holder.
+/// The calls, in the order of [`TransactionKind::ALL`]. Output parameters need a place holder.
 const CALLS: [&str; 5] = [
     "CALL new_order($1::int, $2::int, $3::int, $4::int[], $5::int[], $6::int[], \
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
@@ -104,7 +104,7 @@ impl Session {
     ///
     /// # Errors
     /// When the server reports any error, or replies something impossible.
-    pub async fn execute(&self, request: &Request, districts: i32) -> Result<Outcome> {
+    pub async fn execute(&self, request: &TransactionInput, districts: i32) -> Result<Outcome> {
         let call = match &self.prepared {
             Prepared::Calls(calls) => &calls[request.kind() as usize - 1],
             Prepared::Statements(statements) => {
@@ -112,24 +112,24 @@ impl Session {
             }
         };
         let reply = match request {
-            Request::NewOrder { warehouse, district, customer, lines, .. } => {
+            TransactionInput::NewOrder { warehouse, district, customer, lines, .. } => {
                 let supply: Vec<i32> = lines.iter().map(|line| line.0).collect();
                 let items: Vec<i32> = lines.iter().map(|line| line.1).collect();
                 let quantities: Vec<i32> = lines.iter().map(|line| line.2).collect();
                 self.client.query(call, &[warehouse, district, customer, &supply, &items, &quantities]).await
             }
-            Request::Payment { warehouse, district, home, customer, cents } => {
+            TransactionInput::Payment { warehouse, district, home, customer, cents } => {
                 let (number, name) = columns(customer);
                 self.client.query(call, &[warehouse, district, &home.0, &home.1, &number, &name, cents]).await
             }
-            Request::OrderStatus { warehouse, district, customer } => {
+            TransactionInput::OrderStatus { warehouse, district, customer } => {
                 let (number, name) = columns(customer);
                 self.client.query(call, &[warehouse, district, &number, &name]).await
             }
-            Request::Delivery { warehouse, carrier } => {
+            TransactionInput::Delivery { warehouse, carrier } => {
                 self.client.query(call, &[warehouse, carrier, &districts]).await
             }
-            Request::StockLevel { warehouse, district, threshold } => {
+            TransactionInput::StockLevel { warehouse, district, threshold } => {
                 self.client.query(call, &[warehouse, district, threshold]).await
             }
         };
@@ -150,25 +150,25 @@ fn columns(customer: &Customer) -> (Option<i32>, Option<&str>) {
 }
 
 /// Reads what the user would see, and checks it as far as the request determines it.
-fn outcome(request: &Request, row: &tokio_postgres::Row) -> Result<Outcome> {
+fn outcome(request: &TransactionInput, row: &tokio_postgres::Row) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let plausible = match request {
-        Request::NewOrder { lines, invalid, .. } => {
+        TransactionInput::NewOrder { lines, invalid, .. } => {
             outcome.rolled_back = row.get(0);
             let names: Option<Vec<&str>> = row.get(6);
             outcome.rolled_back == *invalid
                 && (*invalid || names.is_some_and(|names| names.len() == lines.len()))
         }
-        Request::Payment { customer, .. } => expected_customer(customer, row.get(0)),
-        Request::OrderStatus { customer, .. } => {
+        TransactionInput::Payment { customer, .. } => expected_customer(customer, row.get(0)),
+        TransactionInput::OrderStatus { customer, .. } => {
             let lines: Vec<&str> = row.get(4);
             expected_customer(customer, row.get(0)) && (5..=15).contains(&lines.len())
         }
-        Request::Delivery { .. } => {
+        TransactionInput::Delivery { .. } => {
             outcome.delivered = row.get::<_, i32>(0) as u32;
             true
         }
-        Request::StockLevel { .. } => row.get::<_, i32>(0) >= 0,
+        TransactionInput::StockLevel { .. } => row.get::<_, i32>(0) >= 0,
     };
     if plausible {
         Ok(outcome)
@@ -191,4 +191,4 @@ impl std::fmt::Debug for Session {
 }
 
 /// Number of the kinds, for arrays indexed by kind.
-pub const KINDS: usize = Kind::ALL.len();
+pub const KINDS: usize = TransactionKind::ALL.len();

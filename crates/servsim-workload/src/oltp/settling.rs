@@ -14,7 +14,7 @@ use std::fs;
 
 use serde_json::{json, Map, Value};
 
-use super::request::Kind;
+use super::request::TransactionKind;
 use super::session::KINDS;
 
 /// How often each user runs each kind in the rehearsal: the sixth execution of a statement may be
@@ -131,7 +131,7 @@ impl Settling {
 
     /// A transaction has ended for which a server process took so long. Returns whether the warm-up
     /// goes on.
-    pub fn ended(&mut self, kind: Kind, nanoseconds: u64) -> bool {
+    pub fn ended(&mut self, kind: TransactionKind, nanoseconds: u64) -> bool {
         if self.over {
             // Users that were at work when the warm-up ended.
             return false;
@@ -184,7 +184,7 @@ impl Settling {
 
     fn line(&self, round: &Round) -> Value {
         let mut kinds = Map::new();
-        for kind in Kind::ALL {
+        for kind in TransactionKind::ALL {
             let time = round.per_transaction(kind as usize - 1);
             kinds.insert(kind.name().to_owned(), json!(time.map(|time| time / 1000.0)));
         }
@@ -256,10 +256,10 @@ mod tests {
         let run = |cost: &dyn Fn(u64) -> u64| {
             let mut watch = Settling::new(2, SHARES, |_| ());
             let mut ended = 0;
-            while watch.ended(Kind::ALL[ended as usize % KINDS], cost(ended)) {
+            while watch.ended(TransactionKind::ALL[ended as usize % KINDS], cost(ended)) {
                 ended += 1;
             }
-            assert!(!watch.ended(Kind::Payment, 1), "one that was at work then does not count");
+            assert!(!watch.ended(TransactionKind::Payment, 1), "one that was at work then does not count");
             (ended + 1, watch.report())
         };
         let (ended, report) = run(&|_| 1000);

@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
-use super::request::{Customer, Line, Request};
+use super::request::{Customer, Line, TransactionInput};
 use super::session::Outcome;
 use crate::error::Context;
 use crate::{Error, Result};
@@ -114,21 +114,28 @@ impl Statements {
     ///
     /// # Errors
     /// When the server reports any error, or replies something impossible.
-    pub async fn execute(&self, client: &Client, request: &Request, districts: i32) -> Result<Outcome> {
+    pub async fn execute(
+        &self,
+        client: &Client,
+        request: &TransactionInput,
+        districts: i32,
+    ) -> Result<Outcome> {
         let work = Transaction { client, statements: &self.0 };
         client.batch_execute("BEGIN").await.context("beginning a transaction")?;
         let outcome = match request {
-            Request::NewOrder { warehouse, district, customer, lines, invalid } => {
+            TransactionInput::NewOrder { warehouse, district, customer, lines, invalid } => {
                 work.new_order(*warehouse, *district, *customer, lines, *invalid).await
             }
-            Request::Payment { warehouse, district, home, customer, cents } => {
+            TransactionInput::Payment { warehouse, district, home, customer, cents } => {
                 work.payment(*warehouse, *district, *home, customer, *cents).await
             }
-            Request::OrderStatus { warehouse, district, customer } => {
+            TransactionInput::OrderStatus { warehouse, district, customer } => {
                 work.order_status(*warehouse, *district, customer).await
             }
-            Request::Delivery { warehouse, carrier } => work.delivery(*warehouse, *carrier, districts).await,
-            Request::StockLevel { warehouse, district, threshold } => {
+            TransactionInput::Delivery { warehouse, carrier } => {
+                work.delivery(*warehouse, *carrier, districts).await
+            }
+            TransactionInput::StockLevel { warehouse, district, threshold } => {
                 work.stock_level(*warehouse, *district, *threshold).await
             }
         }?;

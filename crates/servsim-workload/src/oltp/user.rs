@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::deck::{Deck, Mix};
-use super::request::{Generator, Kind, LogHash, Place};
+use super::request::{Generator, LogHash, TransactionKind, UserWarehouse};
 use super::session::{Outcome, Session, KINDS};
 use super::settling::{Settling, REHEARSALS};
 use super::waiting;
 use super::windows::Windows;
 use crate::cpu::ProcessTime;
-use crate::mark::{self, Marker};
+use crate::mark::{MarkKind, Marker};
 use crate::rng::{Purpose, Stream};
 use crate::{Error, Result};
 
@@ -160,7 +160,7 @@ impl<'a> Phase<'a> {
     /// Marks the end of a transaction, and the window's beginning and end where they fall on it.
     /// Returns whether the transaction is measured. All under the marker's lock, so that as many
     /// transactions are marked between start and stop as were asked for.
-    fn mark(&self, kind: Kind, outcome: Outcome, server_process: u32) -> bool {
+    fn mark(&self, kind: TransactionKind, outcome: Outcome, server_process: u32) -> bool {
         let mut marker = lock(self.marker);
         marker.transaction(kind as u8, outcome.rolled_back, server_process);
         let Stop::Window { lead_in, transactions } = self.stop else { return true };
@@ -168,9 +168,9 @@ impl<'a> Phase<'a> {
         window.ended += 1;
         if window.ended == lead_in {
             window.begin = Some(Instant::now());
-            marker.event(mark::Kind::Start);
+            marker.event(MarkKind::Start);
         } else if window.ended == lead_in + transactions {
-            marker.event(mark::Kind::Stop);
+            marker.event(MarkKind::Stop);
             window.elapsed = window.begin.map(|begin| begin.elapsed());
             self.over.store(true, Ordering::Relaxed);
         }
@@ -194,7 +194,7 @@ pub struct User {
     pub done: u64,
     /// Hash of the requests of the current phase.
     pub log: LogHash,
-    place: Place,
+    works_at: UserWarehouse,
     mix: Mix,
     deck: Deck,
     requests: Stream,
@@ -206,7 +206,7 @@ pub struct User {
 
 impl User {
     /// A user without streams yet; [`User::begin`] gives them.
-    pub fn new(index: u64, session: Session, place: Place, mix: Mix) -> Self {
+    pub fn new(index: u64, session: Session, works_at: UserWarehouse, mix: Mix) -> Self {
         User {
             index,
             server_time: ProcessTime::of(session.backend),
@@ -214,7 +214,7 @@ impl User {
             session,
             done: 0,
             log: LogHash::default(),
-            place,
+            works_at,
             mix,
             deck: Deck::new(mix),
             requests: Stream::new(0, Purpose::WarmUp, index),
@@ -259,7 +259,7 @@ impl User {
 
     async fn transaction(&mut self, phase: &Phase<'_>) -> Result<()> {
         let kind = self.deck.draw(&mut self.requests);
-        let request = phase.generator.request(kind, self.place, &mut self.requests);
+        let request = phase.generator.request(kind, self.works_at, &mut self.requests);
         self.log.add(&request);
         self.pause(phase, waiting::seconds(kind).0).await;
         let begin = Instant::now();
@@ -288,7 +288,7 @@ impl User {
         Ok(())
     }
 
-    async fn think(&mut self, phase: &Phase<'_>, kind: Kind) {
+    async fn think(&mut self, phase: &Phase<'_>, kind: TransactionKind) {
         let seconds = waiting::think(kind, &mut self.waiting);
         self.pause(phase, seconds).await;
     }
