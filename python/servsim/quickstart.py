@@ -45,13 +45,11 @@ class Simulate(Protocol):
         trace: Path,
         machine: str,
         *,
-        transactions: int,
-        warmup: int,
         replications: int,
         seed: int,
         progress: Callable[[int], None],
     ) -> dict[str, Any]:
-        """Run every replication and return the result; progress receives references simulated."""
+        """Measure the middle of the trace and return the result; progress receives references simulated."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +93,6 @@ def scale_of(trace: Path) -> str | None:
 
     provenance = json.loads(trace_info(trace))["meta"]["provenance"]
     return provenance.get("scale") if isinstance(provenance, dict) else None
-
-
-def measured(count: int, users: int = USERS) -> tuple[int, int]:
-    """Divide a trace's transactions into warm-up and measurement.
-
-    One transaction per user, or a quarter if that is less, warms the simulated caches up; the captured server
-    was warm, and its users were at work. Another per user, or a third if that is less, is left at the
-    end: when the trace runs out its users end one by one, and processors idle for want of work, which
-    they would not on a real server.
-    """
-    warmup = min(users, count // 4)
-    return warmup, max(1, count - warmup - min(users, count // 3))
 
 
 @dataclass(frozen=True)
@@ -187,14 +173,12 @@ def run(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progress) 
     from servsim.progress import expected_references, of_references
 
     trace, obstacle = _trace(plan, job, say, progress)
-    warmup, transactions = measured(job.count(trace), plan.users)
-    say(f"Simulating {transactions} transactions on {plan.machine}, {plan.replications} replications.")
-    expected = expected_references(trace, transactions=transactions, warmup=warmup, replications=plan.replications)
+    held = job.count(trace)
+    say(f"Simulating the middle of {held} transactions on {plan.machine}, {plan.replications} replications.")
+    expected = expected_references(trace, replications=plan.replications)
     result = job.simulate(
         trace=trace,
         machine=plan.machine,
-        transactions=transactions,
-        warmup=warmup,
         replications=plan.replications,
         seed=plan.seed,
         progress=of_references(progress, f"simulating {plan.replications} runs", expected),

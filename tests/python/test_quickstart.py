@@ -53,7 +53,7 @@ def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None
     capture, simulation = job.calls
     assert capture == {"transactions": 120, "users": 24}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
-    assert (simulation["warmup"], simulation["transactions"]) == (24, 152)
+    assert not {"warmup", "transactions"} & simulation.keys(), "the tool chooses the window, and judges it"
     assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 10, 1)
     assert outcome.obstacle is None
     assert outcome.report.read_text().startswith("<!doctype html>")
@@ -101,14 +101,3 @@ def test_the_outcome_is_a_versioned_document(tmp_path: Path) -> None:
     document = Job(tmp_path).run().as_document()
     assert document["schema"] == "servsim.quickstart/1" and document["captured"] is True
     assert document["result"]["schema"] == "servsim.simulate/1"
-
-
-@pytest.mark.parametrize("count", [1, 3, 10, 199])
-def test_warm_up_and_measurement_fit_into_the_trace(count: int) -> None:
-    warmup, transactions = quickstart.measured(count)
-    assert warmup >= 0 and transactions >= 1 and warmup + transactions <= count
-
-
-def test_each_user_has_work_left_when_the_measurement_ends() -> None:
-    assert quickstart.measured(120, 24) == (24, 72)
-    assert 9 - sum(quickstart.measured(9, 24)) == 3, "a small trace keeps a third"

@@ -17,7 +17,7 @@ from servsim.errors import UsageError
 from servsim.reproduce import alameldeen_2003, foglia_2004
 from servsim.reproduce.report import Report
 from servsim.reproduce.rows import ordered, within
-from servsim.reproduce.runs import Configuration, Runs
+from servsim.reproduce.runs import Configuration, Runs, measured
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 Bend = Callable[[Configuration, dict[str, Any]], None]
@@ -224,3 +224,14 @@ def test_an_unknown_study_a_missing_trace_and_a_needless_one_are_refused() -> No
     ):
         done = subprocess.run([SERVSIM, "reproduce", *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 199])
+def test_warm_up_and_measurement_fit_into_the_trace(count: int) -> None:
+    warmup, transactions = measured(count, 24)
+    assert warmup >= 0 and transactions >= 1 and warmup + transactions <= count
+
+
+def test_each_user_has_work_left_when_the_measurement_ends() -> None:
+    assert measured(120, 24) == (24, 72)
+    assert 9 - sum(measured(9, 24)) == 3, "a small trace keeps a third"

@@ -12,7 +12,7 @@ from servsim import _core
 from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem
 from servsim.progress import Show, expected_references, of_references
-from servsim.quickstart import USERS, measured
+from servsim.quickstart import USERS
 from servsim.simulation import file_hash, simulate
 from servsim.statistics.intervals import estimate
 
@@ -100,6 +100,17 @@ class Runs:
             f"{self.warmup} of warm-up, {self.count} runs per configuration, seeds from {self.seed}, common to all; "
             f"{DISKS} disks."
         )
+
+
+def measured(count: int, users: int) -> tuple[int, int]:
+    """Divide a trace's transactions into warm-up and measurement: these studies measure as much as they can.
+
+    One transaction per user, or a quarter if that is less, warms the simulated caches up. Another per user,
+    or a third if that is less, is left at the end: when the trace runs out its users end one by one, and
+    processors idle for want of work, which they would not on a real server.
+    """
+    warmup = min(users, count // 4)
+    return warmup, max(1, count - warmup - min(users, count // 3))
 
 
 def runs(trace: Path | None, count: int, say: Show, most: int | None = None) -> Runs:
