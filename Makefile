@@ -15,8 +15,12 @@ RUST := --workspace --exclude servsim-py
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-deps: ## install what is missing from the package manager; says what and why
-	@if [ -x scripts/install-deps.sh ]; then scripts/install-deps.sh; fi
+# What packages are installed for: quickstart, workload, disk-capture, test (scripts/install-deps.sh).
+FOR ?= quickstart
+test acceptance: FOR = test
+
+deps: ## install what is missing, and say what and why; FOR=workload, disk-capture or test for more than quickstart
+	@scripts/install-deps.sh $(FOR)
 	@scripts/check-toolchain.sh
 
 $(PY):
@@ -61,8 +65,9 @@ acceptance: deps build ## full-scale checks, resumable; SHARD=i/n runs one part 
 bench: build ## speed and size figures: a table, and JSON in out/
 	@$(PY) scripts/bench.py
 
-maps: $(PY) ## rewrite the crate and package tables of ARCHITECTURE.md
+maps: $(PY) ## rewrite the tables of ARCHITECTURE.md and the published schemas
 	@$(PY) scripts/maps.py
+	@$(PY) -c 'from servsim.schema import published; print(published(), end="")' > schemas/servsim.simulate-1.schema.json
 
 clean: ## remove everything these commands made in this folder
 	rm -rf target $(VENV) .cache out .pytest_cache .ruff_cache .mypy_cache .hypothesis

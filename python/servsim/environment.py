@@ -168,7 +168,7 @@ def database() -> Finding:
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     path = str(places[-1]) if places else shutil.which("postgres")
     if path is None:
-        remedy = "`apt-get install postgresql`"
+        remedy = "`make deps FOR=workload`, or install postgresql"
         return Finding("PostgreSQL", False, "missing", "running the workload natively", remedy, False)
     version = _output(path, "--version").strip().removeprefix("postgres (PostgreSQL) ")
     return Finding("PostgreSQL", True, version, "running the workload natively", "", False)

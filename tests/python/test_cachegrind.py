@@ -59,7 +59,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("the program is written for x86-64")
     if shutil.which("valgrind") is None:
         if shutil.which("apt-get") is not None:
-            pytest.fail("valgrind is missing: run `make deps`")
+            pytest.fail("valgrind is missing: run `make deps FOR=test`")
         pytest.skip("valgrind is not here, and there is no apt-get to install it with")
     folder = tmp_path_factory.mktemp("cachegrind")
     flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none", "-fno-builtin"]
