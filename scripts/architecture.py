@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Layers from the bottom up: title, then its crates without the ``servsim-`` prefix.
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("foundations", frozenset({"files", "units"})),
-    ("data", frozenset({"trace", "config", "stats"})),
+    ("data", frozenset({"trace", "config"})),
     ("core", frozenset({"core"})),
     ("parts", frozenset({"cpu", "mem", "os", "disk", "import"})),
-    ("whole systems", frozenset({"machine", "model", "rset", "workload", "oltp", "capture-plugin"})),
+    ("whole systems", frozenset({"machine", "model", "workload", "capture-plugin"})),
     ("bindings", frozenset({"py"})),
 )
 

@@ -1,4 +1,4 @@
-"""The commercial workload suite: one file per workload, one line here.
+"""Commercial workloads, run natively: a module for each, one line here, and a driver.
 
 A workload runs real servers natively on this host; its driver also runs inside the emulated guest.
 """
