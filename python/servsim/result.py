@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.schema import check_shape, read_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -227,6 +228,7 @@ def check(document: object, source: str, needs: Sequence[str] = ("cycles", "tran
         found = document.get("schema") if isinstance(document, Mapping) else None
         what = f"its schema is `{found}`" if found else "it states no schema"
         raise UsageError(f"{source} is not a simulation result (`{SCHEMA}`): {what}; {REMEDY}")
+    check_shape(document, source, REMEDY)
     replications = document.get("replications")
     if not isinstance(replications, Sequence) or isinstance(replications, str) or not replications:
         raise UsageError(f"{source} holds no replications, so there is nothing to report; {REMEDY}")
@@ -250,12 +252,12 @@ def check(document: object, source: str, needs: Sequence[str] = ("cycles", "tran
 def load(path: Path, needs: Sequence[str] = ("cycles", "transactions")) -> Result:
     """Read and validate a result file; see `check` for what it raises."""
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist; {REMEDY}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is not JSON ({error}); {REMEDY}") from None
     return check(document, str(path), needs)
 

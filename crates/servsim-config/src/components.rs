@@ -36,21 +36,21 @@ pub struct OuterLevel {
 pub struct Protocol {
     /// Registered name.
     pub name: String,
-    /// D1: clean copies supply too.
+    /// Clean copies supply too.
     pub any_copy_supplies: bool,
-    /// D6: invalidates and fetches of stores drain asynchronously, not only writes.
+    /// Invalidates and fetches of stores drain asynchronously, not only writes.
     pub all_asynchronous: bool,
-    /// D10: a write miss keeps the migratory classification.
+    /// A write miss keeps the migratory classification.
     pub sticky_migratory: bool,
-    /// D9: blocks begin migratory.
+    /// Blocks begin migratory.
     pub start_migratory: bool,
-    /// D14: private hand-over updates memory.
+    /// Private hand-over updates memory.
     pub private_handover_updates_memory: bool,
-    /// D9: two hand-overs show that a block migrates.
+    /// Two hand-overs show that a block migrates.
     pub two_hand_overs: bool,
-    /// D13: written words go to memory too.
+    /// Written words go to memory too.
     pub write_updates_memory: bool,
-    /// D17: who supplies a private fetch, unless as for any other.
+    /// Who supplies a private fetch, unless as for any other.
     pub any_copy_supplies_private: Option<bool>,
     /// Per-process kernel data count as private.
     pub private_kernel: bool,
@@ -73,7 +73,7 @@ pub struct Bus {
     pub write_back: Cycles,
     /// Bytes moved per cycle.
     pub bytes_per_cycle: u64,
-    /// D3: further occupancy of a memory fetch.
+    /// Further occupancy of a memory fetch.
     pub memory_hold: Cycles,
     /// First come, first served instead of round-robin.
     pub fifo: bool,

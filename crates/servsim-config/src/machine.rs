@@ -73,7 +73,7 @@ pub struct Machine {
     pub memory_delay: Cycles,
     /// Conflict told from capacity.
     pub exact_replacement: bool,
-    /// D29: sharing judged by the missing words alone.
+    /// Sharing judged by the missing words alone.
     pub judge_at_miss: bool,
     resolved: Vec<(&'static str, String)>,
 }

@@ -355,7 +355,7 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Choice(&["dirty-only", "any-copy"]),
         "dirty-only",
         "Which cache supplies a block that others fetch: only the dirty owner, or any holder.",
-        "decision D1: the cited Pentium Pro supplies modified blocks only",
+        "Foglia et al. 2004 cite the Pentium Pro, which supplies modified blocks only",
     ),
     setting(
         "protocol.asynchronous",
@@ -363,14 +363,14 @@ pub const SETTINGS: &[Setting] = &[
         "all",
         "Which transactions of stores drain from the store buffer without stalling: all, or only \
          writes of one word (invalidates and fetches then stall the processor).",
-        "decision D6: Foglia et al. 2004 grant it to writes; `all` favours no protocol",
+        "Foglia et al. 2004 grant it to writes; `all` favours no protocol",
     ),
     setting(
         "protocol.migratory_write_miss",
         Kind::Choice(&["drop", "keep"]),
         "drop",
         "AMSD: what a write miss on a migratory dirty block does to the classification.",
-        "decision D10",
+        "assumption: the block is an ordinary one again; the published descriptions do not say",
     ),
     setting(
         "protocol.migratory_evidence",
@@ -378,21 +378,21 @@ pub const SETTINGS: &[Setting] = &[
         "one",
         "AMSD: how many hand-overs from writer to reader that writes show that a block migrates; \
          `two` is the conservative form and takes two more states.",
-        "decision D9: Cox & Fowler 1993 and Stenstrom et al. 1993 begin with one",
+        "Cox & Fowler 1993 and Stenstrom et al. 1993: one",
     ),
     setting(
         "protocol.migratory_start",
         Kind::Choice(&["ordinary", "migratory"]),
         "ordinary",
         "AMSD: how a block fetched by one cache alone begins.",
-        "decision D9",
+        "assumption: a block is ordinary until it was seen to migrate",
     ),
     setting(
         "protocol.private_handover",
         Kind::Choice(&["move", "update-memory"]),
         "move",
         "PSCR: whether a dirty private block that moves to another cache also updates memory.",
-        "decision D14",
+        "assumption: memory is written at eviction, as for every dirty block",
     ),
     setting(
         "protocol.word_write",
@@ -400,7 +400,7 @@ pub const SETTINGS: &[Setting] = &[
         "owner",
         "PSCR: whether a word written to a shared block leaves memory to its owner, or goes to \
          memory too (four states).",
-        "decision D13: five published states imply an owner",
+        "assumption: the five states published for PSCR imply an owner",
     ),
     setting(
         "protocol.private_supplier",
@@ -408,7 +408,7 @@ pub const SETTINGS: &[Setting] = &[
         "as-shared",
         "PSCR: which cache supplies a block fetched for a private page; `as-shared` follows \
          protocol.supplier.",
-        "decision D17",
+        "assumption: as for every other block; the published descriptions do not say",
     ),
     setting(
         "protocol.private_kernel",
@@ -475,7 +475,7 @@ pub const SETTINGS: &[Setting] = &[
         "0 cycles",
         "How much of a memory fetch's latency the bus stays occupied beyond its two phases: 0 is \
          fully split, 56 holds the bus throughout.",
-        "decision D3: the published bus use fits no single value",
+        "calibrated: the bus use that Foglia et al. 2004 print fits no single value; 0 is a fully split bus",
     ),
     setting(
         "bus.arbitration",
@@ -483,7 +483,7 @@ pub const SETTINGS: &[Setting] = &[
         "round-robin",
         "Order among requests of one class that wait for the bus; fetches come before invalidates \
          and writes, those before write-backs.",
-        "decision D4",
+        "assumption: fetches stall a processor, writes do not; Foglia et al. 2004 do not say",
     ),
     setting(
         "interconnect.kind",
@@ -732,7 +732,7 @@ pub const SETTINGS: &[Setting] = &[
         "lifetime",
         "How true sharing is told from false: by every word used until the copy is lost, or by the \
          missing words alone.",
-        "decision D29: lifetime, Dubois et al. 1993; at-miss, Torrellas, Lam & Hennessy 1994",
+        "lifetime: Dubois et al. 1993; at-miss: Torrellas, Lam & Hennessy 1994",
     ),
 ];
 

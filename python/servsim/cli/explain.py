@@ -14,13 +14,17 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    key: Annotated[str | None, typer.Argument(help="Key, for example cache.line; all without it.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(help="Key, for example cache.line, or a group such as cache; all without it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.explain/1.")] = False,
 ) -> None:
-    """Print meaning, accepted values, default and source of a setting."""
+    """Print meaning, accepted values, default and source of a setting, or of every setting of a group."""
     from servsim import _core
 
-    keys = [key] if key is not None else _core.setting_keys()
+    keys = _core.setting_keys()
+    if key is not None:
+        keys = [name for name in keys if name == key or name.startswith(f"{key}.")] or [key]
     texts = [EXPLAINED[name] if name in EXPLAINED else _core.explain(name) for name in keys]
     if not as_json:
         print("\n\n".join(texts))

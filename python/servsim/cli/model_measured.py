@@ -88,13 +88,9 @@ def read_result(file: Path) -> dict[str, Any]:
     UsageError
         When it is something else.
     """
-    try:
-        result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file} cannot be read as JSON: {error}") from error
-    if result.get("schema") != "servsim.simulate/1" or result.get("engine") != "timing":
-        raise UsageError(f"{file} is not a result of `servsim simulate` with the timing engine")
-    return result
+    from servsim.result import load
+
+    return dict(load(file).document)
 
 
 def measure(

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,12 @@ from servsim.errors import UsageError
 SPECIAL = ("machine", "trace", "transactions", "warmup", "functional_warmup", "checkpoint")
 
 #: Keys of a study file.
-KEYS = frozenset({"name", "engine", "format", "seeds", "settings", *SPECIAL})
-TABLES = frozenset({"factors", "exclude"})
+KEYS = ("name", "engine", "format", "seeds", *SPECIAL)
+TABLES = ("settings", "factors", "exclude")
+
+#: Bounds on one study; each is far beyond what can be run, and keeps a slip from filling the memory.
+MOST_POINTS = 100_000
+MOST_SEEDS = 100_000
 
 Level = str | int | float
 Levels = dict[str, Level]
@@ -113,9 +118,10 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
         raise UsageError(f"{source} is not TOML: {error}") from None
     faults: list[str] = []
     for key in read:
-        if key not in KEYS | TABLES:
+        if key not in (*KEYS, *TABLES):
             faults.append(f"unknown key `{key}`{_nearest(key, [*KEYS, *TABLES])}")
-    settings, factors = _flat(read.get("settings", {})), _flat(read.get("factors", {}))
+    faults += _type_faults(read)
+    settings, factors = (_flat(table) if isinstance(table := read.get(key, {}), Mapping) else {} for key in TABLES[:2])
     faults += _setting_faults(settings, factors, read)
     levels = {key: value if isinstance(value, list) else [value] for key, value in factors.items()}
     faults += [fault for key, values in levels.items() for fault in _level_faults(key, values)]
@@ -125,8 +131,12 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
             faults.append(f"no {key} is given: write `{key} = ...`, or make it a factor")
     for key in ("transactions", "warmup"):
         low = 1 if key == "transactions" else 0
-        bad = [v for v in [*levels.get(key, []), read.get(key, low)] if not isinstance(v, int) or v < low]
+        bad = [v for v in [*levels.get(key, []), read.get(key, low)] if not _whole(v, low)]
         faults += [f"`{key}` is {value!r}: give a whole number from {low}" for value in bad]
+    count = prod(len(of) for of in levels.values())
+    if count > MOST_POINTS:
+        faults.append(f"the factors have {count:,} combinations: a study takes {MOST_POINTS:,} at most")
+        levels = {}
     points = [dict(zip(levels, combination, strict=True)) for combination in product(*levels.values())]
     points = _without(points, read.get("exclude", []), faults)
     if faults:
@@ -134,6 +144,43 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
         raise UsageError(f"{source} cannot be run, for {len(faults)} reason{'s' * (len(faults) > 1)}:{listed}")
     fixed = {key: read[key] for key in (*SPECIAL, "engine", "format") if key in read}
     return Study(str(read.get("name", name)), folder, fixed, settings, levels, points, seeds)
+
+
+def _whole(value: object, low: int) -> bool:
+    """Say whether a value is a whole number from ``low`` that counters can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63
+
+
+def _type_faults(read: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the types and forms of the keys."""
+    faults = [
+        f"`{key}` is {read[key]!r}: give text"
+        for key in ("trace", "machine", "checkpoint", "format")
+        if key in read and not isinstance(read[key], str)
+    ]
+    if read.get("engine", "timing") not in ("timing", "functional"):
+        faults.append(f"`engine` is {read['engine']!r}: accepted are timing, functional")
+    amount = read.get("functional_warmup", 0)
+    if not isinstance(amount, str) and not _whole(amount, 0):
+        faults.append(
+            f"`functional_warmup` is {amount!r}: give a number of transactions, or text such as '5000 references'"
+        )
+    name = read.get("name", "name")
+    # It becomes the name of a folder, and must not lead elsewhere.
+    if not isinstance(name, str) or not name.isprintable() or "/" in name or name in ("", ".", ".."):
+        faults.append(f"`name` is {name!r}: give a name that a folder can have, without /")
+    faults += [
+        f"`{key}` is {read[key]!r}: write [{key}] and below it KEY = VALUE"
+        for key in ("settings", "factors")
+        if key in read and not isinstance(read[key], Mapping)
+    ]
+    settings = read.get("settings", {})
+    faults += [
+        f"[settings] `{key}` is {value!r}: give text or a number"
+        for key, value in (_flat(settings) if isinstance(settings, Mapping) else {}).items()
+        if not isinstance(value, str | int | float)
+    ]
+    return faults
 
 
 def _flat(tree: object, prefix: str = "") -> dict[str, Any]:
@@ -179,11 +226,11 @@ def _seeds(given: object, faults: list[str]) -> list[int]:
     if isinstance(given, Mapping):
         first, count = given.get("first", 1), given.get("count", 10)
         unknown = set(given) - {"first", "count"}
-        if unknown or not isinstance(first, int) or not isinstance(count, int) or count < 1 or first < 0:
+        if unknown or not _whole(first, 0) or not _whole(count, 1) or count > MOST_SEEDS or first + count > 2**63:
             faults.append("`seeds` is wrong: write { first = 1, count = 10 }, count at least 1, or a list of seeds")
             return []
         return list(range(first, first + count))
-    if not isinstance(given, list) or not given or not all(isinstance(seed, int) and seed >= 0 for seed in given):
+    if not isinstance(given, list) or not given or not all(_whole(seed, 0) for seed in given):
         faults.append("`seeds` is wrong: write { first = 1, count = 10 }, count at least 1, or a list of seeds")
         return []
     if len(set(given)) < len(given):
@@ -193,6 +240,9 @@ def _seeds(given: object, faults: list[str]) -> list[int]:
 
 def _without(points: list[Levels], excluded: object, faults: list[str]) -> list[Levels]:
     if not isinstance(excluded, list):
+        faults.append("`exclude` is wrong: write [[exclude]] tables of factors and levels")
+        return points
+    if not all(isinstance(rule, Mapping) for rule in excluded):
         faults.append("`exclude` is wrong: write [[exclude]] tables of factors and levels")
         return points
     for rule in map(_flat, excluded):
