@@ -6,7 +6,7 @@ must be there. Further keys are welcome. `published` gives the same as a JSON Sc
 
 import json
 from math import isfinite
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -235,6 +235,14 @@ class Replication(_Part):
         return self
 
 
+class Warned(_Part):
+    """What limits the use of the figures; results of before ranks hold plain sentences."""
+
+    rank: Literal["invalid", "weak", "note"]
+    code: str
+    text: str
+
+
 class Trace(_Part):
     """The trace that was run."""
 
@@ -251,7 +259,7 @@ class Document(_Part):
     machine: str | dict[str, Any] = _ABSENT
     trace: Trace = _ABSENT
     options: dict[str, Any] = _ABSENT
-    warnings: list[str] = _ABSENT
+    warnings: list[str | Warned] = _ABSENT
     summary: dict[str, dict[str, Any]] = _ABSENT
     replications: list[Replication] = Field(min_length=1)
 
