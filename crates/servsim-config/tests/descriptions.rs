@@ -153,10 +153,10 @@ fn every_fault_of_the_disks_is_reported_at_once() {
         "line 9: placement.relations: `3` is not the number of a disk, 1 to 2",
         "line 9: placement.relations: `stock` lies on disk 1 already",
         "line 9: placement.relations: `customer` is not DISK: WHAT",
-        "line 10: placement.files: `x` is no disk",
+        "line 10: placement.files: `x` is not the number of a disk",
         "line 11: placement.sectors: `vda 9-12` overlaps `vda 0-9`",
         "line 11: placement.sectors: `vda 7` is not DEVICE FIRST-LAST",
-        "line 12: placement.rest: `0` is no disk",
+        "line 12: placement.rest: `0` is not the number of a disk",
     ];
     for part in parts {
         assert!(faults.iter().any(|fault| fault.contains(part)), "{part} in {faults:#?}");
