@@ -116,7 +116,7 @@ pub struct Outcome {
     pub write_back: Option<u64>,
     /// Line whose clean copy made room.
     pub dropped_clean: Option<u64>,
-    /// Whether memory took the block from the cache that supplied it.
+    /// Whether memory took the block from the cache that supplied it, or the word that was sent.
     pub to_memory: bool,
     /// Caches that lost their copy, one bit each.
     pub lost: u64,
@@ -378,7 +378,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if !op.is_fetch() {
             self.classify_coherence(access, record.valid, op, page);
         }
-        let mut outcome = Outcome { op: Some(op), done: !again, ..Outcome::default() };
+        let to_memory = op == BusOp::Write && self.table.words_to_memory;
+        let mut outcome = Outcome { op: Some(op), done: !again, to_memory, ..Outcome::default() };
         let lines = self.snoop(access, &mut record, op, private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
             unreachable!("read above")

@@ -124,8 +124,12 @@ const MUTATIONS: &[Mutation] = &[
     }),
     ("pscr", "a word is not written through", |t| {
         *t = by_name("pscr", &Options { write_updates_memory: true, ..Options::default() }).unwrap();
-        let cell = row(t, "SC").snoop[Snoop::Write as usize];
-        row(t, "SC").snoop[Snoop::Write as usize] = cell.into_memory(false);
+        t.words_to_memory = false;
+    }),
+    ("pscr", "a word that memory has is owed to it once more", |t| {
+        *t = by_name("pscr", &Options { write_updates_memory: true, ..Options::default() }).unwrap();
+        let branches = vec![when(Lines::SHARED, 3), otherwise(2)];
+        row(t, "SC").write = OnAccess::Bus { op: BusOp::Write, branches, again: false };
     }),
     ("pscr", "a sharer misses the written word", |t| {
         row(t, "SC").snoop[Snoop::Write as usize] = OnSnoop::to(3).raising(Lines::SHARED);

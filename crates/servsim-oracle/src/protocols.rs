@@ -139,6 +139,9 @@ impl Protocol {
             Self::Pscr => {
                 if r.shared && v.write_through {
                     "SC"
+                } else if v.write_through {
+                    // Memory has the word, and nobody else the block.
+                    "EC"
                 } else if r.shared {
                     "SM"
                 } else {

@@ -2,7 +2,7 @@
 //!
 //! Values are reduced to fresh (equal to the last serialised write) and stale. Every reachable
 //! state is held to: single writer or many readers; every valid copy fresh; memory fresh unless a
-//! dirty copy exists; no impossible cell met; evicting every copy drains to an empty system with
+//! dirty copy exists; no copy dirty while memory is fresh; no impossible cell met; evicting every copy drains to an empty system with
 //! fresh memory. Cells never met are reported as dead. With P arbitrary on every access, a
 //! protocol that uses P is explored with both values.
 
@@ -108,7 +108,7 @@ impl Explorer<'_> {
                 Ok(false)
             }
             OnAccess::Bus { op, branches, again } => {
-                let (lines, updated, memory) = self.snoop(world, c, *op, p)?;
+                let (lines, updated) = self.snoop(world, c, *op, p)?;
                 let next = Table::resolve(branches, lines, p);
                 if next == INVALID {
                     return Err(format!("{} ends in I after {}", op.short(), event));
@@ -118,7 +118,7 @@ impl Explorer<'_> {
                     let before = world.memory_fresh;
                     Self::commit(world, c, &updated);
                     // A word written through leaves memory as good as it was.
-                    world.memory_fresh = memory && before;
+                    world.memory_fresh = *op == BusOp::Write && self.table.words_to_memory && before;
                 }
                 Ok(*again)
             }
@@ -131,10 +131,9 @@ impl Explorer<'_> {
         c: usize,
         op: BusOp,
         private: bool,
-    ) -> Result<(Lines, Vec<usize>, bool), String> {
+    ) -> Result<(Lines, Vec<usize>), String> {
         let column = Snoop::of(op, private && self.table.uses_private);
         let (mut lines, mut updated, mut fresh) = (Lines::NONE, Vec::new(), None);
-        let mut word_to_memory = false;
         for other in (0..world.copies.len()).filter(|&o| o != c) {
             let (state, has_fresh) = world.copies[other];
             self.met.insert((state, column.heading()));
@@ -145,9 +144,7 @@ impl Explorer<'_> {
                     if supply {
                         fresh = Some(fresh.unwrap_or(true) && has_fresh);
                     }
-                    if memory && op == BusOp::Write {
-                        word_to_memory = true;
-                    } else if memory {
+                    if memory {
                         world.memory_fresh = has_fresh;
                     }
                     if update {
@@ -160,7 +157,7 @@ impl Explorer<'_> {
         if op.is_fetch() {
             world.copies[c].1 = fresh.unwrap_or(world.memory_fresh);
         }
-        Ok((lines, updated, word_to_memory))
+        Ok((lines, updated))
     }
 
     fn commit(world: &mut World, c: usize, updated: &[usize]) {
@@ -188,6 +185,9 @@ impl Explorer<'_> {
         }
         if !world.memory_fresh && !valid.iter().any(|(s, _)| info(*s).dirty) {
             return Err("memory is stale and no dirty copy exists".into());
+        }
+        if world.memory_fresh && valid.iter().any(|(s, _)| info(*s).dirty) {
+            return Err("a copy is to be written back though memory has every word".into());
         }
         Ok(())
     }

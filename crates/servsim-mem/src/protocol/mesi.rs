@@ -66,6 +66,7 @@ pub fn table(options: &Options) -> Table {
         ],
         uses_private: false,
         removal_is_invalidation: true,
+        words_to_memory: false,
         rules: options.rules,
     }
 }

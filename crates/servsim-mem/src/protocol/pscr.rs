@@ -2,8 +2,8 @@
 //! Micro 11(2) 1991): write-update among real sharers, and removal of a private copy as soon as
 //! another processor fetches it. The original table was not available; this reconstruction has the
 //! published five states, one extra bus line (P, the requester's page is private) and no
-//! invalidate transaction. With words written through to memory nobody owns a shared block, and
-//! SM has no use: four states remain. The P bit may be wrong on any access: that costs time, not coherence.
+//! invalidate transaction. With words written through to memory nobody owns a block that was written
+//! on the bus, with sharers left or without, and SM has no use: four states remain. The P bit may be wrong on any access: that costs time, not coherence.
 
 use super::table::{
     bus, otherwise, when, Branch, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Row, StateInfo, Table,
@@ -39,8 +39,9 @@ pub fn table(options: &Options) -> Table {
     let share_dirty =
         OnSnoop::to(written).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true).into_memory(through);
     let remove_dirty = OnSnoop::to(I).raising(Lines::DIRTY).supplying(true).into_memory(to_memory);
-    let write_shared = bus(BusOp::Write, &[when(Lines::SHARED, written), otherwise(EM)]);
-    let take_word = OnSnoop::to(SC).raising(Lines::SHARED).updating().into_memory(through);
+    let alone = if through { EC } else { EM };
+    let write_shared = bus(BusOp::Write, &[when(Lines::SHARED, written), otherwise(alone)]);
+    let take_word = OnSnoop::to(SC).raising(Lines::SHARED).updating();
     let none = OnSnoop::Impossible;
     let mut table = Table {
         name: "pscr",
@@ -84,6 +85,7 @@ pub fn table(options: &Options) -> Table {
         ],
         uses_private: true,
         removal_is_invalidation: false,
+        words_to_memory: through,
         rules: options.rules,
     };
     if through {

@@ -214,7 +214,7 @@ pub enum OnSnoop {
         raise: Lines,
         /// Whether this cache supplies the block.
         supply: bool,
-        /// Whether memory takes the block, or on `BusWr` the word, at the same time.
+        /// Whether memory takes the block at the same time.
         memory: bool,
         /// Whether this copy takes the written word.
         update: bool,
@@ -314,6 +314,8 @@ pub struct Table {
     /// Whether a miss on a copy that a remote *fetch* removed counts as an invalidation miss
     /// (AMSD) or as any other miss (PSCR); see decision D33.
     pub removal_is_invalidation: bool,
+    /// Whether memory takes the word of every `BusWr`, sharers or not.
+    pub words_to_memory: bool,
     /// What else the memory system is to do.
     pub rules: Rules,
 }
@@ -416,7 +418,8 @@ impl Table {
             OnAccess::Local(next) if *next == state => "hit".into(),
             OnAccess::Local(next) => format!("silent ->{}", self.state_name(*next)),
             OnAccess::Bus { op, branches, again } => {
-                let mut text = format!("{} /", op.short());
+                let word = if *op == BusOp::Write && self.words_to_memory { "; mem:=word" } else { "" };
+                let mut text = format!("{}{word} /", op.short());
                 for branch in branches {
                     let p = match branch.private {
                         Some(true) => "P",
