@@ -14,7 +14,7 @@ use serde_json::{json, Map, Value};
 use servsim_config::Machine;
 use servsim_core::LockClass;
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, LevelCounters, MissClass, SwitchCause, TlbCounters};
+use servsim_mem::{CoherenceClass, Counters, LevelCounters, LossCause, MissClass, SwitchCause, TlbCounters};
 use servsim_os::LockCounts;
 
 impl Replication {
@@ -46,6 +46,7 @@ impl Replication {
         put("misses_by_owner", by_mode(&MissClass::NAMES, &c.misses_by_owner, true));
         put("coherence_by_owner", by_mode(&CoherenceClass::NAMES, &c.coherence_by_owner, true));
         put("context_switch_misses", by_mode(&SwitchCause::NAMES, &c.context_switch, true));
+        put("misses_by_loss", by_mode(&LossCause::NAMES, &c.misses_by_loss, true));
         put("flushed_copies", json!(c.flushed[0][0] + c.flushed[1][0]));
         put("bus", bus_json(c));
         // A kind without name and transactions is a number that the workload does not use.

@@ -20,6 +20,7 @@ use crate::functional::{for_each_line, interrupted, processor_of, Counted, Facts
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError};
+use servsim_mem::switches::RunningTasks;
 use servsim_mem::{HierarchySpec, Inclusion, Shard, WordMask};
 
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
@@ -188,7 +189,8 @@ struct Sieve<W> {
     events: Vec<Event>,
     /// What was taken out.
     tally: Tally,
-    running: Vec<Option<u32>>,
+    processors: usize,
+    running: RunningTasks,
     handlers: Vec<bool>,
     shift: u32,
     split: bool,
@@ -202,7 +204,8 @@ impl<W: WordMask> Sieve<W> {
             rest: Vec::new(),
             events: Vec::new(),
             tally: Tally::new(first.processors),
-            running: vec![None; first.processors],
+            processors: first.processors,
+            running: RunningTasks::new(first.processors),
             handlers: facts.handlers.clone(),
             shift: first.geometry.line.trailing_zeros(),
             split: spec.split,
@@ -232,9 +235,9 @@ impl<W: WordMask> Sieve<W> {
                 self.rest.push(*record);
                 continue;
             };
-            let cpu = processor_of(record, self.running.len());
-            if self.running[cpu] != Some(record.task) && !self.handlers[record.task as usize] {
-                self.running[cpu] = Some(record.task);
+            let cpu = processor_of(record, self.processors);
+            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+                self.running.begin(cpu, record.task);
                 self.rest.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }
             let data = self.split && record.op != Op::Fetch;

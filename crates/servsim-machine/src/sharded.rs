@@ -15,6 +15,7 @@ use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, 
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, Op, Parts, Privacy, Record, SourceError};
+use servsim_mem::switches::RunningTasks;
 use servsim_mem::{HierarchySpec, Shard, WordMask};
 use std::any::Any;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -67,7 +68,7 @@ struct Divider<'a> {
     shift: u32,
     shard: Shard,
     /// Who runs at each processor as far as this stretch tells.
-    running: Vec<Option<u32>>,
+    running: RunningTasks,
 }
 
 impl Divider<'_> {
@@ -84,8 +85,8 @@ impl Divider<'_> {
                 continue;
             }
             let cpu = processor_of(record, self.processors);
-            if self.running[cpu] != Some(record.task) && !self.handlers[record.task as usize] {
-                self.running[cpu] = Some(record.task);
+            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+                self.running.begin(cpu, record.task);
                 let switch = Record { op: Op::Event, address: SWITCH, ..*record };
                 stretch.shards.iter_mut().for_each(|list| list.push(switch));
             }
@@ -264,7 +265,7 @@ impl Team<'_> {
             processors: self.setup.processors,
             shift: self.setup.geometry.line.trailing_zeros(),
             shard: Shard::new(index, self.count),
-            running: vec![None; self.setup.processors],
+            running: RunningTasks::new(self.setup.processors),
         };
         for (number, batch) in self.batches.iter().enumerate().skip(index * BATCHES).take(BATCHES) {
             if stretch.fault.is_some() || stretch.last {

@@ -234,11 +234,14 @@ fn plain_text(case: &Case) -> String {
 }
 
 /// Counters that some trace of a few hundred must move, or the comparison shows nothing of them.
-const MUST_MOVE: [&str; 12] = [
+const MUST_MOVE: [&str; 15] = [
     "context_switch.evicted",
     "context_switch.migrated",
     "context_switch.flushed",
     "flushed",
+    "misses_by_loss.invalidated",
+    "misses_by_loss.replaced",
+    "misses_by_loss.flushed",
     "removed.copies",
     "removed.misses",
     "misses.true_by_self",

@@ -101,6 +101,8 @@ counters! {
     coherence_by_owner: [u64; 4],
     /// Context-switch misses by [`SwitchCause`](crate::switches::SwitchCause).
     context_switch: [u64; 3],
+    /// Misses by [`LossCause`](crate::switches::LossCause).
+    misses_by_loss: [u64; 4],
     /// Private copies flushed at switches (all in kernel mode).
     flushed: [u64; 1],
 }

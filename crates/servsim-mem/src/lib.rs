@@ -38,7 +38,7 @@ pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};
 pub use prefetch::{PrefetchSpec, Prefetcher};
 pub use shard::Shard;
-pub use switches::SwitchCause;
+pub use switches::{LossCause, SwitchCause};
 pub use system::{Access, CoherentSystem, Outcome, Page, PrefetchCounters};
 pub use tlb::{Mmu, TlbCounters, TlbSpec, Translated, Walk};
 pub use words::{Wide, WordMask};

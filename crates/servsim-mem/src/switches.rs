@@ -36,6 +36,25 @@ impl SwitchCause {
     pub const NAMES: [&'static str; 3] = ["evicted", "migrated", "flushed"];
 }
 
+/// How a cache lost the copy that a miss lacks, in the order of the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LossCause {
+    /// It never had one.
+    NeverHeld = 0,
+    /// A transaction of another cache ended it, whatever became of the frame since.
+    Invalidated = 1,
+    /// Another line took its frame, here or in an inclusive level further out.
+    Replaced = 2,
+    /// It was flushed at a switch.
+    Flushed = 3,
+}
+
+impl LossCause {
+    /// Names in results, in order.
+    pub const NAMES: [&'static str; 4] = ["never_held", "invalidated", "replaced", "flushed"];
+}
+
 /// Who ended a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taker {
@@ -47,12 +66,54 @@ pub enum Taker {
     Flush,
 }
 
+/// Which task is in its quantum at which processor. A task is in one place: where it turns up, its
+/// quantum elsewhere is over, though nobody may have followed it there.
+#[derive(Debug, Clone)]
+pub struct RunningTasks {
+    /// By processor.
+    running: Vec<u32>,
+    /// By task: the processor of its current or last quantum.
+    processors: Vec<u32>,
+}
+
+impl RunningTasks {
+    /// Idle processors.
+    pub fn new(processors: usize) -> Self {
+        Self { running: vec![NONE; processors], processors: Vec::new() }
+    }
+
+    /// Whether `task` is in its quantum at `cpu`.
+    #[inline]
+    pub fn runs(&self, cpu: usize, task: u32) -> bool {
+        self.running[cpu] == task
+    }
+
+    /// `task` begins a quantum at `cpu`; returns the processor of the one before, if there was one.
+    pub fn begin(&mut self, cpu: usize, task: u32) -> Option<usize> {
+        let index = task as usize;
+        if self.processors.len() <= index {
+            self.processors.resize(index + 1, NONE);
+        }
+        let before = std::mem::replace(&mut self.processors[index], cpu as u32);
+        self.running[cpu] = task;
+        let before = (before != NONE).then_some(before as usize)?;
+        if before != cpu && self.running[before] == task {
+            self.running[before] = NONE;
+        }
+        Some(before)
+    }
+
+    /// The processor of the current or last quantum of `task`.
+    fn processor_of(&self, task: u32) -> Option<usize> {
+        self.processors.get(task as usize).filter(|&&cpu| cpu != NONE).map(|&cpu| cpu as usize)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Task {
-    cpu: u32,
     /// Number of its current or last quantum.
     quantum: u32,
-    /// Number of the quantum in which it came to `cpu` from elsewhere.
+    /// Number of the quantum in which it came to its processor from elsewhere.
     arrived: Option<u32>,
 }
 
@@ -185,7 +246,9 @@ impl Loss {
 /// Who runs where, who used what, who took what.
 #[derive(Debug)]
 pub struct Switches {
-    running: Vec<u32>,
+    running: RunningTasks,
+    /// By processor: the last task that began a quantum there, wherever it is now.
+    last: Vec<u32>,
     tasks: Vec<Task>,
     quanta: u32,
     /// By block of lines and task.
@@ -198,7 +261,8 @@ impl Switches {
     /// Idle processors.
     pub fn new(processors: usize) -> Self {
         Self {
-            running: vec![NONE; processors],
+            running: RunningTasks::new(processors),
+            last: vec![NONE; processors],
             tasks: Vec::new(),
             quanta: 0,
             uses: Table::default(),
@@ -206,24 +270,29 @@ impl Switches {
         }
     }
 
-    /// The task in its quantum at `cpu`, if there is one.
+    /// Whether `task` is in its quantum at `cpu`.
     #[inline]
-    pub fn running(&self, cpu: usize) -> Option<u32> {
-        Some(self.running[cpu]).filter(|&task| task != NONE)
+    pub fn runs(&self, cpu: usize, task: u32) -> bool {
+        self.running.runs(cpu, task)
+    }
+
+    /// The last task that began a quantum at `cpu`, if there was one.
+    pub fn last(&self, cpu: usize) -> Option<u32> {
+        Some(self.last[cpu]).filter(|&task| task != NONE)
     }
 
     /// Begins a quantum of `task` at `cpu`.
     pub fn begin(&mut self, cpu: usize, task: u32) {
-        self.running[cpu] = task;
+        let before = self.running.begin(cpu, task);
+        self.last[cpu] = task;
         self.quanta += 1;
         let index = task as usize;
         if self.tasks.len() <= index {
-            self.tasks.resize(index + 1, Task { cpu: NONE, quantum: 0, arrived: None });
+            self.tasks.resize(index + 1, Task { quantum: 0, arrived: None });
         }
         let state = &mut self.tasks[index];
-        if state.cpu != cpu as u32 {
-            state.arrived = (state.cpu != NONE).then_some(self.quanta);
-            state.cpu = cpu as u32;
+        if before.is_some_and(|before| before != cpu) {
+            state.arrived = Some(self.quanta);
         }
         state.quantum = self.quanta;
     }
@@ -253,10 +322,20 @@ impl Switches {
         self.losses.at((line, cache as u32)).set(taker, self.quanta);
     }
 
+    /// How `cache`, which has had `line`, lost it.
+    pub fn loss(&self, cache: usize, line: u64) -> LossCause {
+        match self.losses.get((line, cache as u32)).and_then(|loss| loss.taker()) {
+            None => LossCause::NeverHeld,
+            Some(Taker::Snoop) => LossCause::Invalidated,
+            Some(Taker::Fill(_)) => LossCause::Replaced,
+            Some(Taker::Flush) => LossCause::Flushed,
+        }
+    }
+
     /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
     /// `cache` is the cache of `cpu` that misses.
     pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line: u64) -> Option<SwitchCause> {
-        let state = self.tasks.get(task as usize).filter(|t| t.cpu == cpu as u32)?;
+        let state = self.tasks.get(task as usize).filter(|_| self.running.processor_of(task) == Some(cpu))?;
         let uses = self.uses.get((line / BLOCK, task))?;
         if uses.before(state.quantum) >> (line % BLOCK) & 1 == 0 {
             return None;
@@ -275,11 +354,12 @@ impl Switches {
 
     /// Writes who runs where, who used what, who took what.
     pub fn save(&self, out: &mut Writer) {
-        let Self { running, tasks, quanta, uses, losses } = self;
-        running.iter().for_each(|&task| out.put(u64::from(task)));
+        let Self { running: RunningTasks { running: _, processors }, last, tasks, quanta, uses, losses } =
+            self;
+        last.iter().for_each(|&task| out.put(u64::from(task)));
         out.put(u64::from(*quanta));
         out.put(tasks.len() as u64);
-        for &Task { cpu, quantum, arrived } in tasks {
+        for (&Task { quantum, arrived }, &cpu) in tasks.iter().zip(processors) {
             out.put(u64::from(cpu));
             out.put(u64::from(quantum));
             out.put(arrived.map_or(0, |quantum| u64::from(quantum) + 1));
@@ -301,15 +381,25 @@ impl Switches {
     /// # Errors
     /// When the bytes are no such state.
     pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        for task in &mut self.running {
+        for task in &mut self.last {
             *task = from.short()?;
         }
         self.quanta = from.short()?;
         self.tasks.clear();
+        self.running = RunningTasks::new(self.last.len());
         for _ in 0..from.length()? {
             let (cpu, quantum) = (from.short()?, from.short()?);
+            if cpu != NONE && cpu as usize >= self.last.len() {
+                return Err(Damaged("a processor in it is one too many"));
+            }
             let arrived = from.take()?.checked_sub(1).map(|quantum| quantum as u32);
-            self.tasks.push(Task { cpu, quantum, arrived });
+            self.tasks.push(Task { quantum, arrived });
+            self.running.processors.push(cpu);
+        }
+        for (cpu, &task) in self.last.iter().enumerate() {
+            if self.running.processor_of(task) == Some(cpu) {
+                self.running.running[cpu] = task;
+            }
         }
         (self.uses, self.losses) = (Table::default(), Table::default());
         for _ in 0..from.length()? {
@@ -319,7 +409,7 @@ impl Switches {
         }
         for _ in 0..from.length()? {
             let loss = Loss { line: from.below(u64::MAX)?, taken: from.short()?, quantum: from.short()? };
-            if loss.key().1 as usize >= self.running.len() {
+            if loss.key().1 as usize >= self.last.len() {
                 return Err(Damaged("a cache in it is one too many"));
             }
             *self.losses.at(loss.key()) = loss;
@@ -334,6 +424,6 @@ impl Switches {
 
     /// Whether `task` is a process: handlers have no quanta.
     fn has_quanta(&self, task: u32) -> bool {
-        self.tasks.get(task as usize).is_some_and(|t| t.cpu != NONE)
+        self.running.processor_of(task).is_some()
     }
 }

@@ -37,7 +37,7 @@ use crate::prefetch::Trigger;
 use crate::protocol::checker::Step;
 use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
-use crate::switches::{Switches, Taker};
+use crate::switches::{LossCause, Switches, Taker};
 use crate::words::WordMask;
 
 /// No silent transition.
@@ -226,10 +226,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// `flush_private` the private copies that the previous task used last leave the cache.
     #[inline]
     pub fn run_task(&mut self, cpu: usize, task: u32) {
-        let previous = self.switches.running(cpu);
-        if previous == Some(task) {
+        if self.switches.runs(cpu, task) {
             return;
         }
+        let previous = self.switches.last(cpu).filter(|&previous| previous != task);
         if let Some(previous) = previous.filter(|_| self.table.rules.flush_private) {
             self.flush_private(cpu, previous);
         }
@@ -663,6 +663,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let (cpu, mode) = (access.cpu, usize::from(access.kernel));
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
         self.counters[cpu].misses_at_once[mode][0] += 1;
+        let loss = if found.is_some() {
+            // The tag is still there: nobody's fill took it.
+            LossCause::Invalidated
+        } else if seen >> cpu & 1 == 0 {
+            LossCause::NeverHeld
+        } else {
+            self.switches.loss(cpu, access.line)
+        };
+        self.counters[cpu].misses_by_loss[mode][loss as usize] += 1;
         let invalidation = found.and_then(|index| {
             let frame = &mut self.arrays[cpu].frames[index];
             let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;

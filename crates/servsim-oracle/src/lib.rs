@@ -343,6 +343,14 @@ impl Oracle {
             Some(removed) => !removed || self.protocol.removal_is_invalidation(),
         };
         let key = (a.cpu, a.block);
+        let last_loss = self.losses.get(&key).and_then(|losses| losses.last());
+        let by_loss = match last_loss {
+            None => "never_held",
+            Some((Lost::Snoop, _)) => "invalidated",
+            Some((Lost::Fill(_), _)) => "replaced",
+            Some((Lost::Flush, _)) => "flushed",
+        };
+        self.count(&format!("misses_by_loss.{by_loss}"), a.mode);
         if !invalidation {
             let class = if !self.seen.contains(&key) {
                 "cold"

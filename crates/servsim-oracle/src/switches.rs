@@ -21,12 +21,14 @@ pub enum Lost {
 }
 
 impl Oracle {
-    /// Another task than before at `cpu` begins a quantum; handlers do not.
+    /// A task that was not the last at `cpu`, or has been elsewhere since, begins a quantum; handlers do not.
     pub(crate) fn switch(&mut self, cpu: usize, task: u32) {
-        if self.handlers.contains(&task) || self.current[cpu] == Some(task) {
+        let last_quantum = self.journeys.get(&task).and_then(|journey| journey.quanta.last());
+        let goes_on = self.current[cpu] == Some(task) && last_quantum.is_some_and(|&(_, at)| at == cpu);
+        if self.handlers.contains(&task) || goes_on {
             return;
         }
-        if let (true, Some(old)) = (self.flush, self.current[cpu]) {
+        if let Some(old) = self.current[cpu].filter(|&old| self.flush && old != task) {
             self.flush_private(cpu, old);
         }
         self.quanta += 1;

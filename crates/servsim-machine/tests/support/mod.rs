@@ -1,6 +1,6 @@
 //! What the comparisons with the oracle share.
 
-use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
+use servsim_mem::{CoherenceClass, Counters, LossCause, MissClass, SwitchCause};
 use servsim_oracle::Counts;
 
 /// The engine's counters under the oracle's names, those that are 0 left out.
@@ -34,6 +34,9 @@ pub fn by_oracle_names(c: &Counters) -> Counts {
     }
     for (i, name) in SwitchCause::NAMES.iter().enumerate() {
         put(format!("context_switch.{name}"), pick(&|m| c.context_switch[m][i]));
+    }
+    for (i, name) in LossCause::NAMES.iter().enumerate() {
+        put(format!("misses_by_loss.{name}"), pick(&|m| c.misses_by_loss[m][i]));
     }
     put("flushed".into(), pick(&|m| c.flushed[m][0]));
     put("removed.copies".into(), pick(&|m| c.removed[m][0]));
