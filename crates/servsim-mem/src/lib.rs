@@ -1,17 +1,16 @@
 //! The memory system: cache arrays, coherence protocols as tables with their model checker, miss
-//! and transaction classification, and the shared bus.
+//! and transaction classification, and what joins processors and memory.
 //!
 //! Reads no file, clock or environment; both engines drive the same [`CoherentSystem`].
 
 pub mod array;
-pub mod bus;
 pub mod copy_index;
 pub mod counters;
-pub mod fabric;
 pub mod hierarchy;
 pub mod history;
 mod hits;
 mod host;
+pub mod interconnect;
 pub mod level;
 pub mod observer;
 pub mod prefetch;
@@ -28,12 +27,14 @@ pub mod tlb;
 pub mod words;
 
 pub use array::Geometry;
-pub use bus::{Bus, BusRequest, BusTimes, Class, Origin, WriteBufferCounters};
 pub use counters::{CoherenceClass, Counters, MissClass};
-pub use fabric::{Fabric, FabricSpec, Supplier};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
 pub use hits::RunCounts;
+pub use interconnect::{
+    BusRequest, BusTimes, Class, Grant, Home, Interconnect, InterconnectSpec, LatencyTable, Origin, PathSpec,
+    Supplier, Transaction, WriteBufferCounters,
+};
 pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};
 pub use prefetch::{PrefetchSpec, Prefetcher};

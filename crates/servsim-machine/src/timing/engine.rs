@@ -12,8 +12,8 @@ use crate::event_queue::EventQueue;
 use crate::result::Replication;
 use crate::software::{Executor, Software};
 use crate::warm::WarmStart;
-use servsim_core::{ProcessorSet, RandomStream, TaskId, TaskSource};
-use servsim_mem::{Bus, Fabric, Hierarchy, HierarchySpec, WordMask};
+use servsim_core::{ProcessorSet, TaskId, TaskSource};
+use servsim_mem::{Hierarchy, HierarchySpec, Interconnect, WordMask};
 use servsim_os::FixedDisk;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -41,8 +41,7 @@ pub struct Engine<'a, W> {
     /// What the tasks do.
     pub(super) software: Software<'a>,
     pub(super) caches: Hierarchy<W>,
-    pub(super) bus: Bus,
-    pub(super) fabric: Fabric,
+    pub(super) bus: Interconnect,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next, apart: the loop looks at all of them in every round.
     next_times: Vec<u64>,
@@ -52,7 +51,6 @@ pub struct Engine<'a, W> {
     /// Described disks and I/O buses, instead of the pool.
     pub(super) io: Option<IoSystem<'a>>,
     pub(super) events: EventQueue<TimedEvent>,
-    pub(super) delay: RandomStream,
     /// What was counted.
     pub(super) accounts: Accounts,
     pub(super) now: u64,
@@ -70,8 +68,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             seed,
             software: Software::new(source, n, model.policy, model.locks, seed)?,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
-            fabric: Fabric::new(n, model.fabric),
-            bus: Bus::new(n, model.fifo, model.outstanding_misses).with_write_buffers(model.write_buffer),
+            bus: Interconnect::new(n, &model.interconnect, seed),
             processors: (0..n).map(|_| Processor::new(model.core, &spec, shift)).collect(),
             next_times: vec![u64::MAX; n],
             stale: ProcessorSet::default(),
@@ -79,7 +76,6 @@ impl<'a, W: WordMask> Engine<'a, W> {
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write)
                 .with_shared_flushes(model.shared_flushes),
             events: EventQueue::new(),
-            delay: RandomStream::new(seed, "memory delay"),
             accounts: Accounts::new(source.tasks().len(), n, measure),
             now: 0,
             shift,
@@ -137,7 +133,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.handle_timed_event();
         } else if first <= grant {
             let sync = event.min(grant).min(second);
-            let limit = event.min(grant).min(self.bus.free_at().max(second));
+            let limit = event.min(grant).min(self.bus.earliest_grant(None).max(second));
             self.run_processor(cpu, limit, sync)?;
         } else {
             self.grant();

@@ -5,9 +5,8 @@ use super::engine::{Engine, TimedEvent};
 use super::pending::Pending;
 use super::processor::{Context, Wait};
 use servsim_core::Op;
-use servsim_mem::fabric::{Granted, Supplier};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{BusRequest, Class, Origin, Outcome, WordMask};
+use servsim_mem::{BusRequest, Class, Origin, Outcome, Supplier, Transaction, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
@@ -128,103 +127,60 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
+    /// Grants the next request: what was asked for is performed by the state found now, a prefetch as any
+    /// other.
     pub(super) fn grant(&mut self) {
-        let Some((now, request)) = self.bus.grant() else { return };
-        let cpu = request.cpu;
-        if request.class == Class::WriteBack {
-            let op = BusOp::WriteBack;
-            let (latency, occupancy) = self.model.bus.of(op, false);
-            let granted = Granted { now, cpu, line: request.line, op, latency, occupancy };
-            let (_, occupancy) = self.fabric.carry(&granted, Supplier::Memory);
-            self.bus.occupy(now, &request, occupancy, None);
-            self.bus.choose();
-            return;
+        let Some(grant) = self.bus.grant() else { return };
+        let BusRequest { cpu, origin, class, line, .. } = grant.request;
+        if class == Class::WriteBack {
+            self.bus.carry(&grant, &Transaction::WRITE_BACK);
+            return self.bus.end_grant();
         }
-        if let Origin::Prefetch(number) = request.origin {
-            return self.grant_prefetch(now, &request, number);
-        }
-        let processor = &mut self.processors[cpu];
-        let pending = match request.origin {
-            Origin::Processor => processor.demand,
-            Origin::StoreBuffer => processor.stores.front().copied(),
-            Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
-            Origin::Prefetch(_) => None,
+        let Some((pending, outcome, supplier)) = self.perform(&grant.request) else {
+            return self.bus.end_grant();
         };
-        let Some(pending) = pending else { unreachable!("a request has its access") };
-        self.caches.system.trigger = None;
-        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
-        let mut complete = now;
-        if let Some(op) = outcome.op {
-            complete = self.carry(now, &request, &outcome, supplier);
-            if let (Origin::StoreBuffer, Some(store)) =
-                (request.origin, self.processors[cpu].stores.front_mut())
-            {
-                store.fetching = op.is_fetch();
+        let complete = self.bus.carry(&grant, &Transaction::of(&outcome, supplier));
+        let processor = &mut self.processors[cpu];
+        match origin {
+            Origin::Prefetch(_) => processor.prefetch_arrives(line, complete),
+            Origin::StoreBuffer => {
+                if let (Some(op), Some(store)) = (outcome.op, processor.stores.front_mut()) {
+                    store.fetching = op.is_fetch();
+                }
             }
+            Origin::Processor | Origin::Load(_) => {}
         }
-        self.write_back(cpu, now, &outcome);
-        if self.processors[cpu].has_more {
-            self.after_access(cpu, &pending, now);
+        if processor.has_more && !matches!(origin, Origin::Prefetch(_)) {
+            self.after_access(cpu, &pending, grant.time);
         }
-        self.bus.choose();
-        match request.origin {
+        self.bus.end_grant();
+        match origin {
             Origin::StoreBuffer => {
                 self.schedule(complete, TimedEvent::Store { cpu, performed: outcome.done });
             }
             Origin::Load(load) => self.schedule(complete, TimedEvent::Load { cpu, load }),
-            Origin::Processor | Origin::Prefetch(_) => self.demand_returns(cpu, now, complete, outcome.done),
+            Origin::Processor => self.demand_returns(cpu, grant.time, complete, outcome.done),
+            Origin::Prefetch(_) => {}
         }
     }
 
-    /// Occupies bus and interconnect with a transaction; when it is complete.
-    pub(super) fn carry(
-        &mut self,
-        now: u64,
-        request: &BusRequest,
-        outcome: &Outcome,
-        supplier: Supplier,
-    ) -> u64 {
-        let Some(op) = outcome.op else { return now };
-        let supplier = self.snoop_buffers(request.line, op, supplier);
-        let (latency, occupancy) = self.model.times_of(op, supplier);
-        let latency = if op.is_fetch() { self.perturbed(latency) } else { latency };
-        let granted = Granted { now, cpu: request.cpu, line: request.line, op, latency, occupancy };
-        let (latency, occupancy) = self.fabric.carry(&granted, supplier);
-        let complete = now + latency;
-        self.bus.occupy(now, request, occupancy, op.is_fetch().then_some(complete));
-        complete
-    }
-
-    /// A write buffer that holds the line supplies it, unless a cache does; who takes it to write needs no
-    /// write-back of it any more.
-    fn snoop_buffers(&mut self, line: u64, op: BusOp, supplier: Supplier) -> Supplier {
-        let holder = if op.is_fetch() { self.bus.buffered(line) } else { None };
-        let Some(cpu) = holder else { return supplier };
-        if op == BusOp::ReadExclusive {
-            self.bus.cancel_buffered(line);
-        }
-        if matches!(supplier, Supplier::Processor(_)) {
-            return supplier;
-        }
-        self.bus.buffers.supplied += 1;
-        Supplier::Processor(cpu)
-    }
-
-    /// Asks the bus for the write-back that a transaction led to.
-    pub(super) fn write_back(&mut self, cpu: usize, now: u64, outcome: &Outcome) {
-        if let Some(line) = outcome.write_back {
-            let class = Class::WriteBack;
-            self.bus.post(BusRequest { cpu, ready: now, line, class, origin: Origin::Processor });
-        }
-    }
-
-    /// The latency with its random delay: uniform, with the mean unchanged.
-    pub(super) fn perturbed(&mut self, latency: u64) -> u64 {
-        let width = self.model.memory_delay;
-        if width == 0 {
-            return latency;
-        }
-        latency - width / 2 + self.delay.below(width + 1)
+    /// Performs what was asked for; `None` for a prefetch that is not needed any more.
+    fn perform(&mut self, request: &BusRequest) -> Option<(Pending<W>, Outcome, Supplier)> {
+        let processor = &mut self.processors[request.cpu];
+        let pending = match request.origin {
+            Origin::Processor => processor.demand,
+            Origin::StoreBuffer => processor.stores.front().copied(),
+            Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
+            Origin::Prefetch(number) => {
+                let pending = processor.prefetch_granted(number)?;
+                let (outcome, supplier) = self.caches.prefetch(&pending.access, pending.page)?;
+                return Some((pending, outcome, supplier));
+            }
+        };
+        let Some(pending) = pending else { unreachable!("a request has its access") };
+        self.caches.system.trigger = None;
+        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
+        Some((pending, outcome, supplier))
     }
 
     pub(super) fn demand_returns(&mut self, cpu: usize, granted: u64, complete: u64, done: bool) {

@@ -16,7 +16,7 @@
 //! loads let them, beside execution (`cores.rs`, crate `servsim-cpu`).
 //!
 //! Beside the caches there may be address translation (`walking.rs`), prefetchers (`prefetching.rs`) and
-//! write buffers (`servsim-mem`, `bus.rs`).
+//! write buffers (`servsim-mem`, `interconnect/`).
 //!
 //! Left out: wake-up preemption, DMA traffic.
 
@@ -55,9 +55,8 @@ use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine};
 use servsim_core::TaskSource;
 use servsim_cpu::Parameters;
-use servsim_mem::fabric::fabric_by_name;
-use servsim_mem::protocol::BusOp;
-use servsim_mem::{BusTimes, FabricSpec, HierarchySpec, Supplier, WordMask};
+use servsim_mem::interconnect::interconnect_by_name;
+use servsim_mem::{BusTimes, HierarchySpec, InterconnectSpec, LatencyTable, PathSpec, WordMask};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -67,12 +66,9 @@ use translator::TranslationTimes;
 #[derive(Debug, Clone)]
 pub struct Model {
     pub(crate) setup: Setup,
-    pub(crate) bus: BusTimes,
-    pub(crate) fifo: bool,
     pub(crate) cycles_per_reference: u64,
     pub(crate) store_buffer: usize,
     pub(crate) outstanding_misses: usize,
-    pub(crate) write_buffer: usize,
     pub(crate) all_asynchronous: bool,
     pub(crate) policy: Policy,
     pub(crate) time_slice: u64,
@@ -80,7 +76,6 @@ pub struct Model {
     pub(crate) disk_write: u64,
     pub(crate) disk_parallel: usize,
     pub(crate) shared_flushes: bool,
-    pub(crate) memory_delay: u64,
     pub(crate) hertz: u64,
     pub(crate) transactions: Option<u64>,
     pub(crate) warmup: u64,
@@ -88,12 +83,10 @@ pub struct Model {
     pub(crate) branch_penalty: u64,
     pub(crate) locks: Arbitration,
     pub(crate) spin_interval: u64,
-    pub(crate) fabric: FabricSpec,
+    pub(crate) interconnect: InterconnectSpec,
     pub(crate) hierarchy: HierarchySpec,
     /// Further cycles of a hit in each private level outside the first.
     pub(crate) outer_hit_latency: Vec<u64>,
-    /// Cycles of each shared level, beside those of the bus.
-    pub(crate) shared: Vec<u64>,
     /// Single disks and I/O buses; without them the pool of disks serves.
     pub(crate) storage: Option<Plan>,
     /// Cycles of a second-level hit and of a walk's reference that hits, where addresses are translated.
@@ -106,25 +99,11 @@ impl Model {
     /// # Panics
     /// For an interconnect that is described but not built: an internal fault.
     pub fn new(machine: &Machine, setup: &Setup, transactions: Option<u64>, warmup: u64) -> Self {
-        let bus = &machine.bus;
-        let latencies =
-            |shared| machine.levels.iter().filter(move |l| l.shared == shared).map(|l| l.latency.0).collect();
         Self {
             setup: setup.clone(),
-            bus: BusTimes {
-                invalidate: bus.invalidate.0,
-                write: bus.write.0,
-                memory_read: bus.memory_read.0,
-                cache_read: bus.cache_read.0,
-                write_back: bus.write_back.0,
-                transfer: setup.geometry.line.div_ceil(bus.bytes_per_cycle),
-                memory_hold: bus.memory_hold.0,
-            },
-            fifo: bus.fifo,
             cycles_per_reference: machine.cycles_per_reference.0,
             store_buffer: machine.store_buffer,
             outstanding_misses: machine.outstanding_misses,
-            write_buffer: machine.write_buffer,
             all_asynchronous: machine.protocol.all_asynchronous,
             policy: if machine.affinity { Policy::Affinity } else { Policy::Random },
             time_slice: machine.time_slice,
@@ -132,7 +111,6 @@ impl Model {
             disk_write: machine.disk_write.to_cycles(machine.clock).0,
             disk_parallel: machine.disk_parallel,
             shared_flushes: machine.shared_flushes,
-            memory_delay: machine.memory_delay.0,
             hertz: machine.clock.0,
             transactions,
             warmup,
@@ -140,17 +118,9 @@ impl Model {
             branch_penalty: machine.core.branch_penalty.0,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval.0,
-            fabric: FabricSpec {
-                kind: fabric_by_name(&machine.interconnect.kind).expect("descriptions are checked"),
-                order: machine.interconnect.order.0,
-                hop: machine.interconnect.hop.0,
-                transfer: setup.geometry.line.div_ceil(bus.bytes_per_cycle),
-                banks: machine.interconnect.banks,
-                bank_time: machine.interconnect.bank_time.0,
-            },
+            interconnect: interconnect_of(machine, setup),
             hierarchy: HierarchySpec::default(),
-            outer_hit_latency: latencies(false),
-            shared: latencies(true),
+            outer_hit_latency: latencies_of(machine, false),
             storage: None,
             translation: machine
                 .tlb
@@ -182,24 +152,45 @@ impl Model {
         }
     }
 
-    /// Latency and occupancy of a transaction whose block `supplier` sends, on an idle bus. A shared
-    /// level answers as a cache does, after its own time.
-    pub(crate) fn times_of(&self, op: BusOp, supplier: Supplier) -> (u64, u64) {
-        match supplier {
-            Supplier::Processor(_) => self.bus.of(op, true),
-            Supplier::Memory => self.bus.of(op, false),
-            Supplier::Shared(level) => {
-                let (latency, occupancy) = self.bus.of(op, true);
-                (latency + self.shared[level], occupancy)
-            }
-        }
-    }
-
     /// Nanoseconds of the simulated clock in cycles.
     pub(crate) fn nanos_to_cycles(&self, nanos: u64) -> u64 {
         let Cycles(cycles) =
             servsim_units::Picos(nanos.saturating_mul(1000)).to_cycles(servsim_units::Hertz(self.hertz));
         cycles
+    }
+}
+
+/// Latencies of the levels outside the first that are shared, or of those that are not.
+fn latencies_of(machine: &Machine, shared: bool) -> Vec<u64> {
+    machine.levels.iter().filter(|level| level.shared == shared).map(|level| level.latency.0).collect()
+}
+
+fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
+    let (bus, described) = (&machine.bus, &machine.interconnect);
+    let transfer = setup.geometry.line.div_ceil(bus.bytes_per_cycle);
+    let times = BusTimes {
+        invalidate: bus.invalidate.0,
+        write: bus.write.0,
+        memory_read: bus.memory_read.0,
+        cache_read: bus.cache_read.0,
+        write_back: bus.write_back.0,
+        transfer,
+        memory_hold: bus.memory_hold.0,
+    };
+    InterconnectSpec {
+        latency: LatencyTable { bus: times, shared: latencies_of(machine, true) },
+        paths: PathSpec {
+            kind: interconnect_by_name(&described.kind).expect("descriptions are checked"),
+            order: described.order.0,
+            hop: described.hop.0,
+            transfer,
+            banks: described.banks,
+            bank_time: described.bank_time.0,
+        },
+        fifo: bus.fifo,
+        most_fetches: machine.outstanding_misses,
+        write_buffer: machine.write_buffer,
+        delay: machine.memory_delay.0,
     }
 }
 

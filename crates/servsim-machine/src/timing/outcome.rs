@@ -13,7 +13,7 @@ use servsim_mem::{Counters, PrefetchCounters, TlbCounters, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
-        let mut reading = Reading { bus_busy: self.bus.busy, more: self.more(), ..Reading::default() };
+        let mut reading = Reading { bus_busy: self.bus.busy(), more: self.more(), ..Reading::default() };
         reading.misses = self.caches.system.counters.iter().map(Counters::total_misses).sum();
         for processor in &self.processors {
             reading.references += processor.references.iter().flatten().sum::<u64>();
@@ -92,9 +92,9 @@ impl<W: WordMask> Engine<'_, W> {
             times: self.processors.iter().map(|p| p.times).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.accounts.task_references.clone(),
-            bus_busy: self.bus.busy,
-            buffers: self.bus.buffers,
-            fabric: (self.fabric.busy.clone(), self.fabric.bank_wait),
+            bus_busy: self.bus.busy(),
+            buffers: self.bus.write_buffers(),
+            fabric: (self.bus.ways_busy().to_vec(), self.bus.bank_wait()),
             switches: (self.software.scheduler.switches, self.software.scheduler.migrations),
             dispatches: self.software.scheduler.dispatches,
             locks: self.software.locks.counts,
@@ -139,10 +139,10 @@ impl<W: WordMask> Engine<'_, W> {
         if let Some(base) = &base {
             (prefetches, late) = (prefetches.since(&base.prefetches.0), late - base.prefetches.1);
         }
-        let mut buffers = self.bus.buffers;
+        let mut buffers = self.bus.write_buffers();
         buffers = base.as_ref().map_or(buffers, |base| buffers.since(&base.buffers));
-        let mut ways = self.fabric.busy.clone();
-        let mut bank_wait = self.fabric.bank_wait;
+        let mut ways = self.bus.ways_busy().to_vec();
+        let mut bank_wait = self.bus.bank_wait();
         if let Some(base) = &base {
             ways.iter_mut().zip(&base.fabric.0).for_each(|(way, before)| *way -= before);
             bank_wait -= base.fabric.1;
@@ -186,8 +186,8 @@ impl<W: WordMask> Engine<'_, W> {
             timing: Some(Timing {
                 cycles,
                 processors: times,
-                bus_busy: self.bus.busy - busy,
-                write_buffers: (self.model.write_buffer > 0).then_some(buffers),
+                bus_busy: self.bus.busy() - busy,
+                write_buffers: (self.model.interconnect.write_buffer > 0).then_some(buffers),
                 context_switches: self.software.scheduler.switches - switches.0,
                 migrations: self.software.scheduler.migrations - switches.1,
                 disk_reads: self.disk.accepted[0] - disk[0],

@@ -24,6 +24,20 @@ impl<W: WordMask> Processor<W> {
         true
     }
 
+    /// The request of prefetch `number` is granted: what it asks for.
+    pub(super) fn prefetch_granted(&mut self, number: u64) -> Option<Pending<W>> {
+        let waiting = &mut self.prefetching.as_mut()?.waiting;
+        let place = waiting.iter().position(|&(other, _)| other == number)?;
+        Some(waiting.remove(place).1)
+    }
+
+    /// The data of a prefetched line arrive at `complete`.
+    pub(super) fn prefetch_arrives(&mut self, line: u64, complete: u64) {
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.on_their_way.push((line, complete));
+        }
+    }
+
     /// Part of `record` was performed, the first if `first`.
     pub(super) fn performed(&mut self, cpu: usize, record: &Record, first: bool, privacy: &Privacy) {
         if let (Some(prefetching), true) = (&mut self.prefetching, first) {
@@ -68,20 +82,5 @@ impl<W: WordMask> Engine<'_, W> {
             let origin = Origin::Prefetch(prefetching.made);
             bus.post(BusRequest { cpu, ready, line, class: Class::Prefetch, origin });
         }
-    }
-
-    /// The bus is granted to prefetch `number`.
-    pub(super) fn grant_prefetch(&mut self, now: u64, request: &BusRequest, number: u64) {
-        let Some(prefetching) = &mut self.processors[request.cpu].prefetching else { return };
-        let Some(place) = prefetching.waiting.iter().position(|&(other, _)| other == number) else { return };
-        let (_, pending) = prefetching.waiting.remove(place);
-        if let Some((outcome, supplier)) = self.caches.prefetch(&pending.access, pending.page) {
-            let complete = self.carry(now, request, &outcome, supplier);
-            if let Some(prefetching) = &mut self.processors[request.cpu].prefetching {
-                prefetching.on_their_way.push((request.line, complete));
-            }
-            self.write_back(request.cpu, now, &outcome);
-        }
-        self.bus.choose();
     }
 }

@@ -6,7 +6,7 @@
 //! may take other lines from them.
 
 use super::{Hierarchy, Inclusion};
-use crate::fabric::Supplier;
+use crate::interconnect::Supplier;
 use crate::observer::Observer;
 use crate::protocol::BusOp;
 use crate::system::{Access, Outcome, Page};

@@ -1,56 +1,23 @@
-//! What joins processors, shared levels and memory banks: the bus alone, an ordered crossbar, or a
-//! point-to-point network. All three keep one order of transactions, that of the grants, so the same
-//! protocol tables serve them; they differ in what a block's way occupies.
+//! What a block occupies on its way: nothing beside the bus, ports of a crossbar, or links of a network, and
+//! the bank of memory that reads or writes it.
 //!
-//! * **bus**: one resource for addresses and data; see `bus.rs`.
+//! * **bus**: one resource for addresses and data, which the order point is.
 //! * **crossbar**: the order point is taken for the address only; data take the sender's output port
 //!   and the receiver's input port.
 //! * **network**: as the crossbar, but data take the link from sender to receiver alone, and travel a
 //!   hop longer.
 //!
-//! Memory answers from the bank of the line's number; a bank is busy for its own time, and what finds
-//! it busy waits. A shared level sits before the banks and uses their ports.
-//!
-//! Left out: the addresses' own way to the order point, and routes of more than one hop.
+//! A bank is busy for its own time, and what finds it busy waits. A shared level sits before the banks and
+//! uses their ports. Left out: the addresses' own way to the order point, and routes of more than one hop.
 
+use super::{Home, InterconnectKind, Supplier};
 use crate::protocol::BusOp;
 
-/// What joins the parts of the machine.
+/// Shape and times of the ways of data, in processor cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FabricKind {
-    /// One shared bus.
-    Bus,
-    /// Ports.
-    Crossbar,
-    /// Links.
-    Network,
-}
-
-/// Names in descriptions.
-pub const FABRICS: &[(&str, FabricKind)] =
-    &[("bus", FabricKind::Bus), ("crossbar", FabricKind::Crossbar), ("network", FabricKind::Network)];
-
-/// The kind called `name`.
-pub fn fabric_by_name(name: &str) -> Option<FabricKind> {
-    FABRICS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-}
-
-/// Who supplied a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Supplier {
-    /// The caches of a processor.
-    Processor(usize),
-    /// A shared level, from the inside out.
-    Shared(usize),
-    /// Memory.
-    Memory,
-}
-
-/// Shape and times of a fabric, in processor cycles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FabricSpec {
+pub struct PathSpec {
     /// What it is.
-    pub kind: FabricKind,
+    pub kind: InterconnectKind,
     /// Time that a transaction takes the order point of a crossbar or network.
     pub order: u64,
     /// Time of the hop of a network.
@@ -63,15 +30,15 @@ pub struct FabricSpec {
     pub bank_time: u64,
 }
 
-/// A transaction that has been granted.
+/// A granted transaction on its way.
 #[derive(Debug, Clone, Copy)]
-pub struct Granted {
-    /// When.
+pub(super) struct Carried {
+    /// When it was granted.
     pub now: u64,
     /// The processor that asked.
     pub cpu: usize,
-    /// The line.
-    pub line: u64,
+    /// The home of the line.
+    pub home: Home,
     /// The transaction.
     pub op: BusOp,
     /// Cycles until it is complete, if nothing is in its way.
@@ -82,8 +49,8 @@ pub struct Granted {
 
 /// The state of ports, links and banks.
 #[derive(Debug)]
-pub struct Fabric {
-    spec: FabricSpec,
+pub(super) struct Paths {
+    spec: PathSpec,
     processors: usize,
     /// Per port or link: free from then on.
     free: Vec<u64>,
@@ -94,14 +61,14 @@ pub struct Fabric {
     pub bank_wait: u64,
 }
 
-impl Fabric {
-    /// An idle fabric for `processors`.
-    pub fn new(processors: usize, spec: FabricSpec) -> Self {
+impl Paths {
+    /// Idle ways for `processors`.
+    pub fn new(processors: usize, spec: PathSpec) -> Self {
         let nodes = processors + spec.banks;
         let resources = match spec.kind {
-            FabricKind::Bus => 0,
-            FabricKind::Crossbar => 2 * nodes,
-            FabricKind::Network => nodes * nodes,
+            InterconnectKind::Bus => 0,
+            InterconnectKind::Crossbar => 2 * nodes,
+            InterconnectKind::Network => nodes * nodes,
         };
         Self {
             spec,
@@ -113,14 +80,9 @@ impl Fabric {
         }
     }
 
-    fn bank_of(&self, line: u64) -> usize {
-        (line % self.banks.len() as u64) as usize
-    }
-
     /// Carries a transaction out; returns its latency and the occupancy of bus or order point.
-    pub fn carry(&mut self, granted: &Granted, supplier: Supplier) -> (u64, u64) {
-        let Granted { now, cpu, line, op, mut latency, occupancy } = *granted;
-        let bank = self.bank_of(line);
+    pub fn carry(&mut self, carried: &Carried, supplier: Supplier) -> (u64, u64) {
+        let Carried { now, cpu, home: Home(bank), op, mut latency, occupancy } = *carried;
         let home = self.processors + bank;
         let ends = match (op, supplier) {
             (BusOp::WriteBack, _) => Some((cpu, home)),
@@ -136,7 +98,7 @@ impl Fabric {
                 latency += wait;
             }
         }
-        if self.spec.kind == FabricKind::Bus {
+        if self.spec.kind == InterconnectKind::Bus {
             return (latency, occupancy);
         }
         if let Some((from, to)) = ends {
@@ -157,7 +119,7 @@ impl Fabric {
     fn move_line(&mut self, from: usize, to: usize, arrival: u64) -> u64 {
         let nodes = self.processors + self.banks.len();
         let (ways, hop) = match self.spec.kind {
-            FabricKind::Network => ([from * nodes + to; 2], self.spec.hop),
+            InterconnectKind::Network => ([from * nodes + to; 2], self.spec.hop),
             _ => ([from, nodes + to], 0),
         };
         let ready = arrival.saturating_sub(self.spec.transfer);
@@ -177,28 +139,29 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    fn fabric(kind: FabricKind, banks: usize, bank_time: u64) -> Fabric {
-        Fabric::new(3, FabricSpec { kind, order: 5, hop: 7, transfer: 16, banks, bank_time })
+    fn paths(kind: InterconnectKind, banks: usize, bank_time: u64) -> Paths {
+        Paths::new(3, PathSpec { kind, order: 5, hop: 7, transfer: 16, banks, bank_time })
     }
 
     /// A fetch of 128 bytes with the times of Foglia et al. 2004, Table 4.
-    fn fetch(now: u64, cpu: usize, line: u64, supplier: Supplier) -> Granted {
+    fn fetch(now: u64, cpu: usize, bank: usize, supplier: Supplier) -> Carried {
         let (latency, occupancy) = if supplier == Supplier::Memory { (80, 24) } else { (24, 24) };
-        Granted { now, cpu, line, op: BusOp::Read, latency, occupancy }
+        Carried { now, cpu, home: Home(bank), op: BusOp::Read, latency, occupancy }
     }
 
     #[test]
     fn a_bus_with_banks_that_are_never_busy_adds_nothing() {
-        let mut bus = fabric(FabricKind::Bus, 1, 0);
+        let mut bus = paths(InterconnectKind::Bus, 1, 0);
         for now in [0, 1, 2] {
-            assert_eq!(bus.carry(&fetch(now, 0, 4, Supplier::Memory), Supplier::Memory), (80, 24));
+            assert_eq!(bus.carry(&fetch(now, 0, 0, Supplier::Memory), Supplier::Memory), (80, 24));
         }
     }
 
     #[test]
     fn a_busy_bank_makes_fetches_wait_and_another_bank_does_not() {
-        let mut bus = fabric(FabricKind::Bus, 2, 60);
-        let mut at = |now, line| bus.carry(&fetch(now, 0, line, Supplier::Memory), Supplier::Memory).0;
+        let mut bus = paths(InterconnectKind::Bus, 2, 60);
+        let mut at =
+            |now, line: usize| bus.carry(&fetch(now, 0, line % 2, Supplier::Memory), Supplier::Memory).0;
         assert_eq!(at(0, 4), 80);
         assert_eq!(at(24, 6), 80 + 36, "the bank of even lines is busy until 60");
         assert_eq!(at(48, 5), 80, "that of odd lines is free");
@@ -208,21 +171,21 @@ mod tests {
 
     #[test]
     fn a_crossbar_is_ordered_briefly_and_waits_for_its_ports() {
-        let mut crossbar = fabric(FabricKind::Crossbar, 2, 0);
-        let mut at = |now, cpu, line| {
+        let mut crossbar = paths(InterconnectKind::Crossbar, 2, 0);
+        let mut at = |now, cpu, line: usize| {
             let supplier = Supplier::Processor(2);
-            crossbar.carry(&fetch(now, cpu, line, supplier), supplier)
+            crossbar.carry(&fetch(now, cpu, line % 2, supplier), supplier)
         };
         assert_eq!(at(0, 0, 1), (24, 5), "data leave processor 2 from 8 to 24");
         assert_eq!(at(5, 1, 2), (35, 5), "its port is free at 24 only: 24 + 16 - 5");
         assert_eq!(crossbar.busy.iter().sum::<u64>(), 4 * 16, "two lines, an output and an input each");
         // Memory sends to processor 0 over other ports: nothing is in the way.
-        assert_eq!(crossbar.carry(&fetch(40, 0, 3, Supplier::Memory), Supplier::Memory), (80, 5));
+        assert_eq!(crossbar.carry(&fetch(40, 0, 1, Supplier::Memory), Supplier::Memory), (80, 5));
     }
 
     #[test]
     fn a_network_waits_for_one_link_only_and_pays_the_hop() {
-        let mut network = fabric(FabricKind::Network, 2, 0);
+        let mut network = paths(InterconnectKind::Network, 2, 0);
         let mut at = |now, cpu| {
             let supplier = Supplier::Processor(2);
             network.carry(&fetch(now, cpu, 1, supplier), supplier).0
@@ -235,12 +198,13 @@ mod tests {
 
     #[test]
     fn what_moves_no_line_takes_the_order_point_only() {
-        let mut crossbar = fabric(FabricKind::Crossbar, 1, 50);
-        let invalidate = Granted { now: 3, cpu: 0, line: 9, op: BusOp::Invalidate, latency: 5, occupancy: 5 };
+        let mut crossbar = paths(InterconnectKind::Crossbar, 1, 50);
+        let invalidate =
+            Carried { now: 3, cpu: 0, home: Home(0), op: BusOp::Invalidate, latency: 5, occupancy: 5 };
         assert_eq!(crossbar.carry(&invalidate, Supplier::Memory), (5, 5));
         assert_eq!(crossbar.busy.iter().sum::<u64>(), 0);
-        let back = Granted { op: BusOp::WriteBack, latency: 20, occupancy: 20, ..invalidate };
+        let back = Carried { op: BusOp::WriteBack, latency: 20, occupancy: 20, ..invalidate };
         assert_eq!(crossbar.carry(&back, Supplier::Memory), (20, 5));
-        assert_eq!(crossbar.carry(&fetch(23, 1, 9, Supplier::Memory), Supplier::Memory).0, 80 + 30);
+        assert_eq!(crossbar.carry(&fetch(23, 1, 0, Supplier::Memory), Supplier::Memory).0, 80 + 30);
     }
 }

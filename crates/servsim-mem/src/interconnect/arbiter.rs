@@ -1,5 +1,5 @@
-//! The shared split-transaction bus of Foglia et al. 2004, Table 4: times of each transaction, and
-//! arbitration among the requests that wait.
+//! The order point: which of the requests that wait is granted next, and when. It is the bus of Foglia et
+//! al. 2004, or what orders the transactions of a crossbar or network.
 //!
 //! The address phase (the grant) is the point of serialisation. Latency and occupancy are two
 //! numbers: a fetch from memory frees the bus while memory works. A second request for a block
@@ -10,96 +10,9 @@
 //! **Write buffer.** Without one, a write-back that waits is already in memory as far as fetches are
 //! concerned (they take the memory latency), and is never cancelled. With one of N entries per processor
 //! the waiting write-backs are its content: when N wait they are as urgent as fetches, and their processor
-//! gets no block before one has gone; [`Bus::buffered`] and [`Bus::cancel_buffered`] are for who snoops it.
+//! gets no block before one has gone; [`Arbiter::buffered`] and [`Arbiter::cancel_buffered`] are for who snoops it.
 
-mod write_buffer;
-
-pub use write_buffer::WriteBufferCounters;
-
-use crate::protocol::BusOp;
-
-/// Bus times in processor cycles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BusTimes {
-    /// Invalidate.
-    pub invalidate: u64,
-    /// One-word write.
-    pub write: u64,
-    /// Fetch from memory, without its bytes.
-    pub memory_read: u64,
-    /// Fetch from a cache, without its bytes.
-    pub cache_read: u64,
-    /// Write-back, without its bytes.
-    pub write_back: u64,
-    /// Cycles to move one line.
-    pub transfer: u64,
-    /// Further occupancy of a memory fetch.
-    pub memory_hold: u64,
-}
-
-impl BusTimes {
-    /// Latency and occupancy of a transaction.
-    pub fn of(&self, op: BusOp, from_cache: bool) -> (u64, u64) {
-        match op {
-            BusOp::Invalidate => (self.invalidate, self.invalidate),
-            BusOp::Write => (self.write, self.write),
-            BusOp::WriteBack => {
-                let time = self.write_back + self.transfer;
-                (time, time)
-            }
-            BusOp::Read | BusOp::ReadExclusive => {
-                let split = self.cache_read + self.transfer;
-                if from_cache {
-                    (split, split)
-                } else {
-                    let latency = self.memory_read + self.transfer;
-                    (latency, (split + self.memory_hold).min(latency))
-                }
-            }
-        }
-    }
-}
-
-/// Priority class, most urgent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// A block that a processor or its store buffer waits for.
-    Fetch,
-    /// Invalidate or write.
-    Coherence,
-    /// A block that nobody waits for.
-    Prefetch,
-    /// Write-back.
-    WriteBack,
-}
-
-/// A request that waits for the bus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BusRequest {
-    /// Processor.
-    pub cpu: usize,
-    /// When it was made.
-    pub ready: u64,
-    /// Line number.
-    pub line: u64,
-    /// Priority class.
-    pub class: Class,
-    /// What of the processor asks.
-    pub origin: Origin,
-}
-
-/// What of a processor asks for the bus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The access that the processor waits for.
-    Processor,
-    /// The oldest store of its buffer.
-    StoreBuffer,
-    /// A load under way beside execution, by its number.
-    Load(u64),
-    /// A prefetch, by its number.
-    Prefetch(u64),
-}
+use super::{BusRequest, Class, WriteBufferCounters};
 
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
@@ -111,10 +24,10 @@ struct InFlight {
 /// Write-backs a processor may have waiting before they become urgent, without write buffers.
 const WRITE_BACK_BUFFER: usize = 4;
 
-/// The bus.
+/// The order point.
 #[derive(Debug)]
-pub struct Bus {
-    requests: Vec<BusRequest>,
+pub(super) struct Arbiter {
+    pub(super) requests: Vec<BusRequest>,
     in_flight: Vec<InFlight>,
     free_at: u64,
     last_cpu: usize,
@@ -127,15 +40,15 @@ pub struct Bus {
     /// Between a grant and the next choice, when no time is up to date.
     granting: bool,
     /// Entries of each processor's write buffer; 0 for none.
-    write_buffer: usize,
+    pub(super) write_buffer: usize,
     /// What the write buffers counted.
     pub buffers: WriteBufferCounters,
     /// Cycles occupied so far.
     pub busy: u64,
 }
 
-impl Bus {
-    /// A free bus between `processors` caches that may each have `most_fetches` fetches under way.
+impl Arbiter {
+    /// A free order point of `processors` that may each have `most_fetches` fetches under way.
     pub fn new(processors: usize, fifo: bool, most_fetches: usize) -> Self {
         Self {
             requests: Vec::new(),
@@ -154,7 +67,7 @@ impl Bus {
         }
     }
 
-    /// When the bus is free.
+    /// When it is free.
     #[inline]
     pub fn free_at(&self) -> u64 {
         self.free_at
@@ -265,7 +178,7 @@ impl Bus {
         (class, if self.fifo { eligible } else { 0 }, turn)
     }
 
-    fn write_backs(&self, cpu: usize) -> usize {
+    pub(super) fn write_backs(&self, cpu: usize) -> usize {
         let of_cpu = |r: &&BusRequest| r.cpu == cpu && r.class == Class::WriteBack;
         self.requests.iter().filter(of_cpu).count()
     }
@@ -273,49 +186,16 @@ impl Bus {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Origin;
     use super::*;
-
-    fn table_4(line: u64) -> BusTimes {
-        BusTimes {
-            invalidate: 5,
-            write: 5,
-            memory_read: 64,
-            cache_read: 8,
-            write_back: 4,
-            transfer: line / 8,
-            memory_hold: 0,
-        }
-    }
 
     fn request(cpu: usize, ready: u64, line: u64, class: Class) -> BusRequest {
         BusRequest { cpu, ready, line, class, origin: Origin::Processor }
     }
 
     #[test]
-    fn latencies_are_those_of_table_4() {
-        let expected = [(32, 68, 12, 8), (64, 72, 16, 12), (128, 80, 24, 20), (256, 96, 40, 36)];
-        for (line, memory, cache, back) in expected {
-            let times = table_4(line);
-            for op in [BusOp::Read, BusOp::ReadExclusive] {
-                assert_eq!(times.of(op, false).0, memory);
-                assert_eq!(times.of(op, true), (cache, cache));
-            }
-            assert_eq!(times.of(BusOp::WriteBack, false), (back, back));
-            assert_eq!(times.of(BusOp::Invalidate, false), (5, 5));
-            assert_eq!(times.of(BusOp::Write, false), (5, 5));
-        }
-    }
-
-    #[test]
-    fn occupancy_grows_with_the_hold_up_to_the_latency() {
-        let held = BusTimes { memory_hold: 56, ..table_4(128) };
-        assert_eq!(table_4(128).of(BusOp::Read, false), (80, 24));
-        assert_eq!(held.of(BusOp::Read, false), (80, 80));
-    }
-
-    #[test]
     fn fetches_go_first_and_turns_rotate() {
-        let mut bus = Bus::new(3, false, 8);
+        let mut bus = Arbiter::new(3, false, 8);
         bus.post(request(0, 0, 1, Class::Coherence));
         bus.post(request(2, 0, 2, Class::Fetch));
         bus.post(request(1, 0, 3, Class::Fetch));
@@ -332,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_second_request_for_a_block_on_its_way_is_held() {
-        let mut bus = Bus::new(2, false, 8);
+        let mut bus = Arbiter::new(2, false, 8);
         bus.post(request(0, 0, 7, Class::Fetch));
         let (time, first) = bus.grant().unwrap();
         bus.occupy(time, &first, 24, Some(80));
@@ -343,8 +223,21 @@ mod tests {
     }
 
     #[test]
+    fn the_write_back_of_a_line_on_its_way_waits_for_its_data() {
+        let mut bus = Arbiter::new(2, false, 8);
+        bus.post(request(0, 0, 7, Class::Fetch));
+        let (time, first) = bus.grant().unwrap();
+        bus.occupy(time, &first, 24, Some(80));
+        bus.post(request(0, 30, 7, Class::WriteBack));
+        bus.choose();
+        assert_eq!(bus.next_grant(), 80);
+        bus.post(request(1, 30, 9, Class::WriteBack));
+        assert_eq!(bus.next_grant(), 30, "that of another line goes first");
+    }
+
+    #[test]
     fn a_cache_with_all_its_misses_under_way_waits_for_one_to_return() {
-        let mut bus = Bus::new(2, false, 1);
+        let mut bus = Arbiter::new(2, false, 1);
         bus.post(request(0, 0, 7, Class::Fetch));
         let (time, first) = bus.grant().unwrap();
         bus.occupy(time, &first, 24, Some(80));
@@ -357,7 +250,7 @@ mod tests {
         let mut random = servsim_core::RandomStream::new(3, "bus");
         let mut choices = 0;
         for fifo in [false, true] {
-            let (mut quick, mut full) = (Bus::new(5, fifo, 2), Bus::new(5, fifo, 2));
+            let (mut quick, mut full) = (Arbiter::new(5, fifo, 2), Arbiter::new(5, fifo, 2));
             let mut now = 0;
             for _ in 0..20_000 {
                 now = now.max(quick.next_grant().min(now + random.below(12)));

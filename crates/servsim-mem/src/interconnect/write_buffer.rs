@@ -1,6 +1,7 @@
 //! Write buffers: the write-backs of a processor that wait for the bus, as those see them who snoop there.
 
-use super::{Bus, BusRequest, Class};
+use super::arbiter::Arbiter;
+use super::{BusRequest, Class};
 
 /// What write buffers counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,11 +29,12 @@ impl WriteBufferCounters {
     }
 }
 
-impl Bus {
+impl Arbiter {
     /// The same with write buffers of so many entries; 0 leaves them out.
     #[must_use]
-    pub fn with_write_buffers(self, entries: usize) -> Self {
-        Self { write_buffer: entries, ..self }
+    pub fn with_write_buffers(mut self, entries: usize) -> Self {
+        self.write_buffer = entries;
+        self
     }
 
     /// A write-back enters its processor's buffer, if there are buffers: an older one of the same line
@@ -55,7 +57,7 @@ impl Bus {
     }
 
     /// The write-backs of `line` that wait in write buffers are not needed any more. To be called between
-    /// a grant and [`Bus::choose`].
+    /// a grant and [`Arbiter::choose`].
     pub fn cancel_buffered(&mut self, line: u64) {
         if self.write_buffer > 0 {
             self.take_back(|waiting| waiting.line == line);

@@ -1,0 +1,117 @@
+//! Latency and occupancy of transactions on an idle interconnect (Foglia et al. 2004, Table 4).
+
+use super::Supplier;
+use crate::protocol::BusOp;
+
+/// Bus times in processor cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusTimes {
+    /// Invalidate.
+    pub invalidate: u64,
+    /// One-word write.
+    pub write: u64,
+    /// Fetch from memory, without its bytes.
+    pub memory_read: u64,
+    /// Fetch from a cache, without its bytes.
+    pub cache_read: u64,
+    /// Write-back, without its bytes.
+    pub write_back: u64,
+    /// Cycles to move one line.
+    pub transfer: u64,
+    /// Further occupancy of a memory fetch.
+    pub memory_hold: u64,
+}
+
+impl BusTimes {
+    /// Latency and occupancy of a transaction.
+    pub fn of(&self, op: BusOp, from_cache: bool) -> (u64, u64) {
+        match op {
+            BusOp::Invalidate => (self.invalidate, self.invalidate),
+            BusOp::Write => (self.write, self.write),
+            BusOp::WriteBack => {
+                let time = self.write_back + self.transfer;
+                (time, time)
+            }
+            BusOp::Read | BusOp::ReadExclusive => {
+                let split = self.cache_read + self.transfer;
+                if from_cache {
+                    (split, split)
+                } else {
+                    let latency = self.memory_read + self.transfer;
+                    (latency, (split + self.memory_hold).min(latency))
+                }
+            }
+        }
+    }
+}
+
+/// The times of every transaction, by who supplies the block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatencyTable {
+    /// Times of the bus.
+    pub bus: BusTimes,
+    /// Look-up of each shared level, from the inside out.
+    pub shared: Vec<u64>,
+}
+
+impl LatencyTable {
+    /// Latency and occupancy of a transaction whose block `supplier` sends. A shared level answers as a
+    /// cache does, after its own time.
+    pub fn of(&self, op: BusOp, supplier: Supplier) -> (u64, u64) {
+        match supplier {
+            Supplier::Processor(_) => self.bus.of(op, true),
+            Supplier::Memory => self.bus.of(op, false),
+            Supplier::Shared(level) => {
+                let (latency, occupancy) = self.bus.of(op, true);
+                (latency + self.shared[level], occupancy)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table_4(line: u64) -> BusTimes {
+        BusTimes {
+            invalidate: 5,
+            write: 5,
+            memory_read: 64,
+            cache_read: 8,
+            write_back: 4,
+            transfer: line / 8,
+            memory_hold: 0,
+        }
+    }
+
+    #[test]
+    fn latencies_are_those_of_table_4() {
+        let expected = [(32, 68, 12, 8), (64, 72, 16, 12), (128, 80, 24, 20), (256, 96, 40, 36)];
+        for (line, memory, cache, back) in expected {
+            let times = table_4(line);
+            for op in [BusOp::Read, BusOp::ReadExclusive] {
+                assert_eq!(times.of(op, false).0, memory);
+                assert_eq!(times.of(op, true), (cache, cache));
+            }
+            assert_eq!(times.of(BusOp::WriteBack, false), (back, back));
+            assert_eq!(times.of(BusOp::Invalidate, false), (5, 5));
+            assert_eq!(times.of(BusOp::Write, false), (5, 5));
+        }
+    }
+
+    #[test]
+    fn occupancy_grows_with_the_hold_up_to_the_latency() {
+        let held = BusTimes { memory_hold: 56, ..table_4(128) };
+        assert_eq!(table_4(128).of(BusOp::Read, false), (80, 24));
+        assert_eq!(held.of(BusOp::Read, false), (80, 80));
+    }
+
+    #[test]
+    fn a_shared_level_answers_as_a_cache_after_its_own_time() {
+        let table = LatencyTable { bus: table_4(128), shared: vec![9, 30] };
+        assert_eq!(table.of(BusOp::Read, Supplier::Processor(3)), (24, 24));
+        assert_eq!(table.of(BusOp::Read, Supplier::Shared(1)), (54, 24));
+        assert_eq!(table.of(BusOp::Read, Supplier::Memory), (80, 24));
+    }
+}

@@ -1,0 +1,364 @@
+//! What joins processors, shared levels and memory, behind one contract that engines drive and kinds fulfil:
+//!
+//! 1. [`Interconnect::post`]: somebody asks for a transaction on a line.
+//! 2. [`Interconnect::next_grant`]: when the next request is granted, if none is posted before.
+//! 3. [`Interconnect::grant`]: it is granted. The grant is the point of serialisation: the engine now performs
+//!    the transaction by the state that it finds.
+//! 4. [`Interconnect::carry`]: what was performed ([`Transaction`]: who supplies, which victim is written back)
+//!    occupies the ways of data and the homes of the line and of the victim; says when it is complete.
+//! 5. [`Interconnect::end_grant`]: the next request is chosen.
+//! 6. [`Interconnect::earliest_grant`]: how far a processor may run ahead of a request that it has not posted.
+//!
+//! Demand misses, stores, prefetches and write-backs take the same way. Each line has a [`Home`], the memory
+//! bank that keeps it. All present kinds have one order point (`arbiter.rs`) and differ in the ways of data
+//! (`paths.rs`). A kind with an order point per home (a directory) or with retries grants the same requests in
+//! another order and asks for the home where it is given (docs/adr/0330). Processors are numbers here, never
+//! bits of a mask, so their count has no limit.
+
+mod arbiter;
+mod latency;
+mod paths;
+mod write_buffer;
+
+pub use latency::{BusTimes, LatencyTable};
+pub use paths::PathSpec;
+pub use write_buffer::WriteBufferCounters;
+
+use crate::protocol::BusOp;
+use crate::system::Outcome;
+use arbiter::Arbiter;
+use paths::{Carried, Paths};
+use servsim_core::RandomStream;
+
+/// What joins the parts of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterconnectKind {
+    /// One shared bus.
+    Bus,
+    /// Ports.
+    Crossbar,
+    /// Links.
+    Network,
+}
+
+/// Names in descriptions.
+pub const INTERCONNECTS: &[(&str, InterconnectKind)] = &[
+    ("bus", InterconnectKind::Bus),
+    ("crossbar", InterconnectKind::Crossbar),
+    ("network", InterconnectKind::Network),
+];
+
+/// The kind called `name`.
+pub fn interconnect_by_name(name: &str) -> Option<InterconnectKind> {
+    INTERCONNECTS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+}
+
+/// Where a line lives: the number of its memory bank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Home(pub usize);
+
+/// Who supplied a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supplier {
+    /// The caches of a processor.
+    Processor(usize),
+    /// A shared level, from the inside out.
+    Shared(usize),
+    /// Memory.
+    Memory,
+}
+
+/// Priority class, most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// A block that a processor or its store buffer waits for.
+    Fetch,
+    /// Invalidate or write.
+    Coherence,
+    /// A block that nobody waits for.
+    Prefetch,
+    /// Write-back.
+    WriteBack,
+}
+
+/// A request that waits for its grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusRequest {
+    /// Processor.
+    pub cpu: usize,
+    /// When it was made.
+    pub ready: u64,
+    /// Line number.
+    pub line: u64,
+    /// Priority class.
+    pub class: Class,
+    /// What of the processor asks.
+    pub origin: Origin,
+}
+
+/// What of a processor asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The access that the processor waits for.
+    Processor,
+    /// The oldest store of its buffer.
+    StoreBuffer,
+    /// A load under way beside execution, by its number.
+    Load(u64),
+    /// A prefetch, by its number.
+    Prefetch(u64),
+}
+
+/// A request that has been granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// When.
+    pub time: u64,
+    /// What was asked for.
+    pub request: BusRequest,
+    /// The home of its line.
+    pub home: Home,
+}
+
+/// What was performed at a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transaction {
+    /// The transaction; `None` when the state found at the grant needs none any more.
+    pub op: Option<BusOp>,
+    /// Who has the block.
+    pub supplier: Supplier,
+    /// Line whose dirty copy made room and is written back to its own home.
+    pub victim: Option<u64>,
+}
+
+impl Transaction {
+    /// A dirty line goes to its home.
+    pub const WRITE_BACK: Self =
+        Self { op: Some(BusOp::WriteBack), supplier: Supplier::Memory, victim: None };
+
+    /// What a transaction of the caches, whose block `supplier` has, means here.
+    pub fn of(outcome: &Outcome, supplier: Supplier) -> Self {
+        Self { op: outcome.op, supplier, victim: outcome.write_back }
+    }
+}
+
+/// Shape, times and rules of an interconnect, in processor cycles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterconnectSpec {
+    /// Times without anything in the way.
+    pub latency: LatencyTable,
+    /// The ways of data, and memory banks.
+    pub paths: PathSpec,
+    /// First come, first served instead of round-robin.
+    pub fifo: bool,
+    /// Fetches that each processor may have under way.
+    pub most_fetches: usize,
+    /// Entries of each processor's write buffer; 0 for none.
+    pub write_buffer: usize,
+    /// Width of the random delay of a fetch, uniform with the mean unchanged; 0 for none.
+    pub delay: u64,
+}
+
+/// An interconnect at work.
+#[derive(Debug)]
+pub struct Interconnect {
+    latency: LatencyTable,
+    order: Arbiter,
+    paths: Paths,
+    banks: u64,
+    delay: u64,
+    random: RandomStream,
+}
+
+impl Interconnect {
+    /// An idle interconnect of `processors`.
+    pub fn new(processors: usize, spec: &InterconnectSpec, seed: u64) -> Self {
+        Self {
+            latency: spec.latency.clone(),
+            order: Arbiter::new(processors, spec.fifo, spec.most_fetches)
+                .with_write_buffers(spec.write_buffer),
+            paths: Paths::new(processors, spec.paths),
+            banks: spec.paths.banks as u64,
+            delay: spec.delay,
+            random: RandomStream::new(seed, "memory delay"),
+        }
+    }
+
+    /// Where `line` lives.
+    #[inline]
+    pub fn home_of(&self, line: u64) -> Home {
+        Home((line % self.banks) as usize)
+    }
+
+    /// Asks for a transaction.
+    pub fn post(&mut self, request: BusRequest) {
+        self.order.post(request);
+    }
+
+    /// Time of the next grant; `u64::MAX` without requests.
+    #[inline]
+    pub fn next_grant(&self) -> u64 {
+        self.order.next_grant()
+    }
+
+    /// No request posted from now on for a line of `home`, or for any line without one, is granted before
+    /// this time. The present kinds have one order point, so it is the same for all homes.
+    #[inline]
+    pub fn earliest_grant(&self, _home: Option<Home>) -> u64 {
+        self.order.free_at()
+    }
+
+    /// Grants the request chosen. To be followed by [`Interconnect::carry`], unless there is nothing to
+    /// perform, and [`Interconnect::end_grant`].
+    pub fn grant(&mut self) -> Option<Grant> {
+        let (time, request) = self.order.grant()?;
+        Some(Grant { time, request, home: self.home_of(request.line) })
+    }
+
+    /// Carries out what was performed at a grant and asks for the write-back of its victim; when it is
+    /// complete.
+    pub fn carry(&mut self, grant: &Grant, transaction: &Transaction) -> u64 {
+        let Grant { time: now, request, home } = *grant;
+        let Some(op) = transaction.op else { return now };
+        let supplier = self.snoop_write_buffers(request.line, op, transaction.supplier);
+        let (mut latency, occupancy) = self.latency.of(op, supplier);
+        if op.is_fetch() {
+            latency = self.delayed(latency);
+        }
+        let carried = Carried { now, cpu: request.cpu, home, op, latency, occupancy };
+        let (latency, occupancy) = self.paths.carry(&carried, supplier);
+        let complete = now + latency;
+        self.order.occupy(now, &request, occupancy, op.is_fetch().then_some(complete));
+        if let Some(line) = transaction.victim {
+            let (class, origin) = (Class::WriteBack, Origin::Processor);
+            self.order.post(BusRequest { cpu: request.cpu, ready: now, line, class, origin });
+        }
+        complete
+    }
+
+    /// Chooses the next request; to be called after every grant.
+    pub fn end_grant(&mut self) {
+        self.order.choose();
+    }
+
+    /// Cycles that the order point was taken so far.
+    pub fn busy(&self) -> u64 {
+        self.order.busy
+    }
+
+    /// Cycles that each port or link was taken so far; empty for a bus.
+    pub fn ways_busy(&self) -> &[u64] {
+        &self.paths.busy
+    }
+
+    /// Cycles that fetches waited for a bank so far.
+    pub fn bank_wait(&self) -> u64 {
+        self.paths.bank_wait
+    }
+
+    /// What the write buffers counted so far.
+    pub fn write_buffers(&self) -> WriteBufferCounters {
+        self.order.buffers
+    }
+
+    /// A write buffer that holds the line supplies it, unless a cache does; who takes it to write needs no
+    /// write-back of it any more.
+    fn snoop_write_buffers(&mut self, line: u64, op: BusOp, supplier: Supplier) -> Supplier {
+        let holder = if op.is_fetch() { self.order.buffered(line) } else { None };
+        let Some(cpu) = holder else { return supplier };
+        if op == BusOp::ReadExclusive {
+            self.order.cancel_buffered(line);
+        }
+        if matches!(supplier, Supplier::Processor(_)) {
+            return supplier;
+        }
+        self.order.buffers.supplied += 1;
+        Supplier::Processor(cpu)
+    }
+
+    /// The latency with its random delay.
+    fn delayed(&mut self, latency: u64) -> u64 {
+        match self.delay {
+            0 => latency,
+            width => latency - width / 2 + self.random.below(width + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> InterconnectSpec {
+        let bus = BusTimes {
+            invalidate: 5,
+            write: 5,
+            memory_read: 64,
+            cache_read: 8,
+            write_back: 4,
+            transfer: 16,
+            memory_hold: 0,
+        };
+        let kind = InterconnectKind::Bus;
+        InterconnectSpec {
+            latency: LatencyTable { bus, shared: Vec::new() },
+            paths: PathSpec { kind, order: 0, hop: 0, transfer: 16, banks: 4, bank_time: 100 },
+            fifo: false,
+            most_fetches: 8,
+            write_buffer: 0,
+            delay: 0,
+        }
+    }
+
+    fn post(joined: &mut Interconnect, cpu: usize, ready: u64, line: u64) {
+        joined.post(BusRequest { cpu, ready, line, class: Class::Fetch, origin: Origin::Processor });
+    }
+
+    /// The whole contract once, with more processors than a mask of 64 bits could name: the fetch takes the
+    /// bank of its line, and its victim afterwards that of its own.
+    #[test]
+    fn a_fetch_and_its_victim_go_to_their_own_homes() {
+        let mut joined = Interconnect::new(200, &spec(), 1);
+        post(&mut joined, 150, 0, 6);
+        assert_eq!((joined.next_grant(), joined.earliest_grant(Some(Home(2)))), (0, 0));
+        let grant = joined.grant().unwrap();
+        assert_eq!((grant.request.cpu, grant.home), (150, Home(2)));
+        let fetch = Transaction { op: Some(BusOp::Read), supplier: Supplier::Memory, victim: Some(7) };
+        assert_eq!(joined.carry(&grant, &fetch), 80);
+        joined.end_grant();
+        let back = joined.grant().unwrap();
+        assert_eq!((back.time, back.request.class, back.home), (24, Class::WriteBack, Home(3)));
+        assert_eq!(joined.carry(&back, &Transaction::WRITE_BACK), 24 + 20);
+        joined.end_grant();
+        assert_eq!(joined.earliest_grant(None), 44);
+
+        // Both banks are busy until 100 and 124 for whoever reads next.
+        for (line, wait) in [(2, 100 - 44), (3, 124 - 68)] {
+            post(&mut joined, 199, 44, line);
+            let grant = joined.grant().unwrap();
+            let fetch = Transaction { victim: None, ..fetch };
+            assert_eq!(joined.carry(&grant, &fetch) - grant.time, 80 + wait, "line {line}");
+            joined.end_grant();
+        }
+    }
+
+    #[test]
+    fn what_needs_no_transaction_any_more_takes_no_time() {
+        let mut joined = Interconnect::new(2, &spec(), 1);
+        post(&mut joined, 1, 3, 6);
+        let grant = joined.grant().unwrap();
+        let nothing = Transaction { op: None, supplier: Supplier::Memory, victim: None };
+        assert_eq!(joined.carry(&grant, &nothing), 3);
+        joined.end_grant();
+        assert_eq!((joined.busy(), joined.next_grant()), (0, u64::MAX));
+    }
+
+    #[test]
+    fn a_random_delay_leaves_the_mean_and_its_bounds() {
+        let mut joined = Interconnect::new(1, &InterconnectSpec { delay: 10, ..spec() }, 7);
+        let all: Vec<u64> = (0..4000).map(|_| joined.delayed(80)).collect();
+        assert!(all.iter().all(|&latency| (75..=85).contains(&latency)));
+        let mean = all.iter().sum::<u64>() as f64 / all.len() as f64;
+        assert!((mean - 80.0).abs() < 0.2, "{mean}");
+    }
+}
