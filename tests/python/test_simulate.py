@@ -114,7 +114,7 @@ def test_a_truncated_trace_is_simulated_with_a_warning(tmp_path: Path) -> None:
     [
         (("no.svt", "-m", "foglia-2004-4p"), "there is no trace"),
         ((SHIPPED, "-m", "foglia-2005"), "shipped are"),
-        ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.size=12345 B"), "power of two"),
+        ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.size=12345 B"), "whole number of lines"),
         ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.sise=64 KiB"), "cache.size"),
         ((SHIPPED, "-m", "foglia-2004-4p", "--set", "cache.size=64"), "KiB"),
         ((SHIPPED, "-m", "foglia-2004-4p", "--engine", "fast"), "timing, functional"),

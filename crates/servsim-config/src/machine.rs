@@ -184,7 +184,7 @@ impl Machine {
             let place = given.get(key).map_or(file, |(_, place)| &place.0);
             faults.push(format!("{place}: {key}: {what}"));
         };
-        check_shape(self.cache.size, self.cache.associativity, self.cache.line, "cache", &mut fault);
+        check_shape(self.cache, "cache", given, &mut fault);
         self.check_levels(given, &mut fault);
         let second_is_private = self.levels.first().is_some_and(|level| !level.shared);
         translation_and_prefetch::check_prefetch(
@@ -228,7 +228,8 @@ impl Machine {
         let mut shared_inside = None;
         let present = LEVELS.iter().filter_map(|name| level(given, name).map(|level| (name, level)));
         for (name, level) in present {
-            check_shape(level.size, level.associativity, self.cache.line, name, fault);
+            let (size, associativity) = (level.size, level.associativity);
+            check_shape(Cache { size, associativity, ..self.cache }, name, given, fault);
             if level.inclusion == "inclusive" && level.size < inside {
                 fault(
                     &format!("{name}.size"),
@@ -247,7 +248,8 @@ impl Machine {
         if level(given, "l2").is_none() && level(given, "l3").is_some() {
             fault("l3.size", "there is no second level inside it; set l2.size, or use l2 instead".into());
         }
-        for name in LEVELS.iter().filter(|name| level(given, name).is_none()) {
+        let is_told = |name: &&&str| given.contains_key(format!("{name}.size").as_str());
+        for name in LEVELS.iter().filter(|name| level(given, name).is_none() && !is_told(name)) {
             let idle =
                 |key: &&&str| key.strip_prefix(name).is_some_and(|k| k.starts_with('.') && k != ".size");
             if let Some(key) = given.keys().find(idle) {
@@ -326,18 +328,33 @@ fn level(given: &Given, name: &str) -> Option<OuterLevel> {
     })
 }
 
+/// The number of ways nearest to `ways` that divides so many lines into a power of two of sets.
+fn fitting_ways(lines: u64, ways: u64) -> u64 {
+    let fitting = (0..=lines.trailing_zeros()).map(|power| lines >> power);
+    fitting.min_by_key(|&fits| fits.abs_diff(ways)).unwrap_or(1)
+}
+
 /// Checks that a cache has a power of two of sets.
-fn check_shape(size: Bytes, ways: u32, line: Bytes, section: &str, fault: &mut dyn FnMut(&str, String)) {
+fn check_shape(shape: Cache, section: &str, given: &Given, fault: &mut dyn FnMut(&str, String)) {
+    let Cache { size, associativity: ways, line } = shape;
     let set = line.0.saturating_mul(u64::from(ways));
     if set > size.0 {
         fault(
             &format!("{section}.size"),
             format!("{size} is smaller than one set of {ways} lines of {line} ({})", Bytes(set)),
         );
-    } else if size.0 / set * set != size.0 || !(size.0 / set).is_power_of_two() {
+    } else if size.0 % line.0 != 0 {
+        fault(&format!("{section}.size"), format!("{size} is not a whole number of lines of {line}"));
+    } else if size.0 % set != 0 || !(size.0 / set).is_power_of_two() {
+        let (of_ways, of_size) = (format!("{section}.associativity"), format!("{section}.size"));
+        let fits = fitting_ways(size.0 / line.0, u64::from(ways));
         fault(
-            &format!("{section}.associativity"),
-            format!("{ways} ways do not divide the cache into a power of two of sets; use a power of two"),
+            // Where it is written, if only one of the two is.
+            if given.contains_key(of_ways.as_str()) { &of_ways } else { &of_size },
+            format!(
+                "{ways} ways do not divide {size} into a power of two of sets of lines of {line}; use {of_ways} = \
+                 {fits}"
+            ),
         );
     }
 }
@@ -346,9 +363,7 @@ pub(crate) fn value(given: &Given, key: &str) -> Value {
     if let Some((value, _)) = given.get(key) {
         return value.clone();
     }
-    let setting = crate::settings::setting_named(key).expect("a registered key");
-    let quoted = !matches!(setting.kind, crate::setting::Kind::Count(..));
-    setting.kind.read(setting.default, quoted).expect("a default that its own kind accepts")
+    crate::settings::setting_named(key).expect("a registered key").default_value()
 }
 
 fn written(given: &Given, key: &str) -> String {

@@ -1,7 +1,7 @@
 //! Reads a TOML description into values: every error of the file at once, each with its line, what
 //! is accepted and the nearest name.
 
-use crate::setting::{Kind, Value};
+use crate::setting::{Kind, Setting, Value};
 use crate::settings::{setting_named, SETTINGS};
 use servsim_units::nearest::nearest;
 use std::collections::BTreeMap;
@@ -66,16 +66,24 @@ pub(crate) fn read_overrides(overrides: &[String], given: &mut Given, faults: &m
             Ok(value) => {
                 given.insert(setting.key, (value, SourceLocation(place)));
             }
-            Err(why) => faults.push(format!("{place}: {why}")),
+            Err(why) => {
+                faults.push(format!("{place}: {why}"));
+                give_default(given, setting, SourceLocation(place));
+            }
         }
     }
+}
+
+/// A value that cannot be read was given nevertheless: what is checked later must not call it missing.
+fn give_default(given: &mut Given, setting: &'static Setting, location: SourceLocation) {
+    given.entry(setting.key).or_insert_with(|| (setting.default_value(), location));
 }
 
 fn unknown(key: &str) -> String {
     let full = nearest(key, SETTINGS.iter().map(|s| s.key));
     let last = key.rsplit('.').next().unwrap_or(key);
     let by_last = || {
-        let same = |s: &&crate::Setting| s.key.rsplit('.').next() == Some(last);
+        let same = |s: &&Setting| s.key.rsplit('.').next() == Some(last);
         SETTINGS.iter().find(same).map(|s| s.key)
     };
     match full.or_else(by_last) {
@@ -129,7 +137,11 @@ impl Reader<'_> {
                 let place = SourceLocation(format!("{}, line {line}", self.file));
                 self.given.insert(setting.key, (value, place));
             }
-            Err(why) => self.fault(line, &format!("{path}: {why}")),
+            Err(why) => {
+                self.fault(line, &format!("{path}: {why}"));
+                let location = SourceLocation(format!("{}, line {line}", self.file));
+                give_default(&mut self.given, setting, location);
+            }
         }
     }
 

@@ -13,8 +13,10 @@ pub enum Kind {
     Count(u64, u64),
     /// A power of two of bytes, written with its unit.
     Size(u64, u64),
+    /// Bytes of a cache, written with their unit; its ways must divide them into a power of two of sets.
+    Capacity(u64, u64),
     /// The same, or `none`, which is 0.
-    SizeOrNone(u64, u64),
+    CapacityOrNone(u64, u64),
     /// Processor clock cycles.
     Cycles(u64, u64),
     /// A duration, in picoseconds.
@@ -51,6 +53,14 @@ pub struct Setting {
     pub source: &'static str,
 }
 
+impl Setting {
+    /// The value when the description does not give one.
+    pub(crate) fn default_value(&self) -> Value {
+        let quoted = !matches!(self.kind, Kind::Count(..));
+        self.kind.read(self.default, quoted).expect("a default that its own kind accepts")
+    }
+}
+
 impl Kind {
     /// Reads a value as written in a description: `number` when it was written without quotes.
     ///
@@ -78,8 +88,11 @@ impl Kind {
                 }
                 self.within(number, low, high)
             }
-            Self::SizeOrNone(..) if text == "none" => Ok(Value::Number(0)),
-            Self::SizeOrNone(low, high) => Self::Size(low, high)
+            Self::Capacity(low, high) => {
+                self.within(text.parse::<Bytes>().map_err(|e| e.to_string())?.0, low, high)
+            }
+            Self::CapacityOrNone(..) if text == "none" => Ok(Value::Number(0)),
+            Self::CapacityOrNone(low, high) => Self::Capacity(low, high)
                 .read(text, quoted)
                 .map_err(|why| format!("{why}; write `none` to leave the level out")),
             Self::Cycles(low, high) => {
@@ -105,8 +118,8 @@ impl Kind {
     /// Writes a number of this kind with its unit.
     pub fn show(self, number: u64) -> String {
         match self {
-            Self::SizeOrNone(..) if number == 0 => "none".into(),
-            Self::Size(..) | Self::SizeOrNone(..) => Bytes(number).to_string(),
+            Self::CapacityOrNone(..) if number == 0 => "none".into(),
+            Self::Size(..) | Self::Capacity(..) | Self::CapacityOrNone(..) => Bytes(number).to_string(),
             Self::Cycles(..) => Cycles(number).to_string(),
             Self::Time(..) => Picos(number).to_string(),
             Self::Frequency(..) => Hertz(number).to_string(),
@@ -124,7 +137,13 @@ impl fmt::Display for Kind {
             Self::Size(low, high) => {
                 write!(f, "a power of two from {} to {}", Bytes(low), Bytes(high))
             }
-            Self::SizeOrNone(low, high) => write!(f, "none, or {}", Self::Size(low, high)),
+            Self::Capacity(low, high) => write!(
+                f,
+                "from {} to {}, of which the ways make a power of two of sets",
+                Bytes(low),
+                Bytes(high)
+            ),
+            Self::CapacityOrNone(low, high) => write!(f, "none, or {}", Self::Capacity(low, high)),
             Self::Count(low, high)
             | Self::Cycles(low, high)
             | Self::Time(low, high)

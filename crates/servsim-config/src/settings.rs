@@ -7,8 +7,8 @@ const MS: u64 = 1_000_000_000;
 const TABLE_4: &str = "Foglia et al. 2004, Table 4";
 
 const CHOICE: &str = "free choice: the level is absent by default";
-const POLICY: Kind = Kind::Choice(&["lru", "tree-plru", "random", "srrip"]);
-const LEVEL_SIZE: Kind = Kind::SizeOrNone(64, 1 << 36);
+const POLICY: Kind = Kind::Choice(&["lru", "fifo", "tree-plru", "random", "srrip"]);
+const LEVEL_SIZE: Kind = Kind::CapacityOrNone(64, 1 << 36);
 const SHARING: Kind = Kind::Choice(&["private", "shared"]);
 const SHARING_MEANING: &str = "Whether each processor has its own, inside the bus, or all share one, \
      between bus and memory.";
@@ -155,13 +155,15 @@ pub const SETTINGS: &[Setting] = &[
         "processor.outstanding_misses",
         Kind::Count(1, 64),
         "8",
-        "Fetches a cache may have under way at once. The model `fixed` uses one for loads and \
-         fetches, the store buffer the others.",
+        "Fetches that a processor may have under way at once: loads of the models `inorder` and `ooo`, and \
+         prefetches, beside one of a store. Misses of stores never overlap one another: stores leave the \
+         buffer in order, each when it is performed. The model `fixed` has one load or instruction fetch \
+         under way.",
         "Foglia et al. 2004 section 4",
     ),
     setting(
         "cache.size",
-        Kind::Size(64, 1 << 32),
+        Kind::Capacity(64, 1 << 32),
         "2 MiB",
         "Size of each processor's first-level cache; of each half when it is split.",
         "Foglia et al. 2004 section 5: 128 KiB to 2 MiB",
@@ -191,8 +193,9 @@ pub const SETTINGS: &[Setting] = &[
         "cache.replacement",
         POLICY,
         "lru",
-        "Which line makes room when all frames of the set hold copies: the least recently used, the \
-         one a tree of pointers leads to, any (seeded), or the one predicted to be used last.",
+        "Which line makes room when all frames of the set hold copies: the least recently used, the one \
+         that came first, the one a tree of pointers leads to, any (seeded), or the one predicted to be \
+         used last.",
         "Foglia et al. 2004 section 4: lru; srrip: Jaleel et al., ISCA 2010",
     ),
     setting(

@@ -21,7 +21,7 @@ fn every_error_is_reported_at_once_with_line_and_remedy() {
     let expected = [
         ("line 1", "65 is outside 1 to 64"),
         ("line 2", "\"1 GHz\""),
-        ("line 4", "3 KiB is not a power of two"),
+        ("line 4", "ways do not divide 3 KiB"),
         ("line 5", "did you mean `cache.line`"),
         ("line 7", "units: cycles"),
         ("line 9", "did you mean `mesi`"),
@@ -54,6 +54,8 @@ fn impossible_combinations_are_refused() {
         ("[l2]\nsize = \"8 MiB\"\nassociativity = 3", "line 3: l2.associativity: 3 ways do not divide"),
         ("[l3]\nsize = \"8 MiB\"", "no second level inside it"),
         ("[l2]\nlatency = \"9 cycles\"", "give it a size with l2.size"),
+        ("[cache]\nsize = \"12345 B\"", "not a whole number of lines of 128 B"),
+        ("[cache]\nsize = \"48 KiB\"\nassociativity = 10\nline = \"64 B\"", "use cache.associativity = 12"),
         (
             "[l2]\nsize = \"8 MiB\"\nsharing = \"shared\"\n[l3]\nsize = \"16 MiB\"",
             "a private level cannot lie outside l2",
@@ -175,4 +177,33 @@ fn names_that_the_trace_does_not_know_are_reported_with_the_nearest() {
     assert!(faults[0].contains("m.toml, line 4: placement.relations: no relation"), "{faults:?}");
     assert!(faults[0].contains("`stok` (did you mean `stock`?)"), "{faults:?}");
     assert!(placement.unknown(&[], &[], &[])[0].contains("does not tell where its relations lie"));
+}
+
+#[test]
+fn what_cannot_be_read_is_not_called_missing_as_well() {
+    let cases = [
+        "[l2]\nsize = \"large\"\nassociativity = 16\nlatency = \"9 cycles\"",
+        "[tlb]\nentries = \"many\"\nassociativity = 8",
+        "[prefetch]\npolicy = \"strid\"\nentries = 64",
+    ];
+    for text in cases {
+        let faults = faults(text);
+        assert!(faults.len() == 1 && faults[0].starts_with("m.toml, line 2: "), "{faults:#?}");
+    }
+}
+
+#[test]
+fn a_level_that_is_left_out_by_name_keeps_its_other_settings_for_later() {
+    let text = "[l2]\nsize = \"8 MiB\"\nassociativity = 16";
+    let machine = Machine::from_toml(text, "m.toml", &["l2.size=none".to_owned()]).unwrap();
+    assert!(machine.levels.is_empty());
+}
+
+#[test]
+fn ways_need_be_no_power_of_two() {
+    let text = "[cache]\nsize = \"48 KiB\"\nassociativity = 12\nline = \"64 B\"\n\
+                [l2]\nsize = \"60 MiB\"\nassociativity = 15\n";
+    let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
+    assert_eq!((machine.cache.size.0, machine.levels[0].size.0), (48 << 10, 60 << 20));
+    assert_eq!(machine.resolved()["l2"]["size"], "60 MiB");
 }

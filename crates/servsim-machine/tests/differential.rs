@@ -31,7 +31,7 @@ const HANDLER: u32 = 3;
 fn random_case(seed: u64) -> Case {
     let mut r = RandomStream::new(seed, "case");
     let line = [32, 64, 128, 256, 1024][r.below(5) as usize];
-    let ways = [1, 2, 4][r.below(3) as usize];
+    let ways = [1, 2, 3, 4][r.below(4) as usize];
     let sets = [1, 2, 4][r.below(3) as usize];
     let processors = 2 + r.below(3) as usize;
     let lines = 2 + r.below(10);
@@ -48,7 +48,7 @@ fn random_case(seed: u64) -> Case {
     }
 }
 
-const POLICIES: [&str; 4] = ["lru", "tree-plru", "random", "srrip"];
+const POLICIES: [&str; 5] = ["lru", "fifo", "tree-plru", "random", "srrip"];
 const INCLUSIONS: [Keeps; 3] = [Keeps::All, Keeps::Nothing, Keeps::Either];
 
 /// The same with one or two more levels, of which the caller chooses the first one's inclusion.
@@ -58,11 +58,11 @@ fn random_levels(seed: u64, split: bool, policy: &'static str, keeps: Keeps) -> 
     case.options.rules.flush_private = false;
     let mut r = RandomStream::new(seed, "levels");
     let mut outer = |keeps: Option<Keeps>| {
-        let ways = [1, 2, 4, 8][r.below(4) as usize];
+        let ways = [1, 2, 3, 4, 5, 8][r.below(6) as usize];
         let size = case.shape.line * ways * [1, 2, 4][r.below(3) as usize];
         Outer {
             shape: Shape { size, ways: ways as usize, line: case.shape.line },
-            policy: POLICIES[r.below(4) as usize],
+            policy: POLICIES[r.below(5) as usize],
             keeps: keeps.unwrap_or(INCLUSIONS[r.below(3) as usize]),
         }
     };

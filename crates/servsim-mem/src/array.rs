@@ -24,7 +24,7 @@ use crate::replacement::Replacement;
 use crate::words::WordMask;
 use std::collections::HashMap;
 
-/// Size, associativity and line size of a cache; sizes are powers of two.
+/// Size, associativity and line size of a cache; lines and the number of sets are powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes.

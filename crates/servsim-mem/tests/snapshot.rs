@@ -19,7 +19,7 @@ fn shapes() -> Vec<HierarchySpec> {
     let one = HierarchySpec::default;
     let mut shapes = vec![one(), HierarchySpec { split: true, ..one() }];
     for (inclusion, replacement) in
-        [(Inclusion::Inclusive, "srrip"), (Inclusion::Exclusive, "lru"), (Inclusion::Neither, "tree-plru")]
+        [(Inclusion::Inclusive, "srrip"), (Inclusion::Exclusive, "fifo"), (Inclusion::Neither, "tree-plru")]
     {
         let private = vec![level(4096, inclusion, replacement)];
         let shared = vec![level(8192, inclusion, "lru")];

@@ -22,7 +22,7 @@ pub enum Keeps {
 pub struct Outer {
     /// Its shape.
     pub shape: Shape,
-    /// `lru`, `tree-plru`, `random` or `srrip`.
+    /// `lru`, `fifo`, `tree-plru`, `random` or `srrip`.
     pub policy: &'static str,
     /// What it keeps of the levels inside it.
     pub keeps: Keeps,
@@ -63,6 +63,8 @@ pub(crate) struct Store {
     /// Of a range of ways of a set: whether its lower half was used last.
     lower_last: BTreeMap<(u64, u64, u64), bool>,
     intervals: BTreeMap<(u64, u64), u8>,
+    /// Every filling of a way, in order.
+    fillings: Vec<(u64, u64)>,
     time: u64,
     name: String,
     events: BTreeMap<&'static str, u64>,
@@ -86,6 +88,7 @@ impl Store {
             slots: BTreeMap::new(),
             lower_last: BTreeMap::new(),
             intervals: BTreeMap::new(),
+            fillings: Vec::new(),
             time: 0,
             name,
             events: BTreeMap::new(),
@@ -117,6 +120,9 @@ impl Store {
         self.time += 1;
         self.slots.get_mut(&(set, way)).expect("used").when = self.time;
         self.intervals.insert((set, way), if filled { 2 } else { 0 });
+        if filled {
+            self.fillings.push((set, way));
+        }
         let (mut low, mut high) = (0, self.ways);
         while high - low > 1 {
             let middle = u64::midpoint(low, high);
@@ -140,6 +146,10 @@ impl Store {
         }
         match self.policy {
             "random" => self.lots.below(self.ways),
+            "fifo" => {
+                let last_filled = |way: &u64| self.fillings.iter().rposition(|&place| place == (set, *way));
+                (0..self.ways).min_by_key(last_filled).expect("ways")
+            }
             "srrip" => loop {
                 let distant = (0..self.ways).find(|way| self.intervals[&(set, *way)] == 3);
                 if let Some(way) = distant {

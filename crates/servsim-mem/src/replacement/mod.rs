@@ -5,6 +5,7 @@
 //! a block whose invalidated tag is still there returns to it. A *fill* places a block in a frame;
 //! every later application of an access to it is a *hit*.
 
+mod fifo;
 mod lru;
 mod random;
 mod srrip;
@@ -44,8 +45,13 @@ pub enum Replacement {
 pub type Make = fn(usize, usize, RandomStream) -> Replacement;
 
 /// Every policy by the name that descriptions use.
-pub const POLICIES: &[(&str, Make)] =
-    &[("lru", lru::make), ("tree-plru", tree_plru::make), ("random", random::make), ("srrip", srrip::make)];
+pub const POLICIES: &[(&str, Make)] = &[
+    ("lru", lru::make),
+    ("fifo", fifo::make),
+    ("tree-plru", tree_plru::make),
+    ("random", random::make),
+    ("srrip", srrip::make),
+];
 
 /// The state of policy `name`; `None` for an unknown name.
 pub fn by_name(name: &str, sets: usize, ways: usize, rng: RandomStream) -> Option<Replacement> {
@@ -127,6 +133,30 @@ mod tests {
         // Now the right half, where 3 was used after 2.
         assert_eq!(tree.victim(1), 2);
         assert_eq!(tree.victim(0), 0, "sets are independent");
+    }
+
+    #[test]
+    fn the_tree_of_three_ways_reaches_all_of_them() {
+        let mut tree = policy("tree-plru", 3);
+        // The lower half is way 0, the upper half ways 1 and 2.
+        let mut victims = Vec::new();
+        for _ in 0..4 {
+            victims.push(tree.victim(0));
+            tree.fill(0, victims[victims.len() - 1]);
+        }
+        assert_eq!(victims, [0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn fifo_takes_the_block_that_came_first_though_it_was_used_last() {
+        let mut fifo = policy("fifo", 3);
+        for way in [2, 0, 1] {
+            fifo.fill(1, way);
+        }
+        fifo.hit(1, 2);
+        assert_eq!(fifo.victim(1), 2);
+        fifo.fill(1, 2);
+        assert_eq!(fifo.victim(1), 0);
     }
 
     #[test]

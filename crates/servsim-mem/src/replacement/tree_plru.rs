@@ -1,13 +1,13 @@
 //! Tree pseudo-LRU (patented by IBM 1985; common since the Intel 486): a binary tree over the ways
 //! of a set, each node pointing at the half that was not used last. The victim is found by following
-//! the pointers. Ways are a power of two.
+//! the pointers. Where the ways are no power of two, the lower half is the smaller one.
 
 use super::{Policy, Replacement};
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::RandomStream;
 
 pub(super) fn make(sets: usize, ways: usize, _rng: RandomStream) -> Replacement {
-    Replacement::Policy(Box::new(TreePlru { right: vec![false; sets * ways], ways }))
+    Replacement::Policy(Box::new(TreePlru { right: vec![false; sets * ways.next_power_of_two()], ways }))
 }
 
 /// Nodes of a set from index 1, children of `n` at `2n` and `2n + 1`, as in a heap.
@@ -20,12 +20,14 @@ struct TreePlru {
 
 impl Policy for TreePlru {
     fn hit(&mut self, set: usize, way: usize) {
-        // The leaf of `way` has index `ways + way`; its bits are the path to it.
-        let mut node = self.ways + way;
-        while node > 1 {
-            let came_from_right = node & 1 == 1;
-            node /= 2;
-            self.right[set * self.ways + node] = !came_from_right;
+        let first = set * self.ways.next_power_of_two();
+        let (mut low, mut high, mut node) = (0, self.ways, 1);
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            let is_right = way >= middle;
+            self.right[first + node] = !is_right;
+            (low, high) = if is_right { (middle, high) } else { (low, middle) };
+            node = 2 * node + usize::from(is_right);
         }
     }
 
@@ -34,11 +36,15 @@ impl Policy for TreePlru {
     }
 
     fn victim(&mut self, set: usize) -> usize {
-        let mut node = 1;
-        while node < self.ways {
-            node = node * 2 + usize::from(self.right[set * self.ways + node]);
+        let first = set * self.ways.next_power_of_two();
+        let (mut low, mut high, mut node) = (0, self.ways, 1);
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            let is_right = self.right[first + node];
+            (low, high) = if is_right { (middle, high) } else { (low, middle) };
+            node = 2 * node + usize::from(is_right);
         }
-        node - self.ways
+        low
     }
 
     fn save(&self, out: &mut Writer) {
