@@ -1,6 +1,6 @@
 //! Every protocol table is explored exhaustively, and the checker catches seeded errors.
 
-use servsim_mem::protocol::checker::explore;
+use servsim_mem::protocol::checker::{explore, replay, Step};
 use servsim_mem::protocol::table::{otherwise, when};
 use servsim_mem::protocol::{
     by_name, BusOp, Lines, OnAccess, OnEvict, OnSnoop, Options, Snoop, Table, PROTOCOLS,
@@ -169,4 +169,108 @@ fn the_printed_table_is_generated_from_the_executed_one() {
 | M | hit | hit | BusUpd ->I | SHD,DIRTY; supply; mem:=data ->S | DIRTY; supply ->I | - |
 ";
     assert_eq!(text, expected);
+}
+
+/// What a table must be for any engine to run it, whatever the protocol says.
+fn faults_of(table: &Table) -> Vec<String> {
+    let (mut faults, states) = (Vec::new(), table.rows.len());
+    let mut expect = |holds: bool, what: String| {
+        if !holds {
+            faults.push(what);
+        }
+    };
+    expect(states <= servsim_mem::protocol::table::MAX_STATES, format!("{states} states"));
+    for (state, row) in table.rows.iter().enumerate() {
+        let name = row.info.name;
+        expect((state == 0) == (name == "I"), format!("{name} in row {state}"));
+        let evicts = if state == 0 {
+            OnEvict::Impossible
+        } else if row.info.dirty {
+            OnEvict::WriteBack
+        } else {
+            OnEvict::Silent
+        };
+        expect(row.evict == evicts, format!("{name} evicts as {:?}", row.evict));
+        for access in [&row.read, &row.write] {
+            match access {
+                OnAccess::Local(next) => {
+                    expect(state != 0 && *next != 0, format!("{name} hits"));
+                    expect(usize::from(*next) < states, format!("{name} goes to state {next}"));
+                }
+                OnAccess::Bus { op, branches, .. } => {
+                    expect(op.is_fetch() == (state == 0), format!("{name} asks for {}", op.short()));
+                    let last = branches.last().expect("a branch");
+                    expect(*last == otherwise(last.next), format!("{name} may find no branch"));
+                    let valid = branches.iter().all(|b| b.next != 0 && usize::from(b.next) < states);
+                    expect(valid, format!("{name} goes nowhere"));
+                }
+            }
+        }
+        for (column, cell) in Snoop::ALL.into_iter().zip(row.snoop) {
+            let OnSnoop::Act { supply, memory, update, next, .. } = cell else { continue };
+            let what = format!("{name} on {}", column.heading());
+            expect(usize::from(next) < states && (state != 0 || next == 0), what.clone());
+            let moves_block = !matches!(column, Snoop::Invalidate | Snoop::Write);
+            expect(moves_block || !(supply || memory), format!("{what} moves a block"));
+            expect(column == Snoop::Write || !update, format!("{what} takes a word"));
+            let gives_up = matches!(column, Snoop::ReadExclusive | Snoop::Invalidate);
+            expect(!gives_up || next == 0, format!("{what} stays"));
+            let loses = row.info.dirty && !table.rows[usize::from(next)].info.dirty;
+            let handed_on = memory || supply || column == Snoop::Write || column == Snoop::Invalidate;
+            expect(!loses || handed_on, format!("{what} drops dirty data"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn every_table_has_the_form_that_engines_rely_on() {
+    for (name, make) in PROTOCOLS {
+        for options in all_options() {
+            let table = make(&options);
+            assert_eq!(table.name, *name);
+            assert_eq!(faults_of(&table), Vec::<String>::new(), "{name}, {options:?}");
+        }
+    }
+    // The description of the form is no list of what happens to be there: each of these breaks it.
+    let broken: [fn(&mut Table); 5] = [
+        |t| row(t, "M").evict = OnEvict::Silent,
+        |t| row(t, "S").write = OnAccess::Local(9),
+        |t| row(t, "S").snoop[Snoop::Invalidate as usize] = OnSnoop::to(1),
+        |t| row(t, "M").snoop[0] = OnSnoop::to(1),
+        |t| {
+            let branches = vec![when(Lines::SHARED, 1)];
+            row(t, "I").read = OnAccess::Bus { op: BusOp::Read, branches, again: false };
+        },
+    ];
+    for (number, breaks) in broken.into_iter().enumerate() {
+        let mut table = by_name("mesi", &Options::default()).unwrap();
+        breaks(&mut table);
+        assert!(!faults_of(&table).is_empty(), "{number}");
+    }
+}
+
+/// Random walks with more caches than can be explored, every table under every option.
+#[test]
+fn every_table_survives_random_walks_of_nine_caches() {
+    let mut random = servsim_core::RandomStream::new(5, "walks");
+    for (name, make) in PROTOCOLS {
+        for options in all_options() {
+            let table = make(&options);
+            let steps: Vec<Step> = (0..400)
+                .map(|_| {
+                    let (cache, private) =
+                        (random.below(9) as usize, table.uses_private && random.below(2) == 0);
+                    match random.below(8) {
+                        0 => Step::Evict(cache),
+                        1..=3 => Step::Write(cache, private),
+                        _ => Step::Read(cache, private),
+                    }
+                })
+                .collect();
+            if let Err((at, what)) = replay(&table, 9, &steps) {
+                panic!("{name}, {options:?}: {what} after {:?}", &steps[..at]);
+            }
+        }
+    }
 }
