@@ -20,7 +20,7 @@ use crate::functional::{for_each_line, interrupted, processor_of, Counted, Facts
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError};
-use servsim_mem::switches::RunningTasks;
+use servsim_mem::running_tasks::RunningTasks;
 use servsim_mem::{HierarchySpec, Inclusion, Shard, WordMask};
 
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows

@@ -15,7 +15,7 @@ use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, 
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, Op, Parts, Privacy, Record, SourceError};
-use servsim_mem::switches::RunningTasks;
+use servsim_mem::running_tasks::RunningTasks;
 use servsim_mem::{HierarchySpec, Shard, WordMask};
 use std::any::Any;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};

@@ -16,6 +16,7 @@ pub mod observer;
 pub mod prefetch;
 pub mod protocol;
 pub mod replacement;
+pub mod running_tasks;
 pub mod shadow;
 pub mod shard;
 mod shared;

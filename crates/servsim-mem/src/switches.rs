@@ -14,10 +14,9 @@
 //! that the host's caches have lost; so both are as dense as they can be: two bits per line and task,
 //! in words of 64 lines, and 16 bytes per cache and line that it has lost.
 
+use crate::running_tasks::{RunningTasks, NONE};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
-
-const NONE: u32 = u32::MAX;
 
 /// Why a miss is a context-switch miss, in the order of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,49 +63,6 @@ pub enum Taker {
     Snoop,
     /// The flush at a switch.
     Flush,
-}
-
-/// Which task is in its quantum at which processor. A task is in one place: where it turns up, its
-/// quantum elsewhere is over, though nobody may have followed it there.
-#[derive(Debug, Clone)]
-pub struct RunningTasks {
-    /// By processor.
-    running: Vec<u32>,
-    /// By task: the processor of its current or last quantum.
-    processors: Vec<u32>,
-}
-
-impl RunningTasks {
-    /// Idle processors.
-    pub fn new(processors: usize) -> Self {
-        Self { running: vec![NONE; processors], processors: Vec::new() }
-    }
-
-    /// Whether `task` is in its quantum at `cpu`.
-    #[inline]
-    pub fn runs(&self, cpu: usize, task: u32) -> bool {
-        self.running[cpu] == task
-    }
-
-    /// `task` begins a quantum at `cpu`; returns the processor of the one before, if there was one.
-    pub fn begin(&mut self, cpu: usize, task: u32) -> Option<usize> {
-        let index = task as usize;
-        if self.processors.len() <= index {
-            self.processors.resize(index + 1, NONE);
-        }
-        let before = std::mem::replace(&mut self.processors[index], cpu as u32);
-        self.running[cpu] = task;
-        let before = (before != NONE).then_some(before as usize)?;
-        if before != cpu && self.running[before] == task {
-            self.running[before] = NONE;
-        }
-        Some(before)
-    }
-
-    /// The processor of the current or last quantum of `task`.
-    fn processor_of(&self, task: u32) -> Option<usize> {
-        self.processors.get(task as usize).filter(|&&cpu| cpu != NONE).map(|&cpu| cpu as usize)
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
