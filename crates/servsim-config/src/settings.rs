@@ -155,10 +155,10 @@ pub const SETTINGS: &[Setting] = &[
         "processor.outstanding_misses",
         Kind::Count(1, 64),
         "8",
-        "Fetches that a processor may have under way at once: loads of the models `inorder` and `ooo`, and \
-         prefetches, beside one of a store. Misses of stores never overlap one another: stores leave the \
-         buffer in order, each when it is performed. The model `fixed` has one load or instruction fetch \
-         under way.",
+        "Fetches that a processor may have under way at once: loads of the models `inorder` and `ooo`, \
+         prefetches, and at most one of a store: misses of stores never overlap one another, because stores \
+         leave the buffer in order, each when it is performed. The model `fixed` has at most one load or \
+         instruction fetch under way.",
         "Foglia et al. 2004 section 4",
     ),
     setting(
