@@ -151,6 +151,8 @@ def test_a_full_disk_leaves_nothing_and_says_so(checkpoint: Checkpoint, tmp_path
 
 def test_ctrl_c_leaves_neither_emulator_nor_trace(checkpoint: Checkpoint, tmp_path: Path) -> None:
     script = (
+        # A shell that runs the tests in the background has them ignore the signal, and so would this process.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from pathlib import Path; from servsim.capture.oltp import capture; "
         "from servsim.capture.settings import GuestSettings; "
         f"capture(5000, Path({str(tmp_path / 't.svt')!r}), settings={SETTINGS!r})"
