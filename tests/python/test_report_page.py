@@ -294,3 +294,14 @@ def test_hostile_numbers_do_not_break_the_page() -> None:
     document["replications"][0]["processor_utilization"] = {}
     document["replications"][0]["transactions_by_kind"] = [{"kind": "new_order", "count": None}, 7]
     assert "Not recorded" in _render(document)
+    for path, junk in ((("processor_utilization", 0), {}), (("windows", "idle", 3), []), (("processors",), 4.0)):
+        document = deepcopy(layout_result(replications=2))
+        for replication in document["replications"]:
+            replication["windows"] = {"idle": [1] * len(replication["timeline"])}
+        part: Any = document["replications"][0]
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = junk
+        document["replications"][1]["seed"] = "two"
+        halves = [{**document, "replications": [replication]} for replication in document["replications"]]
+        assert _render(document) and _render(*halves)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servsim.result import Result, flat
+from servsim.result import Result, flat, number_at
 from servsim.result_warnings import gathered
 
 #: Parts of a result that replications of one design may differ in: the runs, and what is said of them.
@@ -64,7 +64,7 @@ def _joined(group: Sequence[Result]) -> list[Result]:
             key = f"unknown {number} {index}" if seed is None else str(seed)
             if runs.setdefault(key, replication) != replication:
                 return list(group)
-    replications = sorted(runs.values(), key=lambda run: (run.get("seed") is None, run.get("seed") or 0))
+    replications = sorted(runs.values(), key=lambda run: number_at(run, "seed") or 0)
     first = group[0].document
     document = {
         **{key: value for key, value in first.items() if key not in _OF_RUNS},

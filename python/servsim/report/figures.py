@@ -140,7 +140,8 @@ def utilization(result: Result) -> Estimate | None:
         values = replication.get("processor_utilization")
         if isinstance(values, Mapping | str) or not isinstance(values, Sequence) or not values:
             return None
-        means.append(100 * sum(float(value) for value in values) / len(values))
+        known = [number_at({"share": value}, "share") for value in values]
+        means.append(100 * sum(value or 0.0 for value in known) / len(known))
     return estimate(means)
 
 

@@ -52,7 +52,8 @@ def _in_windows(*keys: str) -> Counts:
         columns = replication.get("windows")
         if not isinstance(columns, Mapping) or not all(isinstance(columns.get(key), Sequence) for key in keys):
             return None
-        return [float(sum(values)) for values in zip(*(columns[key] for key in keys), strict=False)]
+        rows = zip(*(columns[key] for key in keys), strict=False)
+        return [sum(number_at({"count": value}, "count") or 0.0 for value in row) for row in rows]
 
     return counts
 
@@ -173,5 +174,6 @@ def _line(replication: Mapping[str, Any], figure: _Figure, step: float, clock: _
             sums[place] += count * max(0.0, min(last, place + 1) - max(first, place)) * step / window
     if figure.per_second:
         return [count * clock.rate_cycles / step for count in sums]
-    share = 100 / step / (len(replication.get("processors") or [0]) if figure.by_processors else 1)
+    processors = replication.get("processors") if figure.by_processors else None
+    share = 100 / step / (len(processors) if isinstance(processors, Sequence) and processors else 1)
     return [count * share for count in sums]
