@@ -193,6 +193,7 @@ class Replication(_Part):
     references_by_kind: ByClass = _ABSENT
     misses: ByClass = _ABSENT
     misses_by_owner: ByClass = _ABSENT
+    misses_by_loss: ByClass = _ABSENT
     coherence: ByClass = _ABSENT
     coherence_by_owner: ByClass = _ABSENT
     removed: ByClass = _ABSENT
