@@ -118,7 +118,16 @@ pub fn apply(network: &Network, what_if: &WhatIf) -> Result<Network, ModelError>
     Ok(changed)
 }
 
+/// Copies of a station beyond which a split says no more than a scale: each is a station to solve for.
+const MOST_COPIES: usize = 1000;
+
 fn split(network: &mut Network, k: usize, copies: usize) -> Result<(), ModelError> {
+    if copies > MOST_COPIES {
+        return Err(ModelError::invalid(
+            format!("station `{}` cannot be split into {copies}", network.stations[k].name),
+            format!("split it into at most {MOST_COPIES}, or make it faster with `scale`"),
+        ));
+    }
     if copies == 0 || network.forks.iter().any(|f| f.branches.contains(&k)) {
         return Err(ModelError::invalid(
             format!("station `{}` cannot be split into {copies}", network.stations[k].name),

@@ -175,3 +175,24 @@ fn broken_files_are_refused_as_such() {
         assert!(read_measurements(text, json).is_err());
     }
 }
+
+#[test]
+fn a_simulation_of_more_customers_than_memory_holds_is_refused_with_a_remedy_that_works() {
+    let network = Network::single(100_000_000, 1.0, &[0.01, 0.02]);
+    let text = error(&network, "simulation");
+    assert!(text.contains("100000000 customers") && text.contains("`linearizer`"), "{text}");
+    assert!(solve(&network, "linearizer", &Options::default()).is_ok());
+}
+
+#[test]
+fn a_station_is_not_split_into_more_copies_than_can_be_solved() {
+    let network = Network::single(10, 1.0, &[0.01, 0.02]);
+    let split = |copies| servsim_model::whatif::WhatIf {
+        name: "many".into(),
+        cost: None,
+        changes: vec![servsim_model::whatif::Change::Split(1, copies)],
+    };
+    let text = servsim_model::whatif::apply(&network, &split(1_000_000_000)).unwrap_err().to_string();
+    assert!(text.contains("at most 1000") && text.contains("`scale`"), "{text}");
+    assert_eq!(servsim_model::whatif::apply(&network, &split(1000)).unwrap().stations.len(), 1001);
+}

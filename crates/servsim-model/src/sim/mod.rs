@@ -58,8 +58,20 @@ pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelErro
 /// Runs all replications.
 ///
 /// # Errors
-/// As [`solve`].
+/// As [`solve`], and for more than [`MOST_CUSTOMERS`].
 pub fn replicate(network: &Network, plan: &Plan, requests: f64) -> Result<Vec<Measured>, ModelError> {
+    if network.population() > MOST_CUSTOMERS {
+        let plain = network.pools.is_empty() && network.forks.is_empty();
+        let remedy =
+            if plain { "use `linearizer`, or smaller populations" } else { "use smaller populations" };
+        return Err(ModelError::invalid(
+            format!(
+                "a simulation keeps each of the {} customers in memory, and takes at most {MOST_CUSTOMERS}",
+                network.population()
+            ),
+            remedy,
+        ));
+    }
     let programs: Vec<_> =
         (0..network.classes.len()).map(|c| program::compile(network, c)).collect::<Result<_, _>>()?;
     let span = requests / rough_throughput(network);
@@ -87,6 +99,9 @@ fn rough_throughput(network: &Network) -> f64 {
     };
     (0..network.classes.len()).map(of).sum()
 }
+
+/// Customers of a simulation: about 100 bytes each.
+const MOST_CUSTOMERS: usize = 10_000_000;
 
 /// A few think-and-serve cycles of the slowest class.
 fn longest_cycle(network: &Network) -> f64 {
