@@ -222,12 +222,13 @@ fn closed_in_order(
         let lanes = guesses.walk(&mut rows, length, &mut rng, |lane, row, mean_ns| {
             let (arrival_ns, Wanted { op, .. }) = wanted[lane];
             let start_ns = guessed.start_ns(arrival_ns, row);
-            guessed.complete(op, start_ns + mean_ns);
+            guessed.complete(op, start_ns.saturating_add(mean_ns));
         });
         for lane in 0..length {
             let (arrival_ns, Wanted { op, .. }) = wanted[lane];
             let start_ns = ahead.start_ns(arrival_ns, &mut rows[lane]);
-            let completion_ns = start_ns + service_ns(guesses.end(&lanes, lane, &rows[lane], &mut rng));
+            let drawn_ns = service_ns(guesses.end(&lanes, lane, &rows[lane], &mut rng));
+            let completion_ns = start_ns.saturating_add(drawn_ns);
             ahead.complete(op, completion_ns);
             results.push(Started { id: results.len() as u64, arrival_ns, start_ns, completion_ns });
         }
@@ -328,7 +329,8 @@ fn closed_responses(
             seek: previous.map_or(0, |previous| distance(wanted.lba, previous)),
         };
         previous = Some(wanted.lba);
-        let completion_ns = now_ns + (f64::from(model.draw_us(&context, &mut rng)) * 1e3) as u64;
+        let response_ns = (f64::from(model.draw_us(&context, &mut rng)) * 1e3) as u64;
+        let completion_ns = now_ns.saturating_add(response_ns);
         outstanding.push(Reverse(completion_ns));
         results.push(Started { id: id as u64, arrival_ns: now_ns, start_ns: now_ns, completion_ns });
     }

@@ -21,6 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 const MAGIC: &[u8; 6] = b"SSDM1\n";
+/// No request takes longer (11 days).
+pub(super) const LONGEST_US: f64 = 1e12;
 
 #[derive(Serialize, Deserialize)]
 struct Heading {
@@ -221,6 +223,15 @@ impl Reader<'_> {
         Ok(values)
     }
 
+    /// The service or response times of a model.
+    fn times_us(&self) -> Result<Vec<f32>, ModelError> {
+        let values = self.floats("values_us")?;
+        if values.iter().any(|&us| !(0.0..=LONGEST_US as f32).contains(&us)) {
+            return Err(bad("it holds a time that is negative or longer than eleven days"));
+        }
+        Ok(values)
+    }
+
     fn words(&self, name: &str) -> Result<Vec<u32>, ModelError> {
         self.items(name, Width::U32, u32::from_le_bytes)
     }
@@ -236,7 +247,7 @@ fn device(entry: Entry, bytes: &[u8]) -> Result<DeviceModel, ModelError> {
             let paper = Paper {
                 keys: keys.chunks_exact(5).map(|key| key.try_into().expect("five parts")).collect(),
                 starts: reader.words("starts")?,
-                values_us: reader.floats("values_us")?,
+                values_us: reader.times_us()?,
             };
             let last_is_device = paper.keys.last().is_some_and(|key| key[0] == 4);
             if !paper.keys.is_sorted() || !last_is_device {
@@ -246,7 +257,7 @@ fn device(entry: Entry, bytes: &[u8]) -> Result<DeviceModel, ModelError> {
             Model::Paper(paper)
         }
         "unconditional" => {
-            let values_us = reader.floats("values_us")?;
+            let values_us = reader.times_us()?;
             if values_us.is_empty() {
                 return Err(bad("the histogram is empty"));
             }
@@ -256,6 +267,15 @@ fn device(entry: Entry, bytes: &[u8]) -> Result<DeviceModel, ModelError> {
         "ssd" => Model::Ssd(parse(parameters)?),
         other => return Err(bad(format!("it holds a model of unknown kind `{other}`"))),
     };
+    let sound = match &model {
+        Model::Mechanical(drive) => drive.is_sound(),
+        Model::Ssd(ssd) => ssd.is_sound(),
+        Model::Forest(forest) => forest.tail.is_none_or(|tail| tail.is_sound()),
+        Model::Paper(_) | Model::Unconditional(_) => true,
+    };
+    if !sound || entry.server.slots == 0 || entry.server.place_sectors == 0 {
+        return Err(bad("its parameters are those of no device"));
+    }
     Ok(DeviceModel {
         device: entry.device,
         server: entry.server,
@@ -292,7 +312,7 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
             .collect(),
         roots: reader.words("roots")?,
         leaf_starts: reader.words("leaf_starts")?,
-        values_us: reader.floats("values_us")?,
+        values_us: reader.times_us()?,
         tail: parameters.tail,
         support: parameters.support,
         cache: parameters.cache,

@@ -158,6 +158,22 @@ impl Drive {
         60e6 / self.rpm
     }
 
+    /// Whether a drive could have these parameters; arithmetic with them cannot overflow.
+    pub(crate) fn is_sound(&self) -> bool {
+        let times = [self.head_switch_us, self.overhead_us, self.short_seek_cylinders];
+        let times = times.iter().chain(&self.short_seek_us).chain(&self.long_seek_us);
+        (1..=100_000_000).contains(&self.cylinders)
+            && (1..=1000).contains(&self.heads)
+            && (1..=1_000_000).contains(&self.sectors_per_track)
+            && (64..=1 << 20).contains(&self.sector_bytes)
+            && self.track_skew <= self.sectors_per_track
+            && self.cylinder_skew <= self.sectors_per_track
+            && (1.0..=1e6).contains(&self.rpm)
+            && (1e-6..=1e9).contains(&self.bus_bytes_per_us)
+            && self.cache_bytes <= 1 << 50
+            && times.into_iter().all(|us| (0.0..=1e9).contains(us))
+    }
+
     fn locate(&self, sector: u64) -> Location {
         let track = (sector / self.sectors_per_track) % (self.cylinders * self.heads);
         let (cylinder, head) = (track / self.heads, track % self.heads);

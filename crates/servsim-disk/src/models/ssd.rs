@@ -79,6 +79,20 @@ pub struct Dies<'a> {
     next_die: u32,
 }
 
+impl Ssd {
+    /// Whether a drive could have these parameters; a table of its dies fits in memory.
+    pub(crate) fn is_sound(&self) -> bool {
+        let times = [self.read_us, self.program_us, self.erase_us, self.overhead_us];
+        (1..=1024).contains(&self.channels)
+            && (1..=1024).contains(&self.dies_per_channel)
+            && (512..=1 << 30).contains(&self.page_bytes)
+            && (1..=1 << 20).contains(&self.pages_per_block)
+            && (1e-6..=1e9).contains(&self.channel_bytes_per_us)
+            && (0.0..=10.0).contains(&self.spare_share)
+            && times.iter().all(|us| (0.0..=1e9).contains(us))
+    }
+}
+
 impl<'a> Dies<'a> {
     /// A fresh drive.
     pub fn new(ssd: &'a Ssd) -> Self {

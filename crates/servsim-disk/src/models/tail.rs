@@ -28,6 +28,12 @@ pub struct Tail {
 }
 
 impl Tail {
+    /// Whether values drawn from it are times.
+    pub(crate) fn is_sound(&self) -> bool {
+        let times = [self.threshold_us, self.scale_us, self.largest_excess_us];
+        times.iter().all(|us| (0.0..=1e12).contains(us)) && (-10.0..=10.0).contains(&self.shape)
+    }
+
     /// Fits the tail of `sorted_us`, all values in ascending order; `None` if there are too few.
     pub fn fit(sorted_us: &[f32]) -> Option<Tail> {
         let count = (sorted_us.len() as f64 * TAIL_SHARE) as usize;

@@ -110,7 +110,7 @@ impl<M: ServiceModel> Station<M> {
             Features::default()
         };
         let context = ServiceContext { wanted: &request.wanted, features: &features, start_ns };
-        let completion_ns = start_ns + self.model.service_ns(&context, &mut self.rng);
+        let completion_ns = start_ns.saturating_add(self.model.service_ns(&context, &mut self.rng));
         self.history.advance(&request.wanted, completion_ns);
         self.busy_until.push(Reverse(completion_ns));
         self.latest_completion = self.latest_completion.max(completion_ns);
