@@ -1,6 +1,8 @@
 //! Changes what a finished trace says about itself, without touching what it recorded.
 
-use crate::chunk::{read_chunk_header, read_payload, write_chunk, write_file_header, ChunkKind, FILE_HEADER};
+use crate::chunk::{
+    read_chunk_header, read_payload, write_chunk, write_file_header, ChunkKind, Found, FILE_HEADER,
+};
 use crate::error::TraceError;
 use crate::model::Meta;
 use crate::reader::TraceReader;
@@ -34,8 +36,7 @@ pub fn annotate(path: &Path, change: impl FnOnce(&mut Meta)) -> Result<(), Trace
         what: fault.0,
     };
     let old = read_chunk_header(&mut from, FILE_HEADER, length).map_err(damaged)?;
-    let old = old.filter(|chunk| chunk.kind == ChunkKind::Meta);
-    let old = old.ok_or_else(|| damaged("its description is not its first chunk".into()))?;
+    let Found::Chunk(old) = old else { return Err(damaged("it has no content".into())) };
     read_payload(&mut from, &old).map_err(damaged)?;
     let mut out = BufWriter::new(AtomicFile::create(path, Special::Refuse).map_err(writing)?);
     write_file_header(&mut out).map_err(writing)?;

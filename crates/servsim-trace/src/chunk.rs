@@ -92,19 +92,28 @@ pub fn read_file_header(file: &mut impl Read, path: &Path) -> Result<(), TraceEr
     Ok(())
 }
 
-/// Reads the chunk header at `offset`; `Ok(None)` at the end of the file.
-pub fn read_chunk_header(
-    file: &mut (impl Read + Seek),
-    offset: u64,
-    file_len: u64,
-) -> Result<Option<ChunkLocation>, Fault> {
-    if offset == file_len {
-        return Ok(None);
+/// What stands at an offset where a chunk may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// A chunk, with all its bytes in the file.
+    Chunk(ChunkLocation),
+    /// The file ends before the chunk does, so that it is not whole.
+    CutShort,
+    /// The end of the file.
+    End,
+}
+
+/// Reads the chunk header at `offset`. Whatever is neither a chunk nor the beginning of one is damage: a file
+/// that merely ends early has nothing else behind its last chunk.
+pub fn read_chunk_header(file: &mut (impl Read + Seek), offset: u64, file_len: u64) -> Result<Found, Fault> {
+    let left = file_len.saturating_sub(offset);
+    if left < CHUNK_HEADER {
+        return Ok(if left == 0 { Found::End } else { Found::CutShort });
     }
     let mut header = [0; CHUNK_HEADER as usize];
-    let unreadable = |_| Fault::from("the file ends inside a chunk header");
-    file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
-    file.read_exact(&mut header).map_err(unreadable)?;
+    file.seek(SeekFrom::Start(offset))
+        .and_then(|_| file.read_exact(&mut header))
+        .map_err(|error| Fault(format!("a chunk header cannot be read ({error})")))?;
     if word(&header, 0) != CHUNK_MAGIC || word(&header, 20) != crc32c::crc32c(&header[..20]) {
         return Err(Fault::from("no chunk begins here"));
     }
@@ -115,10 +124,7 @@ pub fn read_chunk_header(
         return Err(Fault(format!("a chunk states {stored} bytes")));
     }
     let location = ChunkLocation { kind, offset, stored: stored as usize, crc: word(&header, 16) };
-    if location.end() > file_len {
-        return Err(Fault::from("the file ends inside a chunk"));
-    }
-    Ok(Some(location))
+    Ok(if location.end() > file_len { Found::CutShort } else { Found::Chunk(location) })
 }
 
 /// Reads and checks the payload of the chunk at `location`.

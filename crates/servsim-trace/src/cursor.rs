@@ -5,6 +5,7 @@ use crate::error::TraceError;
 use crate::event::Event;
 use crate::model::{Ref, Segment, ShapeId, TaskId};
 use crate::reader::TraceReader;
+use crate::validate::Validator;
 use std::sync::Arc;
 
 /// One execution of a block.
@@ -119,45 +120,49 @@ pub struct GlobalItem<'a> {
 pub struct GlobalCursor {
     reader: Arc<TraceReader>,
     next_epoch: usize,
-    end_epoch: usize,
     segments: std::vec::IntoIter<Segment>,
     segment: Segment,
     decoders: Vec<Option<StreamDecoder>>,
+    /// Checks what the trace claims; not in a walk over a trace that was checked before.
+    validator: Option<Validator>,
 }
 
 impl GlobalCursor {
-    /// Begins at the start of the trace.
+    /// Begins at the start of the trace; the walk checks every rule of [`crate::check()`].
     pub fn new(reader: Arc<TraceReader>) -> Self {
-        let end = reader.epoch_count();
-        GlobalCursor::over(reader, 0..end)
+        let validator = Validator::new(reader.meta(), reader.tasks());
+        GlobalCursor { validator: Some(validator), ..GlobalCursor::unchecked(reader) }
     }
 
-    /// Walks the given epochs only.
-    pub fn over(reader: Arc<TraceReader>, epochs: std::ops::Range<usize>) -> Self {
+    /// Begins at the start of a trace that was walked over, and so checked, before.
+    pub fn unchecked(reader: Arc<TraceReader>) -> Self {
         let decoders = std::iter::repeat_with(|| None).take(reader.tasks().len()).collect();
-        let segment = Segment { task: 0, items: 0 };
         GlobalCursor {
             reader,
-            next_epoch: epochs.start,
-            end_epoch: epochs.end,
+            next_epoch: 0,
             segments: Vec::new().into_iter(),
-            segment,
+            segment: Segment { task: 0, items: 0 },
             decoders,
+            validator: None,
         }
     }
 
     /// The next item, or `None` after the last.
     ///
     /// # Errors
-    /// When the trace is damaged here.
+    /// When the trace is damaged here, or claims what cannot be.
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<GlobalItem<'_>>, TraceError> {
         while self.segment.items == 0 {
-            match self.segments.next() {
-                Some(segment) => self.segment = segment,
-                None if self.next_epoch == self.end_epoch => return Ok(None),
-                None => self.open_next_epoch()?,
+            if let Some(segment) = self.segments.next() {
+                self.segment = segment;
+                continue;
             }
+            self.end_epoch()?;
+            if self.next_epoch == self.reader.epoch_count() {
+                return self.end().map(|()| None);
+            }
+            self.open_next_epoch()?;
         }
         self.segment.items -= 1;
         let task = self.segment.task;
@@ -167,11 +172,36 @@ impl GlobalCursor {
             decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
         let decoded = decoder.next(self.reader.dictionary()).map_err(fault)?;
         let decoded = decoded.ok_or_else(|| fault("the captured order is longer than the streams".into()))?;
+        if let Some(validator) = &mut self.validator {
+            let checked = match &decoded {
+                Decoded::Block(shape) => validator.block(task, self.reader.dictionary(), *shape),
+                Decoded::Event(event) => validator.event(task, event),
+            };
+            checked.map_err(|fault| self.reader.contradiction(self.next_epoch - 1, fault))?;
+        }
         let item = match decoded {
             Decoded::Block(shape) => Item::Block(Block { shape, refs: decoder.refs() }),
             Decoded::Event(event) => Item::Event(event),
         };
         Ok(Some(GlobalItem { task, item }))
+    }
+
+    /// Checks that the captured order held every item of the epoch that is over.
+    fn end_epoch(&mut self) -> Result<(), TraceError> {
+        let whole = |decoder: &StreamDecoder| decoder.at_end();
+        if self.decoders.iter().flatten().all(whole) {
+            return Ok(());
+        }
+        let what = "the captured order is shorter than the streams".into();
+        Err(self.reader.epoch_fault(self.next_epoch - 1, what))
+    }
+
+    /// Compares what was found with what the writer stated.
+    fn end(&self) -> Result<(), TraceError> {
+        match (&self.validator, self.reader.totals()) {
+            (Some(found), Some(stated)) => found.compare(stated).map_err(|f| self.reader.footer_fault(f)),
+            _ => Ok(()),
+        }
     }
 
     fn open_next_epoch(&mut self) -> Result<(), TraceError> {

@@ -135,6 +135,11 @@ impl StreamDecoder {
         Ok(physical)
     }
 
+    /// Whether every item was read.
+    pub fn at_end(&self) -> bool {
+        self.at[0] == self.columns.tokens.len()
+    }
+
     /// Every column must end where the tokens do.
     fn finished(&self) -> Result<(), Fault> {
         let lengths = [

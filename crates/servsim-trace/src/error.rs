@@ -39,6 +39,18 @@ pub enum TraceError {
         /// The rule that does not hold.
         what: String,
     },
+    /// The bytes are as they were written, but say what cannot be.
+    #[error(
+        "{path} contradicts itself at byte {offset}: {what}; capture it again, or see `servsim trace check`"
+    )]
+    Contradiction {
+        /// File concerned.
+        path: PathBuf,
+        /// Where the chunk that says so begins, in bytes.
+        offset: u64,
+        /// The rule that does not hold.
+        what: String,
+    },
     /// The caller asked for something the trace does not hold.
     #[error("{0}")]
     Request(String),

@@ -24,6 +24,7 @@ mod predict;
 mod reader;
 mod select;
 mod stats;
+mod validate;
 mod varint;
 mod writer;
 

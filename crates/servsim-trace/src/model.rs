@@ -228,4 +228,7 @@ pub struct Meta {
     /// known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub files: String,
+    /// Why a trace from which this one was cut, sampled or merged was not whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<String>,
 }

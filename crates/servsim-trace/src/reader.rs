@@ -1,13 +1,15 @@
 //! Opens a trace: checks the frame of every chunk, loads the tables, hands out epochs.
 
 use crate::chunk::{
-    read_chunk_header, read_file_header, read_payload, ChunkKind, ChunkLocation, FILE_HEADER,
+    read_chunk_header, read_file_header, read_payload, ChunkKind, ChunkLocation, Found, FILE_HEADER,
 };
 use crate::dictionary::Dictionary;
 use crate::epoch::Epoch;
 use crate::error::{Fault, TraceError};
 use crate::model::{Counts, Meta, TaskId, TaskInfo};
+use crate::validate;
 use crate::writer::{io_error, Footer, WriterTotals};
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -37,6 +39,8 @@ pub struct TraceReader {
     tasks: Vec<TaskInfo>,
     epochs: Vec<ChunkLocation>,
     totals: Option<WriterTotals>,
+    /// Where the footer begins.
+    footer: u64,
     truncated: Option<String>,
     file_bytes: u64,
     state: Mutex<State>,
@@ -54,7 +58,7 @@ impl TraceReader {
         let mut file = File::open(path).map_err(|source| io_error(path, source))?;
         let file_bytes = file.metadata().map_err(|source| io_error(path, source))?.len();
         read_file_header(&mut file, path)?;
-        let (locations, damage) = scan(&mut file, file_bytes);
+        let (locations, end) = scan(&mut file, file_bytes, path)?;
         let mut reader = TraceReader {
             path: path.to_owned(),
             meta: Meta::default(),
@@ -62,37 +66,71 @@ impl TraceReader {
             tasks: Vec::new(),
             epochs: Vec::new(),
             totals: None,
+            footer: end,
             truncated: None,
             file_bytes,
             state: Mutex::new(State { file, cached: Vec::new() }),
         };
-        for location in &locations {
+        for (index, location) in locations.iter().enumerate() {
+            reader.check_order(location, index, locations.len())?;
             reader.load(location)?;
         }
-        if locations.first().map(|location| location.kind) != Some(ChunkKind::Meta) {
-            let what = damage.map_or("it has no content".to_owned(), |(_, fault)| fault.0);
+        if locations.is_empty() {
+            let what = "it has no content".to_owned();
             return Err(TraceError::Corrupt { path: path.to_owned(), offset: FILE_HEADER, what });
         }
-        if reader.totals.is_none() {
-            let end = locations.last().map_or(FILE_HEADER, ChunkLocation::end);
-            reader.truncated = Some(format!(
-                "{} is not whole: it ends after its last good chunk at byte {end} of {file_bytes}",
-                path.display()
-            ));
+        match &reader.totals {
+            None => {
+                reader.truncated = Some(format!(
+                    "{} is not whole: it ends after its last good chunk at byte {end} of {file_bytes}",
+                    path.display()
+                ));
+            }
+            Some(totals) if totals.epochs != reader.epochs.len() as u64 => {
+                let what =
+                    format!("it has {} epochs, its footer states {}", reader.epochs.len(), totals.epochs);
+                return Err(reader.footer_fault(Fault(what)));
+            }
+            Some(_) => {}
         }
         Ok(reader)
     }
 
-    /// Loads the tables that the chunk at `location` holds; epochs are only noted.
+    /// The description is the first chunk and the footer the last; of each there is one.
+    fn check_order(&self, location: &ChunkLocation, index: usize, count: usize) -> Result<(), TraceError> {
+        let what = match location.kind {
+            ChunkKind::Meta if index > 0 => "a second description",
+            ChunkKind::Footer if index + 1 < count => "a chunk behind the footer",
+            kind if kind != ChunkKind::Meta && index == 0 => "its first chunk is not its description",
+            _ => return Ok(()),
+        };
+        Err(self.contradicts(location.offset, Fault::from(what)))
+    }
+
+    /// Loads and checks the tables that the chunk at `location` holds; epochs are only noted.
     fn load(&mut self, location: &ChunkLocation) -> Result<(), TraceError> {
         if location.kind == ChunkKind::Epoch {
             self.epochs.push(*location);
             return Ok(());
         }
+        let known_shapes = self.dictionary.len();
         let payload = read_payload(&mut self.lock().file, location);
         payload
             .and_then(|payload| self.load_table(location.kind, &payload))
-            .map_err(|fault| self.corrupt(location, fault))
+            .map_err(|fault| self.corrupt(location, fault))?;
+        let checked = match location.kind {
+            ChunkKind::Meta => validate::meta(&self.meta),
+            ChunkKind::Tasks => validate::tasks(&self.tasks),
+            ChunkKind::Dictionary => {
+                self.dictionary.shapes()[known_shapes..].iter().try_for_each(validate::shape)
+            }
+            ChunkKind::Footer => {
+                self.footer = location.offset;
+                Ok(())
+            }
+            ChunkKind::Epoch => Ok(()),
+        };
+        checked.map_err(|fault| self.contradicts(location.offset, fault))
     }
 
     fn load_table(&mut self, kind: ChunkKind, payload: &[u8]) -> Result<(), Fault> {
@@ -141,9 +179,9 @@ impl TraceReader {
         self.totals.as_ref()
     }
 
-    /// Why the trace is not whole, as a sentence; `None` when it is.
+    /// Why the trace, or one that it was made from, is not whole, as a sentence; `None` when all were.
     pub fn truncated(&self) -> Option<&str> {
-        self.truncated.as_deref()
+        self.truncated.as_deref().or(self.meta.truncated.as_deref())
     }
 
     /// Length of the file in bytes.
@@ -175,11 +213,15 @@ impl TraceReader {
         let location = &self.epochs[index];
         let epoch = read_payload(&mut state.file, location).and_then(Epoch::decode);
         let epoch = Arc::new(epoch.map_err(|fault| self.corrupt(location, fault))?);
+        let mut ran = HashSet::new();
         for entry in &epoch.entries {
             if entry.task as usize >= self.tasks.len() {
-                return Err(
-                    self.corrupt(location, Fault(format!("task {} is not in the task table", entry.task)))
-                );
+                let what = format!("task {} is not in the task table", entry.task);
+                return Err(self.contradicts(location.offset, Fault(what)));
+            }
+            if !ran.insert(entry.task) {
+                let what = format!("task {} has two streams in one epoch", entry.task);
+                return Err(self.contradicts(location.offset, Fault(what)));
             }
         }
         if state.cached.len() == CACHED_EPOCHS {
@@ -194,6 +236,20 @@ impl TraceReader {
         self.corrupt(&self.epochs[index], fault)
     }
 
+    /// The error for a rule that an item of epoch `index` does not keep.
+    pub(crate) fn contradiction(&self, index: usize, fault: Fault) -> TraceError {
+        self.contradicts(self.epochs[index].offset, fault)
+    }
+
+    /// The error for a footer that states other figures than the streams hold.
+    pub(crate) fn footer_fault(&self, fault: Fault) -> TraceError {
+        self.contradicts(self.footer, fault)
+    }
+
+    fn contradicts(&self, offset: u64, fault: Fault) -> TraceError {
+        TraceError::Contradiction { path: self.path.clone(), offset, what: fault.0 }
+    }
+
     fn corrupt(&self, location: &ChunkLocation, fault: Fault) -> TraceError {
         TraceError::Corrupt { path: self.path.clone(), offset: location.offset, what: fault.0 }
     }
@@ -203,18 +259,18 @@ impl TraceReader {
     }
 }
 
-/// Finds all chunks up to the first that is not framed correctly.
-fn scan(file: &mut File, file_bytes: u64) -> (Vec<ChunkLocation>, Option<(u64, Fault)>) {
+/// Finds all chunks that are whole, and where the last of them ends.
+fn scan(file: &mut File, file_bytes: u64, path: &Path) -> Result<(Vec<ChunkLocation>, u64), TraceError> {
     let mut locations: Vec<ChunkLocation> = Vec::new();
     let mut offset = FILE_HEADER;
     loop {
-        match read_chunk_header(file, offset, file_bytes) {
-            Ok(Some(location)) => {
+        let found = read_chunk_header(file, offset, file_bytes);
+        match found.map_err(|fault| TraceError::Corrupt { path: path.to_owned(), offset, what: fault.0 })? {
+            Found::Chunk(location) => {
                 offset = location.end();
                 locations.push(location);
             }
-            Ok(None) => return (locations, None),
-            Err(fault) => return (locations, Some((offset, fault))),
+            Found::CutShort | Found::End => return Ok((locations, offset)),
         }
     }
 }

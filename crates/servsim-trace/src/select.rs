@@ -3,13 +3,15 @@
 //!
 //! What is left out must not leave a task waiting for ever: a block whose wake is not kept becomes
 //! a preemption, so that the task simply goes on. A wake whose block is not kept ends a wait from
-//! before the trace, as the format says. Completions of requests that are not kept are dropped.
+//! before the trace, as the format says. Completions of requests that are not kept are dropped. What is made
+//! from a trace that ends early says so of itself.
 
 use crate::cursor::{GlobalCursor, GlobalItem, Item};
 use crate::error::TraceError;
 use crate::event::{Event, EventKind, MarkKind, SwitchReason};
-use crate::model::{ShapeId, TaskId, TaskKind};
+use crate::model::{ShapeId, TaskId, TaskInfo, TaskKind};
 use crate::reader::TraceReader;
+use crate::validate::MAX_TIME_NS;
 use crate::writer::{TraceWriter, WriterOptions, WriterTotals};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -37,7 +39,7 @@ struct Position {
 }
 
 impl Selection {
-    fn keeps(&self, position: Position, task: &crate::TaskInfo) -> bool {
+    fn keeps(&self, position: Position, task: &TaskInfo) -> bool {
         let in_range =
             |range: &Option<Range<u64>>, value| range.as_ref().is_none_or(|range| range.contains(&value));
         let own = self
@@ -76,7 +78,7 @@ pub fn cut(
     selection: &Selection,
 ) -> Result<WriterTotals, TraceError> {
     selection.validate()?;
-    let mut copy = Copy::begin(reader, output)?;
+    let mut copy = Copy::begin(std::slice::from_ref(reader), output)?;
     copy.append(reader, selection)?;
     let totals = copy.writer.totals();
     if totals.counts.instructions() == 0 {
@@ -101,19 +103,29 @@ pub fn sample(
     cut(reader, output, &Selection { windows: Some((keep, of)), ..Selection::default() })
 }
 
-/// Writes several traces in a row to `output`: the tasks of each stay tasks of their own.
+/// Writes several traces in a row to `output`: the tasks of each stay tasks of their own, but for the
+/// interrupt handlers and the idle tasks, which are the machine's.
 ///
 /// # Errors
-/// When there is none, or a trace cannot be read or written.
+/// When there is none, they do not fit together, or a trace cannot be read or written.
 pub fn merge(readers: &[Arc<TraceReader>], output: &Path) -> Result<WriterTotals, TraceError> {
     let first =
         readers.first().ok_or_else(|| TraceError::Request("name at least one trace to merge".to_owned()))?;
-    if readers.iter().any(|reader| reader.meta().transaction_kinds != first.meta().transaction_kinds) {
-        return Err(TraceError::Request(
-            "the traces are of different workloads and cannot be merged".to_owned(),
-        ));
+    for reader in readers {
+        let (one, other) = (first.meta(), reader.meta());
+        let different = if one.transaction_kinds != other.transaction_kinds {
+            "workloads"
+        } else if (one.per_cpu_area, &one.devices) != (other.per_cpu_area, &other.devices) {
+            "guests (other block devices, or another place of the kernel's per-CPU data)"
+        } else {
+            continue;
+        };
+        let (one, other) = (first.path().display(), reader.path().display());
+        return Err(TraceError::Request(format!(
+            "{one} and {other} are of different {different} and cannot be merged"
+        )));
     }
-    let mut copy = Copy::begin(first, output)?;
+    let mut copy = Copy::begin(readers, output)?;
     for reader in readers {
         copy.append(reader, &Selection::default())?;
     }
@@ -123,23 +135,34 @@ pub fn merge(readers: &[Arc<TraceReader>], output: &Path) -> Result<WriterTotals
 /// A trace being written from others.
 struct Copy {
     writer: TraceWriter,
-    /// Time and requests of the next source begin here.
+    /// Time of the next source begins here.
     base_ns: u64,
-    base_request: u64,
+    /// Requests copied so far.
+    requests: u64,
 }
 
 /// What the first walk finds out, so that the second can keep the copy consistent.
 #[derive(Default)]
 struct SelectedEvents {
     wakes: HashSet<(TaskId, u64)>,
-    requests: HashSet<u64>,
     start_ns: Option<u64>,
 }
 
+/// Numbers of one source in the copy.
+#[derive(Default)]
+struct Numbers {
+    tasks: HashMap<TaskId, TaskId>,
+    shapes: HashMap<ShapeId, ShapeId>,
+    /// Of the requests that the copy submits.
+    requests: HashMap<u64, u64>,
+}
+
 impl Copy {
-    fn begin(reader: &TraceReader, output: &Path) -> Result<Self, TraceError> {
-        let writer = TraceWriter::create(output, reader.meta(), WriterOptions::default())?;
-        Ok(Copy { writer, base_ns: 0, base_request: 0 })
+    fn begin(readers: &[Arc<TraceReader>], output: &Path) -> Result<Self, TraceError> {
+        let mut meta = readers[0].meta().clone();
+        meta.truncated = readers.iter().find_map(|reader| reader.truncated().map(str::to_owned));
+        let writer = TraceWriter::create(output, &meta, WriterOptions::default())?;
+        Ok(Copy { writer, base_ns: 0, requests: 0 })
     }
 
     /// Appends the selected items of one source.
@@ -148,20 +171,21 @@ impl Copy {
         walk(reader, selection, |position, step| {
             if let Item::Event(event) = step.item {
                 selected.start_ns.get_or_insert(position.time_ns);
-                selected.note(event.kind);
+                if let EventKind::Wake { task, block } = event.kind {
+                    selected.wakes.insert((task, block));
+                }
             }
             Ok(())
         })?;
-        let mut tasks: HashMap<TaskId, TaskId> = HashMap::new();
-        let mut shapes: HashMap<ShapeId, ShapeId> = HashMap::new();
+        let mut numbers = Numbers::default();
         let start_ns = selected.start_ns.unwrap_or(0);
-        let (base_ns, base_request) = (self.base_ns, self.base_request);
+        let base_ns = self.base_ns;
         walk(reader, selection, |_, step| {
-            let task = self.task(&mut tasks, reader, step.task);
+            let task = self.task(&mut numbers, reader, step.task);
             self.writer.switch_to(task);
             match step.item {
                 Item::Block(block) => {
-                    let shape = *shapes.entry(block.shape).or_insert_with(|| {
+                    let shape = *numbers.shapes.entry(block.shape).or_insert_with(|| {
                         self.writer.add_shape(reader.dictionary().shape(block.shape).clone())
                     });
                     self.writer.block(shape, block.refs)?;
@@ -170,65 +194,66 @@ impl Copy {
                     let time_ns = base_ns + event.time_ns.saturating_sub(start_ns);
                     self.base_ns = self.base_ns.max(time_ns);
                     let kind = selected.without_lost_wait(step.task, event.kind);
-                    if let Some(kind) = self.translate(&mut tasks, reader, &selected, kind, base_request) {
+                    if let Some(kind) = self.translate(&mut numbers, reader, kind) {
                         self.writer.switch_to(task);
                         self.writer.event(Event { time_ns, kind });
                     }
                 }
             }
             Ok(())
-        })
+        })?;
+        if self.base_ns > MAX_TIME_NS {
+            return Err(TraceError::Request("together the traces last longer than 104 days".to_owned()));
+        }
+        Ok(())
     }
 
-    /// The copy's number of a source's task.
-    fn task(&mut self, tasks: &mut HashMap<TaskId, TaskId>, reader: &TraceReader, task: TaskId) -> TaskId {
-        *tasks.entry(task).or_insert_with(|| self.writer.add_task(reader.tasks()[task as usize].clone()))
+    /// The copy's number of a source's task. Handlers and idle tasks are the same in all sources.
+    fn task(&mut self, numbers: &mut Numbers, reader: &TraceReader, task: TaskId) -> TaskId {
+        *numbers.tasks.entry(task).or_insert_with(|| {
+            let info = &reader.tasks()[task as usize];
+            let of_machine = matches!(info.kind, TaskKind::Interrupt | TaskKind::Idle);
+            let same = |other: &TaskInfo| {
+                other.kind == info.kind && (info.kind == TaskKind::Interrupt || other.name == info.name)
+            };
+            match self.writer.tasks().iter().position(same).filter(|_| of_machine) {
+                Some(known) => known as TaskId,
+                None => self.writer.add_task(info.clone()),
+            }
+        })
     }
 
     /// The event in the copy's numbers; `None` when it refers to something that is not kept.
     fn translate(
         &mut self,
-        tasks: &mut HashMap<TaskId, TaskId>,
+        numbers: &mut Numbers,
         reader: &TraceReader,
-        selected: &SelectedEvents,
         kind: EventKind,
-        base_request: u64,
     ) -> Option<EventKind> {
         Some(match kind {
             EventKind::Wake { task, block } => {
-                EventKind::Wake { task: self.task(tasks, reader, task), block }
+                EventKind::Wake { task: self.task(numbers, reader, task), block }
             }
-            EventKind::Create { task } => EventKind::Create { task: self.task(tasks, reader, task) },
+            EventKind::Create { task } => EventKind::Create { task: self.task(numbers, reader, task) },
             EventKind::InterruptBegin { source, interrupted } => {
-                EventKind::InterruptBegin { source, interrupted: self.task(tasks, reader, interrupted) }
+                EventKind::InterruptBegin { source, interrupted: self.task(numbers, reader, interrupted) }
             }
             EventKind::IoSubmit { request, device, sector, bytes, write } => {
-                self.base_request = self.base_request.max(base_request + request + 1);
-                EventKind::IoSubmit { request: base_request + request, device, sector, bytes, write }
+                let copied = self.requests;
+                self.requests += 1;
+                numbers.requests.insert(request, copied);
+                EventKind::IoSubmit { request: copied, device, sector, bytes, write }
             }
-            EventKind::IoComplete { request } if selected.requests.contains(&request) => {
-                EventKind::IoComplete { request: base_request + request }
+            EventKind::IoComplete { request } => {
+                EventKind::IoComplete { request: *numbers.requests.get(&request)? }
             }
-            EventKind::IoComplete { .. } => return None,
             other => other,
         })
     }
 }
 
 impl SelectedEvents {
-    fn note(&mut self, kind: EventKind) {
-        match kind {
-            EventKind::Wake { task, block } => {
-                self.wakes.insert((task, block));
-            }
-            EventKind::IoSubmit { request, .. } => {
-                self.requests.insert(request);
-            }
-            _ => {}
-        }
-    }
-
-    /// A block that nothing kept will end becomes a preemption.
+    /// A block that nothing selected will end becomes a preemption.
     fn without_lost_wait(&self, task: TaskId, kind: EventKind) -> EventKind {
         match kind {
             EventKind::SwitchOut(SwitchReason::Blocked { block, .. })
@@ -241,7 +266,8 @@ impl SelectedEvents {
     }
 }
 
-/// Calls `visit` with every selected item, in the captured order.
+/// Calls `visit` with every selected item, in the captured order. Of an interrupt handler's run that lies
+/// across the edge of the selection the part before its beginning is left out, and its end is added.
 fn walk(
     reader: &Arc<TraceReader>,
     selection: &Selection,
@@ -249,18 +275,42 @@ fn walk(
 ) -> Result<(), TraceError> {
     let mut position = Position::default();
     let mut cursor = GlobalCursor::new(reader.clone());
+    let mut in_handler: Option<TaskId> = None;
     while let Some(step) = cursor.next()? {
         if let Item::Event(event) = step.item {
             position.time_ns = position.time_ns.max(event.time_ns);
         }
-        if selection.keeps(position, &reader.tasks()[step.task as usize]) {
-            visit(position, step)?;
+        let info = &reader.tasks()[step.task as usize];
+        if selection.keeps(position, info) {
+            let begins = is_event(step.item, |kind| matches!(kind, EventKind::InterruptBegin { .. }));
+            if begins || info.kind != TaskKind::Interrupt {
+                if let Some(task) = in_handler.take() {
+                    visit(position, end_of_handler(task, position))?;
+                }
+            }
+            if begins {
+                in_handler = Some(step.task);
+            }
+            if info.kind != TaskKind::Interrupt || in_handler.is_some() {
+                visit(position, step)?;
+            }
+            if is_event(step.item, |kind| kind == EventKind::InterruptEnd) {
+                in_handler = None;
+            }
         }
-        if let Item::Event(Event { kind: EventKind::Mark { kind: MarkKind::TransactionEnd, .. }, .. }) =
-            step.item
+        if is_event(step.item, |kind| matches!(kind, EventKind::Mark { kind: MarkKind::TransactionEnd, .. }))
         {
             position.transactions += 1;
         }
     }
-    Ok(())
+    in_handler.map_or(Ok(()), |task| visit(position, end_of_handler(task, position)))
+}
+
+/// Whether `item` is an event of a kind that `is` accepts.
+fn is_event(item: Item<'_>, is: impl FnOnce(EventKind) -> bool) -> bool {
+    matches!(item, Item::Event(event) if is(event.kind))
+}
+
+fn end_of_handler(task: TaskId, position: Position) -> GlobalItem<'static> {
+    GlobalItem { task, item: Item::Event(Event { time_ns: position.time_ns, kind: EventKind::InterruptEnd }) }
 }

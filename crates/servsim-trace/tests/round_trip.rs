@@ -103,11 +103,25 @@ fn any_step() -> impl Strategy<Value = (TaskId, Step)> {
     (0..3_u32, prop_oneof![4 => block, 1 => event])
 }
 
+/// Steps in the order of their times, as whoever reads a trace may expect.
+fn any_steps() -> impl Strategy<Value = Vec<(TaskId, Step)>> {
+    prop::collection::vec(any_step(), 1..400).prop_map(|mut steps| {
+        let mut now = 0;
+        for (_, step) in &mut steps {
+            if let Step::Event(event) = step {
+                now += event.time_ns;
+                event.time_ns = now;
+            }
+        }
+        steps
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn every_item_is_read_back_in_order_and_per_task(
-        steps in prop::collection::vec(any_step(), 1..400), epoch_bytes in 16_usize..5000,
+        steps in any_steps(), epoch_bytes in 16_usize..5000,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.svt");

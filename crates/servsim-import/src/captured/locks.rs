@@ -74,7 +74,7 @@ impl LockWords {
         }
         let Some(search) = self.searches.get_mut(&task) else { return };
         let address = search.address;
-        let found = refs.iter().find(|r| (address..address + LOCK_BYTES).contains(&r.vaddr));
+        let found = refs.iter().find(|r| r.vaddr.wrapping_sub(address) < LOCK_BYTES);
         search.blocks -= 1;
         if let Some(found) = found {
             self.words.insert(key(task, address), found.paddr);

@@ -19,6 +19,7 @@ pub struct CapturedOrder {
     pages: Pages,
     symbols: String,
     shared_data: String,
+    truncated: Option<String>,
     templates: Templates,
     cursor: GlobalCursor,
     spaces: Vec<Option<u32>>,
@@ -39,11 +40,12 @@ impl CapturedOrder {
             privacy: pages.privacy(false),
             symbols: reader.meta().kernel_symbols.clone(),
             shared_data: reader.meta().shared_data.clone(),
+            truncated: reader.truncated().map(str::to_owned),
             pages,
             templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
             spaces: spaces_of(&reader),
             with_pages: false,
-            cursor: GlobalCursor::new(reader),
+            cursor: GlobalCursor::unchecked(reader),
         })
     }
 
@@ -66,6 +68,10 @@ impl GlobalSource for CapturedOrder {
 
     fn privacy(&self) -> &Privacy {
         &self.privacy
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.truncated.iter().cloned().collect()
     }
 
     fn knows_places(&self) -> bool {

@@ -102,11 +102,6 @@ impl CapturedTasks {
         }
     }
 
-    /// Why the trace is not whole, if it is not.
-    pub fn truncated(&self) -> Option<&str> {
-        self.reader.truncated()
-    }
-
     /// A block of `task` that ends with wake-up `wake`.
     fn wait(&self, task: TaskId, wake: WakeId) -> Event {
         match self.plan.lock_waits.get(&wake) {
@@ -124,7 +119,7 @@ impl CapturedTasks {
         };
         let mut cursor = servsim_trace::TaskCursor::new(self.reader.clone(), task as TaskId);
         let mut episode = Episode::default();
-        let mut number = 0;
+        let (mut number, mut begun) = (0, false);
         while let Some(item) = cursor.next().map_err(|e| error(&e))? {
             let batch = episode.batch();
             match item {
@@ -135,12 +130,17 @@ impl CapturedTasks {
                     self.point(block.shape, batch, first);
                 }
                 Item::Event(event) => match event.kind {
-                    EventKind::InterruptBegin { .. } => episode = Episode::default(),
+                    EventKind::InterruptBegin { .. } => {
+                        episode = Episode::default();
+                        begun = true;
+                    }
                     EventKind::IoComplete { request } => {
                         if let Some(&(_, submitter)) = self.plan.submitted.get(&request) {
                             episode.complete(request, submitter);
                         }
                     }
+                    // The plan numbers runs by their beginnings: one that began before the trace has none.
+                    EventKind::InterruptEnd if !std::mem::take(&mut begun) => {}
                     EventKind::InterruptEnd => {
                         self.keep(number, std::mem::take(&mut episode).finish());
                         number += 1;
@@ -196,6 +196,10 @@ impl TaskSource for CapturedTasks {
 
     fn transaction_ends(&self) -> TransactionEnds {
         self.plan.transaction_ends.clone()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.reader.truncated().map(str::to_owned).into_iter().collect()
     }
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
