@@ -4,68 +4,24 @@
 //! The corpus holds mutants that once ended otherwise. `SERVSIM_MUTANTS` sets how many fresh ones are tried, and
 //! `SERVSIM_MUTANTS_SEED` with which seed; those that fail are written to `SERVSIM_MUTANTS_KEEP`.
 
+#[path = "support/every_machine.rs"]
+mod every_machine;
 #[path = "support/mutation.rs"]
 mod mutation;
 #[path = "support/small_trace.rs"]
 mod small_trace;
 
+use every_machine::{run, MACHINES};
 use servsim_core::RandomStream;
-use servsim_machine::{simulate, Request, SimulateError, Start};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// Mutants tried in a quick test.
 const QUICK: u64 = 400;
-/// Looks, 20 ms apart, after which a run of some hundred items is taken for one without end.
-const PATIENCE: u32 = 1000;
 /// Threads that try mutants; most of their time is waiting.
 const THREADS: usize = 4;
-
-/// Machines that use every part of a trace.
-const MACHINES: [(&str, bool, &str); 3] = [
-    ("functional", true, "processors = 2\n[protocol]\nname = \"pscr\"\n"),
-    ("timing", false, "processors = 2\n"),
-    (
-        "everything",
-        false,
-        "processors = 2\n[processor]\nmodel = \"ooo\"\n[locks]\narbitrated = \"all\"\n[tlb]\nentries = 8\n\
-         [disk]\ncount = 2\n[io]\nbuses = 1\n[cache]\nsize = \"4 KiB\"\n[prefetch]\n",
-    ),
-];
-
-fn run(trace: &Path, functional: bool, machine: &str) -> Result<serde_json::Value, String> {
-    let request = Request {
-        trace: trace.to_owned(),
-        format: Some("servsim".into()),
-        trace_hash: String::new(),
-        machine: machine.into(),
-        machine_file: "machine.toml".into(),
-        overrides: Vec::new(),
-        functional,
-        transactions: None,
-        warmup: 0,
-        start: Start::Cold,
-        users: None,
-        replications: 1,
-        seed: 1,
-        threads: 1,
-    };
-    let mut looks = 0;
-    let mut proceed = |_| {
-        looks += 1;
-        looks < PATIENCE
-    };
-    let done = catch_unwind(AssertUnwindSafe(|| simulate(&request, &mut proceed)));
-    match done {
-        Ok(Ok(result)) => Ok(result),
-        Ok(Err(SimulateError::Usage(sentence))) if !sentence.contains('\n') => Err(sentence),
-        Ok(Err(SimulateError::Interrupted)) => panic!("the run does not end"),
-        Ok(Err(error)) => panic!("{error}"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
 
 /// What goes wrong with the trace at `path`, if anything does: the machine and the fault.
 fn fault(path: &Path) -> Option<String> {

@@ -299,14 +299,14 @@ fn a_wake_up_is_a_dependence_whether_early_or_late() {
 }
 
 #[test]
-fn a_lost_wake_up_is_reported_as_a_dead_lock_with_the_task() {
+fn a_wait_that_the_trace_never_ends_is_the_traces_fault_and_names_the_task() {
     let mut batch = Batch::default();
     batch.push_event(0, Event::Block { wake: Some(99) });
     batch.records.push(reference(0, Op::Fetch, 0));
     let source = InMemory::from_streams(vec![task("sleeper")], Vec::new(), vec![batch]);
     let error = simulate_with(&source, &machine(&[]), 1, None, 0).unwrap_err();
-    let SimulateError::Internal(message) = error else { panic!("{error:?}") };
-    assert!(message.contains("dead-lock") && message.contains("sleeper"), "{message}");
+    let SimulateError::Usage(message) = error else { panic!("{error:?}") };
+    assert!(message.contains("never wakes sleeper (pid"), "{message}");
 }
 
 #[test]

@@ -111,6 +111,6 @@ impl<'a> Software<'a> {
         if waiting.is_empty() {
             return Ok(());
         }
-        Err(SimulateError::Internal(deadlock::message(now, &waiting, self.source.tasks())))
+        Err(deadlock::error(now, &waiting, self.source))
     }
 }

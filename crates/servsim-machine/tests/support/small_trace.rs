@@ -1,6 +1,8 @@
 //! A captured trace of some hundred items that holds every kind of event: tasks that wait for one another, for
 //! the disk, the timer and a lock, an interrupt of each kind, a task created on the way.
 
+#![allow(dead_code)] // each test program uses its own part
+
 use servsim_trace::EventKind::{
     Create, FutexWait, FutexWake, InterruptBegin, InterruptEnd, IoComplete, IoSubmit, LockAcquire,
     LockRelease, Mark, SwitchIn, SwitchOut, SyscallEnter, SyscallExit, Wake,
@@ -14,7 +16,8 @@ use std::path::Path;
 const IDLE: u32 = 0;
 const INTERRUPTS: u32 = 1;
 const CLIENT: u32 = 2;
-const SERVER: u32 = 3;
+/// Task and process of the server.
+pub const SERVER: u32 = 3;
 const DAEMON: u32 = 4;
 const CHILD: u32 = 5;
 const DEVICE: u32 = 0;
