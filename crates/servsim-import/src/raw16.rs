@@ -257,7 +257,7 @@ fn fault_in(bytes: &[u8], processors: usize) -> Option<String> {
     if usize::from(cpu) >= processors {
         return Some(format!(
             "processor {cpu}, but the machine has {processors}; set processors={} or more",
-            cpu + 1
+            u32::from(cpu) + 1
         ));
     }
     None

@@ -118,6 +118,7 @@ fn malformed_raw16_is_refused_with_the_record() {
         (record(0, 0, 0, 0, 1), "size 0"),
         (record(u64::MAX, 0, 2, 0, 1), "end of the address space"),
         (record(0, 0, 4, 4, 1), "set processors=5"),
+        (record(0, 0, 4, u16::MAX, 1), "set processors=65536"),
         (reserved, "reserved field"),
     ];
     for (bad, expected) in cases {

@@ -67,16 +67,15 @@ fn malformed_champsim_records_are_refused_with_their_place() {
 fn malformed_drmemtrace_records_are_refused_with_their_place_and_remedy() {
     let folder = Folder::new();
     let with = |more: &[[u8; 12]]| [head(5, 1, 1), more.to_vec()].concat().concat();
-    let cases: [(Vec<u8>, &[&str]); 12] = [
-        (entry(drm::HEADER, 0, 1).to_vec(), &["record 0", "version 1 of drmemtrace", "versions 2 to 7"]),
+    let cases: [(Vec<u8>, &[&str]); 11] = [
+        (entry(drm::HEADER, 0, 0).to_vec(), &["record 0", "version 0 of drmemtrace", "versions 1 to 7"]),
         (entry(drm::HEADER, 0, 8).to_vec(), &["version 8 of drmemtrace", "DynamoRIO of that age"]),
         (entry(drm::HEADER, 0, 0x001c_0000_0004).to_vec(), &["no drmemtrace header of a 64-bit program"]),
         (instruction(0x400, &[], &[])[..60].to_vec(), &["no drmemtrace header", "--format champsim"]),
         (with(&[entry(50, 0, 0)]), &["record 5 (byte 60)", "record type 50", "record_filter"]),
-        (with(&[entry(drm::MARKER, 60, 0)]), &["marker type 60", "-filter_marker_types 60"]),
         (with(&[entry(drm::MARKER, drm::VERSION, 9)]), &["version marker says 9"]),
         (with(&[entry(drm::MARKER, drm::FILETYPE, 0x20)]), &["32-bit program"]),
-        (with(&[entry(drm::READ, 0, 0x10)]), &["size 0"]),
+        (with(&[entry(drm::INSTR, 0, 0x10)]), &["size 0"]),
         (with(&[entry(drm::READ, 8, u64::MAX)]), &["end of the address space"]),
         (with(&[entry(drm::BUNDLE, 9, 0)]), &["a bundle of 9 instructions"]),
         (
@@ -91,6 +90,22 @@ fn malformed_drmemtrace_records_are_refused_with_their_place_and_remedy() {
     refused(&folder, "drmemtrace", &whole[..whole.len() - 5], &["truncated: 7 bytes follow record 5"]);
     refused(&folder, "drmemtrace", b"", &["no drmemtrace header"]);
     refused(&folder, "drmemtrace", &with(&[]), &["no reference in it"]);
+}
+
+#[test]
+fn records_of_drmemtrace_that_are_no_references_are_left_out_and_counted() {
+    let folder = Folder::new();
+    for version in [1, 7] {
+        let mut all = head(version, 1, 1);
+        all.extend([entry(drm::MARKER, 40, 1), entry(drm::MARKER, 41, 2), entry(drm::INSTR, 4, 0x400)]);
+        all.extend([entry(drm::WRITE, 0, 0x9000), entry(drm::READ, 8, 0x9000), entry(drm::FOOTER, 0, 0)]);
+        let path = folder.file("t.memtrace", &all.concat());
+        let mut source = (format_of(&path, None).unwrap().open)(&path, 4).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(records(source.as_mut()).len(), 2, "version {version}");
+        let notes = source.notes().join("; ");
+        assert!(notes.contains("1 loads and stores of no bytes"), "{notes}");
+        assert!(notes.contains("2 markers of types unknown here"), "{notes}");
+    }
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn blocked(block: u64) -> EventKind {
 fn trace(submitted_before: bool) -> CapturedTasks {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("soft.svt");
-    let mut writer = TraceWriter::create(&path, &Meta::default(), WriterOptions::default()).unwrap();
+    let meta = Meta { devices: vec!["vda".into()], ..Meta::default() };
+    let mut writer = TraceWriter::create(&path, &meta, WriterOptions::default()).unwrap();
     let tasks = [TaskKind::Idle, TaskKind::Interrupt, TaskKind::Kernel, TaskKind::User];
     for (pid, kind) in (0..).zip(tasks) {
         writer.add_task(TaskInfo { pid, tgid: pid, name: format!("{kind:?}"), kind, client: false });

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Bytes per record.
 const RECORD: usize = 12;
 /// Versions of the format that are understood.
-const VERSIONS: std::ops::RangeInclusive<u64> = 2..=7;
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=7;
 
 /// Record types (`trace_type_t`).
 mod kind {
@@ -69,6 +69,10 @@ mod filetype {
 pub struct Summary {
     pub prefetches: u64,
     pub flushes: u64,
+    /// Loads and stores of no bytes.
+    pub empty: u64,
+    /// Markers of types that are not known here; markers are never references.
+    pub unknown_markers: u64,
     pub filtered: bool,
     pub no_data: bool,
     pub no_footer: bool,
@@ -173,6 +177,11 @@ impl ThreadFile {
         if op == Op::Fetch {
             self.next_instruction = address.wrapping_add(u64::from(size));
         }
+        if size == 0 && op != Op::Fetch {
+            // Instructions that touch nothing this time, such as a masked store without a set bit.
+            self.summary.empty += 1;
+            return Ok(None);
+        }
         push(out, self.reference(op, address)?, u64::from(size))?;
         Ok(None)
     }
@@ -206,7 +215,7 @@ impl ThreadFile {
             _ if kind::FLUSH.contains(&kind) => self.summary.flushes += 1,
             _ => {
                 return Err(format!(
-                    "record type {kind} is not of versions 2 to 7 of drmemtrace; the file is damaged, or \
+                    "record type {kind} is not of versions 1 to 7 of drmemtrace; the file is damaged, or \
                      of a newer DynamoRIO: take such records out with its record_filter"
                 ))
             }
@@ -237,7 +246,7 @@ impl ThreadFile {
             marker::CONTEXT_SWITCH_START => self.context_switch = true,
             marker::CONTEXT_SWITCH_END => self.context_switch = false,
             marker::VERSION if !VERSIONS.contains(&value) => {
-                return Err(format!("the version marker says {value}; versions 2 to 7 are read"))
+                return Err(format!("the version marker says {value}; versions 1 to 7 are read"))
             }
             marker::FILETYPE => {
                 if value & filetype::BITS_32 != 0 {
@@ -247,12 +256,7 @@ impl ThreadFile {
                 self.summary.no_data |= value & filetype::INSTRUCTION_ONLY != 0;
             }
             _ if kind <= marker::LAST || kind >= marker::CUSTOM => {}
-            _ => {
-                return Err(format!(
-                    "marker type {kind} is not of versions 2 to 7 of drmemtrace as known here; take it \
-                     out with DynamoRIO's record_filter (-filter_marker_types {kind})"
-                ))
-            }
+            _ => self.summary.unknown_markers += 1,
         }
         Ok(None)
     }

@@ -131,6 +131,8 @@ impl Merge {
         let Some(file) = self.files[index].take() else { return };
         self.summary.prefetches += file.summary.prefetches;
         self.summary.flushes += file.summary.flushes;
+        self.summary.empty += file.summary.empty;
+        self.summary.unknown_markers += file.summary.unknown_markers;
         self.summary.filtered |= file.summary.filtered;
         self.summary.no_data |= file.summary.no_data;
         if file.summary.no_footer {
@@ -149,6 +151,9 @@ impl Merge {
         let left_out = |n: u64, what: &str| format!("{n} {what} of the trace were left out");
         note(summary.prefetches > 0, left_out(summary.prefetches, "prefetches"));
         note(summary.flushes > 0, left_out(summary.flushes, "cache flushes"));
+        note(summary.empty > 0, left_out(summary.empty, "loads and stores of no bytes"));
+        let unknown = left_out(summary.unknown_markers, "markers of types unknown here");
+        note(summary.unknown_markers > 0, format!("{unknown}; markers are no references"));
         note(
             summary.filtered,
             "references were filtered while tracing: counts are of what the filter left".into(),
