@@ -1,6 +1,7 @@
 """``servsim trace`` on the really captured trace that ships: figures, selections, damaged files."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,9 @@ def test_cut_sample_and_merge_give_the_stated_transactions(tmp_path: Path) -> No
         (("cut", SHIPPED, "--transactions", "5:5", "-o", "x.svt"), "is empty"),
         (("cut", SHIPPED, "--transactions", "90000:90001", "-o", "x.svt"), "nothing in"),
         (("cut", SHIPPED, "-o", SHIPPED), "is also an input"),
+        (("cut", SHIPPED, "--time", "0:inf", "-o", "x.svt"), "is no range of a trace"),
+        (("cut", SHIPPED, "--transactions", "0:1e30", "-o", "x.svt"), "is no range of a trace"),
+        (("check", __file__), "is not a servsim trace"),
         (("sample", SHIPPED, "--keep", 3, "--of", 2, "-o", "x.svt"), "keeps K of every N"),
         (("info", "no-such.svt"), "No such file"),
         (("info", __file__), "is not a servsim trace"),
@@ -94,6 +98,29 @@ def test_a_flipped_bit_is_named_with_its_place(tmp_path: Path) -> None:
     done = servsim("stats", path)
     assert done.returncode == 2
     assert "is damaged at byte" in done.stderr and "capture it again" in done.stderr
+
+
+def test_a_check_prints_what_is_wrong_and_exits_with_1(tmp_path: Path) -> None:
+    assert document("check", SHIPPED)["findings"] == []
+    assert "keep every rule" in servsim("check", SHIPPED).stdout
+    short = tmp_path / "short.svt"
+    short.write_bytes(SHIPPED.read_bytes()[:-40])
+    done = servsim("check", short)
+    assert done.returncode == 1
+    assert "is not whole" in done.stdout and "capture it again" in done.stderr
+
+
+def test_a_negative_process_is_an_ordinary_mistake(tmp_path: Path) -> None:
+    done = servsim("cut", SHIPPED, "--pid", "-1", "-o", tmp_path / "x.svt")
+    assert done.returncode == 2 and "--pid" in done.stderr
+
+
+def test_a_trace_that_needs_more_memory_than_allowed_is_refused() -> None:
+    arguments = [SERVSIM, "trace", "stats", str(SHIPPED)]
+    allowed = {**os.environ, "SERVSIM_FILE_MEMORY": "1 MiB"}
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, env=allowed)
+    assert done.returncode == 2
+    assert "SERVSIM_FILE_MEMORY" in done.stderr
 
 
 def test_another_version_of_the_format_is_refused(tmp_path: Path) -> None:

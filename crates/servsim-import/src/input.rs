@@ -18,7 +18,12 @@ type Codec = (&'static [u8], &'static str, fn(File) -> io::Result<Box<dyn Read +
 /// Every compression that is read.
 const CODECS: &[Codec] = &[
     (b"\x1f\x8b", "gzip", |file| Ok(Box::new(MultiGzDecoder::new(BufReader::new(file))))),
-    (b"\xfd7zXZ\0", "xz", |file| Ok(Box::new(liblzma::read::XzDecoder::new_multi_decoder(file)))),
+    (b"\xfd7zXZ\0", "xz", |file| {
+        // The dictionary is as large as the file says: up to 4 GiB.
+        let memory = servsim_trace::Budget::of_environment().map_err(io::Error::other)?.bytes();
+        let stream = liblzma::stream::Stream::new_stream_decoder(memory, liblzma::stream::CONCATENATED)?;
+        Ok(Box::new(liblzma::read::XzDecoder::new_stream(file, stream)))
+    }),
     (b"\x04\x22\x4d\x18", "lz4", |file| {
         Ok(Box::new(Frames { frame: Some(lz4_flex::frame::FrameDecoder::new(BufReader::new(file))) }))
     }),

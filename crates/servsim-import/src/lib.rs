@@ -36,6 +36,7 @@ pub mod text;
 pub use foreign::Foreign;
 pub use identity::Identity;
 pub use memory::{InMemory, ListSource};
+pub use servsim_trace::Budget;
 pub use survey::Survey;
 
 use servsim_core::{GlobalSource, SourceError, TaskSource};

@@ -85,12 +85,10 @@ fn every_mutant_is_refused_or_simulated() {
         }
     };
     std::thread::scope(|scope| {
-        (0..THREADS).for_each(|thread| {
-            drop(scope.spawn({
-                let work = &work;
-                move || work(thread)
-            }))
-        })
+        for thread in 0..THREADS {
+            let work = &work;
+            scope.spawn(move || work(thread));
+        }
     });
     let faults = faults.into_inner().unwrap();
     assert!(faults.is_empty(), "{} of {count} mutants:\n{}", faults.len(), faults.join("\n"));

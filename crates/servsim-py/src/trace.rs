@@ -91,6 +91,21 @@ fn trace_stats(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     })
 }
 
+/// Everything that is wrong with a trace.
+#[pyfunction]
+fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    answer(py, move || {
+        let report = servsim_trace::check(&path)?;
+        let mut document = json!({"schema": "servsim.trace.check/1", "path": path});
+        if let (Some(document), Ok(serde_json::Value::Object(report))) =
+            (document.as_object_mut(), serde_json::to_value(&report))
+        {
+            document.extend(report);
+        }
+        Ok(document)
+    })
+}
+
 /// Half-open ranges from Python, in transactions and nanoseconds.
 type Range = Option<(u64, u64)>;
 
@@ -204,6 +219,7 @@ fn trace_export(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(trace_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_check, module)?)?;
     module.add_function(wrap_pyfunction!(trace_cut, module)?)?;
     module.add_function(wrap_pyfunction!(trace_sample, module)?)?;
     module.add_function(wrap_pyfunction!(trace_merge, module)?)?;

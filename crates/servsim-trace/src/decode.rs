@@ -1,5 +1,6 @@
 //! Decoder of one task's stream within one epoch: the mirror of `encode`.
 
+use crate::budget::Claim;
 use crate::dictionary::Dictionary;
 use crate::encode::{expected_page, Successors, TOKEN_EVENT, TOKEN_FORGET, TOKEN_PREDICTED, TOKEN_SHAPE};
 use crate::error::Fault;
@@ -24,6 +25,15 @@ pub struct Columns {
     pub addresses: Vec<u8>,
     pub pages: Vec<u8>,
     pub events: Vec<u8>,
+    /// Their memory and that of their decoder.
+    _claim: Option<Claim>,
+}
+
+impl Columns {
+    /// Tokens, addresses, pages and events, which take the memory of `claim`.
+    pub fn new([tokens, addresses, pages, events]: [Vec<u8>; 4], claim: Claim) -> Self {
+        Columns { tokens, addresses, pages, events, _claim: Some(claim) }
+    }
 }
 
 /// Calls `each` with every event of a stream; needs its tokens and events only, so that nothing is
@@ -61,6 +71,9 @@ pub struct StreamDecoder {
 }
 
 impl StreamDecoder {
+    /// Bytes of the tables of one decoder, about.
+    pub const MEMORY: u64 = 40 << 10;
+
     /// Begins at the start of `columns`.
     pub fn new(columns: Columns) -> Self {
         StreamDecoder { columns, ..StreamDecoder::default() }

@@ -1,7 +1,8 @@
 //! The dictionary of block shapes: each is stored once, the streams refer to it by number.
 
+use crate::budget::Claim;
 use crate::error::Fault;
-use crate::model::{Insn, MemOp, Shape, ShapeId};
+use crate::model::{Counts, Insn, MemOp, Shape, ShapeId};
 use crate::predict::slots;
 use crate::varint::{get, get_length, get_signed, put, put_signed};
 
@@ -10,6 +11,10 @@ use crate::varint::{get, get_length, get_signed, put, put_signed};
 const MAX_INSNS: usize = 4096;
 const MAX_OPS: usize = 8192;
 const MAX_CODE: usize = 16 * MAX_INSNS;
+/// Bytes of memory for a shape, an instruction and an access, about: here, expanded to records, and decoded.
+const SHAPE_MEMORY: u64 = 320;
+const INSN_MEMORY: u64 = 64;
+const OP_MEMORY: u64 = 80;
 
 /// What encoder and decoder need of a shape each time it runs, packed for the hot loop.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,8 @@ pub struct Dictionary {
     shapes: Vec<Shape>,
     pub(crate) packed: Vec<PackedShape>,
     pub(crate) ops: Vec<MemOp>,
+    /// Bytes that the shapes take, in a reader and in whoever expands them.
+    memory: u64,
 }
 
 impl Dictionary {
@@ -83,8 +90,14 @@ impl Dictionary {
         }
     }
 
-    /// Reads what [`Dictionary::encode_from`] wrote and adds it.
-    pub(crate) fn decode_into(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    /// Adds what one execution of shape `id` does to `counts`.
+    pub(crate) fn count(&self, id: ShapeId, counts: &mut Counts) {
+        let packed = &self.packed[id as usize];
+        counts.add_block(packed.kernel, packed.insns.into(), packed.loads.into(), packed.stores.into());
+    }
+
+    /// Reads what [`Dictionary::encode_from`] wrote and adds it; its memory is taken by `claim`.
+    pub(crate) fn decode_into(&mut self, bytes: &[u8], claim: &mut Claim) -> Result<(), Fault> {
         let mut at = 0;
         // The smallest shape takes eight bytes, so the count cannot exceed what the chunk can hold.
         let count = get_length(bytes, &mut at, bytes.len() / 8 + 1, "the number of shapes")?;
@@ -92,6 +105,11 @@ impl Dictionary {
         for _ in 0..count {
             last = last.wrapping_add(get_signed(bytes, &mut at)? as u64);
             let shape = decode_shape(last, bytes, &mut at)?;
+            self.memory += SHAPE_MEMORY
+                + shape.insns.len() as u64 * INSN_MEMORY
+                + shape.ops.len() as u64 * OP_MEMORY
+                + shape.code.len() as u64;
+            claim.grow_to(self.memory).map_err(Fault)?;
             self.push(shape);
         }
         if at == bytes.len() {

@@ -1,12 +1,14 @@
 //! Bytes of an epoch: a directory of streams, the captured order, then the compressed columns.
 
+use crate::budget::{Budget, Claim};
 use crate::chunk::{compress, decompress};
-use crate::decode::Columns;
+use crate::decode::{Columns, StreamDecoder};
 use crate::dictionary::take;
 use crate::encode::StreamEncoder;
 use crate::error::Fault;
 use crate::model::{Counts, Segment, TaskId};
 use crate::varint::{get, get_length, put};
+use std::sync::Arc;
 
 /// Streams of all tasks between two points of captured time, still uncompressed.
 #[derive(Debug, Default)]
@@ -39,6 +41,9 @@ pub struct Epoch {
     pub entries: Vec<StreamEntry>,
     pub segments: Vec<Segment>,
     payload: Vec<u8>,
+    budget: Arc<Budget>,
+    /// Memory of the order.
+    _order: Claim,
 }
 
 /// More tasks than this in one epoch is not a trace.
@@ -81,7 +86,7 @@ fn blob(column: &[u8], head: &mut Vec<u8>, blobs: &mut Vec<u8>) {
 
 impl Epoch {
     /// Reads the directory of an epoch's payload.
-    pub fn decode(payload: Vec<u8>) -> Result<Self, Fault> {
+    pub fn decode(payload: Vec<u8>, budget: Arc<Budget>) -> Result<Self, Fault> {
         let mut at = 0;
         let start_ns = get(&payload, &mut at)?;
         let count = get_length(&payload, &mut at, MAX_STREAMS, "the number of streams")?;
@@ -100,14 +105,18 @@ impl Epoch {
         if at + next_blob != payload.len() {
             return Err(Fault::from("the epoch's columns do not fill its chunk"));
         }
+        let memory = order.raw + segment_count * size_of::<Segment>();
+        let claim = budget.claim(memory as u64).map_err(Fault)?;
         let segments = decode_segments(&column(&payload, &order)?, segment_count)?;
-        Ok(Epoch { start_ns, entries, segments, payload })
+        Ok(Epoch { start_ns, entries, segments, payload, budget, _order: claim })
     }
 
     /// The decompressed columns of a stream.
     pub fn columns(&self, entry: &StreamEntry) -> Result<Columns, Fault> {
+        let memory: usize = entry.columns.iter().map(|column| column.raw).sum();
+        let claim = self.budget.claim(memory as u64 + StreamDecoder::MEMORY).map_err(Fault)?;
         let read = |i: usize| column(&self.payload, &entry.columns[i]);
-        Ok(Columns { tokens: read(0)?, addresses: read(1)?, pages: read(2)?, events: read(3)? })
+        Ok(Columns::new([read(0)?, read(1)?, read(2)?, read(3)?], claim))
     }
 
     /// The decompressed tokens and events of a stream.

@@ -11,6 +11,8 @@
 //! * Nothing here knows about caches, processors or disks.
 
 mod annotate;
+mod budget;
+mod check;
 mod chunk;
 mod cursor;
 mod decode;
@@ -29,6 +31,8 @@ mod varint;
 mod writer;
 
 pub use annotate::annotate;
+pub use budget::{Budget, Claim};
+pub use check::{check, CheckReport};
 pub use chunk::FILE_MAGIC;
 pub use cursor::{epoch_events, Block, GlobalCursor, GlobalItem, Item, TaskCursor};
 pub use dictionary::Dictionary;

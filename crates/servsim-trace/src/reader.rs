@@ -1,5 +1,6 @@
 //! Opens a trace: checks the frame of every chunk, loads the tables, hands out epochs.
 
+use crate::budget::{Budget, Claim};
 use crate::chunk::{
     read_chunk_header, read_file_header, read_payload, ChunkKind, ChunkLocation, Found, FILE_HEADER,
 };
@@ -36,6 +37,9 @@ pub struct TraceReader {
     path: PathBuf,
     meta: Meta,
     dictionary: Dictionary,
+    budget: Arc<Budget>,
+    /// Memory of the dictionary.
+    tables: Claim,
     tasks: Vec<TaskInfo>,
     epochs: Vec<ChunkLocation>,
     totals: Option<WriterTotals>,
@@ -53,13 +57,25 @@ impl TraceReader {
     /// then says so.
     ///
     /// # Errors
-    /// When the file cannot be read, is not a trace, has another version, or is damaged before its end.
+    /// When the file cannot be read, is not a trace, has another version, is damaged before its end, claims what
+    /// cannot be, or takes more memory than one file may.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
+        TraceReader::open_within(path, Budget::of_environment().map_err(TraceError::Request)?)
+    }
+
+    /// The same, with so much memory for what the file holds.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn open_within(path: &Path, budget: Arc<Budget>) -> Result<Self, TraceError> {
         let mut file = File::open(path).map_err(|source| io_error(path, source))?;
         let file_bytes = file.metadata().map_err(|source| io_error(path, source))?.len();
         read_file_header(&mut file, path)?;
         let (locations, end) = scan(&mut file, file_bytes, path)?;
+        let tables = budget.claim(0).map_err(TraceError::Request)?;
         let mut reader = TraceReader {
+            budget,
+            tables,
             path: path.to_owned(),
             meta: Meta::default(),
             dictionary: Dictionary::default(),
@@ -147,7 +163,10 @@ impl TraceReader {
                     .split_first_chunk::<8>()
                     .ok_or_else(|| Fault::from("the dictionary has no length"))?;
                 let length = u64::from_le_bytes(*length).min(u64::MAX >> 1) as usize;
-                self.dictionary.decode_into(&crate::chunk::decompress(stored, length)?)?;
+                let claim = self.budget.claim(length as u64).map_err(Fault)?;
+                let raw = crate::chunk::decompress(stored, length)?;
+                self.dictionary.decode_into(&raw, &mut self.tables)?;
+                drop(claim);
             }
             ChunkKind::Epoch => {}
         }
@@ -189,6 +208,11 @@ impl TraceReader {
         self.file_bytes
     }
 
+    /// What of the memory that one file may take is left.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// How many epochs there are.
     pub fn epoch_count(&self) -> usize {
         self.epochs.len()
@@ -211,7 +235,8 @@ impl TraceReader {
             return Ok(epoch.clone());
         }
         let location = &self.epochs[index];
-        let epoch = read_payload(&mut state.file, location).and_then(Epoch::decode);
+        let epoch = read_payload(&mut state.file, location);
+        let epoch = epoch.and_then(|payload| Epoch::decode(payload, self.budget.clone()));
         let epoch = Arc::new(epoch.map_err(|fault| self.corrupt(location, fault))?);
         let mut ran = HashSet::new();
         for entry in &epoch.entries {

@@ -83,14 +83,8 @@ pub fn statistics(reader: &Arc<TraceReader>) -> Result<Statistics, TraceError> {
         let task = step.task as usize;
         match step.item {
             Item::Block(block) => {
-                let packed = reader.dictionary().packed[block.shape as usize];
                 let mut counts = Counts::default();
-                counts.add_block(
-                    packed.kernel,
-                    packed.insns.into(),
-                    packed.loads.into(),
-                    packed.stores.into(),
-                );
+                reader.dictionary().count(block.shape, &mut counts);
                 statistics.tasks[task].counts += counts;
                 let info = &reader.tasks()[task];
                 let server =

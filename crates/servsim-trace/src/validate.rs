@@ -132,8 +132,7 @@ impl Validator {
     /// Checks and counts one execution of `shape` by `task`.
     #[inline]
     pub fn block(&mut self, task: TaskId, dictionary: &Dictionary, shape: ShapeId) -> Result<(), Fault> {
-        let packed = &dictionary.packed[shape as usize];
-        self.counts.add_block(packed.kernel, packed.insns.into(), packed.loads.into(), packed.stores.into());
+        dictionary.count(shape, &mut self.counts);
         self.step(task)
     }
 

@@ -13,10 +13,17 @@ fn walk(path: &Path) -> Result<u64, TraceError> {
     Ok(items)
 }
 
+/// Those of the folder `SERVSIM_TRACES` too, when it is named.
 #[test]
-fn the_shipped_trace_keeps_every_rule() {
+fn genuine_traces_keep_every_rule() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
-    assert!(walk(&shipped).unwrap_or_else(|error| panic!("{error}")) > 1_000_000);
+    let folder = std::env::var_os("SERVSIM_TRACES");
+    let named = folder.into_iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    for path in std::iter::once(shipped).chain(named.map(|entry| entry.unwrap().path())) {
+        let report = check(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(report.findings, [""; 0], "{}", path.display());
+        assert!(report.items > 1_000_000, "{}", path.display());
+    }
 }
 
 const IDLE: TaskId = 0;
@@ -218,4 +225,54 @@ fn what_is_made_from_a_trace_that_ends_early_says_so() {
         assert!(sentence.contains("short.svt is not whole"), "round {round}: {sentence}");
         merge(&[made], &output).unwrap();
     }
+}
+
+/// A few kilobytes that stand for two million blocks, and for a thousand shapes.
+fn larger_than_it_looks(path: &Path) {
+    let mut writer = TraceWriter::create(path, &meta(), WriterOptions::default()).unwrap();
+    writer.add_task(info(1, TaskKind::User));
+    let ids: Vec<ShapeId> = (0..1000).map(|i| writer.add_shape(shape(0x1000 + 64 * i, 0x1000))).collect();
+    for _ in 0..2_000_000 {
+        writer.block(ids[0], &[]).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn a_small_file_gets_no_more_memory_than_one_file_may_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.svt");
+    larger_than_it_looks(&path);
+    assert!(std::fs::metadata(&path).unwrap().len() < 20_000);
+    let within = |bytes: u64| -> Result<u64, TraceError> {
+        let mut cursor = GlobalCursor::new(Arc::new(TraceReader::open_within(&path, Budget::new(bytes))?));
+        let mut items = 0;
+        while cursor.next()?.is_some() {
+            items += 1;
+        }
+        Ok(items)
+    };
+    assert_eq!(within(64 << 20).unwrap(), 2_000_000);
+    for bytes in [100_000, 1 << 20] {
+        let error = within(bytes).expect_err("more memory than allowed").to_string();
+        assert!(error.contains("t.svt") && error.contains("SERVSIM_FILE_MEMORY"), "{error}");
+    }
+}
+
+#[test]
+fn a_check_lists_everything_that_is_wrong_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.svt");
+    let (whole, starts) = several_chunks(&path);
+    let report = check(&path).unwrap();
+    assert_eq!((report.findings.len(), report.items, report.tasks), (0, 120, 5), "{report:?}");
+    std::fs::write(&path, &whole[..starts[5] + 7]).unwrap();
+    assert!(check(&path).unwrap().findings[0].contains("is not whole"));
+    let events = [(ONE, submit(1, 4, 0)), (TWO, EventKind::Create { task: 77 }), (TWO, blocked(u64::MAX))];
+    write(&path, &meta(), TaskKind::Kernel, shape(0x1000, 0x1000), &events);
+    let findings = check(&path).unwrap().findings;
+    assert_eq!(findings.len(), 3, "{findings:?}");
+    assert!(findings[0].contains("device 4") && findings[1].contains("task 77"), "{findings:?}");
+    std::fs::write(&path, "no trace at all").unwrap();
+    assert!(matches!(check(&path), Err(TraceError::NotATrace(_))));
 }

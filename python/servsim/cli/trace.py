@@ -1,17 +1,22 @@
 """``servsim trace``: what a trace holds, and traces made from traces."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from servsim.errors import UsageError
+from servsim.errors import CheckFailed, UsageError
 from servsim.trace import formats as known
 
 trace = typer.Typer(
     help="Look into a trace; cut, merge and sample traces; import and export other formats.", no_args_is_help=True
 )
+
+#: Largest number of a Linux process that a trace holds, and of a transaction or nanosecond.
+LARGEST_PID = 2**32 - 1
+LARGEST = 2**63
 
 TracePath = Annotated[Path, typer.Argument(metavar="TRACE", help="A captured trace (.svt).")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The trace to write.")]
@@ -56,12 +61,28 @@ def stats(path: TracePath, as_json: AsJson = False) -> None:
 
 
 @trace.command()
+def check(path: TracePath, as_json: AsJson = False) -> None:
+    """Check everything that a trace claims; exit 1, with what is wrong, when it contradicts itself or is not whole."""
+    from servsim import _core
+    from servsim.trace import tables
+
+    text = _core.trace_check(path)
+    found = json.loads(text)
+    typer.echo(text) if as_json else tables.check(found)
+    if found["findings"]:
+        count = len(found["findings"]) + found["more_findings"]
+        raise CheckFailed(
+            f"{path} breaks the rules of traces in {count:,} place{'' if count == 1 else 's'}: capture it again"
+        )
+
+
+@trace.command()
 def cut(
     path: TracePath,
     output: Output,
     transactions: Annotated[str | None, typer.Option(help="FROM:TO, transactions counted from 0.")] = None,
     time: Annotated[str | None, typer.Option(help="FROM:TO in guest milliseconds.")] = None,
-    pid: Annotated[list[int] | None, typer.Option(help="Keep this task; repeatable.")] = None,
+    pid: Annotated[list[int] | None, typer.Option(min=0, max=LARGEST_PID, help="Keep this task; repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep a part of a trace: a range of transactions, of time, or some tasks."""
@@ -172,6 +193,8 @@ def _range(option: str, text: str | None, scale: int = 1) -> tuple[int, int] | N
         first, last = (float(part) for part in text.split(":"))
     except ValueError:
         raise UsageError(f"{option} {text} is not a range: write FROM:TO, for example {option} 100:200") from None
+    if not (math.isfinite(first) and math.isfinite(last) and last * scale <= LARGEST):
+        raise UsageError(f"{option} {text} is no range of a trace: write two numbers, FROM:TO")
     if not 0 <= first < last:
         raise UsageError(f"{option} {text} is empty: the end must be greater than the beginning")
     return round(first * scale), round(last * scale)

@@ -45,6 +45,19 @@ def info(found: dict[str, Any]) -> None:
     console.print(table)
 
 
+def check(found: dict[str, Any]) -> None:
+    """Print the answer of ``trace check``."""
+    for finding in found["findings"]:
+        print(finding)
+    if found["more_findings"]:
+        print(f"... and {found['more_findings']:,} more")
+    if not found["findings"]:
+        print(
+            f"{found['path']}: {found['items']:,} blocks and events of {found['tasks']:,} tasks "
+            f"in {found['epochs']:,} epochs keep every rule"
+        )
+
+
 def stats(found: dict[str, Any]) -> None:
     """Print the answer of ``trace stats``."""
     console = _console()

@@ -115,6 +115,11 @@ impl Pages {
         }
     }
 
+    /// Physical pages seen.
+    pub fn len(&self) -> usize {
+        self.facts.len()
+    }
+
     /// Notes one execution of a block.
     pub fn block(&mut self, task: u32, dictionary: &Dictionary, shape: ShapeId, refs: &[Ref]) {
         let shape = dictionary.shape(shape);

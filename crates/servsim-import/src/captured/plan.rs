@@ -23,6 +23,8 @@ use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, SwitchReason, TaskI
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// Items between two looks at the memory of the plan, a power of two.
+const ITEMS_PER_CLAIM: u64 = 1 << 16;
 /// Number of the local timer among interrupt sources.
 const TIMER: u32 = 1;
 /// The "block" that the creation of a task ends.
@@ -140,6 +142,8 @@ impl Plan {
             kinds: reader.tasks().iter().map(|t| t.kind).collect(),
             contention: Contention::new(tasks),
         };
+        let mut memory = reader.budget().claim(0).map_err(SourceError)?;
+        let mut walked = 0_u64;
         let mut cursor = GlobalCursor::new(reader.clone());
         let dictionary = reader.dictionary();
         while let Some(step) = cursor.next().map_err(|e| error(&e))? {
@@ -151,6 +155,11 @@ impl Plan {
                 Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
             }
             planner.items[step.task as usize] += 1;
+            walked += 1;
+            if walked & (ITEMS_PER_CLAIM - 1) == 0 {
+                let claimed = memory.grow_to(planner.memory());
+                claimed.map_err(|what| SourceError(format!("{}: {what}", reader.path().display())))?;
+            }
         }
         planner.plan.pages.classify();
         Ok(planner.finish())
@@ -158,6 +167,14 @@ impl Plan {
 }
 
 impl Planner {
+    /// Bytes that the plan takes, about: 64 for each entry of a table.
+    fn memory(&self) -> u64 {
+        let plan = &self.plan;
+        let waits = plan.ends.len() + plan.wakers.len() + self.blocked_at.len() + self.woken_by_stream.len();
+        let entries = plan.pages.len() + plan.placements.len() + plan.submitted.len() + waits;
+        64 * entries as u64
+    }
+
     fn event(&mut self, task: TaskId, now: u64, kind: EventKind) {
         match kind {
             EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {

@@ -10,12 +10,14 @@ use servsim_core::{
     Batch, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
     TaskSource, TransactionEnds, WakeId,
 };
-use servsim_trace::{EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
+use servsim_trace::{Claim, EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Records per batch, about.
 const BATCH: usize = 4096;
+/// Bytes of memory of a record with its page and its place in the code.
+const RECORD_MEMORY: u64 = 32;
 /// A mark whose transaction was rolled back on purpose still counts as that kind.
 const ROLLED_BACK: u8 = 0x80;
 
@@ -37,6 +39,8 @@ pub struct CapturedTasks {
     detail: CodeDetail,
     code: Code,
     files: Vec<FileRange>,
+    /// Memory of the interrupt handlers.
+    handlers: Claim,
 }
 
 impl CapturedTasks {
@@ -55,7 +59,9 @@ impl CapturedTasks {
         let (inline, device) = (Vec::new(), Vec::new());
         let (detail, code) = (CodeDetail::None, Code::default());
         let files = ranges(&reader.meta().files, &reader.meta().devices)?;
+        let handlers = reader.budget().claim(0).map_err(SourceError)?;
         let mut source = Self {
+            handlers,
             reader,
             tasks,
             templates,
@@ -120,6 +126,7 @@ impl CapturedTasks {
         let mut cursor = servsim_trace::TaskCursor::new(self.reader.clone(), task as TaskId);
         let mut episode = Episode::default();
         let (mut number, mut begun) = (0, false);
+        let mut records = 0;
         while let Some(item) = cursor.next().map_err(|e| error(&e))? {
             let batch = episode.batch();
             match item {
@@ -142,6 +149,8 @@ impl CapturedTasks {
                     // The plan numbers runs by their beginnings: one that began before the trace has none.
                     EventKind::InterruptEnd if !std::mem::take(&mut begun) => {}
                     EventKind::InterruptEnd => {
+                        records += batch.records.len() as u64;
+                        self.claim_handlers(records)?;
                         self.keep(number, std::mem::take(&mut episode).finish());
                         number += 1;
                     }
@@ -151,6 +160,12 @@ impl CapturedTasks {
         }
         self.wake_with_the_disk(task as u32);
         Ok(())
+    }
+
+    /// Takes the memory of handlers with so many records.
+    fn claim_handlers(&mut self, records: u64) -> Result<(), SourceError> {
+        let claimed = self.handlers.grow_to(records.saturating_mul(RECORD_MEMORY));
+        claimed.map_err(|what| SourceError(format!("{}: {what}", self.reader.path().display())))
     }
 
     /// Handlers without references for tasks that the disk itself wakes.
@@ -244,6 +259,7 @@ impl TaskSource for CapturedTasks {
             source: self,
             stream: servsim_trace::TaskCursor::new(self.reader.clone(), task),
             task,
+            begun: false,
             items: 0,
             next_inline: 0,
             predictor: BranchPredictor::new(self.detail),
@@ -255,6 +271,8 @@ struct Cursor<'a> {
     source: &'a CapturedTasks,
     stream: servsim_trace::TaskCursor,
     task: TaskId,
+    /// The wait before its first item has been delivered.
+    begun: bool,
     items: u64,
     next_inline: usize,
     predictor: BranchPredictor,
@@ -292,7 +310,8 @@ impl Cursor<'_> {
 impl TaskCursor for Cursor<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
-        if self.items == 0 {
+        // Once only: a task that is woken and then does nothing more in the trace has no items.
+        if !std::mem::replace(&mut self.begun, true) {
             if let Some(wake) = self.source.plan.first_wait[self.task as usize] {
                 match self.source.plan.ends.get(&wake) {
                     Some(BlockEnd::Sleep(nanos)) => {

@@ -8,10 +8,12 @@ use super::state::WarmStart;
 use super::Amount;
 use serde_json::{json, Map, Value};
 use servsim_files::{Special, WriteError};
+use servsim_import::Budget;
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// First bytes of a checkpoint.
 pub const MAGIC: &[u8; 8] = b"svcheck\n";
@@ -22,6 +24,9 @@ pub const VERSION: u32 = 3;
 const FIXED: usize = 8 + 4 + 8 + 8;
 /// Bytes of the checksum.
 const CHECK: usize = 4;
+/// What is said of a checkpoint whose header asks for more memory than one file may take.
+const TOO_LARGE: Damaged =
+    Damaged("it states more than one file may take of memory (SERVSIM_FILE_MEMORY, 4 GiB if not set)");
 /// Compression level: the fastest that zstd recommends for general use.
 const LEVEL: i32 = 3;
 
@@ -98,7 +103,8 @@ pub fn read(
         .map_err(|why| format!("the checkpoint {name} cannot be used: {why}"))?;
     let amount = header["functional_warmup"].as_str().and_then(|text| text.parse().ok());
     let amount = amount.ok_or_else(|| damaged("its header does not say how far it is"))?;
-    let start = state(&header, body).map_err(|Damaged(why)| damaged(why))?;
+    let budget = Budget::of_environment()?;
+    let start = state(&header, body, &budget).map_err(|Damaged(why)| damaged(why))?;
     Ok((amount, start))
 }
 
@@ -182,11 +188,12 @@ fn belongs(
 }
 
 /// Unpacks the body.
-fn state(header: &Value, body: &[u8]) -> Result<WarmStart, Damaged> {
+fn state(header: &Value, body: &[u8], budget: &Arc<Budget>) -> Result<WarmStart, Damaged> {
     let number = |value: &Value| value.as_u64().ok_or(Damaged("its header lacks a number"));
     let software = number(&header["bytes"][0])?;
     let caches = number(&header["bytes"][1])?;
     let whole = software.checked_add(caches).ok_or(Damaged("its header holds an absurd length"))?;
+    let _claim = budget.claim(whole).map_err(|_| TOO_LARGE)?;
     let unpack = || {
         let mut bytes = Vec::new();
         zstd::stream::read::Decoder::new(body)?.take(whole.saturating_add(1)).read_to_end(&mut bytes)?;
