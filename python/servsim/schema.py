@@ -244,6 +244,13 @@ class Warned(_Part):
     text: str
 
 
+class Machine(_Part):
+    """The machine, every setting as text."""
+
+    name: str | None = None
+    clock: Annotated[str, Field(pattern=r"^([1-9]\d*(\.\d+)?|0\.\d*[1-9]\d*) (Hz|kHz|MHz|GHz)$")] = _ABSENT
+
+
 class Trace(_Part):
     """The trace that was run."""
 
@@ -257,7 +264,7 @@ class Document(_Part):
     # The field's name in Python; "schema" is taken by the base class.
     identifier: str = Field(alias="schema")
     engine: str = _ABSENT
-    machine: str | dict[str, Any] = _ABSENT
+    machine: str | Machine = _ABSENT
     trace: Trace = _ABSENT
     options: dict[str, Any] = _ABSENT
     warnings: list[str | Warned] = _ABSENT

@@ -153,6 +153,7 @@ def simulate_text(
     path = Path(trace)
     if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
+    _refuse_impossible(options)
     options["overrides"] = options.get("overrides") or []
     if options.get("functional_warmup") is not None:
         options["functional_warmup"] = str(options["functional_warmup"])
@@ -168,6 +169,27 @@ def simulate_text(
         put(result, [*recorded(result), ResultWarning("weak", "interrupted", text)])
         raise Interrupted(result)
     return result
+
+
+#: Options that are whole numbers, with the least and the greatest value.
+_NUMBERS = {
+    "transactions": (1, 2**63),
+    "warmup": (0, 2**63),
+    "replications": (1, 100_000),
+    "seed": (0, 2**63),
+    "threads": (1, 65_536),
+    "users": (1, 2**31),
+}
+
+
+def _refuse_impossible(options: Mapping[str, Any]) -> None:
+    """Refuse numbers that no run can have, before the native module cannot even take them."""
+    for name, (least, most) in _NUMBERS.items():
+        value = options.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise UsageError(f"{name} is {value!r}: give a whole number from {least} to {most}")
 
 
 def simulate_each(

@@ -64,8 +64,8 @@ def test_a_file_that_is_no_result_is_wrong_input(tmp_path: Path) -> None:
 
 def test_a_report_is_written_and_its_path_printed(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(layout_result()))
-    done = _run(SERVSIM, "report", tmp_path / "x.json", "-o", tmp_path / "deep" / "r.html")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path}/deep/r.html\n", "")
+    done = _run(SERVSIM, "report", tmp_path / "x.json", "-o", tmp_path / "r.html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path}/r.html\n", "")
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,19 @@ def _cause(error: BaseException, kind: type[BaseException]) -> bool:
     return context is not None and (isinstance(context, kind) or _cause(context, kind))
 
 
+#: What may be wrong with a file or folder that the user named.
+_OF_A_FILE = (
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+)
+
+
 def _code(error: BaseException) -> int:  # noqa: PLR0911 - one for each way to end
     """Tell the user of whatever ended the command, and return its exit code."""
     if isinstance(error, SystemExit) and not error.code:
@@ -155,6 +168,9 @@ def _code(error: BaseException) -> int:  # noqa: PLR0911 - one for each way to e
         return _fail(str(error), error.exit_code)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _fail(f"no room left to write {error.filename or 'the output'}: free some and repeat", 3)
+    if isinstance(error, OSError) and error.errno in _OF_A_FILE and error.filename is not None:
+        code = 3 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 2
+        return _fail(f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}; name another", code)
     traceback.print_exception(error)
     return _fail("this is a bug in servsim; please report the lines above", InternalBug.exit_code)
 

@@ -129,5 +129,9 @@ def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:
         if not path.is_file():
             raise UsageError(f"there is no trace or result {str(path)!r}")
         with path.open("rb") as file:
-            (files if file.read(64).lstrip().startswith(b"{") else traces).append(path)
+            head = file.read(64).lstrip()
+        if not head:
+            raise UsageError(f"{path} is empty: it is neither a trace nor a result")
+        # A list is no result either, and its reader says so.
+        (files if head.startswith((b"{", b"[")) else traces).append(path)
     return files, traces

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from servsim.comparison.grouping import designs, names
 from servsim.errors import UsageError
-from servsim.files import atomic_write, make_folder
+from servsim.files import atomic_write
 from servsim.report import wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
@@ -119,7 +119,7 @@ def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
     results : sequence of Result or mapping
         Loaded results, or ``servsim.simulate/1`` documents as `servsim.simulate.simulate` returns them.
     output : Path
-        The HTML file; its folder is made if need be, and the file replaced only when complete.
+        The HTML file, in a folder that exists; replaced only when complete.
 
     Returns
     -------
@@ -145,6 +145,5 @@ def write_page(
 
 
 def _put(text: str, output: Path) -> Path:
-    make_folder(output.parent)
     atomic_write(output, text)
     return output

@@ -39,7 +39,9 @@ def trace_events(result: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
         When the replication has no timeline.
     """
     replication = result["replications"][number]
-    scale = 1e6 / _hertz(result["machine"].get("clock", "1 GHz"))
+    machine, trace = result.get("machine"), result.get("trace") or {}
+    described = machine if isinstance(machine, Mapping) else {"name": machine}
+    scale = 1e6 / _hertz(str(described.get("clock", "1 GHz")))
     columns = windows(replication)
     events = [
         _named(PROCESSORS, "processors"),
@@ -49,7 +51,7 @@ def trace_events(result: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
         *_disk(replication, scale),
         *_counters(columns, scale),
     ]
-    about = {"machine": result["machine"]["name"], "trace": result["trace"]["name"], "seed": replication["seed"]}
+    about = {"machine": described.get("name"), "trace": trace.get("name"), "seed": replication["seed"]}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
 
 

@@ -7,6 +7,9 @@ from typing import Any
 from servsim.errors import UsageError
 from servsim.files import atomic_writer
 
+#: What a window must tell to be drawn.
+_NEEDED = ("references", "instructions", "misses", "bus_busy", "busy", "transactions")
+
 
 def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
     """Return the windows of a replication as columns of equal length.
@@ -28,6 +31,10 @@ def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
             "this result has no timeline: it was made by the functional engine, or its window is too short; "
             "repeat it with --engine timing"
         )
+    lacking = [key for key in _NEEDED if any(key not in window for window in timeline)]
+    lacking += [key for key in ("window_cycles", "seed") if not isinstance(replication.get(key), int)]
+    if lacking:
+        raise UsageError(f"this result does not record {', '.join(lacking)} along the run: simulate again")
     length = replication["window_cycles"]
     columns: dict[str, list[float]] = {"start_cycle": [w["start"] for w in timeline]}
     columns["window_cycles"] = [length] * len(timeline)
