@@ -31,8 +31,8 @@ def simulate(
     format: str | None = None,
     overrides: list[str] = ...,
     engine: str = "timing",
-    transactions: int | None = None,
-    warmup: int = 0,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
     replications: int = 1,
     seed: int = 1,
     threads: int | None = None,
@@ -53,6 +53,8 @@ def simulate_each(
     overrides: list[str] = ...,
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
+    transactions: int | str | None = None,
+    users: int | None = None,
 ) -> str: ...
 def classify(
     trace: Path,
@@ -71,6 +73,8 @@ def classify(
     progress: Callable[[int], None] | None = None,
 ) -> str: ...
 def explain(key: str) -> str: ...
+def figure(path: str) -> str | None: ...
+def figures() -> str: ...
 def setting_keys() -> list[str]: ...
 def protocol_table(name: str) -> str: ...
 def trace_info(path: Path) -> str: ...

@@ -1,8 +1,11 @@
 """The figures of one replication: all of them by dotted path, and those that a summary describes."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from servsim import _core
 from servsim.result_warnings import FEW_REPLICATIONS, gathered, put, recorded
 from servsim.statistics.intervals import estimate
 
@@ -10,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Lists of a replication that are no figures of the whole run.
-APART = frozenset({"timeline", "windows", "along", "tasks", "seed"})
+APART = frozenset({"timeline", "windows", "along", "tasks", "seed", "figures"})
 
 #: Fewest replications for which a summary gives an interval, as the simulator does.
 LEAST = 3
@@ -38,8 +41,12 @@ def _numbers(path: str, part: object) -> Iterator[tuple[str, float]]:
             yield from _numbers(path if named else f"{path}.{index}", value)
 
 
+@cache
 def unit(path: str) -> str:
     """Return the unit of a figure by its path; counts have none but a word for what is counted."""
+    registered = _core.figure(path)
+    if registered is not None and " or " not in (known := str(json.loads(registered)["unit"])):
+        return known
     if path == "cycles_per_transaction":
         return "cycles/transaction"
     if path.endswith("cycles") or path.startswith("processors."):
@@ -74,6 +81,13 @@ def arrow(replications: Sequence[Mapping[str, Any]]) -> "pa.Table":
 
 def described(replication: Mapping[str, Any]) -> dict[str, float]:
     """Return the figures that the ``summary`` of a result describes, under the simulator's names."""
+    if "figures" in replication:
+        return {path: float(value) for path, value in replication["figures"].items()}
+    return _of_before(replication)
+
+
+def _of_before(replication: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures of a result that does not list them: of a version before they were recorded."""
     found: dict[str, float] = {}
     for name in ("references", "instructions"):
         found[name] = float(replication[name])

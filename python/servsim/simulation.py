@@ -199,6 +199,8 @@ def simulate_each(
     *,
     format: str | None = None,
     overrides: list[str] | None = None,
+    transactions: int | str | None = None,
+    users: int | None = None,
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
@@ -208,8 +210,8 @@ def simulate_each(
 
     Parameters
     ----------
-    trace, machine, format, overrides, seed, progress
-        As for `simulate`.
+    trace, machine, format, overrides, transactions, users, seed, progress
+        As for `simulate`; without ``transactions`` the whole trace runs.
     each
         Values by setting, such as ``{"cache.size": ["64 KiB", "128 KiB"], "protocol.name": ["mesi", "pscr"]}``;
         every combination is one machine.
@@ -247,6 +249,8 @@ def simulate_each(
         trace_hash=file_hash(path),
         format=format,
         overrides=overrides or [],
+        transactions=transactions,
+        users=users,
         seed=seed,
         progress=progress,
     )

@@ -46,11 +46,32 @@ def test_the_command_prints_one_line_per_machine(trace: Path) -> None:
     assert len(json.loads(servsim(*arguments, "--json").stdout)["results"]) == 2
 
 
+EACH = ("--each", "cache.size=4KiB", "--engine", "functional")
+
+
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        (["--each", "cache.size=4KiB", "--engine", "timing"], "--each runs the whole trace once"),
-        (["--each", "cache.size=4KiB", "--engine", "functional", "--threads", "2"], "--each runs the whole trace once"),
+        (["--each", "cache.size=4KiB", "--engine", "timing"], "--engine functional only"),
+        ([*EACH, "--threads", "2"], "leave out --threads"),
+        (
+            [
+                "--each",
+                "cache.size=4KiB",
+                "--engine",
+                "functional",
+                "--functional-warm-up",
+                "2",
+                "--save-checkpoint",
+                "c",
+            ],
+            "leave out --functional-warm-up, --save-checkpoint",
+        ),
+        (
+            [*EACH, "--from-checkpoint", "c"],
+            "leave out --from-checkpoint",
+        ),
+        ([*EACH, "--users", "900"], "900"),
         (["--each", "cache.size", "--engine", "functional"], "write KEY=VALUE,VALUE"),
     ],
 )

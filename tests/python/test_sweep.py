@@ -265,3 +265,10 @@ def test_a_dry_run_lists_the_points_and_writes_nothing(tmp_path: Path) -> None:
     done = servsim("sweep", write_study(tmp_path), "--dry-run", "-o", tmp_path / "out")
     assert done.stdout.splitlines()[-1] == "4 points x 3 seeds = 12 runs"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_functional_sweep_prints_what_was_counted_without_being_told_what(tmp_path: Path) -> None:
+    study = write_study(tmp_path, extra='engine = "functional"', seeds=1)
+    done = servsim("sweep", study, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "misses_per_reference" in done.stdout.splitlines()[0]

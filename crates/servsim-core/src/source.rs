@@ -40,6 +40,11 @@ pub trait GlobalSource {
     /// Which pages are private.
     fn privacy(&self) -> &Privacy;
 
+    /// As [`TaskSource::transaction_ends`].
+    fn transaction_ends(&self) -> TransactionEnds {
+        self.inner().map_or_else(TransactionEnds::new, GlobalSource::transaction_ends)
+    }
+
     /// What was left out or assumed when the trace was read, one sentence each.
     fn notes(&self) -> Vec<String> {
         self.inner().map_or_else(Vec::new, GlobalSource::notes)

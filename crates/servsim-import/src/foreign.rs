@@ -133,6 +133,10 @@ impl GlobalSource for InOrder {
         self.foreign.kinds.clone()
     }
 
+    fn transaction_ends(&self) -> TransactionEnds {
+        self.foreign.ends.clone()
+    }
+
     fn privacy(&self) -> &Privacy {
         &self.foreign.privacy
     }

@@ -46,6 +46,10 @@ impl GlobalSource for ListSource {
         self.kinds.clone()
     }
 
+    fn transaction_ends(&self) -> TransactionEnds {
+        counted(self.items.iter().filter_map(|(record, event)| Some((record.task, event.as_ref()?))))
+    }
+
     fn privacy(&self) -> &Privacy {
         &self.privacy
     }
@@ -89,6 +93,17 @@ fn wake_in(event: &Event) -> Option<WakeId> {
     } else {
         None
     }
+}
+
+/// The ends of transactions among events of tasks.
+fn counted<'a>(events: impl Iterator<Item = (TaskId, &'a Event)>) -> TransactionEnds {
+    let mut ends = TransactionEnds::new();
+    for (task, event) in events {
+        if let Event::TransactionEnd { user, .. } = event {
+            *ends.entry((task, *user)).or_default() += 1;
+        }
+    }
+    ends
 }
 
 fn request_in(event: &Event) -> Option<u64> {
@@ -163,15 +178,11 @@ impl TaskSource for InMemory {
     }
 
     fn transaction_ends(&self) -> TransactionEnds {
-        let mut ends = TransactionEnds::new();
-        for (task, stream) in (0..).zip(&self.streams) {
-            for event in &stream.events {
-                if let Event::TransactionEnd { user, .. } = event {
-                    *ends.entry((task, *user)).or_default() += 1;
-                }
-            }
-        }
-        ends
+        counted(
+            (0..)
+                .zip(&self.streams)
+                .flat_map(|(task, s): (TaskId, &Batch)| s.events.iter().map(move |e| (task, e))),
+        )
     }
 
     fn waker(&self, wake: WakeId) -> Option<TaskId> {

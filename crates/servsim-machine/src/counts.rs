@@ -8,8 +8,10 @@ use crate::mapped::{self, Frames, CAPTURED};
 use crate::result::{KindResult, Replication, TaskResult};
 use crate::run_spec::RunSpec;
 use crate::setup::Setup;
+use crate::up_to::UpTo;
 use crate::users::UserSubset;
 use crate::warnings::{Rank, Warning};
+use crate::window::{Held, Transactions, Window};
 use crate::{multi_config, replay, sharded, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
@@ -30,6 +32,18 @@ fn open(request: &RunSpec, machine: &Machine, setup: &Setup) -> Result<Box<dyn G
     if let Some(users) = request.users {
         let tasks = open_by_task(&request.trace, format, &reading_of(machine, setup))?;
         source = UserSubset::of(tasks.as_ref(), users)?.in_order(source);
+    }
+    if request.warmup.is_some_and(|warmup| warmup > 0) {
+        return Err(SimulateError::Usage(
+            "the functional engine counts from the beginning of the trace: leave out --warm-up, or use --engine \
+             timing"
+                .into(),
+        ));
+    }
+    let held = Held::of(&source.transaction_ends());
+    if let Transactions::Number(number) = request.transactions {
+        Window::of(request.transactions, Some(0), held, 0)?;
+        source = Box::new(UpTo::new(source, number));
     }
     Ok(mapped::in_order(source, frames.as_ref()))
 }
@@ -95,6 +109,9 @@ fn functional_document(
     }
     let header = header_of(request, machine, "functional", warnings);
     let mut result = document(&header, &[replication]);
+    if let Transactions::Number(number) = request.transactions {
+        result["options"]["transactions"] = json!(number);
+    }
     result["replications"][0]["levels"] = levels;
     if machine.levels.iter().any(|level| level.shared) {
         result["replications"][0]["memory"] = json!({"reads": memory.0, "writes": memory.1});

@@ -4,6 +4,7 @@
 //! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
 use crate::activity_log::MORE_NAMES;
+use crate::figures::figures;
 use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::run_spec::RunSpec;
 use crate::statistics::Summary;
@@ -68,6 +69,8 @@ impl Replication {
         if let Some(tlb) = &self.tlb {
             tlb_json(tlb, self.timing.as_ref(), &mut object);
         }
+        let figures = figures(self).into_iter().map(|(path, value)| (path, json!(value)));
+        object.insert("figures".into(), Value::Object(figures.collect()));
         Value::Object(object)
     }
 }
@@ -286,7 +289,7 @@ pub(crate) fn header_of(
 /// The whole result.
 pub fn document(header: &Header, replications: &[Replication]) -> Value {
     let mut summary = Map::new();
-    let all: Vec<Vec<(String, f64)>> = replications.iter().map(Replication::figures).collect();
+    let all: Vec<Vec<(String, f64)>> = replications.iter().map(figures).collect();
     for (name, _) in all.first().into_iter().flatten() {
         let values: Vec<f64> = all
             .iter()

@@ -4,10 +4,7 @@ use crate::activity_log::{ActivityLog, MORE};
 use crate::storage::results::StorageResult;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::Times;
-use servsim_mem::protocol::BusOp;
-use servsim_mem::{
-    CoherenceClass, Counters, LevelCounters, MissClass, PrefetchCounters, TlbCounters, WriteBufferCounters,
-};
+use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WriteBufferCounters};
 use servsim_os::LockCounts;
 
 /// Where the cycles of one processor went.
@@ -201,7 +198,7 @@ pub struct Replication {
     pub kinds: Vec<KindResult>,
     /// References per task and mode.
     pub tasks: Vec<TaskResult>,
-    /// Distinct lines touched.
+    /// Lines touched for the first time in the measured window.
     pub distinct_lines: u64,
     /// What address translation counted, if it was simulated.
     pub tlb: Option<TlbCounters>,
@@ -215,73 +212,6 @@ impl Replication {
     /// Transactions of every kind.
     pub fn transactions(&self) -> u64 {
         self.kinds.iter().map(|k| k.count).sum()
-    }
-
-    /// Figures that the summary describes, by name; absent ones are left out.
-    pub fn figures(&self) -> Vec<(String, f64)> {
-        let c = &self.counters;
-        let references = c.total_references().max(1) as f64;
-        let misses: u64 = c.misses.iter().flatten().sum();
-        let mut figures = vec![
-            ("references".into(), c.total_references() as f64),
-            ("instructions".into(), c.instructions() as f64),
-            ("misses_per_reference".into(), misses as f64 / references),
-        ];
-        for (index, name) in MissClass::NAMES.iter().enumerate() {
-            let count = c.misses[0][index] + c.misses[1][index];
-            figures.push((format!("misses.{name}"), count as f64));
-        }
-        for (index, name) in CoherenceClass::NAMES.iter().enumerate() {
-            let count = c.coherence[0][index] + c.coherence[1][index];
-            figures.push((format!("coherence.{name}"), count as f64));
-        }
-        let sum = |table: [[u64; 3]; 2]| table.iter().flatten().sum::<u64>() as f64;
-        figures.push(("misses.context_switch".into(), sum(c.context_switch)));
-        figures.push(("removed.copies".into(), (c.removed[0][0] + c.removed[1][0]) as f64));
-        figures.push(("removed.misses".into(), (c.removed[0][1] + c.removed[1][1]) as f64));
-        for op in BusOp::ALL {
-            figures.push((format!("bus.{}", op.name()), c.bus_total(op) as f64));
-        }
-        if let Some(p) = &self.prefetches {
-            let counts = [("issued", p.issued), ("useful", p.useful), ("useless", p.useless)];
-            figures.extend(counts.map(|(name, count)| (format!("prefetch.{name}"), count as f64)));
-            figures.extend(self.timing.as_ref().map(|t| ("prefetch.late".into(), t.late_prefetches as f64)));
-        }
-        if let Some(tlb) = &self.tlb {
-            let both = |counts: [u64; 2]| counts.iter().sum::<u64>() as f64;
-            figures.push(("tlb.misses_per_reference".into(), tlb.misses() as f64 / references));
-            figures.push(("tlb.walks".into(), both(tlb.walks)));
-            figures.push(("tlb.walk_references".into(), both(tlb.walk_references)));
-            let cycles = |t: &Timing| t.processors.iter().map(|p| p.translation).sum::<u64>() as f64;
-            figures.extend(self.timing.as_ref().map(|t| ("tlb.cycles".into(), cycles(t))));
-        }
-        if let Some(timing) = &self.timing {
-            figures.extend(self.timing_figures(timing));
-        }
-        figures
-    }
-
-    fn timing_figures(&self, timing: &Timing) -> Vec<(String, f64)> {
-        let cycles = timing.cycles.max(1) as f64;
-        let mut figures = vec![
-            ("cycles".into(), timing.cycles as f64),
-            ("gsp".into(), gsp(timing)),
-            ("bus_utilization".into(), timing.bus_busy as f64 / cycles),
-        ];
-        if let Some(storage) = &timing.storage {
-            figures.extend(storage.figures(timing.cycles));
-        }
-        if let Some(b) = &timing.write_buffers {
-            let counts = [("entered", b.entered), ("supplied", b.supplied), ("cancelled", b.cancelled)];
-            figures.extend(counts.map(|(name, count)| (format!("write_buffer.{name}"), count as f64)));
-        }
-        let transactions = self.transactions();
-        if transactions > 0 {
-            let count = transactions as f64;
-            figures.push(("cycles_per_transaction".into(), timing.cycles as f64 / count));
-            figures.push(("transactions_per_million_cycles".into(), count * 1e6 / cycles));
-        }
-        figures
     }
 }
 

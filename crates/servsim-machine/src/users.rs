@@ -263,6 +263,11 @@ impl GlobalSource for FewerInOrder {
         self.inner.transaction_kinds()
     }
 
+    fn transaction_ends(&self) -> TransactionEnds {
+        let ends = self.inner.transaction_ends().into_iter();
+        ends.filter(|((task, _), _)| self.kept[*task as usize]).collect()
+    }
+
     fn privacy(&self) -> &Privacy {
         self.inner.privacy()
     }

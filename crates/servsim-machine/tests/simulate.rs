@@ -222,3 +222,33 @@ fn a_window_in_which_users_have_run_out_of_work_is_invalid() {
     let early = run(&wishing(Transactions::Number(30), Some(0), &files));
     assert!(codes(&early).iter().all(|(rank, _)| rank != "invalid"), "{early}");
 }
+
+#[test]
+fn the_functional_engine_ends_with_the_transaction_that_was_asked_for() {
+    let files = files();
+    let of = |transactions, warmup| {
+        let spec = RunSpec { functional: true, ..wishing(transactions, warmup, &files) };
+        simulate(&spec, &mut |_| true)
+    };
+    let ten = of(Transactions::Number(10), None).unwrap();
+    assert_eq!(ten["replications"][0]["transactions"], 10);
+    assert_eq!(ten["options"]["transactions"], 10);
+    let (all, found) = (of(Transactions::All, None).unwrap(), &ten["replications"][0]["references"]);
+    assert!(found.as_u64() < all["replications"][0]["references"].as_u64(), "{found}");
+    // Task 1 ends the tenth transaction, at its 150th reference; tasks 2 and 3 do so behind it.
+    assert_eq!(found.as_u64(), Some(598));
+    assert_eq!(all["options"]["transactions"], Value::Null);
+    let refused = |result: Result<Value, SimulateError>| result.unwrap_err().to_string();
+    assert!(refused(of(Transactions::Number(41), None)).contains("the trace holds 40"));
+    assert!(refused(of(Transactions::Number(5), Some(3))).contains("--warm-up"));
+}
+
+#[test]
+fn lines_known_before_the_measurement_are_not_counted_again() {
+    let files = files();
+    let lines = |warmup| {
+        let result = run(&wishing(Transactions::Number(4), Some(warmup), &files));
+        result["replications"][0]["distinct_lines"].as_u64().unwrap()
+    };
+    assert!(lines(30) < lines(0), "{} {}", lines(30), lines(0));
+}

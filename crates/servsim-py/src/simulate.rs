@@ -2,6 +2,7 @@
 
 use crate::errors;
 use pyo3::prelude::*;
+use servsim_machine::figures::{Figure, FIGURES};
 use servsim_machine::{
     simulate as run, simulate_each as run_each, RunSpec, SimulateError, Start, Transactions,
 };
@@ -18,6 +19,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_each, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
+    module.add_function(wrap_pyfunction!(figure, module)?)?;
+    module.add_function(wrap_pyfunction!(figures, module)?)?;
     module.add_function(wrap_pyfunction!(setting_keys, module)?)?;
     module.add_function(wrap_pyfunction!(protocol_table, module)?)?;
     Ok(())
@@ -109,7 +112,8 @@ fn simulate(
 /// Runs a trace functionally on several machines in one pass: the described one with each of `variants`.
 #[pyfunction]
 #[pyo3(signature = (
-    trace, machine, variants, *, machine_file, trace_hash, format=None, overrides=Vec::new(), seed=1, progress=None
+    trace, machine, variants, *, machine_file, trace_hash, format=None, overrides=Vec::new(), seed=1, progress=None,
+    transactions=None, users=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn simulate_each(
@@ -123,6 +127,8 @@ fn simulate_each(
     overrides: Vec<String>,
     seed: u64,
     progress: Option<Py<PyAny>>,
+    transactions: Option<Wished>,
+    users: Option<u32>,
 ) -> PyResult<String> {
     let request = RunSpec {
         trace,
@@ -132,10 +138,10 @@ fn simulate_each(
         machine_file,
         overrides,
         functional: true,
-        transactions: Transactions::All,
+        transactions: wished(transactions)?,
         warmup: None,
         start: Start::Cold,
-        users: None,
+        users,
         replications: 1,
         seed,
         threads: 1,
@@ -192,6 +198,21 @@ pub fn attended(
 #[pyfunction]
 fn explain(key: &str) -> PyResult<String> {
     servsim_config::explain(key).map_err(errors::usage)
+}
+
+/// Every figure of a run as JSON: path, unit, meaning.
+#[pyfunction]
+fn figures() -> String {
+    let entry = |f: &Figure| serde_json::json!({"path": f.path, "unit": f.unit, "meaning": f.meaning});
+    FIGURES.iter().map(entry).collect::<serde_json::Value>().to_string()
+}
+
+/// What the registry says of the figure with this full path, as JSON; none for others.
+#[pyfunction]
+fn figure(path: &str) -> Option<String> {
+    let found = servsim_machine::figures::figure(path)?;
+    let entry = serde_json::json!({"path": found.path, "unit": found.unit, "meaning": found.meaning});
+    Some(entry.to_string())
 }
 
 /// Every key of a machine description.

@@ -1,4 +1,4 @@
-"""``servsim explain``: what a setting of a machine description, or an option of the method, means."""
+"""``servsim explain``: what a setting of a machine description, an option of the method, or a figure means."""
 
 import json
 from typing import Annotated
@@ -25,7 +25,7 @@ def command(
     keys = _core.setting_keys()
     if key is not None:
         keys = [name for name in keys if name == key or name.startswith(f"{key}.")] or [key]
-    texts = [EXPLAINED[name] if name in EXPLAINED else _core.explain(name) for name in keys]
+    texts = [EXPLAINED[name] if name in EXPLAINED else _figure(name) or _core.explain(name) for name in keys]
     if not as_json:
         print("\n\n".join(texts))
         return
@@ -35,3 +35,17 @@ def command(
         fields = dict(line.strip().split(": ", 1) for line in rest)
         settings.append({"key": head, **fields})
     print(json.dumps({"schema": "servsim.explain/1", "settings": settings}, indent=1))
+
+
+def _figure(path: str) -> str | None:
+    """Return what a figure of a result means, in the form of a setting's text; None for what is no figure."""
+    from servsim import _core
+
+    found = _core.figure(path)
+    if found is None:
+        return None
+    entry = json.loads(found)
+    return (
+        f"{path}\n  meaning: {entry['meaning']}.\n  unit: {entry['unit']}\n"
+        "  counted: in the measured window of each replication, over all processors"
+    )

@@ -60,12 +60,20 @@ def command(
     from servsim.simulation import simulate
 
     if each:
-        if engine != "functional" or any((transactions, warmup, threads, host_figures, replications != 1)):
-            raise UsageError(
-                "--each runs the whole trace once with --engine functional, without --transactions, --warm-up, "
-                "--replications, --threads and --host-figures"
-            )
-        _each(trace, machine, _values(each), format, settings or [], seed, as_json, output)
+        _refuse_beside_each(
+            {
+                "--warm-up": warmup,
+                "--functional-warm-up": functional_warmup,
+                "--save-checkpoint": save_checkpoint,
+                "--from-checkpoint": from_checkpoint,
+                "--replications": replications != 1,
+                "--threads": threads,
+                "--host-figures": host_figures,
+            },
+            engine,
+        )
+        counted = options.transactions(transactions)
+        _each(trace, machine, _values(each), format, settings or [], counted, users, seed, as_json, output)
         return
     started = time.perf_counter()
     counted = options.transactions(transactions)
@@ -115,6 +123,18 @@ def command(
         raise stopped
 
 
+def _refuse_beside_each(given: dict[str, object], engine: str) -> None:
+    """Refuse what one functional pass over the trace cannot do, by name."""
+    if engine != "functional":
+        raise UsageError("--each runs with --engine functional only: add it, or run the machines one by one")
+    wrong = [name for name, value in given.items() if value is not None and value is not False]
+    if wrong:
+        raise UsageError(
+            f"--each runs all machines in one functional pass from the beginning of the trace: leave out "
+            f"{', '.join(wrong)}, or run the machines one by one"
+        )
+
+
 def _values(each: list[str]) -> dict[str, list[str]]:
     """Return the values of each setting, from ``KEY=VALUE,VALUE``."""
     found: dict[str, list[str]] = {}
@@ -132,6 +152,8 @@ def _each(
     each: dict[str, list[str]],
     format: str | None,
     settings: list[str],
+    transactions: int | str | None,
+    users: int | None,
     seed: int,
     as_json: bool,
     output: Path | None,
@@ -141,8 +163,19 @@ def _each(
     from servsim.simulation import simulate_each
 
     with Progress() as progress:
-        told = of_references(progress, "simulating all machines", expected_references(trace, transactions="all"))
-        result = simulate_each(trace, machine, each, format=format, overrides=settings, seed=seed, progress=told)
+        expected = expected_references(trace, transactions=transactions or "all", warmup=0)
+        told = of_references(progress, "simulating all machines", expected)
+        result = simulate_each(
+            trace,
+            machine,
+            each,
+            format=format,
+            overrides=settings,
+            transactions=transactions,
+            users=users,
+            seed=seed,
+            progress=told,
+        )
     warn(by_rank(warning for document in result["results"] for warning in recorded(document)))
     text = json.dumps(result, indent=1)
     if output is not None:

@@ -28,13 +28,13 @@ def sweep(
     on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION].")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores without it.")] = None,
     show: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="FIGURE,...",
-            show_default=False,
-            help="Figures to print; without it cycles_per_transaction, gsp and bus_utilization.",
+            help="Figures to print; without it cycles_per_transaction, gsp and bus_utilization, or misses and bus "
+            "transactions of functional runs.",
         ),
-    ] = "cycles_per_transaction,gsp,bus_utilization",
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the points and how many runs they are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.sweep/1.")] = False,
 ) -> None:
@@ -72,10 +72,19 @@ def _points(plan: "Study") -> str:
     return "\n".join([*lines, f"{len(plan.points)} points x {len(plan.seeds)} seeds = {runs} runs"])
 
 
-def _table(outcome: "Outcome", show: str) -> str:
+#: Figures that are printed unless others are wished for: those of them that were recorded.
+USUAL = ("cycles_per_transaction", "gsp", "bus_utilization")
+#: The same of functional runs, which know no time.
+USUAL_COUNTS = ("references", "misses_per_reference", "bus.read", "bus.invalidate")
+
+
+def _table(outcome: "Outcome", show: str | None) -> str:
     """Return one line per point: its levels, and the wished figures with their intervals."""
-    wanted = [name.strip() for name in show.split(",") if name.strip()]
     known = outcome.points[0].summary()
+    if show is None:
+        wanted = [name for name in (USUAL if "cycles" in known else USUAL_COUNTS) if name in known]
+    else:
+        wanted = [name.strip() for name in show.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise UsageError(f"no figure {', '.join(unknown)} was recorded; recorded are {', '.join(known)}")

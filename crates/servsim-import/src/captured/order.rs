@@ -4,7 +4,9 @@ use super::pages::Pages;
 use super::plan::Plan;
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
-use servsim_core::{Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, ANY_CPU};
+use servsim_core::{
+    Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds, ANY_CPU,
+};
 use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub struct CapturedOrder {
     cursor: GlobalCursor,
     spaces: Vec<Option<u32>>,
     with_pages: bool,
+    transaction_ends: TransactionEnds,
 }
 
 impl CapturedOrder {
@@ -33,8 +36,9 @@ impl CapturedOrder {
     /// When the file cannot be read or is damaged.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
-        let pages = Plan::of(&reader)?.pages;
+        let Plan { pages, transaction_ends, .. } = Plan::of(&reader)?;
         Ok(Self {
+            transaction_ends,
             tasks: tasks_of(&reader),
             kinds: reader.meta().transaction_kinds.clone(),
             privacy: pages.privacy(false),
@@ -64,6 +68,10 @@ impl GlobalSource for CapturedOrder {
 
     fn transaction_kinds(&self) -> Vec<String> {
         self.kinds.clone()
+    }
+
+    fn transaction_ends(&self) -> TransactionEnds {
+        self.transaction_ends.clone()
     }
 
     fn privacy(&self) -> &Privacy {

@@ -34,6 +34,14 @@ fn mean(sum: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum as f64 / count as f64)
 }
 
+/// Known figures of so many parts, named by number from 1.
+fn numbered(count: usize, of: impl Fn(usize) -> Vec<(&'static str, Option<f64>)>) -> Vec<(String, f64)> {
+    let named = |part: usize| {
+        of(part).into_iter().filter_map(move |(name, value)| Some((format!("{}.{name}", part + 1), value?)))
+    };
+    (0..count).flat_map(named).collect()
+}
+
 impl StorageResult {
     /// Share of the window that a disk's mechanisms worked or held data for the bus.
     pub fn disk_utilization(&self, disk: usize, cycles: u64) -> f64 {
@@ -63,20 +71,14 @@ impl StorageResult {
         ]
     }
 
-    /// Figures that a summary describes, by name; those without a request are left out.
-    pub fn figures(&self, cycles: u64) -> Vec<(String, f64)> {
-        let mut figures = Vec::new();
-        let mut put = |of: String, list: Vec<(&'static str, Option<f64>)>| {
-            figures
-                .extend(list.into_iter().filter_map(|(name, value)| Some((format!("{of}.{name}"), value?))));
-        };
-        for disk in 0..self.counts.disks.len() {
-            put(format!("disk.{}", disk + 1), self.disk_figures(disk, cycles));
-        }
-        for bus in 0..self.counts.buses.len() {
-            put(format!("io_bus.{}", bus + 1), self.bus_figures(bus, cycles));
-        }
-        figures
+    /// Figures of all disks, as `1.utilization`; those without a request are left out.
+    pub fn disks(&self, cycles: u64) -> Vec<(String, f64)> {
+        numbered(self.counts.disks.len(), |disk| self.disk_figures(disk, cycles))
+    }
+
+    /// The same of all I/O buses.
+    pub fn buses(&self, cycles: u64) -> Vec<(String, f64)> {
+        numbered(self.counts.buses.len(), |bus| self.bus_figures(bus, cycles))
     }
 
     /// As in results; disks and buses count from 1.

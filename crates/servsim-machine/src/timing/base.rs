@@ -10,6 +10,7 @@ use servsim_os::LockCounts;
 /// Counters at the start of the measured window.
 pub struct Base {
     pub counters: Counters,
+    pub distinct_lines: usize,
     pub levels: Vec<(String, LevelCounters)>,
     pub tlb: TlbCounters,
     pub prefetches: (PrefetchCounters, u64),

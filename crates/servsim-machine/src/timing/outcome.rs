@@ -86,6 +86,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.recorder.restart();
         self.accounts.base = Some(Base {
             counters: self.caches.system.total(),
+            distinct_lines: self.caches.system.distinct_lines(),
             levels: self.caches.counters(),
             tlb: self.translation_counters(),
             prefetches: self.prefetch_counters(),
@@ -113,6 +114,11 @@ impl<W: WordMask> Engine<'_, W> {
             processor.times.idle += now.saturating_sub(processor.since);
             processor.since = processor.since.max(now);
         }
+    }
+
+    /// Lines touched for the first time since the measurement began.
+    fn new_lines(&self, base: Option<&Base>) -> u64 {
+        (self.caches.system.distinct_lines() - base.map_or(0, |base| base.distinct_lines)) as u64
     }
 
     pub(super) fn finish(mut self) -> Replication {
@@ -180,7 +186,7 @@ impl<W: WordMask> Engine<'_, W> {
             counters,
             kinds: self.accounts.measure.kinds.clone(),
             tasks: (0..self.software.streams.len()).map(task).collect(),
-            distinct_lines: self.caches.system.distinct_lines() as u64,
+            distinct_lines: self.new_lines(base.as_ref()),
             tlb: self.model.translation.map(|_| tlb),
             prefetches: self.model.hierarchy.prefetch.as_ref().map(|_| prefetches),
             timing: Some(Timing {

@@ -1,0 +1,58 @@
+"""The registry of figures: its page, `explain`, and that summaries lose nothing on their way through Python."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servsim import _core
+from servsim.replication import described, joined, summary, unit
+from servsim.simulation import simulate
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "python" / "servsim" / "data" / "quickstart.svt"
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, timeout=600)
+
+
+def test_the_page_of_figures_is_what_the_registry_says() -> None:
+    done = run(sys.executable, ROOT / "scripts" / "figures.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_figure_is_explained() -> None:
+    servsim = Path(sys.executable).with_name("servsim")
+    for entry in json.loads(_core.figures()):
+        text = run(servsim, "explain", entry["path"]) if entry["path"] == "idle_share" else None
+        assert text is None or entry["meaning"] in text.stdout, text
+        assert _core.figure(entry["path"]) is not None
+    assert "disk.*.*" in str(_core.figure("disk.2.mean_wait_cycles"))
+    assert _core.figure("cache.line") is None
+
+
+@pytest.fixture(scope="module")
+def result() -> dict[str, object]:
+    return simulate(SHIPPED, "du-2001", transactions=2, warmup=2, replications=2)
+
+
+def test_a_summary_made_in_python_has_every_figure_of_the_simulator(
+    result: dict[str, object],
+) -> None:
+    replications = result["replications"]
+    assert isinstance(replications, list) and isinstance(result["summary"], dict)
+    assert set(summary(replications)) == set(result["summary"])
+    assert {"disk.1.utilization", "io_bus.1.utilization", "idle_share"} <= set(described(replications[0]))
+    assert joined([result])["summary"]["disk.1.utilization"]["mean"] == pytest.approx(
+        result["summary"]["disk.1.utilization"]["mean"]
+    )
+
+
+def test_every_figure_of_a_run_is_registered(result: dict[str, object]) -> None:
+    assert isinstance(result["summary"], dict)
+    for path in result["summary"]:
+        assert _core.figure(path) is not None, path
+    assert unit("cycles_per_transaction") == "cycles/transaction"
+    assert unit("bus.read") == "transactions"
