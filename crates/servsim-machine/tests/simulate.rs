@@ -100,7 +100,8 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_threads() {
 #[test]
 fn the_functional_engine_touches_exactly_the_recorded_references() {
     let files = files();
-    let result = run(&RunSpec { functional: true, transactions: Transactions::All, ..request(&files) });
+    let result =
+        run(&RunSpec { functional: true, transactions: Transactions::All, warmup: None, ..request(&files) });
     let r = &result["replications"][0];
     assert_eq!(r["references"], 2000);
     assert_eq!(r["transactions"], 40);
@@ -144,7 +145,7 @@ fn wrong_input_is_one_message_and_an_interruption_is_none() {
     let damaged = files.trace.with_extension("svt");
     std::fs::write(&damaged, b"not a trace").unwrap();
     assert!(!usage(RunSpec { trace: damaged, ..request(&files) }).is_empty());
-    let stopped = simulate(&RunSpec { functional: true, ..request(&files) }, &mut |_| false);
+    let stopped = simulate(&RunSpec { functional: true, warmup: None, ..request(&files) }, &mut |_| false);
     assert_eq!(stopped.unwrap_err(), SimulateError::Interrupted);
 }
 
@@ -153,7 +154,7 @@ fn a_hierarchy_is_counted_level_by_level() {
     let files = files();
     let machine = "[cache]\nsize = \"1 KiB\"\nline = \"64 B\"\norganisation = \"split\"\n\
                    [l2]\nsize = \"4 KiB\"\n[l3]\nsize = \"32 KiB\"\nsharing = \"shared\"\n";
-    let functional = RunSpec { machine: machine.into(), functional: true, ..request(&files) };
+    let functional = RunSpec { machine: machine.into(), functional: true, warmup: None, ..request(&files) };
     let result = run(&functional);
     let one = &result["replications"][0];
     let levels = one["levels"].as_array().unwrap();
