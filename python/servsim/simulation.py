@@ -186,7 +186,7 @@ def _refuse_impossible(options: Mapping[str, Any]) -> None:
     """Refuse numbers that no run can have, before the native module cannot even take them."""
     for name, (least, most) in _NUMBERS.items():
         value = options.get(name)
-        if value is None:
+        if value is None or (name == "transactions" and value == "all"):
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise UsageError(f"{name} is {value!r}: give a whole number from {least} to {most}")
