@@ -180,6 +180,6 @@ def test_a_long_end_after_the_last_transaction_is_told(tmp_path: Path) -> None:
     lines = [f"0 L {64 * i:x}" for i in range(6000)]
     trace.write_text("\n".join([*lines[:2000], "0 X sale", *lines[2000:]]) + "\n")
     words = "after the last transaction: use --transactions"
-    whole = servsim("simulate", trace, "-m", "foglia-2004-4p")
-    assert words in whole.stderr
-    assert words not in servsim("simulate", trace, "-m", "foglia-2004-4p", "--transactions", 1).stderr
+    whole = servsim("simulate", trace, "-m", "foglia-2004-4p", "--transactions", "all")
+    assert words in whole.stderr and "INVALID" in whole.stderr
+    assert words not in servsim("simulate", trace, "-m", "foglia-2004-4p").stderr

@@ -67,6 +67,12 @@ fn longest_pause(timing: &Timing) -> f64 {
     pauses.max().unwrap_or(0) as f64 / timing.cycles.max(1) as f64
 }
 
+/// The share of a run after its last transaction.
+pub fn after_the_last(timing: &Timing) -> f64 {
+    let last = timing.transaction_ends.last().copied().unwrap_or(0);
+    timing.cycles.saturating_sub(last) as f64 / timing.cycles.max(1) as f64
+}
+
 fn without_work(timing: &Timing) -> f64 {
     let (users, times) = &timing.users;
     times[UserState::Gone as usize] as f64 / (timing.cycles.max(1) as f64 * (*users).max(1) as f64)

@@ -59,6 +59,10 @@ const FEW_TRANSACTIONS: u64 = 30;
 /// change the figures.
 const MANY_FORCED: f64 = 1e-4;
 
+/// A run that goes on for more than this share of its time after the last transaction says too little for the
+/// throughput.
+const LONG_END: f64 = 0.1;
+
 /// What a reader of the result of a timing run must know, the worst first; those of one rank in the order
 /// that they are looked for.
 pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Vec<Warning> {
@@ -88,6 +92,17 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
                 "the trace ended before the requested number of transactions: use a smaller --transactions, or a \
                  longer trace"
                     .into(),
+            );
+        }
+        let after = timings().map(settled::after_the_last).fold(0.0, f64::max);
+        if window.transactions.is_none() && after > LONG_END {
+            warn(
+                Rank::Invalid,
+                "tail",
+                format!(
+                    "{:.0} % of the time lies after the last transaction: use --transactions to measure up to that one",
+                    100.0 * after
+                ),
             );
         }
         unsettled(settled::judge(timings().collect::<Vec<_>>().into_iter()), &mut warn);
@@ -126,19 +141,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
             ),
         );
     }
-    let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
-    let busy = if machine.storage.disks > 0 {
-        timings().find_map(busy_storage)
-    } else {
-        (share > BUSY_DISKS).then(|| {
-            format!(
-                "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
-                 more of them work side by side with `disk.parallel` above {}",
-                100.0 * share,
-                machine.disk_parallel
-            )
-        })
-    };
+    let busy = busy_disks(machine, replications);
     if let Some(text) = busy {
         warn(Rank::Weak, "busy-disks", text);
     }
@@ -155,6 +158,23 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
     }
     warnings.sort_by_key(|warning| warning.rank);
     warnings
+}
+
+/// The disks or I/O buses that limit the throughput, if any do.
+fn busy_disks(machine: &Machine, replications: &[Replication]) -> Option<String> {
+    let share = replications.iter().map(|r| disk_share(r, machine)).fold(0.0, f64::max);
+    if machine.storage.disks > 0 {
+        replications.iter().filter_map(|r| r.timing.as_ref()).find_map(busy_storage)
+    } else {
+        (share > BUSY_DISKS).then(|| {
+            format!(
+                "the disks were asked for {:.0} % of their time: they limit the throughput, not the processors; \
+                 more of them work side by side with `disk.parallel` above {}",
+                100.0 * share,
+                machine.disk_parallel
+            )
+        })
+    }
 }
 
 /// Why the window does not show the workload in its steady state.
