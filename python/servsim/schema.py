@@ -174,7 +174,12 @@ class Work(_Part):
     """What transactions of one kind did."""
 
     kind: str
-    followed: Count
+    transactions: Count
+    instructions: Count
+    loads: Count
+    stores: Count
+    disk_reads: Count
+    disk_writes: Count
 
 
 class Replication(_Part):

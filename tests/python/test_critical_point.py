@@ -29,6 +29,8 @@ def test_the_point_is_the_first_whose_successor_gains_less_than_a_half(tmp_path:
         6,
         "--replications",
         3,
+        "--transactions",
+        "all",
         "--json",
         "-o",
         tmp_path / "runs",
@@ -42,6 +44,7 @@ def test_the_point_is_the_first_whose_successor_gains_less_than_a_half(tmp_path:
         trace,
         "foglia-2004-4p",
         replications=3,
+        transactions="all",
         overrides=["processors=2", "bus.memory_read=300 cycles", "cache.size=4 KiB"],
     )
     assert means[2] == pytest.approx(alone["summary"]["gsp"]["mean"])
@@ -56,6 +59,8 @@ def test_the_point_is_the_first_whose_successor_gains_less_than_a_half(tmp_path:
         6,
         "--replications",
         3,
+        "--transactions",
+        "all",
         "-o",
         tmp_path / "runs",
     )

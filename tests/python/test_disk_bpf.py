@@ -337,7 +337,8 @@ def test_nothing_is_left_in_the_kernel_however_a_capture_ends(tmp_path: Path, en
     arguments = ["disk", "capture", "-o", str(tmp_path / "x"), "--seconds", "600", "--method", "bpf", "--json"]
     with subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:
-            wait_for(lambda: len(programs_in_the_kernel()) == 3 and (tmp_path / "x").exists())
+            # The output has another name until it is whole.
+            wait_for(lambda: len(programs_in_the_kernel()) == 3 and any(tmp_path.iterdir()))
             # Attached, it waits between two looks.
             wait_for(lambda: "nanosleep" in Path(f"/proc/{process.pid}/wchan").read_text())
             process.send_signal(ending)

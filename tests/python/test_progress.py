@@ -119,7 +119,7 @@ def test_replications_that_ended_before_an_interruption_are_kept(short: Path) ->
     assert 1 <= len(kept["replications"]) < 4
     assert kept["replications"][0] == whole
     assert kept["summary"]["cycles"]["n"] == len(kept["replications"])
-    assert any(text.startswith("interrupted: ") and "of 4 replications" in text for text in kept["warnings"])
+    assert any(w["text"].startswith("interrupted: ") and "of 4 replications" in w["text"] for w in kept["warnings"])
 
 
 def test_an_interruption_before_the_first_end_keeps_nothing(short: Path) -> None:

@@ -43,7 +43,8 @@ impl WriteError {
 
     fn remedy(&self) -> &'static str {
         match self.source.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => "make its folder first, or choose another",
+            ErrorKind::NotFound => "make its folder first, or choose another",
+            ErrorKind::NotADirectory => "a file has that name where a folder is wanted; choose another",
             ErrorKind::IsADirectory => "give the name of a file in it",
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some room, or choose another disk",
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {

@@ -37,7 +37,9 @@ def critical_point(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the runs, to continue later.")
     ] = None,
-    on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION[,time=12h]].")] = "local",
+    on: Annotated[
+        str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION]; ,time=12h behind it limits runs.")
+    ] = "local",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the smallest N for which one more processor adds less than 0.5 to the global system power.

@@ -25,7 +25,9 @@ def sweep(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the sweep; NAME.sweep without it.")
     ] = None,
-    on: Annotated[str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION[,time=12h]].")] = "local",
+    on: Annotated[
+        str, typer.Option(help="local, dask:HOST:PORT or slurm[:PARTITION]; ,time=12h behind it limits runs.")
+    ] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time; all cores without it.")] = None,
     show: Annotated[
         str | None,
