@@ -54,11 +54,13 @@ def checkpoint(trace: Path, tmp_path: Path) -> Path:
 
 def test_a_checkpoint_starts_the_run_that_warmed_by_itself_and_no_other_machine(tmp_path: Path) -> None:
     file = tmp_path / "warm.check"
-    warm = ("--functional-warm-up", 3, "--transactions", 2)
+    warm = ("--functional-warm-up", 3, "--warm-up", 0, "--transactions", 2)
     own = simulated(*warm, "--save-checkpoint", file)
     assert own["options"]["functional_warmup"] == "3 transactions"
-    assert simulated("--from-checkpoint", file, "--transactions", 2) == own
-    wide = simulated("--from-checkpoint", file, "--transactions", 2, "--set", "bus.bytes_per_cycle=32 B")
+    assert simulated("--from-checkpoint", file, "--warm-up", 0, "--transactions", 2) == own
+    wide = simulated(
+        "--from-checkpoint", file, "--warm-up", 0, "--transactions", 2, "--set", "bus.bytes_per_cycle=32 B"
+    )
     assert mean(wide, "cycles") < mean(own, "cycles")
     refused = servsim("simulate", SHIPPED, "-m", "foglia-2004-8p", "--from-checkpoint", file)
     assert refused.returncode == 2
