@@ -22,7 +22,7 @@ use std::fmt::Write;
 use std::io::Cursor;
 use std::path::Path;
 
-#[path = "../tests/truth/mod.rs"]
+#[path = "../tests/it/truth/mod.rs"]
 mod truth;
 use truth::{heated, mean, truth};
 

@@ -20,7 +20,7 @@ use servsim_disk::request::Request;
 use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
 use std::fmt::Write;
 
-#[path = "../tests/truth/mod.rs"]
+#[path = "../tests/it/truth/mod.rs"]
 mod truth;
 use truth::{mean, truth};
 

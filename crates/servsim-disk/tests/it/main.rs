@@ -1,0 +1,8 @@
+//! The integration tests of this crate, in one program: linked once, helpers compiled once.
+
+mod fuzz;
+mod importers;
+mod models;
+mod moves;
+mod sets;
+mod truth;

@@ -1,0 +1,9 @@
+//! The integration tests of this crate, in one program: linked once, helpers compiled once.
+
+mod common;
+mod formats;
+mod hostile;
+mod hostile_formats;
+mod raw16;
+mod round_trips;
+mod soft_interrupts;

@@ -1,0 +1,94 @@
+//! One pass for several machines counts what as many runs count, to the unit.
+
+use crate::support::text::trace;
+
+use servsim_core::GlobalSource;
+use servsim_machine::functional::{self, Counted};
+use servsim_machine::{multi_config, Setup};
+use servsim_mem::protocol::{by_name, Options, Rules, PROTOCOLS};
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+
+const PROCESSORS: usize = 3;
+
+fn open(text: &str) -> Box<dyn GlobalSource> {
+    Box::new(servsim_import::text::read(text.as_bytes(), "t", PROCESSORS).unwrap())
+}
+
+fn setup(protocol: &str, size: u64, ways: u32, shadow: bool, rules: Rules) -> Setup {
+    let options = Options { rules, ..Options::default() };
+    let protocol = by_name(protocol, &options).unwrap();
+    Setup { processors: PROCESSORS, geometry: Geometry { size, ways, line: 32 }, protocol, shadow }
+}
+
+/// Compares one pass with single runs; returns what they counted.
+fn compare(text: &str, machines: &[(Setup, HierarchySpec)]) -> Vec<Counted> {
+    let counted = multi_config::run(open(text).as_mut(), machines, &mut |_| true).unwrap();
+    for ((setup, spec), counted) in machines.iter().zip(&counted) {
+        let single = functional::run_on(open(text).as_mut(), setup, spec, &mut |_| true).unwrap();
+        let (size, name) = (setup.geometry.size, setup.protocol.name);
+        assert_eq!(counted, &single, "{name}, {size} bytes, {spec:?}, exact: {}", setup.shadow);
+    }
+    counted
+}
+
+/// Sixteen sizes, associativity growing with them.
+fn sizes(protocol: &str, shadow: bool, spec: &HierarchySpec) -> Vec<(Setup, HierarchySpec)> {
+    let machine = |n: u32| setup(protocol, 256 << n, 1 << (n / 4), shadow, Rules::default());
+    (0..16).map(|n| (machine(n), spec.clone())).collect()
+}
+
+#[test]
+fn sixteen_sizes_of_every_protocol_count_what_sixteen_runs_count() {
+    for (seed, (name, _)) in PROTOCOLS.iter().enumerate() {
+        let text = trace(seed as u64 + 20);
+        for shadow in [false, true] {
+            for split in [false, true] {
+                let spec = HierarchySpec { split, ..HierarchySpec::default() };
+                let counted = compare(&text, &sizes(name, shadow, &spec));
+                let misses = |counted: &Counted| counted.total().total_misses();
+                assert!(misses(&counted[0]) > misses(&counted[15]) + 100, "sizes differ in what they count");
+            }
+        }
+    }
+}
+
+#[test]
+fn machines_that_differ_in_more_than_size_count_what_their_own_runs_count() {
+    let level = |inclusion| LevelSpec {
+        geometry: Geometry { size: 8192, ways: 4, line: 32 },
+        replacement: "srrip".into(),
+        inclusion,
+    };
+    let all = [Inclusion::Inclusive, Inclusion::Exclusive, Inclusion::Neither];
+    for (seed, flush_private) in [(40, false), (41, true)] {
+        let text = trace(seed);
+        let rules = Rules { flush_private, judge_at_miss: seed == 41 };
+        let machine = |protocol: &str, spec| (setup(protocol, 2048, 2, false, rules), spec);
+        // Different protocols on one level.
+        let protocols = PROTOCOLS.iter().map(|(name, _)| machine(name, HierarchySpec::default()));
+        compare(&text, &protocols.collect::<Vec<_>>());
+        // Outer levels of every kind, private and shared.
+        for inclusion in all {
+            let shared = HierarchySpec { shared: vec![level(inclusion)], ..HierarchySpec::default() };
+            let private = HierarchySpec { private: vec![level(inclusion)], ..HierarchySpec::default() };
+            compare(&text, &[machine("mesi", shared.clone()), machine("pscr", shared.clone())]);
+            compare(&text, &[machine("mesi", shared), machine("mesi", private)]);
+        }
+        // Policies with a memory of their own.
+        for replacement in ["tree-plru", "random", "srrip"] {
+            let spec = HierarchySpec { replacement: replacement.into(), ..HierarchySpec::default() };
+            compare(&text, &[machine("mesi", HierarchySpec::default()), machine("mesi", spec)]);
+        }
+    }
+}
+
+#[test]
+fn what_tells_machines_apart_for_a_pass_is_seen() {
+    let spec = HierarchySpec::default();
+    let one = setup("mesi", 2048, 2, false, Rules::default());
+    let other = Setup { processors: 2, ..one.clone() };
+    assert!(multi_config::together((&one, &spec), (&setup("pscr", 512, 1, true, Rules::default()), &spec)));
+    assert!(!multi_config::together((&one, &spec), (&other, &spec)));
+    let split = HierarchySpec { split: true, ..HierarchySpec::default() };
+    assert!(!multi_config::together((&one, &spec), (&one, &split)));
+}

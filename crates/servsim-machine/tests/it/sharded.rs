@@ -1,0 +1,116 @@
+//! A functional run over several threads counts what one thread counts, to the unit.
+
+use crate::support::text::trace;
+
+use servsim_core::{GlobalSource, RandomStream, SourceError};
+use servsim_machine::functional::{self, Counted};
+use servsim_machine::{sharded, Setup};
+use servsim_mem::protocol::{by_name, Options, PROTOCOLS};
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+
+const PROCESSORS: usize = 3;
+
+fn setup(protocol: &str, shadow: bool) -> Setup {
+    Setup {
+        processors: PROCESSORS,
+        geometry: Geometry { size: 2048, ways: 2, line: 32 },
+        protocol: by_name(protocol, &Options::default()).unwrap(),
+        shadow,
+    }
+}
+
+fn hierarchies() -> Vec<HierarchySpec> {
+    let level = |size, inclusion| LevelSpec {
+        geometry: Geometry { size, ways: 4, line: 32 },
+        replacement: "srrip".into(),
+        inclusion,
+    };
+    let mut all = vec![HierarchySpec::default()];
+    for inclusion in [Inclusion::Inclusive, Inclusion::Exclusive, Inclusion::Neither] {
+        for split in [false, true] {
+            let (two, three) = (level(4096, inclusion), level(8192, inclusion));
+            let shared = HierarchySpec { split, shared: vec![two.clone()], ..HierarchySpec::default() };
+            let both =
+                HierarchySpec { split, private: vec![two], shared: vec![three], ..HierarchySpec::default() };
+            all.extend([shared, both]);
+        }
+    }
+    all
+}
+
+fn without_host(mut counted: Counted) -> Counted {
+    counted.host_bytes = 0;
+    counted
+}
+
+#[test]
+fn several_threads_count_what_one_counts() {
+    for (seed, (name, _)) in PROTOCOLS.iter().enumerate() {
+        let (text, setup) = (trace(seed as u64), setup(name, false));
+        let open = || -> Result<Box<dyn GlobalSource>, SourceError> {
+            Ok(Box::new(servsim_import::text::read(text.as_bytes(), "t", PROCESSORS)?))
+        };
+        for spec in hierarchies() {
+            let one = functional::run_on(open().unwrap().as_mut(), &setup, &spec, &mut |_| true).unwrap();
+            let one = without_host(one);
+            assert!(one.total().total_misses() > 500 && one.transactions.iter().sum::<u64>() == 12);
+            for count in [2, 4, 8] {
+                assert_eq!(sharded::shards(&setup, &spec, count), count);
+                let mut first = open().unwrap();
+                let sum = sharded::run(first.as_mut(), &setup, &spec, count, &mut |_| true).unwrap();
+                assert_eq!(without_host(sum), one, "{name}, {count} shards, {spec:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_ties_sets_together_stays_on_one_thread() {
+    let plain = HierarchySpec::default();
+    assert_eq!(sharded::shards(&setup("mesi", false), &plain, 7), 4, "a power of two");
+    assert_eq!(sharded::shards(&setup("mesi", false), &plain, 1000), 32, "as many as there are sets");
+    assert_eq!(sharded::shards(&setup("mesi", true), &plain, 8), 1, "exact conflicts");
+    let random = HierarchySpec { replacement: "random".into(), ..plain };
+    assert_eq!(sharded::shards(&setup("mesi", false), &random, 8), 1);
+}
+
+#[test]
+fn an_interruption_stops_every_thread() {
+    let text = trace(1);
+    let open = || -> Result<Box<dyn GlobalSource>, SourceError> {
+        Ok(Box::new(servsim_import::text::read(text.as_bytes(), "t", PROCESSORS)?))
+    };
+    let (setup, spec) = (setup("mesi", false), HierarchySpec::default());
+    let mut first = open().unwrap();
+    let stopped = sharded::run(first.as_mut(), &setup, &spec, 4, &mut |_| false);
+    assert_eq!(stopped.unwrap_err().0, "interrupted");
+}
+
+/// References in the form of raw16, more than two threads read in one round.
+fn raw16(path: &std::path::Path, records: u64) {
+    let mut random = RandomStream::new(9, "parts");
+    let mut bytes = Vec::new();
+    for _ in 0..records {
+        let cpu = random.below(PROCESSORS as u64);
+        let address = if random.below(4) == 0 { 0x9000 } else { (cpu + 1) << 16 } + random.below(0x1800);
+        bytes.extend(address.to_le_bytes());
+        bytes.extend([random.below(3) as u8, 1 + random.below(9) as u8, 0, 0, cpu as u8, 0]);
+        bytes.extend((100 + cpu as u16 + random.below(2) as u16 * 10).to_le_bytes());
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.raw16");
+    raw16(&path, 300_000);
+    let (setup, spec) = (setup("pscr", false), HierarchySpec::default());
+    let open = || servsim_import::raw16::open(&path, PROCESSORS).unwrap();
+    let one = functional::run_on(open().as_mut(), &setup, &spec, &mut |_| true).unwrap();
+    assert_eq!(one.total().total_references(), 300_000);
+    for count in [2, 4] {
+        let sum = sharded::run(open().as_mut(), &setup, &spec, count, &mut |_| true).unwrap();
+        assert_eq!(without_host(sum), without_host(one.clone()), "{count} shards");
+    }
+}

@@ -1,0 +1,10 @@
+//! What several tests of this crate share.
+
+pub mod counts;
+pub mod every_machine;
+pub mod handlers;
+pub mod mutation;
+pub mod one_run;
+pub mod setup;
+pub mod small_trace;
+pub mod text;

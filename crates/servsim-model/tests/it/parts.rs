@@ -1,0 +1,283 @@
+//! Sensitivity, allocation, estimation and what-ifs.
+
+use crate::common::{random_single, random_two_class, relative, Draw};
+use servsim_model::allocation::{
+    allocate, evaluate, network as allocated, Allocation, Fixed, Problem, Table,
+};
+use servsim_model::fit::{fit, kalman::Noise, Measurements, Sample};
+use servsim_model::sensitivity::sensitivity;
+use servsim_model::whatif::{rank, Change, WhatIf};
+use servsim_model::{solve, Load, ModelError, Network, Options, Speed, Station, Tolerance};
+
+fn perturbed(network: &Network, station: &str, class: &str, step: f64) -> Network {
+    let mut changed = network.clone();
+    let c = network.classes.iter().position(|x| x.name == class).unwrap();
+    match network.stations.iter().position(|s| s.name == station) {
+        Some(k) => changed.stations[k].demands[c] += step,
+        None => {
+            if let Load::Closed { think, .. } = &mut changed.classes[c].load {
+                *think += step;
+            }
+        }
+    }
+    changed
+}
+
+#[test]
+fn derivatives_agree_with_finite_differences_and_elasticities_sum_to_minus_one() {
+    let mut draw = Draw(5);
+    let (mut worst, mut sums): (f64, f64) = (0.0, 0.0);
+    for case in 0..40 {
+        let network =
+            if case % 2 == 0 { random_two_class(&mut draw) } else { random_single(&mut draw, true) };
+        let result = sensitivity(&network, &Tolerance::default()).unwrap();
+        for sum in &result.sums {
+            sums = sums.max((sum + 1.0).abs());
+        }
+        for e in result.elasticities.iter().filter(|e| e.value > 0.0) {
+            let of = network.classes.iter().position(|c| c.name == e.of).unwrap();
+            let x = |step: f64| {
+                let changed = perturbed(&network, &e.station, &e.class, step);
+                solve(&changed, "convolution", &Options::default()).unwrap().classes[of].throughput
+            };
+            let h = e.value * 1e-3;
+            // Richardson: fourth-order central difference.
+            let numeric = (8.0 * (x(h) - x(-h)) - (x(2.0 * h) - x(-2.0 * h))) / (12.0 * h);
+            let scale = x(0.0) / e.value;
+            worst = worst.max((e.derivative.unwrap() - numeric).abs() / scale);
+        }
+    }
+    println!(
+        "derivatives within {worst:.1e} of finite differences; elasticities sum to -1 within {sums:.1e}"
+    );
+    assert!(worst <= 1e-6 && sums <= 1e-9, "{worst:e} {sums:e}");
+}
+
+fn du_like(cpu: f64) -> Problem {
+    let shares = [0.0907, 0.1129, 0.2157, 0.1108, 0.2937, 0.0246, 0.0202, 0.1278, 0.0036];
+    let tables = shares.iter().enumerate().map(|(i, &share)| Table { name: (i + 1).to_string(), share });
+    let fixed =
+        |name: &str, demand: f64, rates: &[f64]| Fixed { name: name.into(), demand, rates: rates.to_vec() };
+    Problem {
+        population: 48,
+        think: 17.504,
+        fixed: vec![fixed("cpu", cpu, &[1.0, 1.939]), fixed("memory", 0.3473, &[1.0])],
+        tables: tables.collect(),
+        disks_per_bus: vec![2, 2],
+        disk_demand: 0.3619,
+        bus_demand: 0.2619,
+        reconnect: false,
+    }
+}
+
+/// {8 4} {9} | {6} {1 2 3 5 7}: the paper's allocation E.
+const PAPER_E: [usize; 9] = [3, 3, 3, 0, 3, 2, 3, 0, 1];
+
+#[test]
+fn the_exact_allocation_is_never_worse_than_the_papers_and_matches_brute_force() {
+    for cpu in [1.0976, 0.10976] {
+        let problem = du_like(cpu);
+        let best = allocate(&problem).unwrap();
+        let paper = evaluate(&problem, &PAPER_E).unwrap();
+        println!(
+            "cpu {cpu} s: best {:.4}, E {paper:.4}, {} evaluated, {:?}",
+            best.throughput, best.evaluated, best.disk_of
+        );
+        assert!(best.exhaustive && best.gap == 0.0 && best.throughput >= paper);
+        let again = solve(&allocated(&problem, &best), "convolution", &Options::default()).unwrap();
+        assert!(relative(again.throughput(), best.throughput) < 1e-10);
+    }
+    // Brute force over all 4^6 placements of six tables.
+    let mut problem = du_like(0.2);
+    problem.tables.truncate(6);
+    let best = allocate(&problem).unwrap();
+    let brute = (0..4usize.pow(6)).map(|code| {
+        let disk_of: Vec<usize> = (0..6).map(|t| code / 4usize.pow(t) % 4).collect();
+        evaluate(&problem, &disk_of).unwrap()
+    });
+    assert!(relative(best.throughput, brute.fold(0.0, f64::max)) < 1e-12);
+}
+
+#[test]
+fn reconnecting_disks_to_buses_never_loses() {
+    let mut problem = du_like(0.1);
+    let kept = allocate(&problem).unwrap();
+    problem.reconnect = true;
+    let free = allocate(&problem).unwrap();
+    assert!(free.throughput >= kept.throughput && free.exhaustive);
+}
+
+#[test]
+fn two_hundred_tables_on_sixteen_disks_are_within_one_per_cent_of_the_bound() {
+    let mut draw = Draw(6);
+    for _ in 0..3 {
+        let mut problem = du_like(0.05);
+        problem.population = 64;
+        problem.disks_per_bus = vec![4; 4];
+        problem.tables = (0..200)
+            .map(|i| Table { name: format!("t{i}"), share: draw.between(0.0, 1.0).powi(3) })
+            .collect();
+        let found = allocate(&problem).unwrap();
+        println!("200 x 16: X {:.5}, bound {:.5}, gap {:.2e}", found.throughput, found.bound, found.gap);
+        assert!(!found.exhaustive && found.gap <= 0.01 && found.throughput <= found.bound);
+    }
+}
+
+#[test]
+fn no_random_allocation_exceeds_the_bound() {
+    let mut draw = Draw(8);
+    for layout in [vec![2, 2], vec![3, 1], vec![1, 1, 2]] {
+        let mut problem = du_like(draw.between(0.05, 1.0));
+        problem.disks_per_bus.clone_from(&layout);
+        problem.bus_demand = draw.between(0.1, 0.5);
+        let best = allocate(&problem).unwrap();
+        let mut many = problem.clone();
+        many.tables = (0..30).map(|i| Table { name: format!("t{i}"), share: draw.unit() }).collect();
+        let large: Allocation = allocate(&many).unwrap();
+        for _ in 0..200 {
+            let disk_of: Vec<usize> = (0..9).map(|_| draw.integer(0, 3)).collect();
+            assert!(evaluate(&problem, &disk_of).unwrap() <= best.throughput * (1.0 + 1e-12));
+            let disk_of: Vec<usize> = (0..30).map(|_| draw.integer(0, 3)).collect();
+            assert!(evaluate(&many, &disk_of).unwrap() <= large.bound * (1.0 + 1e-12), "{layout:?}");
+        }
+    }
+}
+
+fn measured(draw: &mut Draw, demands: &[Vec<f64>], samples: usize, noise: f64) -> Measurements {
+    let classes = demands[0].len();
+    let sample = |draw: &mut Draw| {
+        let throughput: Vec<f64> = (0..classes).map(|_| draw.between(0.5, 5.0)).collect();
+        let utilization = demands
+            .iter()
+            .map(|d| {
+                let u: f64 = d.iter().zip(&throughput).map(|(d, x)| d * x).sum();
+                (u * (1.0 + noise * draw.normal())).clamp(0.0, 1.0)
+            })
+            .collect();
+        Sample { throughput, utilization, response: None }
+    };
+    Measurements {
+        classes: (0..classes).map(|c| format!("c{c}")).collect(),
+        stations: (0..demands.len()).map(|k| format!("s{k}")).collect(),
+        servers: Vec::new(),
+        population: None,
+        think: 0.0,
+        samples: (0..samples).map(|_| sample(draw)).collect(),
+    }
+}
+
+#[test]
+fn demands_are_estimated_within_five_per_cent_at_five_per_cent_noise_and_intervals_cover() {
+    let truth = vec![vec![0.04, 0.06, 0.03], vec![0.05, 0.02, 0.05]];
+    let mut draw = Draw(10);
+    let (mut errors, mut covered, mut total) = (Vec::new(), 0, 0);
+    for _ in 0..400 {
+        let measurements = measured(&mut draw, &truth, 200, 0.05);
+        let found = fit(&measurements, "nnls", &Noise::default()).unwrap();
+        for (demand, value) in found.demands.iter().zip(truth.iter().flatten()) {
+            errors.push(relative(demand.demand.unwrap(), *value));
+            covered += u32::from(demand.low.unwrap() <= *value && *value <= demand.high.unwrap());
+            total += 1;
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let p95 = errors[errors.len() * 95 / 100];
+    let coverage = f64::from(covered) / f64::from(total);
+    println!(
+        "nnls: mean error {:.2} %, p95 {:.2} %; coverage {:.1} %",
+        mean * 100.0,
+        p95 * 100.0,
+        coverage * 100.0
+    );
+    assert!(p95 <= 0.05 && (0.93..=0.97).contains(&coverage), "{p95} {coverage}");
+}
+
+#[test]
+fn a_drifting_demand_is_followed_by_the_kalman_filter() {
+    let mut draw = Draw(12);
+    let mut measurements = measured(&mut draw, &[vec![0.04, 0.06]], 300, 0.0);
+    for (t, sample) in measurements.samples.iter_mut().enumerate() {
+        let grown = 0.04 * (1.0 + t as f64 / 300.0);
+        let u = grown * sample.throughput[0] + 0.06 * sample.throughput[1];
+        sample.utilization[0] = (u * (1.0 + 0.05 * draw.normal())).min(1.0);
+    }
+    let found = fit(&measurements, "kalman", &Noise::default()).unwrap();
+    assert!(relative(found.demands[0].demand.unwrap(), 0.08) < 0.1, "{:?}", found.demands);
+    assert!(relative(found.demands[1].demand.unwrap(), 0.06) < 0.1, "{:?}", found.demands);
+    assert_eq!(found.series.len(), 300);
+}
+
+#[test]
+fn classes_that_always_move_together_are_flagged_not_guessed() {
+    let mut draw = Draw(13);
+    let mut measurements = measured(&mut draw, &[vec![0.04, 0.06, 0.02]], 50, 0.02);
+    for sample in &mut measurements.samples {
+        sample.throughput[1] = 2.0 * sample.throughput[0];
+    }
+    let found = fit(&measurements, "nnls", &Noise::default()).unwrap();
+    let flags: Vec<bool> = found.demands.iter().map(|d| d.identifiable).collect();
+    assert_eq!(flags, [false, false, true]);
+    assert!(found.demands[0].demand.is_none());
+    assert!(found.demands[0].note.as_ref().unwrap().contains("`c0`, `c1`"), "{:?}", found.demands[0].note);
+}
+
+#[test]
+fn contradictory_measurements_are_refused_with_their_station() {
+    let mut draw = Draw(14);
+    let good = measured(&mut draw, &[vec![0.04]], 5, 0.0);
+    let refused = |change: &dyn Fn(&mut Measurements), station: &str, word: &str| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        match fit(&bad, "nnls", &Noise::default()) {
+            Err(ModelError::Contradiction { station: s, what, .. }) => {
+                assert!(s == station && what.contains(word), "{s}: {what}");
+            }
+            other => panic!("{word}: {other:?}"),
+        }
+    };
+    refused(&|m| m.samples[1].utilization[0] = 63.0, "s0", "between 0 and 1");
+    refused(&|m| m.samples[1].utilization[0] = f64::NAN, "s0", "between 0 and 1");
+    refused(
+        &|m| {
+            m.samples[2].throughput[0] = 0.0;
+            m.samples[2].utilization[0] = 0.3;
+        },
+        "s0",
+        "no throughput",
+    );
+    refused(&|m| m.samples[2].throughput[0] = -1.0, "system", "throughput");
+    refused(
+        &|m| {
+            m.population = Some(1000.0);
+            m.samples[0].response = Some(0.1);
+        },
+        "system",
+        "customers",
+    );
+}
+
+#[test]
+fn what_ifs_are_ranked_by_gain_and_priced() {
+    let mut network = Network::single(40, 5.0, &[0.2, 0.05]);
+    network.stations[0].speed = Speed::Servers(2);
+    let what_if =
+        |name: &str, cost, change| WhatIf { name: name.into(), cost: Some(cost), changes: vec![change] };
+    let questions = [
+        what_if("faster disk", 10.0, Change::Scale(1, 0.5)),
+        what_if("four processors", 100.0, Change::Servers(0, 4)),
+        what_if("second disk", 20.0, Change::Split(1, 2)),
+    ];
+    let effects = rank(&network, &questions, "auto", &Options::default()).unwrap();
+    assert_eq!(effects[0].name, "four processors");
+    assert!(effects.windows(2).all(|w| w[0].gain >= w[1].gain) && effects[0].gain > 0.0);
+    assert!(relative(effects[0].gain_per_cost.unwrap(), effects[0].gain / 100.0) < 1e-12);
+}
+
+#[test]
+fn a_class_left_out_of_a_station_gets_no_residence_there() {
+    let stations = vec![Station::queue("cpu", &[0.1, 0.1]), Station::queue("disk", &[0.3, 0.0])];
+    let classes = vec![servsim_model::Class::closed("a", 3, 1.0), servsim_model::Class::closed("b", 2, 1.0)];
+    let solution = solve(&Network::new("n", classes, stations), "auto", &Options::default()).unwrap();
+    assert!(solution.stations[1].residence[1].abs() < 1e-300);
+}

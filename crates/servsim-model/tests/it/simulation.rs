@@ -1,0 +1,159 @@
+//! The simulator against exact answers, and its intervals against their promise.
+
+use crate::common::{fresh_seed, relative};
+use servsim_model::sim::Plan;
+use servsim_model::{solve, Class, Discipline, Fork, Network, Options, Speed, Station};
+
+fn simulated(network: &Network, requests: f64, seed: u64) -> servsim_model::Solution {
+    let simulation = Plan { requests, seed, ..Plan::default() };
+    solve(network, "simulation", &Options { simulation, ..Options::default() }).unwrap()
+}
+
+#[test]
+fn closed_networks_of_every_station_kind_match_the_exact_solution() {
+    let mut network = Network::single(20, 3.0, &[0.2, 0.5, 0.12, 0.3]);
+    network.stations[1].speed = Speed::Servers(3);
+    network.stations[1].discipline = Discipline::Fcfs;
+    network.stations[2].speed = Speed::Rates(vec![1.0, 1.5, 1.8]);
+    network.stations[3].speed = Speed::Delay;
+    network.stations[0].visits = vec![2.5];
+    let exact = solve(&network, "convolution", &Options::default()).unwrap();
+    let measured = simulated(&network, 40_000.0, 11);
+    assert!(relative(measured.throughput(), exact.throughput()) < 0.01);
+    assert!(relative(measured.response(), exact.response()) < 0.02);
+    for (a, b) in measured.stations.iter().zip(&exact.stations) {
+        assert!(
+            (a.utilization - b.utilization).abs() < 0.01,
+            "{}: {} {}",
+            a.name,
+            a.utilization,
+            b.utilization
+        );
+        assert!(relative(a.queue[0], b.queue[0]) < 0.04, "{}", a.name);
+    }
+}
+
+#[test]
+fn mixed_classes_match_the_exact_solution() {
+    let stations = vec![Station::queue("cpu", &[0.4, 0.2]), Station::queue("disk", &[0.6, 0.3])];
+    let classes = vec![Class::closed("batch", 4, 1.0), Class::open("web", 1.1)];
+    let network = Network::new("mixed", classes, stations);
+    let exact = solve(&network, "mva", &Options::default()).unwrap();
+    let measured = simulated(&network, 40_000.0, 5);
+    for (a, b) in measured.classes.iter().zip(&exact.classes) {
+        assert!(relative(a.throughput, b.throughput) < 0.02, "{}", a.name);
+        assert!(relative(a.response, b.response) < 0.05, "{}", a.name);
+    }
+}
+
+#[test]
+fn priorities_are_exact_for_one_open_queue_and_near_the_simulation_when_closed() {
+    let station = |d: &[f64]| Station::queue("cpu", d).with_discipline(Discipline::Priority);
+    let mut classes = vec![Class::open("urgent", 0.5), Class::open("batch", 0.3)];
+    classes[0].priority = 1;
+    let network = Network::new("open", classes, vec![station(&[0.8, 1.0])]);
+    let solution = solve(&network, "auto", &Options::default()).unwrap();
+    assert!(relative(solution.classes[0].response, 0.8 / 0.6) < 1e-6);
+    let measured = simulated(&network, 100_000.0, 3);
+    assert!(relative(measured.classes[0].response, 0.8 / 0.6) < 0.02);
+    assert!(relative(measured.classes[1].response, solution.classes[1].response) < 0.05);
+
+    let mut classes = vec![Class::closed("urgent", 5, 8.0), Class::closed("batch", 3, 0.0)];
+    classes[0].priority = 1;
+    let stations = vec![station(&[0.8, 1.0]), Station::queue("disk", &[0.5, 0.7])];
+    let network = Network::new("closed", classes, stations);
+    let solution = solve(&network, "priority", &Options::default()).unwrap();
+    let measured = simulated(&network, 40_000.0, 4);
+    for (a, b) in solution.classes.iter().zip(&measured.classes) {
+        println!(
+            "{}: X {:.4} simulated {:.4}; R {:.4} simulated {:.4}",
+            a.name, a.throughput, b.throughput, a.response, b.response
+        );
+        // Bryant's approximation overstates the wait of the low class in closed networks.
+        assert!(relative(a.throughput, b.throughput) < 0.15, "{}", a.name);
+        assert!(relative(a.response, b.response) < 0.15, "{}", a.name);
+    }
+}
+
+#[test]
+fn fork_join_is_within_fifteen_per_cent_of_the_simulation() {
+    let mut worst: (f64, f64) = (0.0, 0.0);
+    for (population, think, demands) in [
+        (1, 0.0, vec![0.1, 1.0, 1.0]),
+        (10, 5.0, vec![0.1, 1.0, 1.0]),
+        (20, 5.0, vec![0.3, 0.5, 0.8, 0.2]),
+        (30, 40.0, vec![0.2, 1.0, 1.0, 1.0, 1.0]),
+        (8, 1.0, vec![0.9, 1.0, 0.4]),
+    ] {
+        let mut network = Network::single(population, think, &demands);
+        network.forks = vec![Fork { name: "join".into(), branches: (1..demands.len()).collect() }];
+        let solution = solve(&network, "auto", &Options::default()).unwrap();
+        let measured = simulated(&network, 20_000.0, 8);
+        let x = relative(solution.throughput(), measured.throughput());
+        let r = relative(solution.response(), measured.response());
+        println!(
+            "fork-join N={population} Z={think} {demands:?}: X {:.2} %, R {:.2} %",
+            x * 100.0,
+            r * 100.0
+        );
+        worst = (worst.0.max(x), worst.1.max(r));
+    }
+    assert!(worst.0 < 0.05 && worst.1 < 0.15, "{worst:?}");
+}
+
+#[test]
+fn percentiles_of_one_class_are_near_the_simulated_ones() {
+    let mut network = Network::single(20, 4.0, &[0.15, 0.2, 0.1]);
+    network.stations.iter_mut().for_each(|s| s.discipline = Discipline::Fcfs);
+    let solution = solve(&network, "mva", &Options::default()).unwrap();
+    let measured = simulated(&network, 40_000.0, 21);
+    for (a, b) in solution.classes[0].percentiles.iter().zip(&measured.classes[0].percentiles) {
+        println!("p{}: {:.3} s, simulated {:.3} s ({:+.1} %)", a.0, a.1, b.1, (a.1 / b.1 - 1.0) * 100.0);
+        assert!(relative(a.1, b.1) < 0.15, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let network = Network::single(5, 1.0, &[0.2, 0.3]);
+    let text = |seed| serde_json::to_string(&simulated(&network, 500.0, seed)).unwrap();
+    assert_eq!(text(1), text(1));
+    assert_ne!(text(1), text(2));
+}
+
+#[test]
+fn a_wanted_half_width_is_reached() {
+    let network = Network::single(10, 1.0, &[0.1, 0.15]);
+    let simulation = Plan { requests: 200.0, half_width: Some(0.01), ..Plan::default() };
+    let solution = solve(&network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
+    let interval = solution.classes[0].throughput_interval.unwrap();
+    assert!((interval.high - interval.low) / 2.0 <= 0.01 * solution.throughput());
+}
+
+/// Share of intervals that hold the true value; about 40 s, run by `make acceptance`.
+#[test]
+#[ignore = "2,000 seeds: run with --ignored"]
+fn intervals_cover_the_truth_in_95_per_cent_of_2000_fresh_seeds() {
+    let network = Network::single(12, 2.0, &[0.2, 0.3, 0.1]);
+    let exact = solve(&network, "mva", &Options::default()).unwrap();
+    let (mut throughput, mut response) = (0, 0);
+    let first = fresh_seed();
+    for seed in 0..2000u64 {
+        let measured = simulated(&network, 2_000.0, first.wrapping_add(seed));
+        let class = &measured.classes[0];
+        let holds = |i: Option<servsim_model::solution::Interval>, v: f64| {
+            i.is_some_and(|i| i.low <= v && v <= i.high)
+        };
+        throughput += u32::from(holds(class.throughput_interval, exact.throughput()));
+        response += u32::from(holds(class.response_interval, exact.response()));
+    }
+    let share = |n: u32| f64::from(n) / 20.0;
+    println!(
+        "coverage over 2,000 seeds from {first}: throughput {:.2} %, response {:.2} %",
+        share(throughput),
+        share(response)
+    );
+    for covered in [share(throughput), share(response)] {
+        assert!((93.5..=96.5).contains(&covered), "{covered}");
+    }
+}

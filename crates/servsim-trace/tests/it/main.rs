@@ -1,0 +1,5 @@
+//! The integration tests of this crate, in one program: linked once, helpers compiled once.
+
+mod round_trip;
+mod selection;
+mod validation;
