@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SCHEMA = "servsim.simulate/1"
 REMEDY = "make one with `servsim simulate TRACE --machine MACHINE --json > FILE`"
 
+#: Figures that older results call otherwise, by group and name.
+RENAMED = {("bus", "update"): "write_back"}
+
 #: Units of a clock written as text, in hertz.
 HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 
@@ -246,7 +249,28 @@ def check(document: object, source: str, needs: Sequence[str] = ("cycles", "tran
     if faults:
         raise UsageError(f"{source} is incomplete: {'; '.join(faults)}; {REMEDY}")
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-    return Result(source, document, hashlib.sha256(canonical).hexdigest())
+    return Result(source, _present_names(document), hashlib.sha256(canonical).hexdigest())
+
+
+def _present_names(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a result under the names of today, its figures unchanged; one of today is returned as it is."""
+    dotted = {f"{group}.{old}": f"{group}.{new}" for (group, old), new in RENAMED.items()}
+
+    def named(part: Mapping[str, Any], key: str, names: Mapping[str, str]) -> Mapping[str, Any]:
+        if not names.keys() & (part.get(key) or {}).keys():
+            return part
+        return {**part, key: {names.get(name, name): value for name, value in part[key].items()}}
+
+    replications = []
+    for replication in document["replications"]:
+        for (group, old), new in RENAMED.items():
+            replication = named(replication, group, {old: new})
+        for group in ("windows", "figures"):
+            replication = named(replication, group, dotted)
+        replications.append(replication)
+    if any(new is not old for new, old in zip(replications, document["replications"], strict=True)):
+        document = {**document, "replications": replications}
+    return named(document, "summary", dotted)
 
 
 def load(path: Path, needs: Sequence[str] = ("cycles", "transactions")) -> Result:

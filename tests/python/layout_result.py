@@ -73,7 +73,7 @@ def _replication(chance: random.Random, seed: int, processors: int, transactions
             "read_exclusive": near(2100 * transactions),
             "invalidate": near(1500 * transactions),
             "write": near(2900 * transactions),
-            "update": 0,
+            "write_back": 0,
             "cache_to_cache": near(2400 * transactions),
         },
         "processors": processor_times,

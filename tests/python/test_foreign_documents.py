@@ -258,3 +258,16 @@ def test_a_mutated_study_is_read_or_refused(seed: int, tmp_path: Path) -> None:
             parse("\n".join(lines), "s.toml", tmp_path, "s")
         except UsageError as refusal:
             assert str(refusal)
+
+
+def test_a_result_of_before_is_read_under_the_names_of_today() -> None:
+    present = layout_result()
+    replication = present["replications"][0]
+    replication["windows"] = {"bus.write_back": [1 for _ in replication["timeline"]]}
+    replication["figures"] = {"bus.write_back": 7}
+    present["summary"] = {"bus.write_back": {"mean": 7.0}}
+    before = json.loads(json.dumps(present).replace('"bus.write_back"', '"bus.update"').replace('"write_back"', '"update"'))
+    assert before != present
+    assert check(before, "old.json").document == present
+    assert check(before, "old.json").digest != check(present, "new.json").digest
+    assert check(present, "new.json").document is present

@@ -47,7 +47,7 @@ def made_up(c: Configuration, seed: int) -> dict[str, Any]:
         "processor_utilization": [power / c.processors] * c.processors,
         "misses": misses,
         "coherence": coherence,
-        "bus": {"read": 20_000, "update": 1_000},
+        "bus": {"read": 20_000, "write_back": 1_000},
         "processors": [{"busy_user": 5, "busy_kernel": 2, "memory_stall": 2, "bus_wait": 1, "idle": 3}],
         "mean_ready_tasks": 4.0,
         "migrations": 12,
@@ -121,7 +121,7 @@ def test_protocols_too_close_to_tell_apart_do_not_pass_a_hard_row(study: Callabl
 @pytest.mark.parametrize(
     ("name", "bend"),
     [
-        ("F5", lambda c, run: run["bus"].update(update=5_000)),
+        ("F5", lambda c, run: run["bus"].update(write_back=5_000)),
         ("F17", lambda c, run: run["misses"]["true_sharing"].update(user=1) if c.protocol == "pscr" else None),
     ],
 )

@@ -31,7 +31,7 @@ def test_windows_add_up_to_the_run_but_for_its_last_part(result: dict[str, Any])
         for kind, modes in run["misses"].items():
             if kind != "total":
                 assert sum(columns[f"misses.{kind}"]) <= sum(modes.values())
-        for op in ("read", "read_exclusive", "invalidate", "update"):
+        for op in ("read", "read_exclusive", "invalidate", "write_back"):
             assert 0.95 * run["bus"][op] <= sum(columns[f"bus.{op}"]) <= run["bus"][op]
         assert sum(columns["busy_user"]) + sum(columns["busy_kernel"]) == sum(columns["busy"])
         spent = sum(sum(columns[name]) for name in TIMES)

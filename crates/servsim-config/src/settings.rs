@@ -462,7 +462,7 @@ pub const SETTINGS: &[Setting] = &[
         "bus.write_back",
         Kind::Cycles(1, 100_000),
         "4 cycles",
-        "Time of a write-back (update-block), without moving its bytes.",
+        "Time of a write-back (Foglia et al. 2004: update-block), without moving its bytes.",
         "Foglia et al. 2004, Table 4: 4 + B/8",
     ),
     setting(

@@ -21,7 +21,7 @@ pub const MORE_NAMES: [&str; MORE] = [
     "bus.read_exclusive",
     "bus.invalidate",
     "bus.write",
-    "bus.update",
+    "bus.write_back",
     "bus.cache_to_cache",
     "busy_user",
     "busy_kernel",

@@ -415,7 +415,7 @@ impl Oracle {
         self.caches[cpu][0].retain(|e| e.block != block);
         let written = self.protocol.writes_back(state);
         if written {
-            self.count("bus.update", a.mode);
+            self.count("bus.write_back", a.mode);
         }
         self.lose(cpu, block, Lost::Fill(a.task));
         written

@@ -413,7 +413,7 @@ impl Oracle {
         set.push(Entry { block: a.block, state, removed: false });
         if let Some(gone) = gone.filter(|e| e.state != "I") {
             if self.protocol.writes_back(gone.state) {
-                self.count("bus.update", a.mode);
+                self.count("bus.write_back", a.mode);
             }
             self.lose(a.cpu, gone.block, Lost::Fill(a.task));
         }

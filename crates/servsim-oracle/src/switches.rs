@@ -45,7 +45,7 @@ impl Oracle {
             }
             self.count("flushed", 1);
             if self.protocol.writes_back(entry.state) {
-                self.count("bus.update", 1);
+                self.count("bus.write_back", 1);
             }
             self.lose(cpu, entry.block, Lost::Flush);
             self.set(cpu, entry.block).retain(|e| e.block != entry.block);

@@ -42,7 +42,7 @@ BUS = {
     "read_exclusive": "read exclusive",
     "invalidate": "invalidate",
     "write": "one-word write",
-    "update": "write back",
+    "write_back": "write-back",
 }
 
 #: Counts of address translation, in the order they are listed.

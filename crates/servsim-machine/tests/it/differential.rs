@@ -248,7 +248,7 @@ const MUST_MOVE: [&str; 15] = [
     "misses.false_sharing",
     "misses.passive_sharing",
     "misses.conflict",
-    "bus.update",
+    "bus.write_back",
 ];
 
 #[test]

@@ -74,7 +74,7 @@ fn the_result_holds_everything_that_the_schema_promises() {
         {
             assert!(r["misses"][key]["user"].is_u64() && r["misses"][key]["kernel"].is_u64(), "{key}");
         }
-        for key in ["read", "read_exclusive", "invalidate", "write", "update", "cache_to_cache"] {
+        for key in ["read", "read_exclusive", "invalidate", "write", "write_back", "cache_to_cache"] {
             assert!(r["bus"][key].is_u64(), "{key}");
         }
         assert!(r["coherence"]["true_sharing"]["user"].is_u64());

@@ -28,7 +28,7 @@ fn a_fetch_is_served_from_a_buffer() {
     assert_eq!((&second["bus_wait"], &second["memory_stall"]), (&json!(24 + 2), &json!(80 + 24)));
     assert_eq!(run["write_buffer"], json!({"entered": 1, "supplied": 1, "cancelled": 0, "most_used": 1}));
     // Memory still lacks the line: it is written back.
-    assert_eq!(run["bus"]["update"], 1);
+    assert_eq!(run["bus"]["write_back"], 1);
     // Without a buffer memory has the line at once.
     let none = timed(&meeting('L'), 0, "");
     assert_eq!(none["processors"][1]["memory_stall"], 80 + 80);
@@ -69,8 +69,8 @@ fn every_line_given_up_enters_and_every_cycle_has_a_place() {
     let machine = |entries| format!("[cache]\nsize = \"1 KiB\"\n[write_buffer]\nentries = {entries}\n");
     for entries in [1, 4] {
         let run = one_run(&trace, 1, &machine(entries), false);
-        assert_eq!(run["write_buffer"]["entered"], run["bus"]["update"]);
-        assert!(run["bus"]["update"].as_u64().unwrap() > 500);
+        assert_eq!(run["write_buffer"]["entered"], run["bus"]["write_back"]);
+        assert!(run["bus"]["write_back"].as_u64().unwrap() > 500);
         assert!(run["write_buffer"]["most_used"].as_u64().unwrap() <= entries);
         let stack = run["cycle_stacks"][0].as_object().unwrap();
         let sum: u64 = stack.values().map(|v| v.as_u64().unwrap()).sum();

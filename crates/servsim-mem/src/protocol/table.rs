@@ -48,7 +48,7 @@ impl BusOp {
             Self::ReadExclusive => "read_exclusive",
             Self::Invalidate => "invalidate",
             Self::Write => "write",
-            Self::WriteBack => "update",
+            Self::WriteBack => "write_back",
         }
     }
 
@@ -59,7 +59,7 @@ impl BusOp {
             Self::ReadExclusive => "BusRdX",
             Self::Invalidate => "BusInv",
             Self::Write => "BusWr",
-            Self::WriteBack => "BusUpd",
+            Self::WriteBack => "BusWB",
         }
     }
 
@@ -388,7 +388,7 @@ impl Table {
             text += match row.evict {
                 OnEvict::Impossible => " - |",
                 OnEvict::Silent => " silent ->I |",
-                OnEvict::WriteBack => " BusUpd ->I |",
+                OnEvict::WriteBack => " BusWB ->I |",
             };
             for &column in &columns {
                 text += &format!(" {} |", self.snoop_text(row.snoop[column as usize]));

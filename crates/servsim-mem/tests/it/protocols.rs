@@ -166,7 +166,7 @@ fn the_printed_table_is_generated_from_the_executed_one() {
 | I | BusRd / SHD?->S ->E | BusRdX / ->M | - | ->I | ->I | ->I |
 | S | hit | BusInv / ->M | silent ->I | SHD ->S | ->I | ->I |
 | E | hit | silent ->M | silent ->I | SHD ->S | ->I | - |
-| M | hit | hit | BusUpd ->I | SHD,DIRTY; supply; mem:=data ->S | DIRTY; supply ->I | - |
+| M | hit | hit | BusWB ->I | SHD,DIRTY; supply; mem:=data ->S | DIRTY; supply ->I | - |
 ";
     assert_eq!(text, expected);
 }

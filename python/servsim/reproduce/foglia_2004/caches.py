@@ -30,12 +30,12 @@ def _four(study: Study) -> list[Row]:
     counts, steps = range(1, 17), (2, 4, 6, 8, 10, 12)
     near, far = study.critical(small, counts, steps), study.critical(large, counts, steps)
     sharing = rate("misses", *SHARING)
-    updates = [
+    write_backs = [
         Part(
             f"write-backs per 100 fetches, {c.size}",
             "< 10",
-            shown(estimate(study.values(c, _updates))),
-            max(study.values(c, _updates)) < 10,
+            shown(estimate(study.values(c, _write_backs))),
+            max(study.values(c, _write_backs)) < 10,
         )
         for c in by_size
     ]
@@ -74,12 +74,12 @@ def _four(study: Study) -> list[Row]:
             small,
         ),
         study.row("F4", "same: invalidation misses 5 to 20 % of all, and no fewer", "±7 points", shares, large),
-        study.row("F5", "write-backs below 10 % of block fetches", "hard", updates, small, hard=True),
+        study.row("F5", "write-backs below 10 % of block fetches", "hard", write_backs, small, hard=True),
     ]
 
 
-def _updates(run: Replication) -> float:
-    return 100 * float(run["bus"]["update"]) / max(1.0, float(run["bus"]["read"]))
+def _write_backs(run: Replication) -> float:
+    return 100 * float(run["bus"]["write_back"]) / max(1.0, float(run["bus"]["read"]))
 
 
 def _eight(study: Study) -> list[Row]:

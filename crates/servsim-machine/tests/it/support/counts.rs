@@ -21,7 +21,7 @@ pub fn by_oracle_names(c: &Counters) -> Counts {
     for (i, name) in CoherenceClass::NAMES.iter().enumerate() {
         put(format!("coherence.{name}"), pick(&|m| c.coherence[m][i]));
     }
-    for (i, name) in ["read", "read_exclusive", "invalidate", "write", "update"].iter().enumerate() {
+    for (i, name) in ["read", "read_exclusive", "invalidate", "write", "write_back"].iter().enumerate() {
         put(format!("bus.{name}"), pick(&|m| c.bus[m][i]));
     }
     put("bus.cache_to_cache".into(), pick(&|m| c.cache_to_cache[m][0]));
