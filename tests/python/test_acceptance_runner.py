@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = ROOT / "scripts" / "acceptance.py"
@@ -66,9 +66,7 @@ def test_a_killed_run_continues_where_it_stopped(tree: Path) -> None:
         _entry("first", "true", minutes=2) + _entry("slow", f"echo $$ > {started}; exec sleep 60", minutes=1)
     )
     child = subprocess.Popen(_command(tree), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (started.exists() and started.read_text().strip()):
-        assert child.poll() is None
-        time.sleep(0.02)
+    wait_for(lambda: started.exists() and started.read_text().strip(), during=child)
     child.send_signal(signal.SIGTERM)
     _, messages = child.communicate(timeout=20)
     assert child.returncode == 130 and "continues from here" in messages

@@ -5,6 +5,7 @@ for every block in full, so its cycles are a constant plus the sum of the random
 delay leaves unchanged: without a random delay the same machine gives exactly that mean.
 """
 
+import os
 import secrets
 from typing import Any
 
@@ -22,11 +23,15 @@ REPETITIONS, RUNS = 2000, 10
 BAND = (0.935, 0.965)
 
 
-def fresh() -> int:
-    """Return a seed never used before, and print it so that a failure can be repeated."""
-    seed = secrets.randbelow(2**40)
-    print(f"seed {seed}")
-    return seed
+def seed(own: int) -> int:
+    """Return the seed of one test: always the same, or with SERVSIM_FIRST_SEED=fresh, as acceptance sets, a new one.
+
+    The band is narrow: drawn anew, one test in some hundreds would miss it by chance alone.
+    """
+    first = os.environ.get("SERVSIM_FIRST_SEED", "2004")
+    chosen = (secrets.randbelow(2**40) if first == "fresh" else int(first)) + own
+    print(f"seed {chosen}")
+    return chosen
 
 
 def covers(interval: Any, truth: float) -> bool:
@@ -42,7 +47,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[np.ndarray, flo
     one: dict[str, Any] = {"format": "text"}
     machine = ["processors=1", "perturbation.memory_delay=14 cycles"]
     exact = simulate(trace, "foglia-2004-4p", overrides=["processors=1", "perturbation.memory_delay=0 cycles"], **one)
-    runs = simulate(trace, "foglia-2004-4p", overrides=machine, replications=REPETITIONS * RUNS, seed=fresh(), **one)
+    runs = simulate(trace, "foglia-2004-4p", overrides=machine, replications=REPETITIONS * RUNS, seed=seed(1), **one)
     cycles = np.array([r["cycles"] for r in runs["replications"]], dtype=float)
     return cycles.reshape(REPETITIONS, RUNS), float(exact["replications"][0]["cycles"])
 
@@ -78,7 +83,7 @@ def test_intervals_of_paired_and_unpaired_differences_cover_equality(simulated: 
 
 
 def test_intervals_of_a_sequential_run_cover_the_mean_although_they_stopped_by_their_own_width() -> None:
-    chance, held, narrow, counts = np.random.default_rng(fresh()), 0, 0, []
+    chance, held, narrow, counts = np.random.default_rng(seed(2)), 0, 0, []
     for _ in range(REPETITIONS):
         first = chance.normal(10, 1, FIRST_STAGE)
         wished = wished_runs(first.tolist(), 0.03)
@@ -95,7 +100,7 @@ def test_intervals_of_a_sequential_run_cover_the_mean_although_they_stopped_by_t
 
 def test_stopping_at_the_first_narrow_interval_would_cover_less() -> None:
     # The reason for two stages: looking after every run favours samples with a small spread.
-    chance, held = np.random.default_rng(fresh()), 0
+    chance, held = np.random.default_rng(seed(3)), 0
     for _ in range(REPETITIONS):
         values = chance.normal(0, 1, 3).tolist()
         while (known := estimate(values)).half_width > 0.8 and len(values) < 60:  # type: ignore[operator]
@@ -105,7 +110,7 @@ def test_stopping_at_the_first_narrow_interval_would_cover_less() -> None:
 
 
 def test_the_two_stage_difference_covers_the_true_one() -> None:
-    chance, held = np.random.default_rng(fresh()), 0
+    chance, held = np.random.default_rng(seed(4)), 0
     for _ in range(REPETITIONS):
         common = chance.normal(0, 1, 25)
         a, b = 5 + common + chance.normal(0, 0.5, 25), 4 + common + chance.normal(0, 0.5, 25)
@@ -114,7 +119,7 @@ def test_the_two_stage_difference_covers_the_true_one() -> None:
 
 
 def test_the_bootstrap_covers_skewed_figures_better_than_student() -> None:
-    chance = np.random.default_rng(fresh())
+    chance = np.random.default_rng(seed(5))
     student = bootstrap = 0
     for index in range(REPETITIONS):
         values = chance.exponential(1.0, RUNS).tolist()

@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from servsim.cli import main
 from servsim.disk import bpf, capture, diskstats, libbpf
 from servsim.disk.tracefs import Instance
 from servsim.errors import EnvironmentProblem, UsageError
+from waiting import wait_for
 
 #: Unlike any kernel's, to see that the kernel's own numbers are used.
 OPERATIONS = {"REQ_OP_READ": 7, "REQ_OP_WRITE": 8, "REQ_OP_FLUSH": 9, "REQ_OP_DISCARD": 10, "REQ_OP_SECURE_ERASE": 11}
@@ -320,13 +320,6 @@ def programs_in_the_kernel() -> set[int]:
         if struct.unpack_from("16s", facts, 64)[0].startswith(b"servsim_"):
             found.add(number.value)
     return found
-
-
-def wait_for(condition: Any) -> None:
-    until = time.monotonic() + 60
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert condition()
 
 
 @pytest.mark.usefixtures("kernel_program")

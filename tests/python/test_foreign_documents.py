@@ -266,7 +266,9 @@ def test_a_result_of_before_is_read_under_the_names_of_today() -> None:
     replication["windows"] = {"bus.write_back": [1 for _ in replication["timeline"]]}
     replication["figures"] = {"bus.write_back": 7}
     present["summary"] = {"bus.write_back": {"mean": 7.0}}
-    before = json.loads(json.dumps(present).replace('"bus.write_back"', '"bus.update"').replace('"write_back"', '"update"'))
+    before = json.loads(
+        json.dumps(present).replace('"bus.write_back"', '"bus.update"').replace('"write_back"', '"update"')
+    )
     assert before != present
     assert check(before, "old.json").document == present
     assert check(before, "old.json").digest != check(present, "new.json").digest

@@ -49,6 +49,24 @@ def test_unfinished_work_carries_an_issue_number() -> None:
     assert [str(path.relative_to(ROOT)) for path in code if UNFINISHED.search(_text(path))] == []
 
 
+#: Where a test may pause, or draw a seed: waiting for an event, playing a program, and where acceptance asks for it.
+PAUSES = {
+    "tests/python/waiting.py",
+    "tests/python/capture/fake_emulator.py",
+    "crates/servsim-workload/tests/it/runs.rs",
+}
+DRAWS = {"tests/python/test_coverage_of_intervals.py", "crates/servsim-model/tests/it/common/mod.rs"}
+PAUSE = re.compile(r"^\s*(?:time\.|std::thread::|thread::)?sleep\(", re.M)
+DRAW = re.compile(r"default_rng\(\)|\bRandom\(\)|\bsecrets\.|\burandom\(|SystemTime::|from_os_rng|rand::rng\(")
+
+
+def test_tests_wait_for_events_and_repeat_their_seeds() -> None:
+    tests = {str(path.relative_to(ROOT)): path for path in _sources() if path.suffix in {".rs", ".py"}}
+    tests = {name: path for name, path in tests.items() if re.match(r"tests/python/|crates/[^/]+/tests/", name)}
+    assert {name for name, path in tests.items() if PAUSE.search(_text(path))} == PAUSES
+    assert {name for name, path in tests.items() if DRAW.search(_text(path))} == DRAWS
+
+
 def test_no_file_names_a_path_of_somebodys_machine() -> None:
     guilty = []
     for path in _sources():

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from servsim.sweep import conduct, load
 from servsim.sweep.conduct import plan
 from servsim.sweep.store import opened
 from sweep_study import write_study
+from waiting import wait_for
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 
@@ -80,19 +80,13 @@ def test_the_table_holds_every_figure_of_every_run_with_its_unit(tmp_path: Path)
 def test_after_kill_9_the_sweep_continues_with_nothing_lost_and_nothing_run_twice(tmp_path: Path) -> None:
     study, folder = write_study(tmp_path, references=12000, seeds=6), tmp_path / "out"
     process = subprocess.Popen([SERVSIM, "sweep", study, "-o", folder, "--workers", "2"], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while len(finished(folder)) < 4 and time.monotonic() < deadline:
-        assert process.poll() is None, "the sweep ended before it could be killed"
-        time.sleep(0.01)
+    wait_for(lambda: len(finished(folder)) >= 4, during=process)
     children = _children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = finished(folder)
     assert 4 <= len(before) < 24 and children
-    ends = time.monotonic() + 20
-    while any(_alive(pid) for pid in children) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert not any(_alive(pid) for pid in children), "a worker outlived the sweep"
+    wait_for(lambda: not any(_alive(pid) for pid in children))
     assert finished(folder) == before, "nothing is written without the sweep"
 
     again = servsim("sweep", study, "-o", folder, "--workers", 2, "--json")
@@ -152,9 +146,7 @@ def test_more_seeds_and_levels_run_only_what_is_new(tmp_path: Path) -> None:
 def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path: Path) -> None:
     study, folder = write_study(tmp_path, references=12000, seeds=6), tmp_path / "out"
     process = subprocess.Popen([SERVSIM, "sweep", study, "-o", folder], stderr=subprocess.PIPE, text=True)
-    while not finished(folder):
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_for(lambda: finished(folder), during=process)
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in messages

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.sweep import conduct, load
 from sweep_study import write_study
+from waiting import wait_for
 
 distributed = pytest.importorskip("distributed")
 SERVSIM = Path(sys.executable).with_name("servsim")
@@ -29,10 +29,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     )
     processes = [scheduler]
     try:
-        deadline = time.monotonic() + 60
-        while not file.exists():
-            assert scheduler.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_for(file.exists, during=scheduler)
         address = json.loads(file.read_text())["address"]
         for index in range(3):
             options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--name", f"w{index}"]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from servsim import cache
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.workloads import driver, oltp
+from waiting import wait_for
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SCALE = "3x3x30x100"
@@ -59,11 +59,14 @@ def servers(home: Path) -> list[int]:
     return found
 
 
-def wait_for(condition: object, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+def transactions_under_way(home: Path) -> bool:
+    """Return whether a session of the server executes a procedure; a server process says in its title what it does."""
+    try:
+        sessions = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for pid in servers(home)]
+        titles = [Path(f"/proc/{pid}/cmdline").read_bytes() for children in sessions for pid in children]
+    except OSError:  # one has just ended
+        return False
+    return any(b"[local] CALL" in title for title in titles)
 
 
 def test_a_loaded_workload_runs_checks_and_leaves_no_server(loaded: Path) -> None:
@@ -92,8 +95,7 @@ def test_a_run_that_is_ended_leaves_no_server_and_no_damage(loaded: Path, ending
     words = command("run", "oltp", "--scale", SCALE, "--seconds", "60")
     environment = {**os.environ, "SERVSIM_CACHE": str(loaded)}
     process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, start_new_session=True)
-    wait_for(lambda: servers(loaded))
-    time.sleep(1.0)
+    wait_for(lambda: transactions_under_way(loaded), during=process)
     if ending == signal.SIGINT:
         os.killpg(process.pid, ending)  # as a terminal does
     else:

@@ -118,7 +118,8 @@ fn replicate(
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
-        if index >= count {
+        // To begin each of the replications left only to stop it would take long where they are many.
+        if index >= count || stop.load(Ordering::Relaxed) {
             return;
         }
         let seed = request.seed + index as u64;

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import fake_emulator
@@ -16,6 +15,7 @@ from servsim.capture.image import Image
 from servsim.capture.run import resume
 from servsim.capture.settings import GuestSettings
 from servsim.errors import EnvironmentProblem, ServsimError
+from waiting import wait_for
 
 
 @pytest.fixture
@@ -134,18 +134,12 @@ def test_no_emulator_outlives_an_interrupted_or_killed_parent(
     )
     try:
         mark = tmp_path / "pid"
-        deadline = time.monotonic() + 30
-        while not (mark.is_file() and mark.read_text()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: mark.is_file() and mark.read_text())
         pid = int(mark.read_text())
         assert alive(pid)
         parent.send_signal(number)
         parent.wait(30)
-        deadline = time.monotonic() + 10
-        while alive(pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not alive(pid)
+        wait_for(lambda: not alive(pid))
     finally:
         parent.kill()
         parent.wait()

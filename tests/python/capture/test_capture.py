@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from servsim.capture.oltp import capture
 from servsim.capture.record import Captured
 from servsim.errors import EnvironmentProblem
 from servsim.trace.syscalls import SYSCALL_NAMES
+from waiting import wait_for
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(1800)]
 
@@ -158,10 +158,7 @@ def test_ctrl_c_leaves_neither_emulator_nor_trace(checkpoint: Checkpoint, tmp_pa
         f"capture(5000, Path({str(tmp_path / 't.svt')!r}), settings={SETTINGS!r})"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.glob(".t.svt.capture-*/.t.svt.*.part")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: list(tmp_path.glob(".t.svt.capture-*/.t.svt.*.part")), during=process, seconds=300)
     emulators = children(process.pid)
     assert emulators
     process.send_signal(signal.SIGINT)

@@ -200,7 +200,9 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let before = (count(orders), count(payments));
     let mut command = cluster.command(&["run", "--users", "6", "--transactions", "1000000", "--json"]);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    sleep(Duration::from_millis(1500));
+    wait_until("transactions are acknowledged", || {
+        count(orders) > before.0 + 100.0 && count(payments) > before.1 + 100.0
+    });
     kill_server(&cluster);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -220,6 +222,15 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     assert_eq!(code, 0, "{check:#}");
 }
 
+/// Waits for an event, a minute and a half at most.
+fn wait_until(event: &str, happened: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(90);
+    while !happened() {
+        assert!(Instant::now() < deadline, "it did not happen that {event}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
 /// Kills the postmaster and all its children at once, and waits until they are gone.
 fn kill_server(cluster: &Cluster) {
     let postmaster = cluster.postmaster().unwrap();
@@ -230,12 +241,9 @@ fn kill_server(cluster: &Cluster) {
         // SAFETY: the processes belong to this test's own server.
         unsafe { libc::kill(process, libc::SIGKILL) };
     }
-    let deadline = Instant::now() + Duration::from_secs(20);
     // SAFETY: signal 0 only asks whether the process exists.
-    while all.iter().any(|&process| unsafe { libc::kill(process, 0) } == 0 && !is_zombie(process)) {
-        assert!(Instant::now() < deadline, "the server's processes do not end");
-        sleep(Duration::from_millis(20));
-    }
+    let gone = |&process: &i32| unsafe { libc::kill(process, 0) } != 0 || is_zombie(process);
+    wait_until("the server's processes end", || all.iter().all(gone));
     // The lock files name a zombie if nobody reaps it, and that would pass for a running server.
     for lock in [cluster.data().join("postmaster.pid"), cluster.socket().join(".s.PGSQL.5432.lock")] {
         std::fs::remove_file(lock).unwrap();
