@@ -7,6 +7,7 @@
 pub mod code;
 pub mod drive;
 pub mod event;
+mod ids;
 mod processors;
 pub mod random;
 pub mod reference;
@@ -15,6 +16,7 @@ pub mod source;
 pub use code::Instruction;
 pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
+pub use ids::{CacheId, CpuId, LineAddr};
 pub use processors::ProcessorSet;
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};

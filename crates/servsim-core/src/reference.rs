@@ -6,6 +6,7 @@
 //! keeps its place in the order without widening every reference.
 
 use crate::event::Event;
+use crate::ids::CpuId;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,11 +107,11 @@ const PER_CPU_SHIFT: u32 = 40;
 /// The address of `record` when processor `cpu` makes it: references to the kernel's per-processor
 /// area go to that processor's own copy.
 #[inline]
-pub fn address_on(record: &Record, cpu: usize) -> u64 {
+pub fn address_on(record: &Record, cpu: CpuId) -> u64 {
     if record.flags & PER_CPU == 0 {
         record.address
     } else {
-        PER_CPU_BASE | (cpu as u64) << PER_CPU_SHIFT | record.address
+        PER_CPU_BASE | (cpu.0 as u64) << PER_CPU_SHIFT | record.address
     }
 }
 

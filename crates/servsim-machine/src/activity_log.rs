@@ -1,6 +1,7 @@
 //! The activity log of a result: further counters per window, and the schedule of the processors.
 
 use serde_json::{json, Value};
+use servsim_core::CpuId;
 
 /// Number of further counters per window.
 pub const MORE: usize = 26;
@@ -39,7 +40,7 @@ pub const MORE_NAMES: [&str; MORE] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunSpan {
     /// The processor.
-    pub processor: usize,
+    pub processor: CpuId,
     /// The task.
     pub task: servsim_core::TaskId,
     /// When it got the processor.
@@ -76,7 +77,7 @@ impl ActivityLog {
         let (runs, disk) = (&self.schedule, &self.disk);
         json!({
             "schedule": {
-                "processor": runs.iter().map(|s| s.processor).collect::<Vec<_>>(),
+                "processor": runs.iter().map(|s| s.processor.0).collect::<Vec<_>>(),
                 "task": runs.iter().map(|s| s.task).collect::<Vec<_>>(),
                 "start": runs.iter().map(|s| s.start).collect::<Vec<_>>(),
                 "end": runs.iter().map(|s| s.end).collect::<Vec<_>>(),

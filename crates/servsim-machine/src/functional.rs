@@ -9,7 +9,7 @@ mod translation_and_prefetch;
 use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
+use servsim_core::{Batch, CpuId, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
 use servsim_mem::{
     Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, PrefetchCounters,
     RunCounts, Shard, TlbCounters, WordMask,
@@ -153,10 +153,10 @@ impl Facts {
 
 /// The processor that performs `record` on a machine of so many.
 #[inline]
-pub(crate) fn processor_of(record: &Record, processors: usize) -> usize {
+pub(crate) fn processor_of(record: &Record, processors: usize) -> CpuId {
     match record.cpu {
-        ANY_CPU => record.task as usize % processors,
-        cpu => usize::from(cpu),
+        ANY_CPU => CpuId(record.task as usize % processors),
+        cpu => CpuId(usize::from(cpu)),
     }
 }
 
@@ -211,7 +211,7 @@ impl<W: WordMask> Run<W> {
         while let Some(record) = rest.first() {
             if record.op == Op::Event {
                 if record.address == SWITCH {
-                    caches.system.run_task(processor_of(record, tally.current.len()), record.task);
+                    caches.system.run_task(processor_of(record, tally.current.len()).0, record.task);
                     caches.system.flushed.clear();
                 } else if shard.is_first() {
                     count_transaction(&mut counted.transactions, events[record.address as usize]);
@@ -221,12 +221,12 @@ impl<W: WordMask> Run<W> {
             }
             let cpu = processor_of(record, tally.current.len());
             if !handlers[record.task as usize] {
-                caches.system.run_task(cpu, record.task);
+                caches.system.run_task(cpu.0, record.task);
                 caches.system.flushed.clear();
             }
             let pair = tally.pair(cpu, record.task);
             if caches.first_level_is_coherent() {
-                let (cache, data) = caches.first_caches(cpu);
+                let (cache, data) = caches.first_caches(cpu.0);
                 let hits = caches.system.run_hits(cache, data, *shift, rest, &mut pair.hits);
                 rest = &rest[hits..];
             }
@@ -273,13 +273,13 @@ impl<W: WordMask> Run<W> {
 pub(crate) struct Tally {
     /// Per processor: the task that it ran last, and the place of the two in `pairs`.
     current: Vec<(u32, u32)>,
-    places: HashMap<(usize, u32), u32>,
+    places: HashMap<(CpuId, u32), u32>,
     pairs: Vec<Pair>,
 }
 
 /// References of one task on one processor.
 pub(crate) struct Pair {
-    cpu: usize,
+    cpu: CpuId,
     task: u32,
     /// Taken in runs of hits.
     pub hits: RunCounts,
@@ -293,7 +293,7 @@ impl Tally {
     }
 
     #[inline]
-    pub fn pair(&mut self, cpu: usize, task: u32) -> &mut Pair {
+    pub fn pair(&mut self, cpu: CpuId, task: u32) -> &mut Pair {
         let (last, mut place) = self.current[cpu];
         if last != task {
             place = self.switch(cpu, task);
@@ -301,7 +301,7 @@ impl Tally {
         &mut self.pairs[place as usize]
     }
 
-    fn switch(&mut self, cpu: usize, task: u32) -> u32 {
+    fn switch(&mut self, cpu: CpuId, task: u32) -> u32 {
         let next = self.pairs.len() as u32;
         let place = *self.places.entry((cpu, task)).or_insert(next);
         if place == next {
@@ -314,7 +314,7 @@ impl Tally {
     /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
     fn settle<W: WordMask>(&self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
         for &Pair { cpu, task, hits, others } in &self.pairs {
-            let (cache, data) = caches.first_caches(cpu);
+            let (cache, data) = caches.first_caches(cpu.0);
             for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
                 let which = if op == Op::Fetch as usize { 0 } else { data };
                 caches.count_lookups(cache + which, hits[mode][op]);
@@ -332,7 +332,7 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
     system: &mut CoherentSystem<W, O>,
     privacy: &Privacy,
     record: &Record,
-    cpu: usize,
+    cpu: CpuId,
     shift: u32,
 ) {
     for_each_line(record, cpu, shift, |access, piece| {
@@ -348,7 +348,7 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
 #[inline]
 pub(crate) fn for_each_line<W: WordMask>(
     record: &Record,
-    cpu: usize,
+    cpu: CpuId,
     shift: u32,
     mut touch: impl FnMut(&Access<W>, &Record),
 ) {
@@ -360,7 +360,7 @@ pub(crate) fn for_each_line<W: WordMask>(
         let crosses = line != last >> shift;
         let end = if crosses { (1 << shift) - 1 } else { last & ((1 << shift) - 1) };
         let access = Access {
-            cpu,
+            cpu: cpu.0,
             line,
             words: W::of_bytes(start, end),
             write: record.op == Op::Store,

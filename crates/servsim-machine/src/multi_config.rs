@@ -236,12 +236,12 @@ impl<W: WordMask> Sieve<W> {
                 continue;
             };
             let cpu = processor_of(record, self.processors);
-            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
-                self.running.begin(cpu, record.task);
+            if !self.running.runs(cpu.0, record.task) && !self.handlers[record.task as usize] {
+                self.running.begin(cpu.0, record.task);
                 self.rest.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }
             let data = self.split && record.op != Op::Fetch;
-            let cache = cpu * (1 + usize::from(self.split)) + usize::from(data);
+            let cache = cpu.0 * (1 + usize::from(self.split)) + usize::from(data);
             let (start, write) = (record.address & mask, record.op == Op::Store);
             let last = start + (u64::from(record.size) - 1);
             if last <= mask && record.flags & (PER_CPU | CONTINUATION) == 0 {

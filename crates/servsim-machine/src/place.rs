@@ -14,14 +14,14 @@ pub fn page_of(privacy: &Privacy, record: &Record) -> Page {
 mod tests {
     use super::*;
     use servsim_core::reference::PER_CPU;
-    use servsim_core::{Op, Record};
+    use servsim_core::{CpuId, Op, Record};
 
     #[test]
     fn the_per_processor_area_is_the_simulated_processors_own() {
         let mut record = Record::new(0, Op::Load, 0x40, 8);
-        assert_eq!(address_on(&record, 3), 0x40);
+        assert_eq!(address_on(&record, CpuId(3)), 0x40);
         record.flags = PER_CPU;
-        let places: Vec<u64> = (0..3).map(|cpu| address_on(&record, cpu)).collect();
+        let places: Vec<u64> = CpuId::all(3).map(|cpu| address_on(&record, cpu)).collect();
         assert!(places[0] != places[1] && places[1] != places[2]);
         assert!(places.iter().all(|place| place & 0xFFF == 0x40));
     }

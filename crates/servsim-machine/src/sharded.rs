@@ -85,8 +85,8 @@ impl Divider<'_> {
                 continue;
             }
             let cpu = processor_of(record, self.processors);
-            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
-                self.running.begin(cpu, record.task);
+            if !self.running.runs(cpu.0, record.task) && !self.handlers[record.task as usize] {
+                self.running.begin(cpu.0, record.task);
                 let switch = Record { op: Op::Event, address: SWITCH, ..*record };
                 stretch.shards.iter_mut().for_each(|list| list.push(switch));
             }

@@ -4,7 +4,7 @@
 use crate::place::address_on;
 use servsim_core::reference::{KERNEL, PER_CPU};
 use servsim_core::source::{MAX_SPACES, PAGE_SHIFT};
-use servsim_core::{GlobalSource, Op, Record, SourceError, TaskSource};
+use servsim_core::{CpuId, GlobalSource, Op, Record, SourceError, TaskSource};
 use servsim_import::Identity;
 use servsim_mem::tlb::{LookUp, ENTRY_BYTES};
 use servsim_mem::{Access, Page, WordMask};
@@ -82,7 +82,7 @@ pub fn process_of(spaces: &[Option<u32>], task: u32) -> Option<u32> {
 /// The look-up for the part of `record` that begins `offset` bytes into it, on processor `cpu`; `page`
 /// is the virtual page of its first byte and `count` how many references it stands for.
 #[inline]
-pub fn look_up(record: &Record, cpu: usize, page: u64, offset: u64, count: u64) -> LookUp {
+pub fn look_up(record: &Record, cpu: CpuId, page: u64, offset: u64, count: u64) -> LookUp {
     let physical = address_on(record, cpu);
     let frame = (physical + offset) >> PAGE_SHIFT;
     // Virtual and physical pages have the same inner addresses.
@@ -90,7 +90,7 @@ pub fn look_up(record: &Record, cpu: usize, page: u64, offset: u64, count: u64) 
     let first = if record.flags & PER_CPU == 0 {
         page
     } else {
-        AREAS + cpu as u64 * AREA_PAGES + (record.address >> PAGE_SHIFT)
+        AREAS + cpu.0 as u64 * AREA_PAGES + (record.address >> PAGE_SHIFT)
     };
     LookUp {
         fetch: record.op == Op::Fetch,
@@ -103,10 +103,10 @@ pub fn look_up(record: &Record, cpu: usize, page: u64, offset: u64, count: u64) 
 
 /// The read of a table entry at `address` by processor `cpu` on behalf of `task`.
 #[inline]
-pub fn table_access<W: WordMask>(cpu: usize, address: u64, task: u32, shift: u32) -> Access<W> {
+pub fn table_access<W: WordMask>(cpu: CpuId, address: u64, task: u32, shift: u32) -> Access<W> {
     let first = address & ((1 << shift) - 1);
     Access {
-        cpu,
+        cpu: cpu.0,
         line: address >> shift,
         words: W::of_bytes(first, first + ENTRY_BYTES - 1),
         write: false,

@@ -3,7 +3,7 @@
 //! else the one that has waited longest.
 
 use crate::locks::chain;
-use servsim_core::{RandomStream, TaskId};
+use servsim_core::{CpuId, RandomStream, TaskId};
 
 /// Which ready task a free processor takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct SchedulerState {
     /// Ready tasks in the order they became so.
     pub ready: Vec<TaskId>,
     /// Per task: where it ran last.
-    pub last_processor: Vec<Option<usize>>,
+    pub last_processor: Vec<Option<CpuId>>,
     /// Per processor: the task that it ran last.
     pub previous: Vec<Option<TaskId>>,
 }
@@ -30,7 +30,7 @@ pub struct SchedulerState {
 pub struct Scheduler {
     policy: Policy,
     ready: Vec<TaskId>,
-    last_processor: Vec<Option<usize>>,
+    last_processor: Vec<Option<CpuId>>,
     random: RandomStream,
     /// Dispatches of a task other than the one that ran before on that processor.
     pub switches: u64,
@@ -74,7 +74,7 @@ impl Scheduler {
     }
 
     /// Takes the task that `processor` runs next.
-    pub fn dispatch(&mut self, processor: usize) -> Option<TaskId> {
+    pub fn dispatch(&mut self, processor: CpuId) -> Option<TaskId> {
         if self.ready.is_empty() {
             return None;
         }
@@ -91,14 +91,14 @@ impl Scheduler {
     }
 
     /// Notes that `task` runs on `processor` now.
-    pub fn place(&mut self, task: TaskId, processor: usize) {
+    pub fn place(&mut self, task: TaskId, processor: CpuId) {
         let last = self.last_processor[task as usize].replace(processor);
         self.migrations += u64::from(last.is_some_and(|last| last != processor));
         self.switches += u64::from(self.previous[processor] != Some(task));
         self.previous[processor] = Some(task);
         self.dispatches += 1;
         let history = &mut self.histories[task as usize];
-        *history = chain(*history, processor as u64);
+        *history = chain(*history, processor.0 as u64);
     }
 
     /// Who is ready, in order, and who ran where.
@@ -127,7 +127,7 @@ impl Scheduler {
     ///
     /// # Panics
     /// When `idle` is empty.
-    pub fn choose_idle(&mut self, task: TaskId, idle: &[usize]) -> usize {
+    pub fn choose_idle(&mut self, task: TaskId, idle: &[CpuId]) -> CpuId {
         match (self.policy, self.last_processor[task as usize]) {
             (Policy::Affinity, Some(last)) if idle.contains(&last) => last,
             (Policy::Affinity, _) => idle[0],
@@ -147,7 +147,7 @@ mod tests {
             (0..4).for_each(|task| scheduler.make_ready(task));
             for round in 0..200 {
                 let processor = round % 2;
-                let task = scheduler.dispatch(processor).unwrap();
+                let task = scheduler.dispatch(CpuId(processor)).unwrap();
                 scheduler.make_ready(task);
             }
             scheduler.migrations
@@ -158,14 +158,14 @@ mod tests {
 
     #[test]
     fn an_empty_queue_dispatches_nothing() {
-        assert_eq!(Scheduler::new(Policy::Random, 1, 1, 0).dispatch(0), None);
+        assert_eq!(Scheduler::new(Policy::Random, 1, 1, 0).dispatch(CpuId(0)), None);
     }
 
     #[test]
     fn the_placement_digest_tells_where_each_task_ran_and_not_when() {
         let run = |places: &[(TaskId, usize)]| {
             let mut scheduler = Scheduler::new(Policy::Random, 2, 2, 1);
-            places.iter().for_each(|&(task, processor)| scheduler.place(task, processor));
+            places.iter().for_each(|&(task, processor)| scheduler.place(task, CpuId(processor)));
             scheduler.placement_digest()
         };
         let base = run(&[(0, 0), (1, 1), (0, 1)]);

@@ -11,7 +11,7 @@ mod sink;
 mod text;
 
 use servsim_core::reference::{address_on, ATOMIC, CONTINUATION, PRIVATE, SHARED};
-use servsim_core::{Batch, Event, GlobalSource, Op, Record, SourceError, TaskInfo, ANY_CPU};
+use servsim_core::{Batch, CpuId, Event, GlobalSource, Op, Record, SourceError, TaskInfo, ANY_CPU};
 use servsim_files::WriteError;
 use sink::Sink;
 use std::io::{self, Write};
@@ -281,7 +281,7 @@ impl Exporter<'_> {
             ANY_CPU => record.task as usize % self.processors,
             cpu => usize::from(cpu),
         };
-        let address = address_on(record, cpu);
+        let address = address_on(record, CpuId(cpu));
         let size = u64::from(record.size);
         if record.flags & CONTINUATION != 0 {
             if let Some(pending) = &mut self.pending {

@@ -1,10 +1,10 @@
 //! A functional run whose observer also learns which reference is being made.
 
 use crate::error::{Proceed, SimulateError};
-use crate::functional::apply;
+use crate::functional::{apply, processor_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind, ANY_CPU};
+use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind};
 use servsim_mem::{CoherentSystem, Counters, Observer, WordMask};
 
 /// An observer that follows a trace.
@@ -47,17 +47,14 @@ fn follow_with<W: WordMask, F: Follower>(
                 }
                 continue;
             }
-            let cpu = match record.cpu {
-                ANY_CPU => record.task as usize % setup.processors,
-                cpu => usize::from(cpu),
-            };
+            let cpu = processor_of(record, setup.processors);
             if record.flags & CONTINUATION == 0 {
                 number += 1;
                 references[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
             }
             system.observer.reference(number, record);
             if !handlers[record.task as usize] {
-                system.run_task(cpu, record.task);
+                system.run_task(cpu.0, record.task);
                 system.flushed.clear();
             }
             apply(&mut system, source.privacy(), record, cpu, shift);

@@ -6,7 +6,7 @@ use crate::place::{address_on, page_of};
 use crate::setup::Setup;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, Op, Privacy, Record, PAGE_SHIFT};
+use servsim_core::{Batch, CpuId, Op, Privacy, Record, PAGE_SHIFT};
 use servsim_mem::{Access, Hierarchy, HierarchySpec, Mmu, Prefetcher, TlbCounters, Translated, WordMask};
 
 /// Translation and prefetchers of every processor; either may be absent.
@@ -55,14 +55,15 @@ pub(super) fn run_translated<W: WordMask>(
         }
         let cpu = processor_of(record, tally.current.len());
         if !handlers[record.task as usize] {
-            caches.system.run_task(cpu, record.task);
+            caches.system.run_task(cpu.0, record.task);
             caches.system.flushed.clear();
         }
         if record.flags & CONTINUATION == 0 {
             let mode = usize::from(record.flags & KERNEL);
             tally.pair(cpu, record.task).others[mode][record.op as usize] += 1;
         }
-        if let (Some(mmu), Some(process)) = (units.mmus.get_mut(cpu), process_of(&units.spaces, record.task))
+        if let (Some(mmu), Some(process)) =
+            (units.mmus.get_mut(cpu.0), process_of(&units.spaces, record.task))
         {
             mmu.enter(process);
         }
@@ -70,13 +71,13 @@ pub(super) fn run_translated<W: WordMask>(
         for_each_line(record, cpu, shift, |access, piece| {
             let offset = piece.address - start;
             let new_page = offset == 0 || piece.address & ((1 << PAGE_SHIFT) - 1) == 0;
-            if let (Some(mmu), true) = (units.mmus.get_mut(cpu), new_page) {
+            if let (Some(mmu), true) = (units.mmus.get_mut(cpu.0), new_page) {
                 let page = batch.pages[index];
                 translate(caches, mmu, record, (cpu, shift), (page, offset));
             }
             caches.system.trigger = None;
             caches.access(access, || page_of(privacy, piece));
-            if let Some(prefetcher) = units.prefetchers.get_mut(cpu) {
+            if let Some(prefetcher) = units.prefetchers.get_mut(cpu.0) {
                 prefetch(caches, prefetcher, access, piece, (privacy, offset));
             }
         });
@@ -87,7 +88,7 @@ fn translate<W: WordMask>(
     caches: &mut Hierarchy<W>,
     mmu: &mut Mmu,
     record: &Record,
-    (cpu, shift): (usize, u32),
+    (cpu, shift): (CpuId, u32),
     (page, offset): (u64, u64),
 ) {
     let asked = look_up(record, cpu, page, offset, 1);

@@ -2,7 +2,7 @@
 
 use super::Software;
 use crate::error::SimulateError;
-use servsim_core::TaskId;
+use servsim_core::{CpuId, TaskId};
 
 /// Processors that execute the software.
 pub trait Executor<'a> {
@@ -16,25 +16,25 @@ pub trait Executor<'a> {
     fn refill(&mut self, task: TaskId) -> Result<bool, SimulateError>;
 
     /// Whether a task that becomes ready can start on `cpu`.
-    fn is_idle(&self, cpu: usize) -> bool;
+    fn is_idle(&self, cpu: CpuId) -> bool;
 
     /// A task becomes ready at `now`.
     fn count_ready(&mut self, now: u64);
 
     /// `task` starts at `now` on `cpu`, which was idle.
-    fn start(&mut self, cpu: usize, task: TaskId, now: u64);
+    fn start(&mut self, cpu: CpuId, task: TaskId, now: u64);
 
     /// `cpu` got a handler to run at `now`.
-    fn interrupted(&mut self, cpu: usize, now: u64);
+    fn interrupted(&mut self, cpu: CpuId, now: u64);
 
     /// Whether the task of `cpu` must go on although its time slice is over; it has more of it then.
-    fn extends_slice(&mut self, cpu: usize) -> bool;
+    fn extends_slice(&mut self, cpu: CpuId) -> bool;
 
     /// `cpu` takes a ready task, or becomes idle.
-    fn dispatch(&mut self, cpu: usize);
+    fn dispatch(&mut self, cpu: CpuId);
 
     /// The task of `cpu` goes on for another time slice.
-    fn renew_slice(&mut self, cpu: usize);
+    fn renew_slice(&mut self, cpu: CpuId);
 
     /// Processors of the machine.
     fn processors(&self) -> usize;
@@ -58,7 +58,7 @@ pub trait Executor<'a> {
     /// `task` becomes ready at `now`: it starts on an idle processor or queues.
     fn make_ready(&mut self, task: TaskId, now: u64) {
         self.count_ready(now);
-        let idle: Vec<usize> = (0..self.processors()).filter(|&cpu| self.is_idle(cpu)).collect();
+        let idle: Vec<CpuId> = CpuId::all(self.processors()).filter(|&cpu| self.is_idle(cpu)).collect();
         let scheduler = &mut self.software().scheduler;
         if idle.is_empty() {
             scheduler.make_ready(task);
@@ -70,7 +70,7 @@ pub trait Executor<'a> {
     }
 
     /// The time slice of `task` on `cpu` is over.
-    fn end_slice(&mut self, cpu: usize, task: TaskId) {
+    fn end_slice(&mut self, cpu: CpuId, task: TaskId) {
         if self.extends_slice(cpu) {
             return;
         }
@@ -85,7 +85,7 @@ pub trait Executor<'a> {
 
     /// Handler `index` runs from `now` on, somewhere.
     fn trigger(&mut self, index: usize, now: u64) {
-        let idle: Vec<bool> = (0..self.processors()).map(|cpu| self.is_idle(cpu)).collect();
+        let idle: Vec<bool> = CpuId::all(self.processors()).map(|cpu| self.is_idle(cpu)).collect();
         let cpu = self.software().handlers.give(index, now, |cpu| !idle[cpu]);
         self.interrupted(cpu, now);
     }

@@ -1,6 +1,6 @@
 //! Interrupt handlers: which disk requests each still waits for, and on which processor it runs then.
 
-use servsim_core::Interrupt;
+use servsim_core::{CpuId, Interrupt};
 use std::collections::{HashMap, VecDeque};
 
 /// The handlers of a run.
@@ -59,22 +59,22 @@ impl Handlers {
 
     /// Gives handler `index` at `now` to a processor that is not busy, or to the one interrupted longest
     /// ago; returns which.
-    pub fn give(&mut self, index: usize, now: u64, busy: impl Fn(usize) -> bool) -> usize {
+    pub fn give(&mut self, index: usize, now: u64, busy: impl Fn(CpuId) -> bool) -> CpuId {
         self.left[index] = None;
-        let rank = |&cpu: &usize| (busy(cpu), self.last_interrupt[cpu]);
-        let cpu = (0..self.queues.len()).min_by_key(rank).unwrap_or(0);
+        let rank = |&cpu: &CpuId| (busy(cpu), self.last_interrupt[cpu]);
+        let cpu = CpuId::all(self.queues.len()).min_by_key(rank).unwrap_or_default();
         self.last_interrupt[cpu] = now;
         self.queues[cpu].push_back(index);
         cpu
     }
 
     /// Whether `cpu` has handlers to run.
-    pub fn wait_for(&self, cpu: usize) -> bool {
+    pub fn wait_for(&self, cpu: CpuId) -> bool {
         !self.queues[cpu].is_empty()
     }
 
     /// The next that `cpu` runs.
-    pub fn next(&mut self, cpu: usize) -> Option<usize> {
+    pub fn next(&mut self, cpu: CpuId) -> Option<usize> {
         self.queues[cpu].pop_front()
     }
 
@@ -112,11 +112,11 @@ mod tests {
     #[test]
     fn an_idle_processor_takes_a_handler_then_the_one_interrupted_longest_ago() {
         let mut handlers = handlers(&[&[1], &[2], &[3], &[4]]);
-        assert_eq!(handlers.give(0, 10, |cpu| cpu != 2), 2);
-        assert_eq!(handlers.give(1, 20, |_| true), 0);
-        assert_eq!(handlers.give(2, 30, |_| true), 1);
-        assert_eq!(handlers.give(3, 40, |_| true), 2);
-        assert_eq!((handlers.next(2), handlers.next(2), handlers.next(2)), (Some(0), Some(3), None));
-        assert!(handlers.wait_for(1) && !handlers.wait_for(2));
+        assert_eq!(handlers.give(0, 10, |cpu| cpu != CpuId(2)), CpuId(2));
+        assert_eq!(handlers.give(1, 20, |_| true), CpuId(0));
+        assert_eq!(handlers.give(2, 30, |_| true), CpuId(1));
+        assert_eq!(handlers.give(3, 40, |_| true), CpuId(2));
+        assert_eq!([(); 3].map(|()| handlers.next(CpuId(2))), [Some(0), Some(3), None]);
+        assert!(handlers.wait_for(CpuId(1)) && !handlers.wait_for(CpuId(2)));
     }
 }

@@ -6,6 +6,7 @@ use super::processor::Wait;
 use crate::error::SimulateError;
 use crate::software::Executor;
 use crate::warm::WarmStart;
+use servsim_core::CpuId;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::WordMask;
 
@@ -30,7 +31,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.software.handlers.resume(&start.handlers);
         self.software.scheduler.resume(&start.scheduler);
         self.count_active(0, start.scheduler.ready.len() as i64);
-        for (cpu, &running) in start.running.iter().enumerate() {
+        for (cpu, &running) in CpuId::all(start.running.len()).zip(&start.running) {
             let Some((task, slice)) = running else { continue };
             self.count_active(0, 1);
             self.processors[cpu].wait = Wait::Nothing;

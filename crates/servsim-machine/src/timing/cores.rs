@@ -10,7 +10,7 @@ use super::engine::{Engine, TimedEvent};
 use super::pending::Pending;
 use super::processor::{Context, Wait};
 use super::stop::Way;
-use servsim_core::Op;
+use servsim_core::{CpuId, Op};
 use servsim_cpu::Issue;
 use servsim_mem::{BusRequest, Origin, WordMask};
 
@@ -19,7 +19,7 @@ const NO_LOAD: u64 = u64::MAX;
 
 impl<W: WordMask> Engine<'_, W> {
     /// A load goes on beside execution; `true` when the core runs on.
-    pub(super) fn load(&mut self, cpu: usize, context: Context, pending: Pending<W>, way: Way) -> bool {
+    pub(super) fn load(&mut self, cpu: CpuId, context: Context, pending: Pending<W>, way: Way) -> bool {
         let processor = &mut self.processors[cpu];
         let now = processor.time;
         let Some(core) = &mut processor.core else { unreachable!("only cores have loads under way") };
@@ -43,20 +43,20 @@ impl<W: WordMask> Engine<'_, W> {
         true
     }
 
-    fn ask_for_load(&mut self, cpu: usize, load: u64, pending: &Pending<W>, ready: u64) {
+    fn ask_for_load(&mut self, cpu: CpuId, load: u64, pending: &Pending<W>, ready: u64) {
         let (line, class) = (pending.access.line, self.class_of(pending));
-        self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Load(load) });
+        self.bus.post(BusRequest { cpu: cpu.0, ready, line, class, origin: Origin::Load(load) });
     }
 
     /// The core cannot go on before a load that misses returns.
-    pub(super) fn wait_for_load(&mut self, cpu: usize) {
+    pub(super) fn wait_for_load(&mut self, cpu: CpuId) {
         let processor = &mut self.processors[cpu];
         processor.wait = Wait::Load;
         processor.since = processor.time;
     }
 
     /// The load at hand needs a place among those under way.
-    pub(super) fn hold_load(&mut self, cpu: usize) {
+    pub(super) fn hold_load(&mut self, cpu: CpuId) {
         self.wait_for_load(cpu);
         let processor = &mut self.processors[cpu];
         processor.held = true;
@@ -67,7 +67,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// A task ends when its last instruction completes; `false` when that is not known or later than now.
-    pub(super) fn drain(&mut self, cpu: usize) -> bool {
+    pub(super) fn drain(&mut self, cpu: CpuId) -> bool {
         let processor = &mut self.processors[cpu];
         let Some(core) = &mut processor.core else { return true };
         let Some(until) = core.drained() else {
@@ -81,7 +81,7 @@ impl<W: WordMask> Engine<'_, W> {
         waited == 0
     }
 
-    pub(super) fn load_returned(&mut self, cpu: usize, load: u64, now: u64) {
+    pub(super) fn load_returned(&mut self, cpu: CpuId, load: u64, now: u64) {
         self.stale.insert(cpu);
         let mut complete = vec![(load, now)];
         while let Some((load, at)) = complete.pop() {
@@ -104,7 +104,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// A load that waited for its address or its line goes on; returns when it has its data, if that
     /// is known.
-    fn issue(&mut self, cpu: usize, issue: &Issue<Pending<W>>, now: u64) -> Option<u64> {
+    fn issue(&mut self, cpu: CpuId, issue: &Issue<Pending<W>>, now: u64) -> Option<u64> {
         let line = issue.access.access.line;
         let core = self.processors[cpu].core.as_mut()?;
         if let Some(other) = core.asking(|other| other.access.line == line) {

@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::processor::{Context, Wait};
 use crate::error::SimulateError;
 use crate::software::{Executor, Software};
-use servsim_core::TaskId;
+use servsim_core::{CpuId, TaskId};
 use servsim_mem::{BusRequest, Class, Origin, WordMask};
 
 /// References that a task goes on for when its slice ends while it holds a kernel spinlock.
@@ -19,7 +19,7 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
         Ok(self.software.streams[task as usize].refill()?)
     }
 
-    fn is_idle(&self, cpu: usize) -> bool {
+    fn is_idle(&self, cpu: CpuId) -> bool {
         self.processors[cpu].wait == Wait::Task
     }
 
@@ -27,18 +27,18 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
         self.count_active(now, 1);
     }
 
-    fn start(&mut self, cpu: usize, task: TaskId, now: u64) {
+    fn start(&mut self, cpu: CpuId, task: TaskId, now: u64) {
         self.leave_idle(cpu, now);
         self.begin_task(cpu, task);
     }
 
-    fn interrupted(&mut self, cpu: usize, now: u64) {
+    fn interrupted(&mut self, cpu: CpuId, now: u64) {
         if self.is_idle(cpu) {
             self.leave_idle(cpu, now);
         }
     }
 
-    fn extends_slice(&mut self, cpu: usize) -> bool {
+    fn extends_slice(&mut self, cpu: CpuId) -> bool {
         let masked = self.is_masked(cpu);
         if masked {
             self.processors[cpu].slice = SLICE_GRAIN;
@@ -46,7 +46,7 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
         masked
     }
 
-    fn dispatch(&mut self, cpu: usize) {
+    fn dispatch(&mut self, cpu: CpuId) {
         self.processors[cpu].context = None;
         self.accounts.recorder.end(cpu, self.processors[cpu].time);
         if let Some(task) = self.software.scheduler.dispatch(cpu) {
@@ -60,7 +60,7 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
         }
     }
 
-    fn renew_slice(&mut self, cpu: usize) {
+    fn renew_slice(&mut self, cpu: CpuId) {
         self.processors[cpu].slice = self.model.time_slice;
     }
 
@@ -70,7 +70,7 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
 }
 
 impl<W: WordMask> Engine<'_, W> {
-    pub(super) fn enter_handler(&mut self, cpu: usize) {
+    pub(super) fn enter_handler(&mut self, cpu: CpuId) {
         let processor = &mut self.processors[cpu];
         let busy = processor.is_within_record()
             || processor.is_walking()
@@ -92,20 +92,20 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    pub(super) fn begin_task(&mut self, cpu: usize, task: TaskId) {
+    pub(super) fn begin_task(&mut self, cpu: CpuId, task: TaskId) {
         let processor = &mut self.processors[cpu];
         processor.context = Some(Context::Task(task));
         processor.slice = self.model.time_slice;
         processor.change_context();
         self.accounts.recorder.begin(cpu, task, processor.time);
-        self.caches.system.run_task(cpu, task);
+        self.caches.system.run_task(cpu.0, task);
         for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
             let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
             self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
         }
     }
 
-    pub(super) fn leave_idle(&mut self, cpu: usize, now: u64) {
+    pub(super) fn leave_idle(&mut self, cpu: CpuId, now: u64) {
         self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
         processor.times.idle += now - processor.since;
@@ -114,7 +114,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// Loads further records, or ends the task or handler; `false` when it ended.
-    pub(super) fn next_records(&mut self, cpu: usize, context: Context) -> Result<bool, SimulateError> {
+    pub(super) fn next_records(&mut self, cpu: CpuId, context: Context) -> Result<bool, SimulateError> {
         match context {
             Context::Task(task) => {
                 if self.software.streams[task as usize].refill()? {
@@ -141,7 +141,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// The running task cannot go on.
-    pub(super) fn leave(&mut self, cpu: usize) {
+    pub(super) fn leave(&mut self, cpu: CpuId) {
         let now = self.processors[cpu].time;
         if let Some(context) = self.processors[cpu].context {
             self.leave_locks(cpu, context, false);

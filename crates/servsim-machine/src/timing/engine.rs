@@ -12,7 +12,7 @@ use crate::event_queue::EventQueue;
 use crate::result::Replication;
 use crate::software::{Executor, Software};
 use crate::warm::WarmStart;
-use servsim_core::{ProcessorSet, TaskId, TaskSource};
+use servsim_core::{CpuId, ProcessorSet, TaskId, TaskSource};
 use servsim_mem::{Hierarchy, HierarchySpec, Interconnect, WordMask};
 use servsim_os::FixedDisk;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimedEvent {
     /// The oldest store of a processor got its data; it is `performed` or must ask again.
-    Store { cpu: usize, performed: bool },
+    Store { cpu: CpuId, performed: bool },
     /// The data of a load under way arrive.
-    Load { cpu: usize, load: u64 },
+    Load { cpu: CpuId, load: u64 },
     /// A disk request completes.
     Disk { request: u64 },
     /// Something happens in the described disks and I/O buses.
@@ -143,14 +143,14 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// The processor that acts first, its time, and the time of the next one.
     #[inline]
-    pub(super) fn earliest(&mut self) -> (usize, u64, u64) {
+    pub(super) fn earliest(&mut self) -> (CpuId, u64, u64) {
         while let Some(cpu) = self.stale.take_first() {
             self.next_times[cpu] = self.processors[cpu].next_time();
         }
-        let (mut cpu, mut first, mut second) = (0, u64::MAX, u64::MAX);
+        let (mut cpu, mut first, mut second) = (CpuId(0), u64::MAX, u64::MAX);
         for (index, &time) in self.next_times.iter().enumerate() {
             if time < first {
-                (cpu, second, first) = (index, first, time);
+                (cpu, second, first) = (CpuId(index), first, time);
             } else {
                 second = second.min(time);
             }
@@ -175,7 +175,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
 
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
     /// must see in order: events, task switches.
-    pub(super) fn run_processor(&mut self, cpu: usize, limit: u64, sync: u64) -> Result<(), SimulateError> {
+    pub(super) fn run_processor(&mut self, cpu: CpuId, limit: u64, sync: u64) -> Result<(), SimulateError> {
         self.stale.insert(cpu);
         self.enter_handler(cpu);
         let Some(context) = self.processors[cpu].context else {
@@ -249,7 +249,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// Runs a processor's task or handler as far as it goes alone, at most to `limit`.
-    pub(super) fn step(&mut self, cpu: usize, context: Context, limit: u64) -> Stop<W> {
+    pub(super) fn step(&mut self, cpu: CpuId, context: Context, limit: u64) -> Stop<W> {
         let model = self.model;
         let pace = Pace {
             limit,
@@ -263,7 +263,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// Completes the current access without another look at the cache.
-    pub(super) fn advance(&mut self, cpu: usize, context: Context) {
+    pub(super) fn advance(&mut self, cpu: CpuId, context: Context) {
         let (shift, cycles) = (self.shift, self.model.cycles_per_reference);
         self.with_records(cpu, context, |processor, _, work| advance(processor, work, shift, cycles, cpu));
         if self.processors[cpu].has_more {
@@ -275,7 +275,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     #[inline]
     fn with_records<R>(
         &mut self,
-        cpu: usize,
+        cpu: CpuId,
         context: Context,
         work: impl FnOnce(&mut Processor<W>, &mut Hierarchy<W>, &mut Records<'_>) -> R,
     ) -> R {

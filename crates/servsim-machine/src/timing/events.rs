@@ -5,10 +5,11 @@ use super::engine::{Engine, TimedEvent};
 use super::processor::Context;
 use crate::software::{Effect, Executor};
 use servsim_config::Arbitration;
+use servsim_core::CpuId;
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
-    pub(super) fn event(&mut self, cpu: usize, context: Context) {
+    pub(super) fn event(&mut self, cpu: CpuId, context: Context) {
         let now = self.processors[cpu].time;
         let event = match context {
             Context::Task(task) => {

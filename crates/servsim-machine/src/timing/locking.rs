@@ -12,22 +12,22 @@ use super::processor::{Context, Spinning};
 use crate::place::page_of;
 use crate::software::Executor;
 use servsim_config::Arbitration;
-use servsim_core::{LockClass, Op, Record, TaskId};
+use servsim_core::{CpuId, LockClass, Op, Record, TaskId};
 use servsim_mem::{Access, WordMask};
 use servsim_os::locks::USER_SPINS;
 use servsim_os::Verdict;
 
 impl<W: WordMask> Engine<'_, W> {
     /// Who takes locks when `cpu` executes `context`.
-    fn owner(&self, cpu: usize, context: Context) -> u32 {
+    fn owner(&self, cpu: CpuId, context: Context) -> u32 {
         match context {
             Context::Task(task) => task,
-            Context::Interrupt(_) => (self.software.streams.len() + cpu) as u32,
+            Context::Interrupt(_) => (self.software.streams.len() + cpu.0) as u32,
         }
     }
 
     /// The event under way takes a lock; the position is already behind it.
-    pub(super) fn acquire(&mut self, cpu: usize, context: Context, class: LockClass, word: u64) {
+    pub(super) fn acquire(&mut self, cpu: CpuId, context: Context, class: LockClass, word: u64) {
         let handler = matches!(context, Context::Interrupt(_));
         if handler && !class.spins() {
             return; // A handler cannot sleep: the lock is not what the class says.
@@ -57,14 +57,14 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    fn step_back(&mut self, cpu: usize, context: Context) {
+    fn step_back(&mut self, cpu: CpuId, context: Context) {
         match context {
             Context::Task(task) => self.software.streams[task as usize].position -= 1,
             Context::Interrupt(_) => self.processors[cpu].handler_position -= 1,
         }
     }
 
-    pub(super) fn release(&mut self, cpu: usize, context: Context, word: u64) {
+    pub(super) fn release(&mut self, cpu: CpuId, context: Context, word: u64) {
         // A release does not tell its class: what was never taken is of a class left as recorded.
         if self.software.arbitration != Arbitration::All && !self.software.locks.knows(word) {
             return;
@@ -76,7 +76,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// The context leaves its processor, or ends: what that does to its locks.
-    pub(super) fn leave_locks(&mut self, cpu: usize, context: Context, ends: bool) {
+    pub(super) fn leave_locks(&mut self, cpu: CpuId, context: Context, ends: bool) {
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         let mut woken = Vec::new();
         self.software.locks.leave(owner, ends, now, &mut woken);
@@ -88,7 +88,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// Whether interrupts and the end of the time slice must wait on `cpu`.
-    pub(super) fn is_masked(&mut self, cpu: usize) -> bool {
+    pub(super) fn is_masked(&mut self, cpu: CpuId) -> bool {
         let processor = &self.processors[cpu];
         if processor.spinning.is_some_and(|spin| spin.class.is_kernel()) {
             return true;
@@ -105,7 +105,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// One iteration of a processor that spins: tries the lock, then loads its word.
-    pub(super) fn spin(&mut self, cpu: usize, context: Context, spin: Spinning) {
+    pub(super) fn spin(&mut self, cpu: CpuId, context: Context, spin: Spinning) {
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         self.expire_holders(spin.word, now);
         if self.software.locks.acquire(owner, spin.word, spin.class, now) == Verdict::Granted {
@@ -151,7 +151,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.wake_all(&woken, now);
     }
 
-    fn spin_load(&self, cpu: usize, context: Context, spin: Spinning) -> Pending<W> {
+    fn spin_load(&self, cpu: CpuId, context: Context, spin: Spinning) -> Pending<W> {
         let record = Record::new(0, Op::Load, spin.word, 4);
         let (line, first) = (spin.word >> self.shift, spin.word & ((1 << self.shift) - 1));
         let task = match context {
@@ -161,7 +161,7 @@ impl<W: WordMask> Engine<'_, W> {
             }
         };
         let access = Access {
-            cpu,
+            cpu: cpu.0,
             line,
             words: W::of_bytes(first, first),
             write: false,

@@ -4,13 +4,13 @@
 use super::engine::{Engine, TimedEvent};
 use super::pending::Pending;
 use super::processor::{Context, Wait};
-use servsim_core::Op;
+use servsim_core::{CpuId, Op};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{BusRequest, Class, Origin, Outcome, Supplier, Transaction, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
-    pub(super) fn miss(&mut self, cpu: usize, context: Context, pending: Pending<W>) -> bool {
+    pub(super) fn miss(&mut self, cpu: CpuId, context: Context, pending: Pending<W>) -> bool {
         let processor = &mut self.processors[cpu];
         let line = pending.access.line;
         if let Some(store) = processor.stores.iter().rev().find(|s| s.access.line == line) {
@@ -30,7 +30,7 @@ impl<W: WordMask> Engine<'_, W> {
         false
     }
 
-    pub(super) fn demand(&mut self, cpu: usize, pending: Pending<W>) {
+    pub(super) fn demand(&mut self, cpu: CpuId, pending: Pending<W>) {
         let class = self.class_of(&pending);
         let processor = &mut self.processors[cpu];
         processor.demand = Some(pending);
@@ -38,7 +38,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.since = processor.time;
         let ready = processor.time;
         let line = pending.access.line;
-        self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
+        self.bus.post(BusRequest { cpu: cpu.0, ready, line, class, origin: Origin::Processor });
     }
 
     pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
@@ -49,7 +49,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// A store needs the bus or its turn; `true` when the processor goes on.
-    pub(super) fn store(&mut self, cpu: usize, context: Context, pending: Pending<W>) -> bool {
+    pub(super) fn store(&mut self, cpu: CpuId, context: Context, pending: Pending<W>) -> bool {
         let needed = self.caches.needed(&pending.access);
         let write_only = needed.is_none_or(|op| op == BusOp::Write);
         let processor = &mut self.processors[cpu];
@@ -76,7 +76,7 @@ impl<W: WordMask> Engine<'_, W> {
     /// Returns when it leaves the buffer.
     pub(super) fn far_store(
         &mut self,
-        cpu: usize,
+        cpu: CpuId,
         context: Context,
         pending: Pending<W>,
         latency: u64,
@@ -90,13 +90,19 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// Performs the oldest stores that need no bus and asks for the first that does.
-    pub(super) fn ask_for_store(&mut self, cpu: usize, now: u64) {
+    pub(super) fn ask_for_store(&mut self, cpu: CpuId, now: u64) {
         while let Some(pending) = self.processors[cpu].stores.front().copied() {
             match self.caches.try_hit(&pending.access) {
                 None => {
                     let class = self.class_of(&pending);
                     let line = pending.access.line;
-                    self.bus.post(BusRequest { cpu, ready: now, line, class, origin: Origin::StoreBuffer });
+                    self.bus.post(BusRequest {
+                        cpu: cpu.0,
+                        ready: now,
+                        line,
+                        class,
+                        origin: Origin::StoreBuffer,
+                    });
                     return;
                 }
                 Some(depth) if depth != 0 && self.model.core.is_some() => {
@@ -110,7 +116,7 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    pub(super) fn store_returned(&mut self, cpu: usize, now: u64, performed: bool) {
+    pub(super) fn store_returned(&mut self, cpu: CpuId, now: u64, performed: bool) {
         self.stale.insert(cpu);
         if performed {
             self.processors[cpu].stores.pop_front();
@@ -132,6 +138,7 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn grant(&mut self) {
         let Some(grant) = self.bus.grant() else { return };
         let BusRequest { cpu, origin, class, line, .. } = grant.request;
+        let cpu = CpuId(cpu);
         if class == Class::WriteBack {
             self.bus.carry(&grant, &Transaction::WRITE_BACK);
             return self.bus.end_grant();
@@ -183,7 +190,7 @@ impl<W: WordMask> Engine<'_, W> {
         Some((pending, outcome, supplier))
     }
 
-    pub(super) fn demand_returns(&mut self, cpu: usize, granted: u64, complete: u64, done: bool) {
+    pub(super) fn demand_returns(&mut self, cpu: CpuId, granted: u64, complete: u64, done: bool) {
         self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
         processor.times.bus_wait += granted - processor.since;

@@ -4,7 +4,7 @@
 use super::pending::Pending;
 use crate::place::{address_on, page_of};
 use servsim_core::reference::KERNEL;
-use servsim_core::{Op, Privacy, Record};
+use servsim_core::{CpuId, Op, Privacy, Record};
 use servsim_mem::{Access, PrefetchSpec, Prefetcher, WordMask};
 use std::collections::VecDeque;
 
@@ -58,7 +58,7 @@ impl<W: WordMask> Prefetching<W> {
     }
 
     /// The first part of `record` was performed.
-    pub fn referenced(&mut self, cpu: usize, record: &Record, privacy: &Privacy) {
+    pub fn referenced(&mut self, cpu: CpuId, record: &Record, privacy: &Privacy) {
         let address = address_on(record, cpu);
         if record.op == Op::Fetch {
             return self.unit.fetched(address, u64::from(record.size));
@@ -69,7 +69,7 @@ impl<W: WordMask> Prefetching<W> {
         }
         let page = page_of(privacy, &Record { address, ..*record });
         let access = Access {
-            cpu,
+            cpu: cpu.0,
             line: 0,
             words: W::default(),
             write: false,

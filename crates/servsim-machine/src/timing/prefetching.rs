@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::pending::Pending;
 use super::processor::Processor;
 use servsim_core::reference::CONTINUATION;
-use servsim_core::{Privacy, Record};
+use servsim_core::{CpuId, Privacy, Record};
 use servsim_mem::{BusRequest, Class, Origin, WordMask};
 
 impl<W: WordMask> Processor<W> {
@@ -39,7 +39,7 @@ impl<W: WordMask> Processor<W> {
     }
 
     /// Part of `record` was performed, the first if `first`.
-    pub(super) fn performed(&mut self, cpu: usize, record: &Record, first: bool, privacy: &Privacy) {
+    pub(super) fn performed(&mut self, cpu: CpuId, record: &Record, first: bool, privacy: &Privacy) {
         if let (Some(prefetching), true) = (&mut self.prefetching, first) {
             if record.flags & CONTINUATION == 0 {
                 prefetching.referenced(cpu, record, privacy);
@@ -57,7 +57,7 @@ impl<W: WordMask> Processor<W> {
 
 impl<W: WordMask> Engine<'_, W> {
     /// The access of `pending` was performed; what it leads to asks for the bus at `ready`.
-    pub(super) fn after_access(&mut self, cpu: usize, pending: &Pending<W>, ready: u64) {
+    pub(super) fn after_access(&mut self, cpu: CpuId, pending: &Pending<W>, ready: u64) {
         if let Some((_, line)) = self.caches.system.trigger.take() {
             if !self.processors[cpu].is_walking() {
                 self.processors[cpu].prefetch_after(line, pending);
@@ -67,7 +67,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     /// Asks the bus for what the prefetcher of `cpu` wishes.
-    pub(super) fn post_prefetches(&mut self, cpu: usize, ready: u64) {
+    pub(super) fn post_prefetches(&mut self, cpu: CpuId, ready: u64) {
         let most = self.model.outstanding_misses;
         let Self { processors, caches, bus, .. } = self;
         let Some(prefetching) = &mut processors[cpu].prefetching else { return };
@@ -80,7 +80,7 @@ impl<W: WordMask> Engine<'_, W> {
             prefetching.made += 1;
             prefetching.waiting.push((prefetching.made, pending));
             let origin = Origin::Prefetch(prefetching.made);
-            bus.post(BusRequest { cpu, ready, line, class: Class::Prefetch, origin });
+            bus.post(BusRequest { cpu: cpu.0, ready, line, class: Class::Prefetch, origin });
         }
     }
 }

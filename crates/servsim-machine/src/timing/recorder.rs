@@ -3,7 +3,7 @@
 //! counted. Nothing here changes what the engine does.
 
 use crate::activity_log::{ActivityLog, DiskSpan, RunSpan};
-use servsim_core::TaskId;
+use servsim_core::{CpuId, TaskId};
 
 /// Most entries of each kind; a picture of more is unreadable, and results stay small.
 const MOST: usize = 20_000;
@@ -27,13 +27,13 @@ impl Recorder {
     }
 
     /// `task` gets `processor` at `now`.
-    pub fn begin(&mut self, processor: usize, task: TaskId, now: u64) {
+    pub fn begin(&mut self, processor: CpuId, task: TaskId, now: u64) {
         self.end(processor, now);
         self.running[processor] = Some((task, now));
     }
 
     /// `processor` is left at `now` by whatever ran on it.
-    pub fn end(&mut self, processor: usize, now: u64) {
+    pub fn end(&mut self, processor: CpuId, now: u64) {
         let Some((task, start)) = self.running[processor].take() else { return };
         if now <= start {
             return;
@@ -56,7 +56,7 @@ impl Recorder {
 
     /// The spans within `start..end`, in cycles from `start`.
     pub fn finish(mut self, start: u64, end: u64) -> ActivityLog {
-        for processor in 0..self.running.len() {
+        for processor in CpuId::all(self.running.len()) {
             self.end(processor, end);
         }
         let mut log = self.activity_log;
@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn spans_are_cut_to_the_window_and_a_processor_runs_one_task_at_a_time() {
         let mut recorder = Recorder::new(2);
-        recorder.begin(0, 7, 10);
-        recorder.begin(1, 8, 40);
-        recorder.begin(0, 9, 120);
-        recorder.end(1, 130);
+        recorder.begin(CpuId(0), 7, 10);
+        recorder.begin(CpuId(1), 8, 40);
+        recorder.begin(CpuId(0), 9, 120);
+        recorder.end(CpuId(1), 130);
         recorder.disk(90, 400, true);
         let log = recorder.finish(100, 200);
-        let spans: Vec<_> = log.schedule.iter().map(|s| (s.processor, s.task, s.start, s.end)).collect();
+        let spans: Vec<_> = log.schedule.iter().map(|s| (s.processor.0, s.task, s.start, s.end)).collect();
         assert_eq!(spans, [(0, 7, 0, 20), (1, 8, 0, 30), (0, 9, 20, 100)]);
         assert_eq!(log.disk, [DiskSpan { start: 0, end: 100, write: true }]);
     }
@@ -95,8 +95,8 @@ mod tests {
     fn more_spans_than_fit_are_counted() {
         let mut recorder = Recorder::new(1);
         for step in 0..=(MOST as u64) {
-            recorder.begin(0, 1, step * 2);
-            recorder.end(0, step * 2 + 1);
+            recorder.begin(CpuId(0), 1, step * 2);
+            recorder.end(CpuId(0), step * 2 + 1);
         }
         assert_eq!(recorder.finish(0, u64::MAX).dropped, 1);
     }

@@ -10,13 +10,13 @@ use super::walking::translate;
 use crate::place::{address_on, page_of};
 use loads::{load_on_core, outer_latency, OnCore};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
-use servsim_core::{Op, Record, PAGE_SHIFT};
+use servsim_core::{CpuId, Op, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
 use servsim_mem::{Access, Hierarchy, WordMask};
 
 /// Steps `processor` (number `cpu`) until `limit` or another stop.
 pub fn step<W: WordMask>(
-    cpu: usize,
+    cpu: CpuId,
     processor: &mut Processor<W>,
     caches: &mut Hierarchy<W>,
     work: &mut Records<'_>,
@@ -63,7 +63,7 @@ pub fn step<W: WordMask>(
         let crosses = line != last >> shift;
         let end = if crosses { line_mask } else { last & line_mask };
         let access = Access {
-            cpu,
+            cpu: cpu.0,
             line,
             words: W::of_bytes(start & line_mask, end),
             write: record.op == Op::Store,
@@ -242,7 +242,7 @@ pub fn advance<W: WordMask>(
     work: &mut Records<'_>,
     shift: u32,
     cycles: u64,
-    cpu: usize,
+    cpu: CpuId,
 ) {
     let record = &work.records[*work.position];
     let address = address_on(record, cpu);

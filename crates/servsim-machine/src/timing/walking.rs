@@ -7,7 +7,7 @@ use super::processor::Processor;
 use super::stop::{Pace, Records, Stop};
 use super::translator::TranslationTimes;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
-use servsim_core::Op;
+use servsim_core::{CpuId, Op};
 use servsim_mem::{Hierarchy, Translated, WordMask};
 
 impl<W> Processor<W> {
@@ -34,7 +34,7 @@ impl<W> Processor<W> {
 
 /// Takes one step of the translation of the record at hand: the look-up, or one reference of its walk.
 pub(super) fn translate<W: WordMask>(
-    cpu: usize,
+    cpu: CpuId,
     processor: &mut Processor<W>,
     caches: &mut Hierarchy<W>,
     work: &Records<'_>,

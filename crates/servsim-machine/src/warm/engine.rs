@@ -19,7 +19,7 @@ use crate::setup::{with_word_mask, Setup};
 use crate::software::{Effect, Executor, PendingIo, Software, Stream};
 use servsim_config::Arbitration;
 use servsim_core::reference::CONTINUATION;
-use servsim_core::{Event, Op, Privacy, Record, TaskId, TaskSource};
+use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
 use servsim_mem::snapshot::Writer;
 use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
 use servsim_os::Policy;
@@ -150,22 +150,22 @@ impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
         Ok(more)
     }
 
-    fn is_idle(&self, cpu: usize) -> bool {
+    fn is_idle(&self, cpu: CpuId) -> bool {
         self.cpus[cpu].task.is_none()
     }
 
     fn count_ready(&mut self, _now: u64) {}
 
-    fn start(&mut self, cpu: usize, task: TaskId, now: u64) {
+    fn start(&mut self, cpu: CpuId, task: TaskId, now: u64) {
         self.cpus[cpu].time = self.cpus[cpu].time.max(now);
         self.begin_task(cpu, task);
     }
 
-    fn interrupted(&mut self, cpu: usize, now: u64) {
+    fn interrupted(&mut self, cpu: CpuId, now: u64) {
         self.cpus[cpu].time = self.cpus[cpu].time.max(now);
     }
 
-    fn extends_slice(&mut self, cpu: usize) -> bool {
+    fn extends_slice(&mut self, cpu: CpuId) -> bool {
         let extends = holds_spinlock(&self.cpus[cpu], &self.spinlocks);
         if extends {
             self.cpus[cpu].slice = TURN as u64;
@@ -173,14 +173,14 @@ impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
         extends
     }
 
-    fn dispatch(&mut self, cpu: usize) {
+    fn dispatch(&mut self, cpu: CpuId) {
         self.cpus[cpu].task = None;
         if let Some(task) = self.software.scheduler.dispatch(cpu) {
             self.begin_task(cpu, task);
         }
     }
 
-    fn renew_slice(&mut self, cpu: usize) {
+    fn renew_slice(&mut self, cpu: CpuId) {
         self.cpus[cpu].slice = self.time_slice;
     }
 
@@ -227,8 +227,8 @@ impl<'a, W: WordMask> Warming<'a, W> {
     /// neither.
     fn turn(&mut self) -> Result<bool, SimulateError> {
         let event = self.events.next_time();
-        let busy = |&cpu: &usize| self.cpus[cpu].task.is_some() || self.software.handlers.wait_for(cpu);
-        let behind = (0..self.cpus.len()).filter(busy);
+        let busy = |&cpu: &CpuId| self.cpus[cpu].task.is_some() || self.software.handlers.wait_for(cpu);
+        let behind = CpuId::all(self.cpus.len()).filter(busy);
         let behind = behind.min_by_key(|&cpu| self.cpus[cpu].time);
         let time = behind.map_or(u64::MAX, |cpu| self.cpus[cpu].time);
         self.now = self.now.max(time.min(event).min(u64::MAX - 1));
@@ -251,15 +251,15 @@ impl<'a, W: WordMask> Warming<'a, W> {
         }
     }
 
-    fn begin_task(&mut self, cpu: usize, task: TaskId) {
+    fn begin_task(&mut self, cpu: CpuId, task: TaskId) {
         self.cpus[cpu].task = Some(task);
         self.cpus[cpu].slice = self.time_slice;
-        self.caches.system.run_task(cpu, task);
+        self.caches.system.run_task(cpu.0, task);
         self.caches.system.flushed.clear();
     }
 
     /// Runs a processor for at most `most` records, up to its next event.
-    fn run_cpu(&mut self, cpu: usize, most: usize) -> Result<(), SimulateError> {
+    fn run_cpu(&mut self, cpu: CpuId, most: usize) -> Result<(), SimulateError> {
         while let Some(index) = self.software.handlers.next(cpu) {
             self.run_handler(cpu, index);
         }
@@ -289,7 +289,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    fn count(&mut self, cpu: usize, references: u64) {
+    fn count(&mut self, cpu: CpuId, references: u64) {
         self.references += references;
         let cpu = &mut self.cpus[cpu];
         cpu.time += references;
@@ -297,7 +297,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
     }
 
     /// Runs a whole handler.
-    fn run_handler(&mut self, cpu: usize, index: usize) {
+    fn run_handler(&mut self, cpu: CpuId, index: usize) {
         let batch = &self.software.interrupts[index].batch;
         let mut rest = batch.records.as_slice();
         while !rest.is_empty() {
@@ -315,7 +315,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
     }
 
     /// An event of `task`, or of a handler, at `cpu`.
-    fn event(&mut self, cpu: usize, task: Option<TaskId>, event: Event) {
+    fn event(&mut self, cpu: CpuId, task: Option<TaskId>, event: Event) {
         let now = self.cpus[cpu].time;
         match self.software.react(event, task) {
             Effect::Ready(task) => self.make_ready(task, now),
@@ -345,7 +345,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
 
     /// Runs every processor on until its task holds no spinlock and its handlers are done.
     fn drain(&mut self) -> Result<(), SimulateError> {
-        for cpu in 0..self.cpus.len() {
+        for cpu in CpuId::all(self.cpus.len()) {
             let last = self.cpus[cpu].time + LONGEST_HOLD;
             while (self.software.handlers.wait_for(cpu) || holds_spinlock(&self.cpus[cpu], &self.spinlocks))
                 && self.cpus[cpu].time < last
@@ -400,12 +400,12 @@ fn weight(record: &Record) -> u8 {
 /// Performs references of processor `cpu`, without events among them.
 fn touch<W: WordMask>(
     caches: &mut Hierarchy<W>,
-    cpu: usize,
+    cpu: CpuId,
     records: &[Record],
     privacy: &Privacy,
     shift: u32,
 ) {
-    let (cache, data) = caches.first_caches(cpu);
+    let (cache, data) = caches.first_caches(cpu.0);
     let (mut rest, mut unread) = (records, RunCounts::default());
     while let Some(first) = rest.first() {
         if caches.first_level_is_coherent() {

@@ -1,7 +1,7 @@
 //! What is known of software and caches where a warm-up ended.
 
 use crate::software::PendingIo;
-use servsim_core::{TaskId, WakeId};
+use servsim_core::{CpuId, TaskId, WakeId};
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
 use servsim_os::SchedulerState;
 
@@ -69,7 +69,7 @@ impl WarmStart {
         out.list(positions.iter().copied());
         out.list(ended.iter().map(|&ended| u64::from(ended)));
         out.list(ready.iter().map(|&task| u64::from(task)));
-        out.list(last_processor.iter().map(|cpu| cpu.map_or(0, |cpu| cpu as u64 + 1)));
+        out.list(last_processor.iter().map(|cpu| cpu.map_or(0, |cpu| cpu.0 as u64 + 1)));
         out.list(previous.iter().map(|task| task.map_or(0, |task| u64::from(task) + 1)));
         out.list(running.iter().map(|task| task.map_or(0, |(task, _)| u64::from(task) + 1)));
         out.list(running.iter().map(|task| task.map_or(0, |(_, slice)| slice)));
@@ -108,9 +108,9 @@ impl WarmStart {
         let positions = list(tasks, from)?;
         let ended = list(tasks, from)?.iter().map(|&ended| ended != 0).collect();
         let ready = from.list()?.into_iter().map(task).collect::<Result<_, _>>()?;
-        let last_processor: Vec<Option<usize>> =
-            list(tasks, from)?.iter().map(|cpu| cpu.checked_sub(1).map(|cpu| cpu as usize)).collect();
-        if last_processor.iter().flatten().any(|&cpu| cpu >= processors) {
+        let last_processor: Vec<Option<CpuId>> =
+            list(tasks, from)?.iter().map(|cpu| cpu.checked_sub(1).map(|cpu| CpuId(cpu as usize))).collect();
+        if last_processor.iter().flatten().any(|&cpu| cpu.0 >= processors) {
             return Err(other);
         }
         let previous = list(processors, from)?.into_iter().map(optional).collect::<Result<_, _>>()?;

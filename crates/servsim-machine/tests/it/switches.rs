@@ -62,7 +62,7 @@ fn a_task_alone_in_a_timed_machine_counts_the_misses_of_its_returns() {
     let visits: Vec<(u64, Vec<u64>)> = schedule
         .iter()
         .zip(0..)
-        .map(|(span, visit)| (span.processor as u64, lines(visit).collect()))
+        .map(|(span, visit)| (span.processor.0 as u64, lines(visit).collect()))
         .collect();
     assert_eq!(visits.len() as u64, VISITS);
     let returns = visits.windows(3).filter(|w| w[0].0 == w[2].0 && w[0].0 != w[1].0).count();
