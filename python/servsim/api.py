@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim import simulation
+from servsim.captures import simulate_captures
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.result import Result, check
 
@@ -143,7 +144,7 @@ class Machine:
 
 
 def simulate(
-    trace: Trace | str | Path,
+    trace: Trace | str | Path | Sequence[Trace | str | Path],
     machine: Machine | str | Path,
     *,
     engine: str = "timing",
@@ -163,7 +164,8 @@ def simulate(
     Parameters
     ----------
     trace, machine
-        Objects, or what they are made from.
+        Objects, or what they are made from; several captures of one workload are one design, whose intervals are over
+        captures.
     engine, transactions, warmup, replications, seed, threads, functional_warmup, save_checkpoint, \
 from_checkpoint, users, progress
         As for `servsim.simulation.simulate`.
@@ -187,12 +189,15 @@ from_checkpoint, users, progress
     >>> result.to_arrow().column_names
     ['replication', 'seed', 'path', 'value', 'unit']
     """
-    held = trace if isinstance(trace, Trace) else Trace(trace)
+    given = [trace] if isinstance(trace, Trace | str | Path) else trace
+    held = [one if isinstance(one, Trace) else Trace(one) for one in given]
+    if not held:
+        raise UsageError("there is no trace to simulate: give one, or several captures of one workload")
     chosen = machine if isinstance(machine, Machine) else Machine(machine)
-    document = simulation.simulate(
-        held.path,
+    document = simulate_captures(
+        [one.path for one in held],
         chosen.name,
-        format=held.format,
+        format=held[0].format,
         overrides=chosen.replaced,
         engine=engine,
         transactions=transactions,
@@ -206,7 +211,8 @@ from_checkpoint, users, progress
         users=users,
         progress=progress,
     )
-    return check(document, f"{held.path.name} on {chosen.name}", needs=())
+    names = ", ".join(one.path.name for one in held)
+    return check(document, f"{names} on {chosen.name}", needs=())
 
 
 def load(path: str | Path) -> Result:

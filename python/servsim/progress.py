@@ -5,7 +5,7 @@ share is an estimate, for people to see how long they will wait, and enters no r
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from servsim import _core
@@ -19,19 +19,30 @@ _RAW16 = 16
 
 
 def expected_references(
-    trace: Path, *, transactions: int | str | None = None, warmup: int | None = None, replications: int = 1
+    traces: Path | Sequence[Path],
+    *,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
+    replications: int = 1,
 ) -> float | None:
-    """Return about how many references runs of a trace will take, or None when the trace does not tell.
+    """Return about how many references runs of traces will take, or None when one of them does not tell.
 
     Parameters
     ----------
-    trace
-        Any trace.
+    traces
+        Any trace, or several that are run alike.
     transactions, warmup
         As for `servsim.simulation.simulate`, which chooses the middle half of a trace without them.
     replications
-        How many runs.
+        How many runs of each.
     """
+    several = [traces] if isinstance(traces, Path) else traces
+    parts = [_expected(trace, transactions, warmup, replications) for trace in several]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _expected(trace: Path, transactions: int | str | None, warmup: int | None, replications: int) -> float | None:
     if trace.suffix == ".raw16" and trace.is_file():
         return trace.stat().st_size / _RAW16 * replications
     try:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from servsim import _core
 from servsim.result_warnings import FEW_REPLICATIONS, gathered, put, recorded
 from servsim.statistics.intervals import estimate
+from servsim.statistics.nested import unit_means
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Lists of a replication that are no figures of the whole run.
-APART = frozenset({"timeline", "windows", "along", "tasks", "seed", "figures"})
+APART = frozenset({"timeline", "windows", "along", "tasks", "seed", "capture", "figures"})
 
-#: Fewest replications for which a summary gives an interval, as the simulator does.
+#: Fewest replications, or captures, for which a summary gives an interval, as the simulator does.
 LEAST = 3
 
 
@@ -123,10 +124,26 @@ def _translation(replication: Mapping[str, Any]) -> dict[str, float]:
 
 
 def summary(replications: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Summarise replications as the simulator does: mean, standard deviation, 95 % interval, n."""
+    """Summarise replications as the simulator does: mean, standard deviation, 95 % interval, n.
+
+    Of several captures, n is their number, and the interval is over them; see `units`.
+    """
     all_figures = [described(replication) for replication in replications]
     described_names = all_figures[0] if all_figures else {}
-    return {name: _entry([f[name] for f in all_figures if name in f]) for name in described_names}
+    of = units(replications)
+    return {name: _entry(unit_means([f.get(name) for f in all_figures], of)) for name in described_names}
+
+
+def units(replications: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return what each replication counts for: itself, or its capture where there are several.
+
+    Examples
+    --------
+    >>> units([{"seed": 1}, {"seed": 2}]), units([{"capture": 0}, {"capture": 0}, {"capture": 1}])
+    ([0, 1], [0, 0, 1])
+    """
+    captures = [replication.get("capture") for replication in replications]
+    return [number if capture is None else int(capture) for number, capture in enumerate(captures)]
 
 
 def _entry(values: list[float]) -> dict[str, Any]:

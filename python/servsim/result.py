@@ -84,7 +84,7 @@ class Result:
         return list(dict.fromkeys([*figures(first), *described(first)]))
 
     def estimate(self, path: str) -> "Estimate":
-        """Return the mean of a figure over the replications, with its 95 % interval.
+        """Return the mean of a figure over the replications, with its 95 % interval, which is over captures if several.
 
         Parameters
         ----------
@@ -97,7 +97,6 @@ class Result:
             When a replication does not record it.
         """
         from servsim.replication import described, figures
-        from servsim.statistics.intervals import estimate
 
         found = [{**figures(replication), **described(replication)}.get(path) for replication in self.replications]
         known = [value for value in found if value is not None]
@@ -105,7 +104,7 @@ class Result:
             near = difflib.get_close_matches(path, self.figures(), 1)
             hint = f" (did you mean {near[0]!r}?)" if near else "; `figures()` lists what there is"
             raise UsageError(f"{self.source} does not record {path!r} in every replication{hint}")
-        return estimate(known)
+        return self.known(known)
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return every figure of every replication, one row each.
@@ -163,6 +162,30 @@ class Result:
         from servsim.report.notebook import frame
 
         return frame(self)
+
+    @property
+    def captures(self) -> list[str]:
+        """Hashes of the captures it was run on, where there are several; empty of one trace."""
+        return [str(capture.get("hash")) for capture in self.document.get("captures") or ()]
+
+    def independent(self, values: "Sequence[float | None]") -> list[float]:
+        """Return one value for each independent unit: each replication, or each of several captures.
+
+        Parameters
+        ----------
+        values : sequence of float or None
+            One value per replication, None where there is none.
+        """
+        from servsim.replication import units
+        from servsim.statistics.nested import unit_means
+
+        return unit_means(values, units(self.replications))
+
+    def known(self, values: "Sequence[float | None]") -> "Estimate":
+        """Return the mean of a figure with its interval, given its value in each replication."""
+        from servsim.statistics.intervals import estimate
+
+        return estimate(self.independent(values))
 
     def values(self, *path: str) -> list[float] | None:
         """Return one number per replication at ``path``, or None when any of them lacks it."""

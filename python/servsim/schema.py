@@ -186,6 +186,7 @@ class Replication(_Part):
     """One run. Figures of time are missing, or null, in a functional one."""
 
     seed: Count = _ABSENT
+    capture: Count = _ABSENT
     references: Count = _ABSENT
     instructions: Count = _ABSENT
     transactions: Count = _ABSENT
@@ -263,6 +264,14 @@ class Trace(_Part):
     hash: str = _ABSENT
 
 
+class Capture(_Part):
+    """One of several captures that were run."""
+
+    name: str
+    hash: str
+    seed: Count | None = None
+
+
 class Document(_Part):
     """A result of ``servsim simulate``."""
 
@@ -271,10 +280,21 @@ class Document(_Part):
     engine: str = _ABSENT
     machine: str | Machine = _ABSENT
     trace: Trace = _ABSENT
+    captures: list[Capture] = _ABSENT
     options: dict[str, Any] = _ABSENT
     warnings: list[str | Warned] = _ABSENT
     summary: dict[str, dict[str, Any]] = _ABSENT
     replications: list[Replication] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _every_replication_is_of_a_capture(self) -> "Document":
+        held = len(self.captures or ())
+        for number, replication in enumerate(self.replications, start=1):
+            if held and (replication.capture is None or replication.capture >= held):
+                raise ValueError(f"replication {number} does not say which of the {held} captures it is of")
+            if not held and replication.capture is not None:
+                raise ValueError(f"replication {number} is of a capture, and no captures are listed")
+        return self
 
 
 def read_json(text: bytes) -> object:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from servsim.cli import options
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import CheckFailed, UsageError
+
+if TYPE_CHECKING:
+    from servsim.comparison import Comparison, Design
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +23,10 @@ def register(app: typer.Typer) -> None:
 def compare(
     inputs: Annotated[
         list[Path],
-        typer.Argument(help="A trace to run, result files of earlier runs, or both.", metavar="TRACE|RESULT..."),
+        typer.Argument(
+            help="A trace to run (or several captures of one workload), result files of earlier runs, or both.",
+            metavar="TRACE|RESULT...",
+        ),
     ],
     machine: Annotated[
         list[str] | None,
@@ -67,11 +73,13 @@ def compare(
     _check(files, traces, len(machines), precision, replications)
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
-    found, stopped = [], None
+    found: list[Design] = []
+    stopped = None
+    interrupted: parts.InterruptedDesigns | None = None
     with Progress() as progress:
         if machines:
             runs = parts.Runs(
-                traces[0],
+                tuple(traces),
                 replications,
                 seed,
                 options.transactions(transactions),
@@ -83,21 +91,33 @@ def compare(
                 from_checkpoint,
                 progress,
             )
-            if precision is None:
-                found = parts.run_designs(machines, runs, metric, progress.note)
-            else:
-                found, stopped = parts.run_until(machines, runs, metric, precision, budget, progress.note)
+            try:
+                found, stopped = parts.run(machines, runs, metric, precision, budget, progress.note)
+            except parts.InterruptedDesigns as stop:
+                interrupted, found = stop, stop.designs
     found += [parts.from_file(path, metric) for path in files]
-    comparison = judge(found, metric, stopped=stopped, precision=precision)
     if keep is not None:
         for path in parts.keep(found, keep):
             say(f"wrote {path}")
+    if interrupted is not None:
+        say(interrupted.sentence(kept=keep is not None))
+        # What can be said of them is said; one design, or one run of a design, compares with nothing.
+        if len(found) < 2 or any(len(metric.values(design.result)) < 2 for design in found):
+            raise interrupted
+    comparison = judge(found, metric, stopped=stopped, precision=precision)
     if html is not None:
         from servsim.comparison.page import write
 
         say(f"wrote {write(comparison, html)}")
     warn(comparison.warnings)
     print(json.dumps(comparison.to_dict(), indent=1) if as_json else render(comparison))
+    _end(comparison, interrupted, require_ranking)
+
+
+def _end(comparison: "Comparison", interrupted: KeyboardInterrupt | None, require_ranking: bool) -> None:
+    """End with the exit code that the comparison deserves."""
+    if interrupted is not None:
+        raise interrupted
     if comparison.barred is not None:
         raise CheckFailed(f"nothing was ranked: {comparison.barred}")
     if require_ranking and not comparison.ranked:
@@ -106,15 +126,20 @@ def compare(
 
 def _check(files: list[Path], traces: list[Path], machines: int, precision: float | None, runs: int) -> None:
     """Refuse what cannot be compared, before anything is run."""
-    if machines and len(traces) != 1:
-        raise UsageError(f"machines run one trace, and {len(traces)} were given")
+    if machines and not traces:
+        raise UsageError("machines need a trace to run, and none was given")
+    if len(traces) > 1 and precision is not None:
+        raise UsageError(
+            "--precision decides how many replications are made, and intervals over several captures do not narrow "
+            "with them: leave it out, or give more captures"
+        )
     if traces and not machines:
         raise UsageError(f"{traces[0]} is a trace: name the machines to run it on with --machine, twice or more")
     if len(files) + machines < 2:
         raise UsageError("a comparison needs two designs: give --machine twice, or two result files")
     if files and precision is not None:
         raise UsageError("--precision decides how many runs are made, so it cannot be used with result files")
-    if machines and precision is None and runs < 2:
+    if machines and precision is None and runs < 2 and len(traces) == 1:
         raise UsageError(
             f"{runs} replications give no interval, for one run says nothing about how much runs differ: "
             "use --replications 10 or more"

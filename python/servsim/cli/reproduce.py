@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from servsim.cli.progress import Progress
+from servsim.cli.terminal import say
 from servsim.errors import CheckFailed, UsageError
 
 
@@ -33,6 +34,9 @@ def register(app: typer.Typer) -> None:
         with Progress() as progress:
             report = run(study, quick=quick, trace=trace, say=progress)
         typer.echo(json.dumps(report.to_dict()) if as_json else report.render(), nl=as_json)
+        if report.interrupted:
+            say("interrupted: the rows above are those whose runs had ended")
+            raise KeyboardInterrupt
         if not report.passed:
             missed = ", ".join(check.name for check in report.checks if not check.passed)
             raise CheckFailed(f"{study}: hard rows missed: {missed}")

@@ -23,7 +23,13 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="Captured trace, or any that `servsim trace formats` lists.")],
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help="Captured trace, or any that `servsim trace formats` lists; or several captures of one workload.",
+        ),
+    ],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
@@ -55,9 +61,15 @@ def command(
         bool, typer.Option("--host-figures", help="Add host times to the JSON (not repeatable).")
     ] = False,
 ) -> None:
-    """Run a trace on a machine that exists only as a description."""
+    """Run a trace on a machine that exists only as a description.
+
+    Several captures of one workload (`servsim capture --captures N`) are one design: each is run with the same
+    seeds, and the intervals are over captures.
+
+    Example: servsim simulate oltp.1.svt oltp.2.svt oltp.3.svt -m foglia-2004-4p --replications 3
+    """
+    from servsim.captures import simulate_captures
     from servsim.progress import expected_references, of_references
-    from servsim.simulation import simulate
 
     if each:
         _refuse_beside_each(
@@ -72,23 +84,25 @@ def command(
             },
             engine,
         )
+        if len(traces) > 1:
+            raise UsageError("--each runs one trace: give one, or run the machines one by one")
         counted = options.transactions(transactions)
-        _each(trace, machine, _values(each), format, settings or [], counted, users, seed, as_json, output)
+        _each(traces[0], machine, _values(each), format, settings or [], counted, users, seed, as_json, output)
         return
     started = time.perf_counter()
     counted = options.transactions(transactions)
     stopped: Interrupted | None = None
-    runs = "1 run" if replications == 1 else f"{replications} runs"
+    runs = "1 run" if replications * len(traces) == 1 else f"{replications * len(traces)} runs"
     try:
         with Progress() as progress:
             expected = expected_references(
-                trace,
+                traces,
                 transactions=counted if engine == "timing" else "all",
                 warmup=warmup,
                 replications=replications if engine == "timing" else 1,
             )
-            result = simulate(
-                trace,
+            result = simulate_captures(
+                traces,
                 machine,
                 format=format,
                 overrides=settings or [],
@@ -233,15 +247,15 @@ def _write(path: Path, text: str) -> None:
 FIRST = ("cycles_per_transaction", "transactions_per_million_cycles", "cycles", "gsp", "bus_utilization")
 
 
-def _figure(entry: dict[str, Any]) -> str:
+def _figure(entry: dict[str, Any], unit: str = "") -> str:
     """Return a mean with its interval, to two digits of the interval's half width."""
     mean = float(entry["mean"])
     if entry["interval_95"] is None:
-        return f"{_plain(mean, mean / 100)} (n = {entry['n']}, no interval)"
+        return f"{_plain(mean, mean / 100)} (n = {entry['n']}{unit}, no interval)"
     low, high = entry["interval_95"]
     half = (high - low) / 2
     step = half or mean / 1000
-    return f"{_plain(mean, step)} ± {_plain(half, step)} (95 %, n = {entry['n']})"
+    return f"{_plain(mean, step)} ± {_plain(half, step)} (95 %, n = {entry['n']}{unit})"
 
 
 def _plain(value: float, step: float) -> str:
@@ -262,6 +276,16 @@ def _measured(window: dict[str, Any] | None) -> list[str]:
     ]
 
 
+def _intervals(result: dict[str, Any]) -> list[str]:
+    """Return what the intervals are over, in one line."""
+    runs, captures = len(result["replications"]), len(result.get("captures") or ())
+    if captures:
+        return [f"intervals: over {captures} captures, {runs // captures} runs of each"]
+    if runs == 1 or result["engine"] == "functional":
+        return []
+    return ["intervals: over seeds, on this one capture; another capture of the workload may differ by more"]
+
+
 def _table(result: dict[str, Any]) -> str:
     """Return the summary and the miss table of the first replication for people."""
     machine = result["machine"]
@@ -269,12 +293,14 @@ def _table(result: dict[str, Any]) -> str:
         f"{machine['name']}: {machine['processors']} processors, {machine['cache']['size']} caches, "
         f"{machine['cache']['line']} lines, {machine['protocol']['name']}, {result['engine']} engine",
         *_measured(result["options"].get("window")),
+        *_intervals(result),
         "",
     ]
     summary = result["summary"]
     names = [name for name in FIRST if name in summary]
     names += [name for name in summary if name not in FIRST]
-    lines += [f"{name:32} {_figure(summary[name])}" for name in names]
+    unit = " captures" if result.get("captures") else ""
+    lines += [f"{name:32} {_figure(summary[name], unit)}" for name in names]
     first = result["replications"][0]
     lines += ["", f"misses, seed {first['seed']:<12} {'user':>14} {'kernel':>14}"]
     for name, modes in first["misses"].items():

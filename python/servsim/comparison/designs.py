@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from servsim.captures import simulate_captures
 from servsim.comparison.metrics import Metric
-from servsim.errors import UsageError
+from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write, make_folder
 from servsim.progress import Show, expected_references, of_references
 from servsim.replication import joined
 from servsim.result import Result, check, load
-from servsim.simulation import machine_path, simulate
+from servsim.simulation import machine_path
 from servsim.statistics.sequential import FIRST_STAGE, wished_runs
 
 Say = Callable[[str], None]
@@ -39,7 +40,7 @@ class Machine:
 class Runs:
     """How designs are run: common to all of them, so that they differ in the machine only."""
 
-    trace: Path
+    traces: tuple[Path, ...]
     replications: int
     seed: int = 1
     transactions: int | str | None = None
@@ -53,8 +54,8 @@ class Runs:
 
     def make(self, machine: Machine, metric: Metric, first: int, count: int) -> dict[str, Any]:
         """Run ``count`` replications of one machine, the seeds from number ``first`` on."""
-        result = simulate(
-            self.trace,
+        result = simulate_captures(
+            self.traces,
             machine.description,
             format=self.format,
             overrides=[*self.overrides, *machine.overrides],
@@ -75,7 +76,7 @@ class Runs:
         if self.show is None:
             return None
         expected = expected_references(
-            self.trace, transactions=self.transactions, warmup=self.warmup, replications=count
+            self.traces, transactions=self.transactions, warmup=self.warmup, replications=count
         )
         return of_references(self.show, f"{count} runs of {machine.label}", expected)
 
@@ -84,7 +85,7 @@ def _complete(result: dict[str, Any], metric: Metric, runs: Runs) -> None:
     """Refuse runs in which no transaction ended, when the figure is per transaction."""
     if "transactions" in metric.needs and any(r["transactions"] == 0 for r in result["replications"]):
         raise UsageError(
-            f"no transaction ended in the measured window of {runs.trace.name}, so there are no {metric.title}: "
+            f"no transaction ended in the measured window of {runs.traces[0].name}, so there are no {metric.title}: "
             "use a shorter --warm-up or a longer trace, or compare by another figure, for example --by gsp"
         )
 
@@ -127,14 +128,67 @@ def from_file(path: Path, metric: Metric) -> Design:
     return Design(result.machine, result)
 
 
+class InterruptedDesigns(KeyboardInterrupt):
+    """A comparison was interrupted after some replications had ended; ``designs`` are those with all their runs."""
+
+    def __init__(self, designs: list[Design]) -> None:
+        super().__init__("interrupted")
+        self.designs = designs
+
+    def sentence(self, *, kept: bool) -> str:
+        """Say what had ended, and whether it is kept."""
+        ended = ", ".join(f"{len(design.result.replications)} of {design.name}" for design in self.designs)
+        return f"interrupted: replications that had ended: {ended}" + (
+            "" if kept else "; --keep FOLDER would keep them"
+        )
+
+
+class _Made:
+    """Runs made so far, of each machine; what an interruption leaves of them is kept."""
+
+    def __init__(self, machines: Sequence[Machine], runs: Runs, metric: Metric) -> None:
+        self._runs, self._metric = runs, metric
+        # Two machines may be equal, so they go by their place.
+        self._documents: list[tuple[Machine, list[dict[str, Any]]]] = [(machine, []) for machine in machines]
+
+    def more(self, place: int, first: int, count: int) -> None:
+        """Run ``count`` replications of a machine, the seeds from number ``first`` on."""
+        machine, kept = self._documents[place]
+        try:
+            kept.append(self._runs.make(machine, self._metric, first, count))
+        except KeyboardInterrupt as stop:
+            if isinstance(stop, Interrupted):
+                kept.append(stop.result)
+            found = self.designs()
+            if not found:
+                raise
+            raise InterruptedDesigns(found) from None
+
+    def designs(self) -> list[Design]:
+        """Return each machine with its runs, joined."""
+        return [
+            Design(
+                machine.label,
+                check(parts[0] if len(parts) == 1 else joined(parts), machine.label, self._metric.needs),
+            )
+            for machine, parts in self._documents
+            if parts
+        ]
+
+
 def run_designs(machines: Sequence[Machine], runs: Runs, metric: Metric, say: Say) -> list[Design]:
-    """Run a fixed number of replications of each machine."""
-    designs = []
-    for machine in machines:
+    """Run a fixed number of replications of each machine.
+
+    Raises
+    ------
+    InterruptedDesigns
+        When it was interrupted after the first replication had ended.
+    """
+    made = _Made(machines, runs, metric)
+    for place, machine in enumerate(machines):
         say(f"running {runs.replications} replications of {machine.label}")
-        document = runs.make(machine, metric, 0, runs.replications)
-        designs.append(Design(machine.label, check(document, machine.label, metric.needs)))
-    return designs
+        made.more(place, 0, runs.replications)
+    return made.designs()
 
 
 @dataclass(frozen=True)
@@ -173,6 +227,8 @@ def run_until(
     ------
     UsageError
         When the budget is smaller than the first stage, or the precision is out of range.
+    InterruptedDesigns
+        When it was interrupted after the first replication had ended.
     """
     if budget < FIRST_STAGE:
         raise UsageError(
@@ -181,24 +237,26 @@ def run_until(
         )
     if not 0 < precision < 1:
         raise UsageError(f"a precision of {precision} is out of range: give a share of the mean, for example 0.01")
-    parts = []
-    for machine in machines:
+    made = _Made(machines, runs, metric)
+    for place, machine in enumerate(machines):
         say(f"first stage: {FIRST_STAGE} replications of {machine.label}")
-        parts.append([runs.make(machine, metric, 0, FIRST_STAGE)])
-    needs = []
-    for machine, (part,) in zip(machines, parts, strict=True):
-        needs.append(wished_runs(metric.values(check(part, machine.label, metric.needs)), precision))
-    wished = max(needs)
-    made = min(wished, budget)
-    for machine, documents in zip(machines, parts, strict=True):
-        if made > FIRST_STAGE:
-            say(f"second stage: {made - FIRST_STAGE} more of {machine.label}, {wished} wished for")
-            documents.append(runs.make(machine, metric, FIRST_STAGE, made - FIRST_STAGE))
-    designs = [
-        Design(machine.label, check(joined(documents), machine.label, metric.needs))
-        for machine, documents in zip(machines, parts, strict=True)
-    ]
-    return designs, Stopped(precision, FIRST_STAGE, wished, made)
+        made.more(place, 0, FIRST_STAGE)
+    wished = max(wished_runs(metric.values(design.result), precision) for design in made.designs())
+    count = min(wished, budget)
+    for place, machine in enumerate(machines):
+        if count > FIRST_STAGE:
+            say(f"second stage: {count - FIRST_STAGE} more of {machine.label}, {wished} wished for")
+            made.more(place, FIRST_STAGE, count - FIRST_STAGE)
+    return made.designs(), Stopped(precision, FIRST_STAGE, wished, count)
+
+
+def run(
+    machines: Sequence[Machine], runs: Runs, metric: Metric, precision: float | None, budget: int, say: Say
+) -> tuple[list[Design], Stopped | None]:
+    """Run a fixed number of replications, or until a wished precision: see `run_designs` and `run_until`."""
+    if precision is None:
+        return run_designs(machines, runs, metric, say), None
+    return run_until(machines, runs, metric, precision, budget, say)
 
 
 def keep(designs: Sequence[Design], folder: Path) -> list[Path]:

@@ -61,10 +61,11 @@ def _joined(group: Sequence[Result]) -> list[Result]:
     for number, result in enumerate(group):
         for index, replication in enumerate(result.replications):
             seed = replication.get("seed")
-            key = f"unknown {number} {index}" if seed is None else str(seed)
+            capture = replication.get("capture")
+            key = f"unknown {number} {index}" if seed is None else f"{capture} {seed}"
             if runs.setdefault(key, replication) != replication:
                 return list(group)
-    replications = sorted(runs.values(), key=lambda run: number_at(run, "seed") or 0)
+    replications = sorted(runs.values(), key=lambda run: (number_at(run, "capture") or 0, number_at(run, "seed") or 0))
     first = group[0].document
     document = {
         **{key: value for key, value in first.items() if key not in _OF_RUNS},
@@ -73,7 +74,11 @@ def _joined(group: Sequence[Result]) -> list[Result]:
     }
     options = first.get("options")
     if isinstance(options, Mapping):
-        document["options"] = {**options, "seed": replications[0].get("seed"), "replications": len(replications)}
+        document["options"] = {
+            **options,
+            "seed": replications[0].get("seed"),
+            "replications": len(replications) // max(1, len(group[0].captures)),
+        }
     digest = hashlib.sha256("".join(result.digest for result in group).encode()).hexdigest()
     source = f"{group[0].source} and {len(group) - 1} more"
     return [Result(source, document, digest, tuple(group))]

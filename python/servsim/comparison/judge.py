@@ -13,7 +13,7 @@ from typing import Any
 from servsim.comparison.designs import Design, Stopped
 from servsim.comparison.grouping import told_apart
 from servsim.comparison.metrics import Metric
-from servsim.comparison.suspicions import different, suspicions
+from servsim.comparison.suspicions import different, suspicions, unit_names
 from servsim.errors import UsageError
 from servsim.result_warnings import ResultWarning, recorded
 from servsim.statistics.bootstrap import bootstrap_interval
@@ -42,11 +42,11 @@ RUNS = (1, 3, 5, 10, 20)
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one design: its figures by run, and the intervals of their mean."""
+    """What is known of one design: its figures by run (or by capture, named so), and the intervals of their mean."""
 
     name: str
     values: list[float]
-    seeds: list[int]
+    units: list[str]
     t: Estimate
     bootstrap: tuple[float, float] | None
     further_runs: int | None
@@ -98,6 +98,11 @@ class Comparison:
         from servsim.comparison.text import render
 
         return render(self)
+
+    @property
+    def unit(self) -> str:
+        """What the intervals are over: ``run``, or ``capture`` where designs ran several."""
+        return "capture" if any(design.result.captures for design in self.designs) else "run"
 
     @property
     def ranked(self) -> bool:
@@ -159,7 +164,8 @@ def _design(known: Known, design: Design) -> dict[str, Any]:
         "interval_95": [t.low, t.high],
         "interval_95_bootstrap": known.bootstrap,
         "further_runs": known.further_runs,
-        "seeds": known.seeds,
+        "seeds": [r.get("seed") for r in design.result.replications],
+        "captures": known.units if design.result.captures else None,
         "values": known.values,
     }
 
@@ -229,7 +235,8 @@ def judge(
     wish = precision or (stopped.precision if stopped else USUAL_PRECISION)
     known = [_known(d, v, stopped, wish) for d, v in zip(designs, values, strict=True)]
     barred = _barred(designs)
-    pairs = _pairs(known, metric, paired=why_not is None, stopped=stopped)
+    unit = "capture" if any(design.result.captures for design in designs) else "run"
+    pairs = _pairs(known, metric, unit, paired=why_not is None, stopped=stopped)
     if barred is not None:
         pairs = [replace(pair, better=None, reason=barred) for pair in pairs]
     method = Method(why_not is None, why_not, wish, stopped)
@@ -265,21 +272,24 @@ def _known(design: Design, values: list[float], stopped: Stopped | None, precisi
     t = estimate(values) if stopped is None else two_stage(values, stopped.first_stage)
     wanted = runs_for_precision(t, precision)
     further = None if wanted is None else max(0, wanted - t.n)
-    seeds = [int(r["seed"]) for r in design.result.replications]
-    return Known(design.name, values, seeds, t, bootstrap_interval(values), further)
+    return Known(design.name, values, unit_names(design.result), t, bootstrap_interval(values), further)
 
 
 def unpaired_because(designs: Sequence[Design]) -> str | None:
-    """Say why runs cannot be paired by seed, or None when they can.
+    """Say why runs cannot be paired by seed, or captures with themselves; None when they can.
 
     The i-th runs of two designs belong together when both replayed the same trace over the same
     transactions with the same seed, and no seed occurs twice.
     """
-    seeds = [[r.get("seed") for r in design.result.replications] for design in designs]
-    if any(len(set(s)) < len(s) for s in seeds):
-        return "a seed occurs twice within a design"
-    if any(s != seeds[0] for s in seeds):
-        return "the designs were run with different seeds"
+    if any(design.result.captures for design in designs):
+        if any(design.result.captures != designs[0].result.captures for design in designs):
+            return "the designs were run on different captures"
+    else:
+        seeds = [[r.get("seed") for r in design.result.replications] for design in designs]
+        if any(len(set(s)) < len(s) for s in seeds):
+            return "a seed occurs twice within a design"
+        if any(s != seeds[0] for s in seeds):
+            return "the designs were run with different seeds"
     for key, wording in (
         ("transactions", "number of transactions"),
         ("warmup", "warm-up"),
@@ -293,7 +303,7 @@ def unpaired_because(designs: Sequence[Design]) -> str | None:
     return None
 
 
-def _pairs(known: Sequence[Known], metric: Metric, *, paired: bool, stopped: Stopped | None) -> list[Pair]:
+def _pairs(known: Sequence[Known], metric: Metric, unit: str, *, paired: bool, stopped: Stopped | None) -> list[Pair]:
     couples = list(combinations(known, 2))
     gaps = [
         difference(a.values, b.values, paired=paired)
@@ -302,20 +312,20 @@ def _pairs(known: Sequence[Known], metric: Metric, *, paired: bool, stopped: Sto
         for a, b in couples
     ]
     adjusted = holm([gap.p for gap in gaps])
-    return [_judged(a, b, gap, p, metric) for (a, b), gap, p in zip(couples, gaps, adjusted, strict=True)]
+    return [_judged(a, b, gap, p, metric, unit) for (a, b), gap, p in zip(couples, gaps, adjusted, strict=True)]
 
 
-def _judged(a: Known, b: Known, gap: Difference, p: float, metric: Metric) -> Pair:
+def _judged(a: Known, b: Known, gap: Difference, p: float, metric: Metric, unit: str) -> Pair:
     wrong = wrong_conclusion(a.values, b.values, lower_is_better=metric.lower_is_better)
     shares = {runs: wrong_with_means(a.t, b.t, runs) for runs in RUNS}
     by_runs = {runs: share for runs, share in shares.items() if share is not None}
     separate = runs_to_separate(a.t, b.t)
-    better, reason = _verdict(a, b, gap, p, metric, separate)
+    better, reason = _verdict(a, b, gap, p, metric, f"about {separate} {unit}s" if separate else None)
     return Pair(a.name, b.name, gap, p, wrong, by_runs, separate, better, reason)
 
 
 def _verdict(
-    a: Known, b: Known, gap: Difference, p: float, metric: Metric, separate: int | None
+    a: Known, b: Known, gap: Difference, p: float, metric: Metric, separate: str | None
 ) -> tuple[str | None, str]:
     best = min(a, b, key=lambda k: k.t.mean if metric.lower_is_better else -k.t.mean)
     same = [k.name for k in (a, b) if not k.t.sd]
@@ -326,7 +336,7 @@ def _verdict(
             f"all runs of {' and '.join(same)} are identical, so nothing is known of their variability: give each "
             "its own seed and a random delay (perturbation.memory_delay above 0)"
         )
-    more = f"; about {separate} runs of each would part the intervals" if separate else ""
+    more = f"; {separate} of each would part the intervals" if separate else ""
     if a.t.overlaps(b.t):
         sure = gap.excludes_zero and p < SIGNIFICANT
         test = f"although the test finds a difference (p = {p:.2g})" if sure else f"and the test agrees (p = {p:.2g})"

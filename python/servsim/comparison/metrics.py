@@ -29,7 +29,7 @@ class Metric:
     needs: tuple[str, ...]
 
     def values(self, result: Result) -> list[float]:
-        """Return the figure of each replication, in the order of the result.
+        """Return the figure of each replication, in the order of the result; of several captures, each one's mean.
 
         Raises
         ------
@@ -40,7 +40,7 @@ class Metric:
         known = [value for value in found if value is not None]
         if len(known) < len(found):
             raise UsageError(f"{result.source} does not record {self.title}: {_REMEDY}")
-        return known
+        return result.independent(known)
 
     def _value(self, figures: dict[str, float]) -> float | None:
         return DERIVED[self.name](figures) if self.name in DERIVED else figures.get(self.name)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from servsim.comparison.judge import Comparison, Pair
-from servsim.comparison.text import answer, small
+from servsim.comparison.judge import Comparison, Known, Pair
+from servsim.comparison.text import answer, coverage, small
 from servsim.report import write_page
 from servsim.report.charts.dots import Row, dot_plot
 from servsim.report.charts.svg import tag
@@ -55,11 +55,17 @@ def _method(comparison: Comparison) -> Markup:
     method, options = comparison.method, comparison.designs[0].result.document.get("options") or {}
     stopped = method.stopped
     entries = [
-        ("runs per design", ", ".join(str(known.t.n) for known in comparison.known)),
+        (f"{comparison.unit}s per design", ", ".join(str(known.t.n) for known in comparison.known)),
         ("transactions per run", str(options.get("transactions") or "all that the trace holds")),
         ("warm-up", f"{options.get('warmup', 0)} transactions"),
-        ("pairing", "by seed" if method.paired else f"none: {method.unpaired_because}"),
+        (
+            "pairing",
+            f"by {'seed' if comparison.unit == 'run' else 'capture'}"
+            if method.paired
+            else f"none: {method.unpaired_because}",
+        ),
         ("interval of a mean", "Student's t, 95 %" + (", spread of the first stage" if stopped else "")),
+        ("intervals hold for", coverage(comparison)),
         ("test of a difference", "paired t" if method.paired else "Welch's t"),
         ("several pairs", "Holm's adjustment"),
         ("ranking", "only if intervals do not overlap and the test excludes equality"),
@@ -86,15 +92,24 @@ def _runs(comparison: Comparison) -> Markup:
         rank = str(best) if best == worst else f"{best} to {worst}"
         body.append([known.name, rank, mean(known.t), bootstrap, str(known.t.n), further])
     precision = 100 * comparison.method.precision
-    head = ["design", "rank", "mean", "bootstrap interval", "runs", f"more runs for ±{precision:g}{SPACE}%"]
-    raw = [details(f"every run of {known.name}", _raw(known.seeds, known.values)) for known in comparison.known]
+    head = [
+        "design",
+        "rank",
+        "mean",
+        "bootstrap interval",
+        f"{comparison.unit}s",
+        f"more {comparison.unit}s for ±{precision:g}{SPACE}%",
+    ]
+    raw = [
+        details(f"every {comparison.unit} of {known.name}", _raw(known, comparison.unit)) for known in comparison.known
+    ]
     unit = comparison.metric.unit or comparison.metric.title
     return tag("div", dot_plot(rows, unit), table(head, body), *raw)
 
 
-def _raw(seeds: list[int], values: list[float]) -> Markup:
-    rows = [[str(seed), number(value, 6)] for seed, value in zip(seeds, values, strict=True)]
-    return table(["seed", "figure"], rows)
+def _raw(known: Known, unit: str) -> Markup:
+    rows = [[name, number(value, 6)] for name, value in zip(known.units, known.values, strict=True)]
+    return table(["seed" if unit == "run" else unit, "figure"], rows)
 
 
 def _differences(comparison: Comparison) -> Markup:

@@ -19,7 +19,7 @@ def suspicions(
     of_each = [
         [
             *gathered([design.result.document]),
-            *_few(figures),
+            *([] if design.result.captures else _few(figures)),
             *_order(design.result, figures, metric),
             *_warm_up(design.result),
         ]
@@ -39,19 +39,26 @@ def _order(result: Result, values: Sequence[float], metric: Metric) -> list[Resu
     found = []
     far = outliers(values)
     if far:
-        seeds = ", ".join(str(result.replications[i].get("seed", i + 1)) for i in far)
+        which = f"{'captures' if result.captures else 'seeds'} {', '.join(unit_names(result)[i] for i in far)}"
         text = (
-            f"outliers of {metric.title} (seeds {seeds}): look at these runs before trusting the mean; the bootstrap "
+            f"outliers of {metric.title} ({which}): look at these runs before trusting the mean; the bootstrap "
             "interval suffers less from them"
         )
         found.append(ResultWarning("weak", "outliers", text))
-    if is_autocorrelated(values):
+    if not result.captures and is_autocorrelated(values):
         text = (
             f"runs with successive seeds resemble one another (autocorrelation {autocorrelation(values):+.2f}), so the "
             "interval is too narrow or too wide: choose other seeds (--seed)"
         )
         found.append(ResultWarning("weak", "autocorrelation", text))
     return found
+
+
+def unit_names(result: Result) -> list[str]:
+    """Return what the independent values of a result are called: seeds, or the captures where there are several."""
+    if result.captures:
+        return [str(capture["name"]) for capture in result.document["captures"]]
+    return [str(replication.get("seed", number)) for number, replication in enumerate(result.replications, start=1)]
 
 
 def _warm_up(result: Result) -> list[ResultWarning]:

@@ -25,25 +25,40 @@ def render(comparison: Comparison) -> str:
     """Return the comparison as plain text."""
     metric = comparison.metric
     unit = f", {metric.unit}" if metric.unit else ""
-    lines = [_plain(answer(comparison)), "", f"{metric.title}{unit} (mean, 95 % interval, runs)"]
+    lines = [_plain(answer(comparison)), "", f"{metric.title}{unit} (mean, 95 % interval, {comparison.unit}s)"]
     width = max(len(known.name) for known in comparison.known)
     for known, best, worst in comparison.ranks():
         rank = str(best) if best == worst else f"{best}-{worst}"
-        lines.append(_plain(f"  {rank:>4}  {known.name:{width}}  {_known(known)}"))
+        lines.append(_plain(f"  {rank:>4}  {known.name:{width}}  {_known(known, comparison.unit)}"))
     for pair in comparison.pairs:
         lines += ["", *map(_plain, pair_lines(pair, comparison))]
-    how = "paired by seed" if comparison.method.paired else f"not paired: {comparison.method.unpaired_because}"
-    lines += ["", f"Runs are {how}. Intervals: Student's t; wrong conclusions: share of all pairs of runs."]
+    unit = comparison.unit
+    by = "seed" if unit == "run" else unit
+    how = f"paired by {by}" if comparison.method.paired else f"not paired: {comparison.method.unpaired_because}"
+    lines += [
+        "",
+        f"{unit.capitalize()}s are {how}. Intervals: Student's t; wrong conclusions: share of all pairs of {unit}s.",
+        coverage(comparison),
+    ]
     return "\n".join(lines)
 
 
-def _known(known: Known) -> str:
+def coverage(comparison: Comparison) -> str:
+    """Say what the intervals hold for, and what they do not cover."""
+    if comparison.unit == "capture":
+        return "Intervals are over captures: they hold for another capture of the same workload."
+    return (
+        "Intervals are over seeds, on one capture: another capture may differ by more (`servsim capture --captures N`)."
+    )
+
+
+def _known(known: Known, unit: str) -> str:
     text = interval(known.t)
     if known.bootstrap is not None and known.t.half_width:
         low, high = known.bootstrap
         text += f", bootstrap {number(low, 4)} to {number(high, 4)}"
     if known.further_runs:
-        text += f", {known.further_runs:,} more runs for the wished precision"
+        text += f", {known.further_runs:,} more {unit}s for the wished precision"
     return text
 
 
@@ -58,11 +73,11 @@ def pair_lines(pair: Pair, comparison: Comparison) -> list[str]:
     lines = [
         f"{pair.a} minus {pair.b}: {number(gap.mean, 3)}{share}, 95 % interval {low} to {high}, "
         f"p = {pair.p_adjusted:.2g}",
-        f"  a single run of each picks the wrong one in {100 * wrong.probability:.0f} % of cases "
+        f"  a single {comparison.unit} of each picks the wrong one in {100 * wrong.probability:.0f} % of cases "
         f"(95 % interval {100 * wrong.low:.0f} to {100 * wrong.high:.0f} %)",
     ]
     if by_runs:
-        lines.append(f"  expected for means of several runs: {by_runs}")
+        lines.append(f"  expected for means of several {comparison.unit}s: {by_runs}")
     return [*lines, f"  {verdict}: {pair.reason}"]
 
 

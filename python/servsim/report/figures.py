@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from servsim.result import Result, number_at
-from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.intervals import Estimate
 
 #: Kinds of processor time, in the order they are drawn; key in the result, and wording.
 TIMES = {
@@ -104,7 +104,7 @@ def per_transaction(result: Result, *path: str) -> Estimate | None:
     counts, transactions = result.values(*path), result.values("transactions")
     if counts is None or transactions is None:
         return None
-    return estimate([count / done for count, done in zip(counts, transactions, strict=True)])
+    return result.known([count / done for count, done in zip(counts, transactions, strict=True)])
 
 
 def per_transaction_of_modes(result: Result, *path: str) -> Estimate | None:
@@ -115,7 +115,7 @@ def per_transaction_of_modes(result: Result, *path: str) -> Estimate | None:
         counts = [a + b for a, b in zip(modes[0], modes[1], strict=True)]
     if counts is None or done is None:
         return None
-    return estimate([count / n for count, n in zip(counts, done, strict=True)])
+    return result.known([count / n for count, n in zip(counts, done, strict=True)])
 
 
 def misses_per_transaction(result: Result, kind: str) -> Estimate | None:
@@ -124,13 +124,13 @@ def misses_per_transaction(result: Result, kind: str) -> Estimate | None:
     done = result.values("transactions")
     if user is None or kernel is None or done is None:
         return None
-    return estimate([(a + b) / n for a, b, n in zip(user, kernel, done, strict=True)])
+    return result.known([(a + b) / n for a, b, n in zip(user, kernel, done, strict=True)])
 
 
 def share(result: Result, *path: str) -> Estimate | None:
     """Estimate a number between 0 and 1 as a percentage."""
     values = result.values(*path)
-    return None if values is None else estimate([100 * value for value in values])
+    return None if values is None else result.known([100 * value for value in values])
 
 
 def utilization(result: Result) -> Estimate | None:
@@ -142,7 +142,7 @@ def utilization(result: Result) -> Estimate | None:
             return None
         known = [number_at({"share": value}, "share") for value in values]
         means.append(100 * sum(value or 0.0 for value in known) / len(known))
-    return estimate(means)
+    return result.known(means)
 
 
 def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
@@ -162,7 +162,7 @@ def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
     if any(not shares for sample in samples for shares in sample) or len({len(s) for s in samples}) != 1:
         return None
     return [
-        {kind: estimate([sample[index][kind] for sample in samples]) for kind in TIMES}
+        {kind: result.known([sample[index][kind] for sample in samples]) for kind in TIMES}
         for index in range(len(samples[0]))
     ]
 
@@ -180,7 +180,7 @@ def mean_time_shares(result: Result) -> dict[str, Estimate] | None:
             return None
         for kind in TIMES:
             totals[kind].append(100 * spent[kind] / whole)
-    return {kind: estimate(values) for kind, values in totals.items()}
+    return {kind: result.known(values) for kind, values in totals.items()}
 
 
 def shown_times(shares: Sequence[Mapping[str, Estimate]]) -> dict[str, str]:
@@ -214,9 +214,9 @@ def transaction_kinds(result: Result) -> list[Kind] | None:
     for name in names:
         counts = [number_at(table, name, "count") or 0.0 for table in tables]
         means = [number_at(table, name, "mean_response_cycles") for table in tables]
-        responses = [value * scale for value in means if value is not None]
-        known = estimate(responses) if responses else None
-        kinds.append(Kind(name, estimate(counts), 100 * sum(counts) / whole if whole else 0.0, known))
+        responses = [None if value is None else value * scale for value in means]
+        known = result.known(responses) if any(value is not None for value in responses) else None
+        kinds.append(Kind(name, result.known(counts), 100 * sum(counts) / whole if whole else 0.0, known))
     return sorted(kinds, key=lambda kind: (-kind.count.mean, kind.name))
 
 

@@ -146,7 +146,8 @@ def _chart(results: Sequence[Result], called: Mapping[int, str], figure: _Figure
         clock = _clock(result)
         lines = [_line(replication, figure, step * clock.cycles, clock) for replication in result.replications]
         if all(lines):
-            series.append(Series(called[id(result)], [line for line in lines if line], step))
+            whole = [line for line in lines if line]
+            series.append(Series(called[id(result)], _independent(result, whole), step))
     if not any(value for one in series for line in one.lines for value in line):
         return Markup("")
     clock = _clock(results[0])
@@ -154,6 +155,14 @@ def _chart(results: Sequence[Result], called: Mapping[int, str], figure: _Figure
     title = f"{figure.title}, {unit}, over steps of {number(step)}{SPACE}{clock.name}"
     across = f"{clock.name} of simulated time" if clock.name == "ms" else clock.name
     return line_charts(series, title, across, None if figure.per_second else 100.0, named=len(results) > 1)
+
+
+def _independent(result: Result, lines: Sequence[list[float]]) -> list[list[float]]:
+    """Return the lines of replications, or of several captures the means of each one's, as far as all reach."""
+    if not result.captures:
+        return list(lines)
+    by_step = [result.independent(values) for values in zip(*lines, strict=False)]
+    return [list(line) for line in zip(*by_step, strict=True)]
 
 
 def _line(replication: Mapping[str, Any], figure: _Figure, step: float, clock: _Clock) -> list[float] | None:

@@ -21,7 +21,7 @@ from servsim.report.storage import has_storage, storage
 from servsim.report.tables import details, pairs, side_by_side, table, warning_list
 from servsim.report.warnings import warnings
 from servsim.result import Result, flat, number_at
-from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.intervals import Estimate
 
 Results = Sequence[Result]
 
@@ -119,7 +119,8 @@ _DOTS = (
 )
 _LINES = (
     "Rates over steps of simulated time; the part of a step at the end of a run is left out. Thin lines are single "
-    "replications, the thick one their mean as far as all of them reach, the band its 95 % interval."
+    "replications (of several captures, the mean of each), the thick one their mean as far as all of them reach, the "
+    "band its 95 % interval."
 )
 
 
@@ -136,10 +137,9 @@ _RANKS = Markup(
 
 def _means_of(results: Results, how: str = "") -> str:
     """Say how many replications the figures of a section are means of."""
-    counts = sorted({len(result.replications) for result in results})
-    if counts == [1]:
+    if all(len(result.replications) == 1 for result in results):
         return "One replication only, so no figure has an interval."
-    return f"Means of {' and '.join(map(str, counts))} replications{how}."
+    return f"Means of {' and '.join(dict.fromkeys(map(wording.runs, results)))}{how}."
 
 
 def _listed(results: Results, anchor: str, title: str, part: str, counters: Mapping[str, str]) -> list[Section]:
@@ -241,7 +241,8 @@ def _method_of(result: Result) -> list[tuple[str, str]]:
         ("transactions measured", f"{counted} per replication{_window(options)}"),
         ("warm-up", _said(result, ("warmup", "warmup_transactions"), "transactions")),
         *([("functional warm-up", str(functional))] if functional is not None else []),
-        ("replications", str(len(result.replications))),
+        ("replications", wording.runs(result)),
+        ("intervals", wording.over_what(result)),
         ("seeds", span),
         ("random delay of memory", _perturbation(result)),
         ("engine", _said(result, ("engine",), "")),
@@ -292,7 +293,7 @@ def _throughput(results: Results) -> Markup:
 
     def rows(values: Callable[[Result], list[float] | None]) -> list[Row]:
         found = [(result, values(result)) for result in results]
-        return [Row(called[id(result)], data, estimate(data)) for result, data in found if data]
+        return [Row(called[id(result)], data, result.known(data)) for result, data in found if data]
 
     rates = rows(figures.throughput)
     first = (
@@ -376,7 +377,7 @@ def _comparison(results: Results) -> Markup:
                 called[id(result)],
                 place.rank,
                 mean(place.cycles),
-                mean(estimate(rates)) if rates else "not recorded",
+                mean(result.known(rates)) if rates else "not recorded",
                 mean(figures.misses_per_transaction(result, "total")),
                 mean(figures.share(result, "bus_utilization"), "%"),
                 str(place.cycles.n),

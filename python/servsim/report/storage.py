@@ -9,7 +9,6 @@ from servsim.report.charts.svg import tag
 from servsim.report.format import mean
 from servsim.report.tables import table
 from servsim.result import Result
-from servsim.statistics.intervals import Estimate, estimate
 
 #: Columns of disks and buses: heading, member, and whether it is a share, a time or a number.
 _DISK = (
@@ -40,7 +39,7 @@ def storage(result: Result) -> Markup:
     parts = [_stations(result, found, "disks", "disk", _DISK)]
     if found[0]["buses"]:
         parts.append(_stations(result, found, "buses", "I/O bus", _BUS))
-    parts.append(_accesses(found))
+    parts.append(_accesses(result, found))
     return tag("div", *parts)
 
 
@@ -60,22 +59,15 @@ def _stations(
 
 
 def _cell(result: Result, values: Sequence[float | None], kind: str) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
+    if all(value is None for value in values):
         return "no request"
-    if kind == "share":
-        return mean(estimate([100 * value for value in known]), "%")
-    if kind == "number":
-        return mean(estimate(known))
     clock = result.clock_hertz
-    return mean(_scaled(known, 1e3 / clock)) if clock else mean(estimate(known))
+    factor = {"share": 100.0, "number": 1.0}.get(kind, 1e3 / clock if clock else 1.0)
+    known = result.known([None if value is None else value * factor for value in values])
+    return mean(known, "%") if kind == "share" else mean(known)
 
 
-def _scaled(values: Sequence[float], factor: float) -> Estimate:
-    return estimate([value * factor for value in values])
-
-
-def _accesses(found: Sequence[Mapping[str, Any]]) -> Markup:
+def _accesses(result: Result, found: Sequence[Mapping[str, Any]]) -> Markup:
     """Return reads and writes by relation or file, most first."""
     counts: dict[str, list[list[int]]] = {}
     for index, replication in enumerate(found):
@@ -83,5 +75,7 @@ def _accesses(found: Sequence[Mapping[str, Any]]) -> Markup:
             column = counts.setdefault(row["name"], [[0, 0] for _ in found])
             column[index] = [row["reads"], row["writes"]]
     order = sorted(counts, key=lambda name: -sum(sum(pair) for pair in counts[name]))[:_MOST]
-    rows = [[name, *(mean(estimate([float(pair[way]) for pair in counts[name]])) for way in (0, 1))] for name in order]
+    rows = [
+        [name, *(mean(result.known([float(pair[way]) for pair in counts[name]])) for way in (0, 1))] for name in order
+    ]
     return table(["requests for", "reads", "writes"], rows) if rows else Markup("")

@@ -4,20 +4,17 @@ from servsim.report import figures, wording
 from servsim.report.format import SPACE, clock, interval, mean
 from servsim.report.warnings import warnings
 from servsim.result import Result
-from servsim.statistics.intervals import estimate
 
 
 def summary(result: Result) -> list[str]:
     """Return eight lines: the answer, then machine, two rates, time, misses, bus and warnings."""
     rates = figures.throughput(result)
     found = warnings([result])
-    n = len(result.replications)
-    runs = "1 replication" if n == 1 else f"{n} replications"
     lines = [
         wording.headline([result]),
-        f"Machine: {result.machine}, clock {clock(result.clock_hertz)}, {runs}",
-        f"Throughput: {interval(estimate(rates), 'transactions per second') if rates else 'not recorded'}",
-        f"Cost: {interval(estimate(figures.cycles_per_transaction(result)), 'cycles per transaction')}",
+        f"Machine: {result.machine}, clock {clock(result.clock_hertz)}, {wording.runs(result)}",
+        f"Throughput: {interval(result.known(rates), 'transactions per second') if rates else 'not recorded'}",
+        f"Cost: {interval(result.known(figures.cycles_per_transaction(result)), 'cycles per transaction')}",
         f"Processor time: {_time(result)}",
         f"Cache misses: {_misses(result)}",
         f"Bus: {_bus(result)}",

@@ -8,7 +8,6 @@ from servsim.report.format import SPACE
 from servsim.report.over_time import ended_by_window
 from servsim.result import Result
 from servsim.result_warnings import ResultWarning, by_rank, recorded
-from servsim.statistics.intervals import estimate
 
 #: Fewer replications than this deserve a remark; Alameldeen et al. 2003 use 20.
 ENOUGH_REPLICATIONS = 10
@@ -41,19 +40,19 @@ def invalidity(results: Sequence[Result]) -> list[str]:
 
 
 def _replications(result: Result) -> list[ResultWarning]:
-    cycles = estimate(figures.cycles_per_transaction(result))
+    cycles = result.known(figures.cycles_per_transaction(result))
     if cycles.half_width is None:
         text = "One replication only, so no figure has an interval; use `--replications 10` or more."
         return [ResultWarning("weak", "one-replication", text)]
     found = []
-    if cycles.n < ENOUGH_REPLICATIONS:
+    if cycles.n < ENOUGH_REPLICATIONS and not result.captures:
         text = f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH_REPLICATIONS}`."
         found.append(ResultWarning("note", "few-runs", text))
     if cycles.half_width > WIDE * cycles.mean:
         wide = 100 * cycles.half_width / cycles.mean
         text = (
             f"The interval of cycles per transaction is ±{wide:.0f}{SPACE}% of the mean; "
-            "use more replications or more transactions."
+            f"use more {'captures' if result.captures else 'replications'} or more transactions."
         )
         found.append(ResultWarning("weak", "wide-interval", text))
     if cycles.half_width == 0:

@@ -12,7 +12,7 @@ from servsim.report import figures
 from servsim.report.format import SPACE, mean, number
 from servsim.report.warnings import invalidity
 from servsim.result import Result
-from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.intervals import Estimate
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _CyclesPerTransaction(Metric):
     """The figure by which a report ranks, read as tolerantly as the report's other figures."""
 
     def values(self, result: Result) -> list[float]:
-        return figures.cycles_per_transaction(result)
+        return result.independent(figures.cycles_per_transaction(result))
 
 
 _METRIC = _CyclesPerTransaction("cycles_per_transaction", "cycles per transaction", "cycles", True, ())
@@ -53,7 +53,7 @@ _METRIC = _CyclesPerTransaction("cycles_per_transaction", "cycles per transactio
 def ranking(results: Sequence[Result]) -> Ranking:
     """Rank two designs or more by cycles per transaction, by the rules of `servsim compare`."""
     called = names(results)
-    known = {called[id(result)]: (result, estimate(figures.cycles_per_transaction(result))) for result in results}
+    known = {called[id(result)]: (result, result.known(figures.cycles_per_transaction(result))) for result in results}
     single = [name for name, (_, cycles) in known.items() if cycles.n == 1]
     if single:
         places = [Standing(result, cycles, 1, len(known)) for result, cycles in known.values()]
@@ -75,8 +75,28 @@ def speed(result: Result) -> str:
     """Write a result's throughput, or its cycles per transaction when it states no clock."""
     rates = figures.throughput(result)
     if rates is None:
-        return mean(estimate(figures.cycles_per_transaction(result)), "cycles per transaction")
-    return mean(estimate(rates), "transactions per second")
+        return mean(result.known(figures.cycles_per_transaction(result)), "cycles per transaction")
+    return mean(result.known(rates), "transactions per second")
+
+
+def runs(result: Result) -> str:
+    """Say how many runs a result is made of: replications, or captures with their replications.
+
+    What is said first is what the intervals are over.
+    """
+    made, captures = len(result.replications), len(result.captures)
+    if captures:
+        return f"{captures} captures, {made // captures} {'replication' if made == captures else 'replications'} each"
+    return "1 replication" if made == 1 else f"{made} replications"
+
+
+def over_what(result: Result) -> str:
+    """Say what the intervals are over, and what they therefore do not cover."""
+    if result.captures:
+        return "over captures: they hold for another capture of the same workload"
+    if len(result.replications) == 1:
+        return "none"
+    return "over seeds, on one capture: another capture of the same workload may differ by more"
 
 
 def headline(results: Sequence[Result]) -> str:
@@ -88,8 +108,8 @@ def headline(results: Sequence[Result]) -> str:
 
 
 def _one(result: Result) -> str:
-    n = len(result.replications)
-    basis = f"95{SPACE}% interval of {n} replications" if n > 1 else "one replication, so no interval"
+    single = len(result.replications) == 1
+    basis = "one replication, so no interval" if single else f"95{SPACE}% interval of {runs(result)}"
     does = "needs" if result.clock_hertz is None else "completes"
     sentence = f"{result.machine} {does} {speed(result)} ({basis})"
     times = figures.mean_time_shares(result)

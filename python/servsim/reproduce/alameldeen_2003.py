@@ -14,7 +14,7 @@ from pathlib import Path
 
 from servsim.progress import Show
 from servsim.reproduce.report import Check, Report
-from servsim.reproduce.rows import Part, Row, ordered, shown
+from servsim.reproduce.rows import Part, Row, made_until_interrupted, ordered, shown
 from servsim.reproduce.runs import Configuration, Replication, Runs, runs, why
 from servsim.statistics.comparison import WrongConclusion, wrong_conclusion
 from servsim.statistics.intervals import estimate
@@ -157,9 +157,16 @@ def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: N
     """Rerun the study; ``quick`` changes nothing, since 20 runs are what the paper makes."""
     del quick
     made = runs(trace, RUNS, say)
-    a5, notes = _a5(made)
-    rows = [*_waiting(), a5, _a6(made), _a7()]
+    notes = [made.note()]
+
+    def a5() -> list[Row]:
+        row, remarks = _a5(made)
+        notes.extend(remarks)
+        return [row]
+
+    simulated, interrupted = made_until_interrupted([a5, lambda: [_a6(made)]])
+    rows = [*_waiting(), *simulated, _a7()]
     checks = [
         Check(f"{row.name}: {row.claim}", row.passed, row.parts[0].ours) for row in rows if row.hard and row.parts
     ]
-    return Report("alameldeen-2003", TITLE, {}, [], [], checks, [made.note(), *notes], rows)
+    return Report("alameldeen-2003", TITLE, {}, [], [], checks, notes, rows, interrupted)

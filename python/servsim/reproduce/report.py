@@ -72,6 +72,7 @@ class Report:
     checks: list[Check]
     notes: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
+    interrupted: bool = False
 
     @property
     def passed(self) -> bool:

@@ -8,7 +8,7 @@ exit code: tolerances of the others apply to a calibrated workload, and ours is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from servsim.report.format import SPACE, mean
@@ -118,6 +118,30 @@ def ordered(what: str, less: Sequence[float], more: Sequence[float], names: tupl
     proven = gap.low is not None and gap.low > 0
     state = "" if proven else (" (not proven)" if gap.high is None or gap.high >= 0 else " (the reverse is proven)")
     return Part(what, f"{names[1]} > {names[0]}", f"{mean(b)} against {mean(a)}{state}", proven)
+
+
+def made_until_interrupted(parts: Iterable[Callable[[], Iterable[Row]]]) -> tuple[list[Row], bool]:
+    """Make rows part by part; an interruption keeps those that are made.
+
+    Returns
+    -------
+    list of Row, bool
+        The rows, and whether it was interrupted.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        When no row was made before it.
+    """
+    rows: list[Row] = []
+    try:
+        for part in parts:
+            rows += part()
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+        return rows, True
+    return rows, False
 
 
 def _side(row: Row) -> str:

@@ -8,13 +8,14 @@ tolerances were fixed before anything was run.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from servsim.progress import Show
 from servsim.reproduce.foglia_2004 import caches, protocols
 from servsim.reproduce.foglia_2004.study import QUICK_SIZES, Study
 from servsim.reproduce.report import Check, Report
-from servsim.reproduce.rows import Row
+from servsim.reproduce.rows import Row, made_until_interrupted
 from servsim.reproduce.runs import runs
 
 __all__ = ["QUICK_SIZES", "run"]
@@ -31,7 +32,8 @@ def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: N
     """Rerun the study; ``quick`` makes fewer runs, and interpolates critical points between steps."""
     made = runs(trace, QUICK_RUNS, say, QUICK_TRANSACTIONS) if quick else runs(trace, RUNS, say)
     study = Study(made, quick)
-    rows = [row for part in (*caches.PARTS, *protocols.PARTS) for row in part(study)]
+    parts = (*caches.PARTS, *protocols.PARTS)
+    rows, interrupted = made_until_interrupted(partial(part, study) for part in parts)
     checks = [Check(f"{row.name}: {row.claim}", row.passed, _failed(row)) for row in rows if row.hard and row.parts]
     counts = {v: sum(row.verdict == v for row in rows) for v in ("reproduced", "missed", "waiting")}
     notes = [
@@ -41,7 +43,7 @@ def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: N
         "The source contradicts itself: bus 35 % in the text and 38 % in Table 5; critical point 14 (128 B, affinity) "
         "below 18 (256 B, random) although its GSP is higher.",
     ]
-    return Report("foglia-2004", TITLE, {}, [], [], checks, notes, rows)
+    return Report("foglia-2004", TITLE, {}, [], [], checks, notes, rows, interrupted)
 
 
 def _failed(row: Row) -> str:
