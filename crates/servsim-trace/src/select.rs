@@ -1,5 +1,5 @@
-//! Making traces from traces: a part of one (`cut`), regular windows of one (`sample`), several in
-//! a row (`merge`).
+//! Making traces from traces: a part of one (`cut`), regular windows of one (`sample`), several as one
+//! (`merge`): in the file one after the other, but of tasks that do not wait for one another.
 //!
 //! What is left out must not leave a task waiting for ever: a block whose wake is not kept becomes
 //! a preemption, so that the task simply goes on. A wake whose block is not kept ends a wait from
@@ -103,8 +103,9 @@ pub fn sample(
     cut(reader, output, &Selection { windows: Some((keep, of)), ..Selection::default() })
 }
 
-/// Writes several traces in a row to `output`: the tasks of each stay tasks of their own, but for the
-/// interrupt handlers and the idle tasks, which are the machine's.
+/// Writes several traces to `output`, one after the other: the tasks of each stay tasks of their own, but for the
+/// interrupt handlers and the idle tasks, which are the machine's. As nothing makes tasks of one trace wait for those
+/// of another, a simulation runs all of them side by side. The same address is the same memory, and the same lock, in all.
 ///
 /// # Errors
 /// When there is none, they do not fit together, or a trace cannot be read or written.

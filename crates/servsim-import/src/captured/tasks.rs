@@ -159,6 +159,9 @@ impl CapturedTasks {
             }
         }
         self.wake_with_the_disk(task as u32);
+        if self.with_pages {
+            self.device.iter_mut().for_each(|handler| fill_pages(&mut handler.batch));
+        }
         Ok(())
     }
 
@@ -173,18 +176,12 @@ impl CapturedTasks {
         for (&wake, requests) in &self.plan.completions {
             let mut handler = Interrupt { requests: requests.clone(), ..Interrupt::default() };
             handler.batch.push_event(task, Event::Wake { wake });
-            if self.with_pages {
-                handler.batch.pages.resize(handler.batch.records.len(), 0);
-            }
             self.device.push(handler);
         }
     }
 
     /// Keeps the parts of an episode where their episode is placed; only one of a device has several.
     fn keep(&mut self, number: usize, mut parts: Vec<Interrupt>) {
-        if self.with_pages {
-            parts.iter_mut().for_each(|part| part.batch.pages.resize(part.batch.records.len(), 0));
-        }
         let placement = self.plan.placements.get(number).copied().unwrap_or(EpisodePlacement::Dropped);
         let mut inline = Batch::default();
         match placement {
@@ -351,10 +348,15 @@ impl TaskCursor for Cursor<'_> {
             }
         }
         if source.with_pages {
-            batch.pages.resize(batch.records.len(), 0);
+            fill_pages(batch);
         }
         Ok(!batch.records.is_empty())
     }
+}
+
+/// Gives the events behind the last reference the page that all events have.
+fn fill_pages(batch: &mut Batch) {
+    batch.pages.resize(batch.records.len(), 0);
 }
 
 /// Appends the events that mean the same in every stream.

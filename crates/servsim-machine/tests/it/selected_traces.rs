@@ -42,6 +42,20 @@ fn every_cut_sample_and_merge_can_be_timed() {
 }
 
 #[test]
+fn merged_traces_run_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, output) = (folder.path().join("whole.svt"), folder.path().join("made.svt"));
+    small_trace::write(&path);
+    let whole = Arc::new(TraceReader::open(&path).unwrap());
+    merge(&[whole.clone(), whole], &output).unwrap();
+    // A disk for each request and no lock: nothing that both have in common is waited for.
+    let machine = "processors = 2\n[disk]\nparallel = 64\n[locks]\narbitrated = \"off\"\n";
+    let cycles = |path| run(path, false, machine).unwrap()["replications"][0]["cycles"].as_u64().unwrap();
+    let (one, both) = (cycles(&path), cycles(&output));
+    assert!(both < one + one / 4, "{both} cycles of both, {one} of one");
+}
+
+#[test]
 fn a_cut_at_any_moment_can_be_timed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, output) = (folder.path().join("whole.svt"), folder.path().join("made.svt"));
