@@ -23,9 +23,6 @@ from servsim.cache import location, repository
 EMULATOR = "qemu-system-x86_64"  # or what SERVSIM_QEMU names
 OLDEST_EMULATOR = (10, 0)
 
-#: Room that the guest image, its checkpoint and a capture of the usual size take, in GiB.
-ROOM_GIB = 6
-
 #: Memory that the emulated guest and the simulator need together, in GiB.
 MEMORY_GIB = 4
 
@@ -129,6 +126,12 @@ def image_tools() -> Finding:
     return Finding("image tools", True, f"{makers[0]}, mke2fs", purpose, "", True)
 
 
+def _cached_kinds(guest: Path) -> set[str]:
+    """Return which parts of a guest the cache holds, of whatever settings."""
+    kinds = ("base", "image", "checkpoint")
+    return {kind for kind in kinds if any(path.is_dir() and not path.suffix for path in (guest / kind).glob("*"))}
+
+
 def room() -> Finding:
     """Look for room on the disk of the cache folder."""
     folder = location()
@@ -136,10 +139,14 @@ def room() -> Finding:
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         remedy = "set SERVSIM_CACHE to a folder you may write to"
         return Finding("room on disk", False, f"{folder} cannot be written", "guest image, traces", remedy, True)
-    free = shutil.disk_usage(there).free / 2**30
-    ok = free >= ROOM_GIB
-    remedy = "" if ok else f"free {ROOM_GIB} GiB, or set SERVSIM_CACHE to a folder with room"
-    found = f"{free:.1f} GiB free for {folder}"
+    from servsim.capture.room import for_everything, text
+    from servsim.capture.settings import GuestSettings
+
+    free = shutil.disk_usage(there).free
+    needed = for_everything(GuestSettings(), _cached_kinds(folder / "guest"))
+    ok = free >= needed
+    remedy = "" if ok else f"free {text(needed)}, or set SERVSIM_CACHE to a folder with room"
+    found = f"{text(free)} free for {folder}" + (f", {text(needed)} needed" if needed else "")
     return Finding("room on disk", ok, found, "guest image, checkpoint, traces", remedy, True)
 
 

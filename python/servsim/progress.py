@@ -46,7 +46,8 @@ def _expected(trace: Path, transactions: int | str | None, warmup: int | None, r
     if trace.suffix == ".raw16" and trace.is_file():
         return trace.stat().st_size / _RAW16 * replications
     try:
-        totals = json.loads(_core.trace_info(trace))["totals"]
+        info = json.loads(_core.trace_info(trace))
+        totals = info["totals"]
     except (ServsimError, OSError, ValueError):
         return None
     if not totals:
@@ -56,7 +57,10 @@ def _expected(trace: Path, transactions: int | str | None, warmup: int | None, r
     if held and not isinstance(transactions, str):
         before = held / 4 if warmup is None else warmup
         last = max(before, 3 * held / 4) if transactions is None else before + transactions
-        share = min(1.0, last / held)
+        # When the last measured transaction ends, every other user is somewhere in one of its own.
+        provenance = info["meta"].get("provenance")
+        users = provenance.get("users") if isinstance(provenance, dict) else None
+        share = min(1.0, (last + (users or 0) / 2) / held)
     return float(replications * share * (totals["instructions"] + totals["data_references"]))
 
 

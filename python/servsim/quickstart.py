@@ -19,13 +19,13 @@ from servsim.files import atomic_write, make_folder
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
 
-#: Transactions to capture and users that issue them: eight for each of 24 users, six users per processor.
-#: The middle half is measured; of 120 transactions it was so short that one wave of commits weighed.
-TRANSACTIONS = 192
+#: Transactions to capture and users that issue them: six for each of 24 users, six users per processor.
+#: The middle half is measured, three transactions of each user.
+TRANSACTIONS = 144
 USERS = 24
 
-#: Replications, each with its own seed: three for each of two host processors, so that people need not wait long.
-REPLICATIONS = 6
+#: Replications, each with its own seed: two for each of two host processors, so that people need not wait long.
+REPLICATIONS = 4
 
 Progress = Callable[..., None]
 

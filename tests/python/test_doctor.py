@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,10 +65,18 @@ def test_a_user_who_is_not_root_is_told_how_to_become_one(monkeypatch: pytest.Mo
     assert obstacle is not None and "sudo make quickstart" in obstacle
 
 
-def test_too_little_room_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "ROOM_GIB", 10**9)
+def test_too_little_room_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment, "location", lambda: tmp_path)
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(environment.shutil, "disk_usage", lambda _: usage(1 << 30))
     finding = environment.room()
-    assert not finding.ok and "SERVSIM_CACHE" in finding.remedy
+    assert not finding.ok and "SERVSIM_CACHE" in finding.remedy and "1.7 GiB needed" in finding.found
+    # What is cached already needs no room again.
+    for kind, needed in (("image", "545 MiB"), ("checkpoint", None)):
+        (tmp_path / "guest" / kind / "0123").mkdir(parents=True)
+        finding = environment.room()
+        assert finding.ok and (needed is None) == ("needed" not in finding.found)
+        assert needed is None or f"{needed} needed" in finding.found
 
 
 def test_doctor_exits_with_3_and_says_what_is_missing_for_the_main_job() -> None:

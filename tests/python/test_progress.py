@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servsim import _core, cli, simulation
+from servsim import _core, captures, cli
 from servsim.cli.progress import EVERY, QUIET, Progress
 from servsim.cli.terminal import say
 from servsim.environment import shipped_trace
@@ -83,7 +83,9 @@ def test_the_references_of_a_captured_trace_are_known_beforehand() -> None:
     assert trace is not None
     whole = expected_references(trace, transactions="all", replications=3)
     assert whole == 3 * (21_760_459 + 10_300_526)
-    assert expected_references(trace, transactions=4, warmup=1) == pytest.approx(whole / 3 / 2)
+    # Of ten transactions five, and half of one of each of the five users, who are at work when the fifth ends.
+    assert expected_references(trace, transactions=4, warmup=1) == pytest.approx(whole / 3 * 0.75)
+    assert expected_references([trace, trace], transactions="all", replications=3) == 2 * whole
     shown: list[tuple[str, float]] = []
     of_references(lambda what, share: shown.append((what, share)), "simulating 3 runs", whole)(32_060_985)
     assert shown == [("simulating 3 runs: 32 of about 96 million references", pytest.approx(1 / 3))]
@@ -140,7 +142,7 @@ def test_an_interrupted_simulate_writes_what_is_done_and_exits_with_130(
     def stopped(*_: object, **__: object) -> None:
         raise Interrupted(done)
 
-    monkeypatch.setattr(simulation, "simulate", stopped)
+    monkeypatch.setattr(captures, "simulate", stopped)
     output = tmp_path / "r.json"
     monkeypatch.setattr(sys, "argv", ["servsim", "simulate", str(short), "-m", MACHINE, "-o", str(output)])
     assert cli.run() == 130

@@ -51,10 +51,10 @@ def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None
     job = Job(tmp_path)
     outcome, plan = job.run(), job.plan
     capture, simulation = job.calls
-    assert capture == {"transactions": 192, "users": 24}
+    assert capture == {"transactions": 144, "users": 24}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
     assert not {"warmup", "transactions"} & simulation.keys(), "the tool chooses the window, and judges it"
-    assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 6, 1)
+    assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 4, 1)
     assert outcome.obstacle is None
     assert outcome.report.read_text().startswith("<!doctype html>")
     assert (tmp_path / "out" / "answer.json").is_file()

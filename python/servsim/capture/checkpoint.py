@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import control, seal, store
+from servsim.capture import control, room, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.emulator import Emulator, Machine, command_line, find_emulator
 from servsim.capture.facts import write_default_facts
@@ -135,6 +135,7 @@ def ensure_checkpoint(
     waiting: Callable[[], None] = lambda: report("waiting for another process that boots the same guest")  # noqa: E731
 
     def build(partial: Path) -> None:
+        room.demand(store.guest_dir(), room.for_checkpoint(settings), "the guest's checkpoint")
         began = time.monotonic()
         made = Checkpoint(partial, image, settings.memory_mib)
         warm_up = boot_and_save(made, emulator, settings, report, timeout_s)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from servsim.capture import seal, store
+from servsim.capture import room, seal, store
 from servsim.capture.driver import guest_driver
 from servsim.capture.initramfs import Member, archive
 from servsim.capture.settings import SUITE, GuestSettings, packages, recipe_digests, recipe_dir
@@ -24,10 +24,20 @@ from servsim.errors import EnvironmentProblem
 MIRROR = "http://deb.debian.org/debian"
 #: Free space of the image beyond its content, in bytes: log segments and growth during a capture.
 _ROOM = 1536 << 20
-#: Space a build needs in the cache, in bytes: base, tree and image.
-_NEEDED = 4 << 30
 #: Fixed identity, so that the same content gives the same file system.
 _UUID = "5e2f51a1-0000-4000-8000-000000000001"
+#: Files of packages that the guest never reads; they would be a third of the image, three times while it is built.
+_UNREAD = (
+    *(f"/usr/share/{folder}/*" for folder in ("man", "doc", "locale", "info", "i18n")),
+    "/usr/lib/udev/hwdb.d/*",
+    # The server compiles no queries (jit = off in the recipe), and so needs no compiler.
+    "/usr/lib/postgresql/*/lib/bitcode/*",
+    "/usr/lib/postgresql/*/lib/llvmjit*",
+    "/usr/lib/*/libLLVM-*",
+    "/usr/lib/*/libz3.so*",
+    # The generic initramfs takes long to make and is not used: without the hook nobody makes it.
+    "/etc/kernel/postinst.d/initramfs-tools",
+)
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _DRIVERS = ("virtio_pci", "virtio_blk")
 _ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -94,13 +104,13 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
         store.write_json(partial / "manifest.json", {**inputs, "settings": asdict(settings)})
 
     if not directory.is_dir():
-        _check_host()
+        _check_host(settings, report)
     store.build_once(directory, build, waiting)
     return Image(directory)
 
 
-def _check_host() -> None:
-    """Refuse what cannot work before anything is downloaded."""
+def _check_host(settings: GuestSettings, report: Report) -> None:
+    """Refuse what cannot work before anything is downloaded, and say how much room it takes."""
     if platform.machine() != "x86_64":
         raise EnvironmentProblem("the guest's image is built by running its programs, which needs an x86-64 host")
     if os.geteuid() != 0:
@@ -108,12 +118,9 @@ def _check_host() -> None:
     for program in ("mmdebstrap", "mke2fs", "unshare", "chroot", "tar"):
         if shutil.which(program, path=_path()) is None:
             raise EnvironmentProblem(f"building the guest's image needs {program}: run scripts/install-deps.sh")
-    free = shutil.disk_usage(store.guest_dir()).free
-    if free < _NEEDED:
-        raise EnvironmentProblem(
-            f"building the guest's image needs {_NEEDED >> 30} GiB in {store.guest_dir()}, "
-            f"which has {free >> 20} MiB; free some room, or set SERVSIM_CACHE"
-        )
+    needed = room.for_image(settings, base_is_cached=_base_directory().is_dir())
+    room.demand(store.guest_dir(), needed, "building the guest's image")
+    report(f"image: takes up to {room.text(needed)} of {store.guest_dir()}")
 
 
 def _path() -> str:
@@ -126,12 +133,17 @@ def _env() -> dict[str, str]:
 
 
 def _base_inputs() -> dict[str, object]:
-    return {"suite": SUITE, "packages": packages(), "layout": 1}
+    return {"suite": SUITE, "packages": packages(), "unread": list(_UNREAD)}
+
+
+def _base_directory() -> Path:
+    """Return where the archive of the installed packages is, or would be."""
+    return store.guest_dir() / "base" / store.digest(_base_inputs())
 
 
 def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
     """Return the tar archive of the installed packages."""
-    directory = store.guest_dir() / "base" / store.digest(_base_inputs())
+    directory = _base_directory()
     apt = store.guest_dir() / "apt"
     apt.mkdir(exist_ok=True)
 
@@ -144,8 +156,7 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
             "--format=tar",
         ]
         command += [f"--include={','.join(packages())}"]
-        command += [f"--dpkgopt=path-exclude=/usr/share/{unread}/*" for unread in ("man", "doc", "locale", "info")]
-        command += ["--dpkgopt=path-exclude=/usr/lib/postgresql/*/lib/bitcode/*"]
+        command += [f"--dpkgopt=path-exclude={path}" for path in _UNREAD]
         # Downloaded packages are kept in the project's cache, for the next build.
         command += ["--skip=download/empty", "--skip=essential/unlink"]
         command += ['--setup-hook=mkdir -p "$1/var/cache/apt/archives"']
@@ -155,11 +166,6 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
         command += ['--essential-hook=mkdir -p "$1/etc/postgresql-common"']
         no_cluster = 'echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"'
         command += [f"--essential-hook={no_cluster}"]
-        # The generic initramfs takes long to make and is not used. Its setting is a file the package
-        # brings too, hence the option of dpkg.
-        command += ["--dpkgopt=force-confold"]
-        command += ['--essential-hook=mkdir -p "$1/etc/initramfs-tools"']
-        command += ['--essential-hook=echo "update_initramfs=no" > "$1/etc/initramfs-tools/update-initramfs.conf"']
         command += [SUITE, partial / "base.tar", os.environ.get("SERVSIM_MIRROR", MIRROR)]
         # The tree is made inside the cache, not in /tmp, which may be small.
         steps.run("image: installing packages", command, env={**_env(), "TMPDIR": str(partial)})

@@ -16,7 +16,7 @@ from typing import Any
 
 from servsim import _core
 from servsim.cache import checkout
-from servsim.capture import shared_memory, store
+from servsim.capture import room, shared_memory, store
 from servsim.capture.checkpoint import Checkpoint
 from servsim.capture.emulator import Plugin
 from servsim.capture.facts_for_plugin import write_facts
@@ -115,6 +115,8 @@ def record(
     plugin = plugin_path()
     if output.exists() and not output.is_file():
         raise UsageError(f"{output} is not a file: a trace cannot take its place; choose another name with -o")
+    needed = room.for_trace(transactions)
+    room.demand(store.existing(output), needed, f"a trace of {transactions:,} transactions", "or name another with -o")
     # A folder of its own beside the final name: two captures of one name never meet, and what a killed
     # one leaves the next one removes.
     with (

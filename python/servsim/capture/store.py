@@ -19,6 +19,7 @@ from typing import Any
 
 from servsim.cache import folder
 from servsim.errors import EnvironmentProblem
+from servsim.files import publish_folder
 
 #: Hexadecimal digits of a hash kept in a directory's name (64 bits).
 _DIGITS = 16
@@ -97,8 +98,7 @@ def build_once(directory: Path, build: Callable[[Path], None], waiting: Callable
             partial.mkdir()
             try:
                 build(partial)
-                _flush(partial)
-                partial.rename(directory)
+                publish_folder(partial, directory)
             except BaseException:
                 remove(partial)
                 raise
@@ -174,6 +174,11 @@ def _remove_half_built(parent: Path) -> None:
             lock.unlink(missing_ok=True)
 
 
+def existing(path: Path) -> Path:
+    """Return the nearest folder above a path that is there."""
+    return next(parent for parent in path.absolute().parents if parent.is_dir())
+
+
 def remove(directory: Path) -> None:
     """Remove a directory tree if it is there."""
     if directory.exists():
@@ -223,15 +228,3 @@ def _same_file(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _flush(directory: Path) -> None:
-    """Bring a directory's files to the disk, so that the rename never precedes them."""
-    for path in (*directory.rglob("*"), directory):
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            continue
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
