@@ -25,7 +25,9 @@ pub struct ChampSim {
 impl ChampSim {
     fn flush(&mut self, out: &mut Vec<u8>) {
         self.stored = false;
-        out.extend(self.record.take().into_iter().flatten());
+        if let Some(record) = self.record.take() {
+            out.extend_from_slice(&record);
+        }
     }
 
     fn start(&mut self, address: u64) {
