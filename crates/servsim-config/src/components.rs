@@ -26,6 +26,8 @@ pub struct OuterLevel {
     pub shared: bool,
     /// `inclusive`, `exclusive` or `neither`.
     pub inclusion: String,
+    /// Lines written from inside that are not there go on outward.
+    pub write_around: bool,
     /// Time of a hit beyond that of a first-level hit.
     pub latency: Cycles,
 }

@@ -39,6 +39,8 @@ pub struct Machine {
     pub split: bool,
     /// Registered replacement policy of the first level.
     pub replacement: String,
+    /// Stores that miss the first level leave it as it is.
+    pub write_around: bool,
     /// The levels outside the first, from the inside out.
     pub levels: Vec<OuterLevel>,
     /// What processors prefetch, if anything.
@@ -117,6 +119,7 @@ impl Machine {
             },
             split: is("cache.organisation", "split"),
             replacement: text("cache.replacement"),
+            write_around: is("cache.write_miss", "around"),
             levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
             prefetch: translation_and_prefetch::prefetch(given),
             tlb: translation_and_prefetch::tlb(given),
@@ -242,6 +245,16 @@ impl Machine {
                     format!("a private level cannot lie outside {inner}, which is shared; use `shared`"),
                 );
             }
+            if level.write_around && !(level.shared && level.inclusion == "neither") {
+                fault(
+                    &format!("{name}.write_miss"),
+                    format!(
+                        "`around` is for a shared level with {name}.inclusion = \"neither\": an inclusive one holds \
+                         what is written from inside, an exclusive one is filled by it, and a private one keeps \
+                         coherence or lies inside the level that does"
+                    ),
+                );
+            }
             shared_inside = shared_inside.or(level.shared.then_some(name));
             inside = level.size;
         }
@@ -256,14 +269,13 @@ impl Machine {
                 fault(key, format!("there is no such level; give it a size with {name}.size"));
             }
         }
-        let coherent = self.processors as u64 * halves;
-        if coherent > 64 && !self.levels.iter().any(|level| !level.shared) {
+        let takes_stores = |level: &OuterLevel| !level.shared && level.inclusion != "exclusive";
+        if self.write_around && !self.levels.first().is_some_and(takes_stores) {
             fault(
-                "cache.organisation",
-                format!(
-                    "{coherent} coherent caches are more than 64; use `unified`, a private l2, or \
-                     at most 32 processors"
-                ),
+                "cache.write_miss",
+                "`around` needs a private second level that takes the store, because coherence is kept by lines: \
+                 set l2.size, l2.sharing = \"private\" and l2.inclusion = \"inclusive\" or \"neither\""
+                    .into(),
             );
         }
         if self.protocol.flush_private && (self.split || !self.levels.is_empty()) {
@@ -324,17 +336,18 @@ fn level(given: &Given, name: &str) -> Option<OuterLevel> {
         replacement: text("replacement"),
         shared: text("sharing") == "shared",
         inclusion: text("inclusion"),
+        write_around: text("write_miss") == "around",
         latency: Cycles(number("latency")),
     })
 }
 
-/// The number of ways nearest to `ways` that divides so many lines into a power of two of sets.
+/// The number of ways nearest to `ways` that divides so many lines into sets.
 fn fitting_ways(lines: u64, ways: u64) -> u64 {
-    let fitting = (0..=lines.trailing_zeros()).map(|power| lines >> power);
-    fitting.min_by_key(|&fits| fits.abs_diff(ways)).unwrap_or(1)
+    let near = (0..ways).flat_map(|distance| [ways - distance, ways + distance]);
+    near.into_iter().find(|&fits| lines.is_multiple_of(fits)).unwrap_or(1)
 }
 
-/// Checks that a cache has a power of two of sets.
+/// Checks that a cache is made of whole sets.
 fn check_shape(shape: Cache, section: &str, given: &Given, fault: &mut dyn FnMut(&str, String)) {
     let Cache { size, associativity: ways, line } = shape;
     let set = line.0.saturating_mul(u64::from(ways));
@@ -345,15 +358,14 @@ fn check_shape(shape: Cache, section: &str, given: &Given, fault: &mut dyn FnMut
         );
     } else if size.0 % line.0 != 0 {
         fault(&format!("{section}.size"), format!("{size} is not a whole number of lines of {line}"));
-    } else if size.0 % set != 0 || !(size.0 / set).is_power_of_two() {
+    } else if size.0 % set != 0 {
         let (of_ways, of_size) = (format!("{section}.associativity"), format!("{section}.size"));
         let fits = fitting_ways(size.0 / line.0, u64::from(ways));
         fault(
             // Where it is written, if only one of the two is.
             if given.contains_key(of_ways.as_str()) { &of_ways } else { &of_size },
             format!(
-                "{ways} ways do not divide {size} into a power of two of sets of lines of {line}; use {of_ways} = \
-                 {fits}"
+                "{ways} ways do not divide {size} into whole sets of lines of {line}; use {of_ways} = {fits}"
             ),
         );
     }

@@ -80,6 +80,11 @@ fn give_default(given: &mut Given, setting: &'static Setting, location: SourceLo
 }
 
 fn unknown(key: &str) -> String {
+    if matches!(key, "l2.line" | "l3.line") {
+        return format!(
+            "{key}: cache.line is that of every level; a line size of its own for a level is not simulated"
+        );
+    }
     let full = nearest(key, SETTINGS.iter().map(|s| s.key));
     let last = key.rsplit('.').next().unwrap_or(key);
     let by_last = || {

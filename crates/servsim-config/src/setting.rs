@@ -13,7 +13,7 @@ pub enum Kind {
     Count(u64, u64),
     /// A power of two of bytes, written with its unit.
     Size(u64, u64),
-    /// Bytes of a cache, written with their unit; its ways must divide them into a power of two of sets.
+    /// Bytes of a cache, written with their unit; its ways must divide them into whole sets.
     Capacity(u64, u64),
     /// The same, or `none`, which is 0.
     CapacityOrNone(u64, u64),
@@ -139,7 +139,7 @@ impl fmt::Display for Kind {
             }
             Self::Capacity(low, high) => write!(
                 f,
-                "from {} to {}, of which the ways make a power of two of sets",
+                "from {} to {}, which the ways must divide into whole sets",
                 Bytes(low),
                 Bytes(high)
             ),

@@ -15,6 +15,10 @@ const SHARING_MEANING: &str = "Whether each processor has its own, inside the bu
 const INCLUSION: Kind = Kind::Choice(&["inclusive", "exclusive", "neither"]);
 const INCLUSION_MEANING: &str = "Which lines of the levels further in it keeps: all (and takes from \
      them what it gives up), none (it takes what they give up), or either.";
+const WRITE_MISS: Kind = Kind::Choice(&["allocate", "around"]);
+const WRITE_MISS_MEANING: &str =
+    "A shared level with inclusion `neither`: what is done with a dirty line or a word \
+     that comes from inside and is not there: place it, or pass it on outward (write-no-allocate).";
 
 const LATENCY: Kind = Kind::Cycles(0, 1000);
 const R10000: &str = "MIPS R10000: Yeager 1996, Table 1";
@@ -177,9 +181,10 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "cache.line",
-        Kind::Size(16, 4096),
+        Kind::Size(4, 4096),
         "128 B",
-        "Bytes per line (block); at most the page of 4 KiB.",
+        "Bytes per line (block), of every level; at least the word by which sharing is told apart, at most the \
+         page of 4 KiB.",
         "Foglia et al. 2004 section 5: 32 to 256 B, most of the gain by 128 B",
     ),
     setting(
@@ -199,6 +204,14 @@ pub const SETTINGS: &[Setting] = &[
         "Foglia et al. 2004 section 4: lru; srrip: Jaleel et al., ISCA 2010",
     ),
     setting(
+        "cache.write_miss",
+        WRITE_MISS,
+        "allocate",
+        "What a store that misses the first level does: bring the line there, or write it in the private second \
+         level, which brings it there, and leave the first as it is.",
+        "Foglia et al. 2004 section 4: every miss fetches the block",
+    ),
+    setting(
         "l2.size",
         LEVEL_SIZE,
         "none",
@@ -209,6 +222,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("l2.replacement", POLICY, "lru", "As cache.replacement.", CHOICE),
     setting("l2.sharing", SHARING, "private", SHARING_MEANING, CHOICE),
     setting("l2.inclusion", INCLUSION, "inclusive", INCLUSION_MEANING, CHOICE),
+    setting("l2.write_miss", WRITE_MISS, "allocate", WRITE_MISS_MEANING, CHOICE),
     setting(
         "l2.latency",
         Kind::Cycles(1, 10_000),
@@ -227,6 +241,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("l3.replacement", POLICY, "lru", "As cache.replacement.", CHOICE),
     setting("l3.sharing", SHARING, "private", SHARING_MEANING, CHOICE),
     setting("l3.inclusion", INCLUSION, "inclusive", INCLUSION_MEANING, CHOICE),
+    setting("l3.write_miss", WRITE_MISS, "allocate", WRITE_MISS_MEANING, CHOICE),
     setting(
         "l3.latency",
         Kind::Cycles(1, 10_000),

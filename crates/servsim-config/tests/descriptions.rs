@@ -15,13 +15,13 @@ fn an_empty_description_is_the_published_machine() {
 
 #[test]
 fn every_error_is_reported_at_once_with_line_and_remedy() {
-    let text = "processors = 65\nclock = \"fast\"\n[cache]\nsize = \"3 KiB\"\nlin = \"64 B\"\n\
+    let text = "processors = 65\nclock = \"fast\"\n[cache]\nsize = \"3200 B\"\nlin = \"64 B\"\n\
                 [bus]\ninvalidate = 5\n[protocol]\nname = \"mesy\"\n[cash]\nsize = \"1 KiB\"\n";
     let faults = faults(text);
     let expected = [
         ("line 1", "65 is outside 1 to 64"),
         ("line 2", "\"1 GHz\""),
-        ("line 4", "ways do not divide 3 KiB"),
+        ("line 4", "ways do not divide 3200 B"),
         ("line 5", "did you mean `cache.line`"),
         ("line 7", "units: cycles"),
         ("line 9", "did you mean `mesi`"),
@@ -37,9 +37,9 @@ fn every_error_is_reported_at_once_with_line_and_remedy() {
 #[test]
 fn impossible_combinations_are_refused() {
     let cases = [
-        ("[cache]\nline = \"8 KiB\"", "outside 16 B to 4 KiB"),
+        ("[cache]\nline = \"8 KiB\"", "outside 4 B to 4 KiB"),
         ("[cache]\nsize = \"128 B\"\nassociativity = 4", "smaller than one set"),
-        ("[cache]\nassociativity = 3", "power of two of sets"),
+        ("[cache]\nassociativity = 3", "into whole sets of lines of 128 B; use cache.associativity = 2"),
         ("[perturbation]\nmemory_delay = \"3 cycles\"", "is odd"),
         ("[perturbation]\nmemory_delay = \"16 cycles\"", "shortest fetch"),
         ("processors = \"4\"", "without quotes"),
@@ -55,7 +55,7 @@ fn impossible_combinations_are_refused() {
         ("[l3]\nsize = \"8 MiB\"", "no second level inside it"),
         ("[l2]\nlatency = \"9 cycles\"", "give it a size with l2.size"),
         ("[cache]\nsize = \"12345 B\"", "not a whole number of lines of 128 B"),
-        ("[cache]\nsize = \"48 KiB\"\nassociativity = 10\nline = \"64 B\"", "use cache.associativity = 12"),
+        ("[cache]\nsize = \"48 KiB\"\nassociativity = 10\nline = \"64 B\"", "use cache.associativity = 8"),
         (
             "[l2]\nsize = \"8 MiB\"\nsharing = \"shared\"\n[l3]\nsize = \"16 MiB\"",
             "a private level cannot lie outside l2",
@@ -70,7 +70,21 @@ fn impossible_combinations_are_refused() {
         ("[tlb]\nentries = 16\nl2_latency = \"9 cycles\"", "give it entries with tlb.l2_entries"),
         ("[tlb]\nentries = 16\nl2_entries = 48", "line 3: tlb.l2_entries: 4 ways do not"),
         ("[tlb]\nentries = 16\non_switch = \"flushed\"", "did you mean `flush`"),
-        ("processors = 33\n[cache]\norganisation = \"split\"", "66 coherent caches are more than 64"),
+        (
+            "[cache]\nwrite_miss = \"around\"",
+            "line 2: cache.write_miss: `around` needs a private second level",
+        ),
+        ("[cache]\nwrite_miss = \"around\"\n[l2]\nsize = \"8 MiB\"\nsharing = \"shared\"", "set l2.size"),
+        (
+            "[cache]\nwrite_miss = \"around\"\n[l2]\nsize = \"8 MiB\"\ninclusion = \"exclusive\"",
+            "set l2.size",
+        ),
+        (
+            "[l2]\nsize = \"8 MiB\"\nwrite_miss = \"around\"",
+            "line 3: l2.write_miss: `around` is for a shared level",
+        ),
+        ("[l2]\nsize = \"8 MiB\"\nsharing = \"shared\"\nwrite_miss = \"around\"", "an inclusive one holds"),
+        ("[l2]\nline = \"64 B\"", "cache.line is that of every level"),
         ("[cache]\norganisation = \"split\"\n[protocol]\nprivate_on_switch = \"flush\"", "one unified level"),
     ];
     for (text, expected) in cases {
@@ -200,10 +214,24 @@ fn a_level_that_is_left_out_by_name_keeps_its_other_settings_for_later() {
 }
 
 #[test]
-fn ways_need_be_no_power_of_two() {
+fn sizes_ways_and_sets_need_be_no_powers_of_two() {
     let text = "[cache]\nsize = \"48 KiB\"\nassociativity = 12\nline = \"64 B\"\n\
                 [l2]\nsize = \"60 MiB\"\nassociativity = 15\n";
     let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
     assert_eq!((machine.cache.size.0, machine.levels[0].size.0), (48 << 10, 60 << 20));
     assert_eq!(machine.resolved()["l2"]["size"], "60 MiB");
+    let text = "[cache]\nsize = \"96 KiB\"\nassociativity = 8\nline = \"4 B\"\n[l2]\nsize = \"11 MiB\"\n";
+    let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
+    assert_eq!((machine.cache.line.0, machine.levels[0].size.0), (4, 11 << 20));
+}
+
+#[test]
+fn stores_go_around_where_a_level_outside_takes_them() {
+    let text = "processors = 64\n[cache]\nsize = \"32 KiB\"\norganisation = \"split\"\nwrite_miss = \"around\"\n\
+                [l2]\nsize = \"1 MiB\"\n\
+                [l3]\nsize = \"24 MiB\"\nsharing = \"shared\"\ninclusion = \"neither\"\nwrite_miss = \"around\"\n";
+    let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
+    assert!(machine.write_around && !machine.levels[0].write_around && machine.levels[1].write_around);
+    let split = Machine::from_toml("processors = 64\n[cache]\norganisation = \"split\"", "m.toml", &[]);
+    assert_eq!(split.unwrap().processors, 64);
 }

@@ -184,7 +184,8 @@ fn oltp(path: &Path, length: u64) {
 /// The machine that the targets are about: split first level, shared second, no private one.
 fn hierarchy(path: &Path) {
     let geometry = Geometry { size: 8 << 20, ways: 16, line: 64 };
-    let level = |inclusion| vec![LevelSpec { geometry, replacement: "lru".into(), inclusion }];
+    let level =
+        |inclusion| vec![LevelSpec { geometry, replacement: "lru".into(), inclusion, write_around: false }];
     let targets = [("merged", false, 50.0), ("exact", true, 25.0)];
     for (class, shadow, target) in targets {
         let shared = level(Inclusion::Inclusive);
@@ -196,9 +197,13 @@ fn hierarchy(path: &Path) {
         }
     }
     let outer = Geometry { size: 1 << 20, ways: 8, line: 64 };
-    let private =
-        vec![LevelSpec { geometry: outer, replacement: "lru".into(), inclusion: Inclusion::Inclusive }];
-    let spec = HierarchySpec { split: true, private, ..HierarchySpec::default() };
+    let private = LevelSpec {
+        geometry: outer,
+        replacement: "lru".into(),
+        inclusion: Inclusion::Inclusive,
+        write_around: false,
+    };
+    let spec = HierarchySpec { split: true, private: vec![private], ..HierarchySpec::default() };
     functional_on("functional, OLTP, 32 KiB split, 1 MiB private", path, &setup(4, KIB_32, false), &spec);
 }
 

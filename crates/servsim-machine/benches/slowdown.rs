@@ -43,6 +43,7 @@ fn model(machine: &Machine) -> Model {
         geometry: geometry(l.size.0, l.associativity),
         replacement: l.replacement.clone(),
         inclusion: Inclusion::Inclusive,
+        write_around: false,
     };
     let levels = HierarchySpec {
         split: machine.split,

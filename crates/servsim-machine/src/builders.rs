@@ -65,6 +65,7 @@ pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec
             geometry: Geometry { size, ways, line: machine.cache.line.0 },
             replacement: level.replacement.clone(),
             inclusion,
+            write_around: level.write_around,
         })
     };
     let of = |shared: bool| {
@@ -74,6 +75,7 @@ pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec
     Ok(HierarchySpec {
         split: machine.split,
         replacement: machine.replacement.clone(),
+        write_around: machine.write_around,
         private: of(false)?,
         shared: of(true)?,
         seed,

@@ -21,7 +21,7 @@ use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError};
 use servsim_mem::running_tasks::RunningTasks;
-use servsim_mem::{HierarchySpec, Inclusion, Shard, WordMask};
+use servsim_mem::{HierarchySpec, Inclusion, SetIndex, Shard, WordMask};
 
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
 /// into the host's caches once for many of them; 8 MiB.
@@ -86,7 +86,7 @@ struct Known<W> {
 }
 
 impl<W: WordMask> Known<W> {
-    /// No line has this number, since a line has 16 bytes or more.
+    /// No line has this number, since a line has 4 bytes or more.
     const NOTHING: u64 = u64::MAX;
 
     fn new(line: u64, task: u32) -> Self {
@@ -94,10 +94,10 @@ impl<W: WordMask> Known<W> {
     }
 }
 
-/// What is known per cache and set of the smallest cache.
+/// What is known per cache and class of sets: lines that share a set in some cache share their class.
 struct Filter<W> {
     known: Vec<Known<W>>,
-    set_mask: u64,
+    classes: SetIndex,
     /// Caches in all; those of a set lie together.
     caches: usize,
     /// Per cache its last line, where only that one helps.
@@ -123,11 +123,11 @@ impl<W: WordMask> Filter<W> {
         }
         let (setup, spec) = machines.first()?;
         let caches = setup.processors * spec.coherent_caches();
-        let sets = machines.iter().map(|(setup, _)| setup.geometry.sets()).min()?;
+        let sets = machines.iter().map(|(setup, _)| setup.geometry.sets()).reduce(common_divisor)?;
         let exact = machines.iter().any(|(setup, _)| setup.shadow);
         Some(Self {
             known: vec![Known::new(Known::<W>::NOTHING, 0); sets * caches],
-            set_mask: sets as u64 - 1,
+            classes: SetIndex::new(sets),
             caches,
             last: exact.then(|| vec![Known::<W>::NOTHING; caches]),
             reads_keep_copies: machines.iter().all(|(setup, _)| setup.protocol.reads_keep_copies()),
@@ -136,7 +136,7 @@ impl<W: WordMask> Filter<W> {
     }
 
     fn place(&self, cache: usize, line: u64) -> usize {
-        (line & self.set_mask) as usize * self.caches + cache
+        self.classes.of(line) * self.caches + cache
     }
 
     /// Whether the use of `words` of `line` changes nothing anywhere.
@@ -178,6 +178,15 @@ impl<W: WordMask> Filter<W> {
         if let Some(last) = &mut self.last {
             last[cache] = line;
         }
+    }
+}
+
+/// The greatest number that divides both.
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 {
+        a
+    } else {
+        common_divisor(b, a % b)
     }
 }
 

@@ -25,17 +25,16 @@ use std::sync::{Barrier, Mutex, PoisonError, RwLock};
 /// slowest thread costs little.
 const BATCHES: usize = 16;
 
-/// How many shards a run on `threads` host threads is divided into: a power of two, and no more than
-/// the smallest cache has sets.
+/// How many shards a run on `threads` host threads is divided into: a power of two
+/// that divides the number of sets of every cache, so that lines that share a set share a shard.
 pub fn shards(setup: &Setup, spec: &HierarchySpec, threads: usize) -> usize {
     let levels = || spec.private.iter().chain(&spec.shared);
     let random = spec.replacement == "random" || levels().any(|level| level.replacement == "random");
     if setup.shadow || random || spec.tlb.is_some() || spec.prefetch.is_some() {
         return 1;
     }
-    let sets = levels().map(|level| level.geometry.sets()).fold(setup.geometry.sets(), usize::min);
-    let most = threads.min(sets).max(1);
-    1 << most.ilog2()
+    let sets = levels().fold(setup.geometry.sets(), |sets, level| sets | level.geometry.sets());
+    1 << threads.max(1).ilog2().min(sets.trailing_zeros())
 }
 
 /// What one thread made of its stretch of the trace in a round.

@@ -24,7 +24,7 @@ use crate::replacement::Replacement;
 use crate::words::WordMask;
 use std::collections::HashMap;
 
-/// Size, associativity and line size of a cache; lines and the number of sets are powers of two.
+/// Size, associativity and line size of a cache; the line size is a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes.
@@ -47,7 +47,31 @@ impl Geometry {
     }
 }
 
-/// Tag of a frame that was never filled; no line has this number, since a line has 16 bytes or
+/// Which set of a cache a line belongs to: its number modulo the number of sets.
+#[derive(Debug, Clone, Copy)]
+pub struct SetIndex {
+    /// What to keep of the line's number, if the number of sets is a power of two.
+    mask: u64,
+    /// The number of sets, if it is none; otherwise 0.
+    modulus: u64,
+}
+
+impl SetIndex {
+    /// The index of so many sets.
+    pub fn new(sets: usize) -> Self {
+        let (sets, power) = (sets as u64, sets.is_power_of_two());
+        Self { mask: sets - 1, modulus: if power { 0 } else { sets } }
+    }
+
+    /// The set of `line`.
+    #[inline]
+    pub fn of(self, line: u64) -> usize {
+        // Nearly all caches have a power of two of sets, and a division takes the host long.
+        (if self.modulus == 0 { line & self.mask } else { line % self.modulus }) as usize
+    }
+}
+
+/// Tag of a frame that was never filled; no line has this number, since a line has 4 bytes or
 /// more.
 pub const EMPTY: u64 = u64::MAX;
 
@@ -142,7 +166,7 @@ pub struct Array<W> {
     /// Frame that held a line with these low bits last.
     guesses: Vec<u32>,
     clock: u64,
-    set_mask: u64,
+    set_index: SetIndex,
     ways: usize,
     replacement: Replacement,
     pool: Option<Pool>,
@@ -153,7 +177,7 @@ pub(crate) struct Hot<'a, W> {
     tags: &'a [u64],
     pub frames: &'a mut [Frame<W>],
     guesses: &'a mut [u32],
-    set_mask: u64,
+    set_index: SetIndex,
     ways: usize,
     replacement: &'a mut Replacement,
     /// The last stamp given.
@@ -169,7 +193,7 @@ impl<W> Hot<'_, W> {
         if self.tags[guess] == line {
             return Some(guess);
         }
-        let first = (line & self.set_mask) as usize * self.ways;
+        let first = self.set_index.of(line) * self.ways;
         // All ways, without a branch that the host would have to guess.
         let tags = self.tags[first..first + self.ways].iter().enumerate();
         let found = tags.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
@@ -201,7 +225,7 @@ impl<W: WordMask> Array<W> {
             frames: vec![Frame::new(); geometry.frames()],
             guesses: vec![0; (geometry.frames() * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)],
             clock: 0,
-            set_mask: geometry.sets() as u64 - 1,
+            set_index: SetIndex::new(geometry.sets()),
             ways: geometry.ways as usize,
             replacement: Replacement::Stamps,
             pool: None,
@@ -227,8 +251,8 @@ impl<W: WordMask> Array<W> {
     /// The parts that a run of hits works on.
     #[inline]
     pub(crate) fn hot(&mut self) -> Hot<'_, W> {
-        let Self { tags, frames, guesses, set_mask, ways, replacement, clock, .. } = self;
-        Hot { tags, frames, guesses, set_mask: *set_mask, ways: *ways, replacement, clock }
+        let Self { tags, frames, guesses, set_index, ways, replacement, clock, .. } = self;
+        Hot { tags, frames, guesses, set_index: *set_index, ways: *ways, replacement, clock }
     }
 
     /// Whether hits change nothing but the stamps.
@@ -237,7 +261,7 @@ impl<W: WordMask> Array<W> {
     }
 
     fn first_way(&self, line: u64) -> usize {
-        (line & self.set_mask) as usize * self.ways
+        self.set_index.of(line) * self.ways
     }
 
     /// The frame with the tag of `line`, valid or not.

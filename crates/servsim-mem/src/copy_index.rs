@@ -7,6 +7,7 @@
 //! which the line number alone tells: open addressing, the masks beside the line, as narrow as the
 //! number of caches allows. With up to 16 caches a line takes 16 bytes, four to a host line.
 
+use crate::cache_set::CacheSet;
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
 
@@ -14,14 +15,14 @@ use crate::sparse::{Entry, Table};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineRecord {
     /// Caches with a valid copy.
-    pub valid: u64,
+    pub valid: CacheSet,
     /// Caches whose frame still has the tag, without a valid copy.
-    pub stale: u64,
+    pub stale: CacheSet,
     /// Caches that ever held the line.
-    pub seen: u64,
+    pub seen: CacheSet,
 }
 
-/// No line has this number, since a line has 16 bytes or more.
+/// No line has this number, since a line has 4 bytes or more.
 const FREE: u64 = u64::MAX;
 
 /// A line with its masks of so many bits: valid, stale, seen.
@@ -61,19 +62,20 @@ macro_rules! lines {
             #[inline]
             fn from(line: Line<$mask>) -> Self {
                 let [valid, stale, seen] = line.masks;
-                Self { valid: u64::from(valid), stale: u64::from(stale), seen: u64::from(seen) }
+                let set = |mask| CacheSet::from_bits(u128::from(mask));
+                Self { valid: set(valid), stale: set(stale), seen: set(seen) }
             }
         }
 
         impl From<LineRecord> for [$mask; 3] {
             #[inline]
             fn from(LineRecord { valid, stale, seen }: LineRecord) -> Self {
-                [valid as $mask, stale as $mask, seen as $mask]
+                [valid, stale, seen].map(|set| set.bits() as $mask)
             }
         }
     )+};
 }
-lines!(u16, u64);
+lines!(u16, u64, u128);
 
 /// Line number to record.
 #[derive(Debug)]
@@ -82,6 +84,8 @@ enum Lines {
     Narrow(Table<Line<u16>>),
     /// Up to 64 caches.
     Wide(Table<Line<u64>>),
+    /// Up to 128 caches.
+    Widest(Table<Line<u128>>),
 }
 
 /// The index of copies.
@@ -91,7 +95,11 @@ pub struct CopyIndex(Lines);
 impl CopyIndex {
     /// An empty index of the copies in `caches` caches.
     pub fn new(caches: usize) -> Self {
-        Self(if caches <= 16 { Lines::Narrow(Table::default()) } else { Lines::Wide(Table::default()) })
+        Self(match caches {
+            0..=16 => Lines::Narrow(Table::default()),
+            17..=64 => Lines::Wide(Table::default()),
+            _ => Lines::Widest(Table::default()),
+        })
     }
 
     /// The record of `line`.
@@ -100,6 +108,7 @@ impl CopyIndex {
         match &self.0 {
             Lines::Narrow(table) => table.get(line).map_or_else(LineRecord::default, |line| (*line).into()),
             Lines::Wide(table) => table.get(line).map_or_else(LineRecord::default, |line| (*line).into()),
+            Lines::Widest(table) => table.get(line).map_or_else(LineRecord::default, |line| (*line).into()),
         }
     }
 
@@ -109,6 +118,7 @@ impl CopyIndex {
         match &mut self.0 {
             Lines::Narrow(table) => table.at(line).masks = record.into(),
             Lines::Wide(table) => table.at(line).masks = record.into(),
+            Lines::Widest(table) => table.at(line).masks = record.into(),
         }
     }
 
@@ -118,17 +128,21 @@ impl CopyIndex {
         match &self.0 {
             Lines::Narrow(table) => table.prefetch(line),
             Lines::Wide(table) => table.prefetch(line),
+            Lines::Widest(table) => table.prefetch(line),
         }
     }
 
     /// Writes the lines, ascending, and which caches ever held each. Which have it now, the caches know.
     pub fn save(&self, out: &mut Writer) {
         let seen = |line: LineRecord| line.seen;
-        let lines: Vec<(u64, u64)> = match &self.0 {
+        let lines: Vec<(u64, CacheSet)> = match &self.0 {
             Lines::Narrow(table) => {
                 table.sorted().iter().map(|line| (line.line, seen((*line).into()))).collect()
             }
             Lines::Wide(table) => {
+                table.sorted().iter().map(|line| (line.line, seen((*line).into()))).collect()
+            }
+            Lines::Widest(table) => {
                 table.sorted().iter().map(|line| (line.line, seen((*line).into()))).collect()
             }
         };
@@ -136,7 +150,10 @@ impl CopyIndex {
         let mut before = 0;
         for (line, seen) in lines {
             out.put(line - before);
-            out.put(seen);
+            out.put(seen.bits() as u64);
+            if matches!(self.0, Lines::Widest(_)) {
+                out.put((seen.bits() >> 64) as u64);
+            }
             before = line;
         }
     }
@@ -157,10 +174,14 @@ impl CopyIndex {
             if index > 0 && further == 0 {
                 return Err(Damaged("a line in it occurs twice"));
             }
-            let seen = from.take()?;
-            if seen & !(u64::MAX >> (64 - caches)) != 0 {
+            let mut seen = u128::from(from.take()?);
+            if matches!(self.0, Lines::Widest(_)) {
+                seen |= u128::from(from.take()?) << 64;
+            }
+            if seen & !(u128::MAX >> (128 - caches)) != 0 {
                 return Err(Damaged("a line in it was held by more caches than there are"));
             }
+            let seen = CacheSet::from_bits(seen);
             self.set_record(line, LineRecord { seen, ..LineRecord::default() });
         }
         Ok(())
@@ -171,6 +192,7 @@ impl CopyIndex {
         match &self.0 {
             Lines::Narrow(table) => table.len(),
             Lines::Wide(table) => table.len(),
+            Lines::Widest(table) => table.len(),
         }
     }
 
@@ -179,6 +201,7 @@ impl CopyIndex {
         match &self.0 {
             Lines::Narrow(table) => table.bytes(),
             Lines::Wide(table) => table.bytes(),
+            Lines::Widest(table) => table.bytes(),
         }
     }
 }
@@ -191,16 +214,18 @@ mod tests {
 
     #[test]
     fn records_of_every_width_agree_with_a_plain_map() {
-        for caches in [1, 8, 16, 17, 64] {
+        for caches in [1, 8, 16, 17, 64, 65, 128] {
             let mut index = CopyIndex::new(caches);
             let mut plain: HashMap<u64, LineRecord> = HashMap::new();
             let mut random = RandomStream::new(caches as u64, "copy index");
-            let all = u64::MAX >> (64 - caches);
+            let all = u128::MAX >> (128 - caches);
             for _ in 0..20_000 {
                 let line = random.below(3000) << (random.below(3) * 20);
                 let expected = plain.entry(line).or_default();
                 assert_eq!(index.record(line), *expected, "{caches} caches, line {line:#x}");
-                let mask = |r: &mut RandomStream| r.next_u64() & all;
+                let mask = |r: &mut RandomStream| {
+                    CacheSet::from_bits((u128::from(r.next_u64()) << 64 | u128::from(r.next_u64())) & all)
+                };
                 let (valid, stale, seen) = (mask(&mut random), mask(&mut random), mask(&mut random));
                 *expected = LineRecord { valid, stale, seen };
                 index.set_record(line, *expected);

@@ -14,6 +14,7 @@ mod state;
 mod timed;
 
 use crate::array::{Array, Geometry};
+use crate::cache_set::CacheSet;
 use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
 use crate::observer::Observer;
@@ -58,6 +59,8 @@ pub struct LevelSpec {
     pub replacement: String,
     /// What it keeps of the levels further in.
     pub inclusion: Inclusion,
+    /// Shared levels: a line written from inside that is not there goes on outward instead of being placed.
+    pub write_around: bool,
 }
 
 /// The shape of a hierarchy. The first level's geometry comes from elsewhere.
@@ -67,6 +70,9 @@ pub struct HierarchySpec {
     pub split: bool,
     /// Replacement policy of the first level, by name.
     pub replacement: String,
+    /// Stores that miss the first level are performed on the copy further out. Only with a private level
+    /// outside it that is not exclusive.
+    pub write_around: bool,
     /// Private levels outside the first, from the inside out.
     pub private: Vec<LevelSpec>,
     /// Shared levels, from the inside out.
@@ -86,6 +92,7 @@ impl Default for HierarchySpec {
         Self {
             split: false,
             replacement,
+            write_around: false,
             private: Vec::new(),
             shared: Vec::new(),
             seed: 0,
@@ -134,6 +141,8 @@ pub struct Hierarchy<W, O = ()> {
     /// Caches of the first level per processor.
     first: usize,
     shared: Shared,
+    /// Stores that miss the first level leave it as it is.
+    write_around: bool,
     /// Level that takes prefetched lines.
     prefetch_level: usize,
     /// Look-ups of first-level caches that are coherent themselves.
@@ -153,12 +162,12 @@ impl<W: WordMask> Hierarchy<W> {
     /// [`CoherentSystem::new`].
     ///
     /// # Panics
-    /// When the machine has more coherent caches than the masks of the index of copies, or for a policy that is
+    /// When the machine has more coherent caches than the index of copies holds, or for a policy that is
     /// not registered: descriptions are checked before.
     pub fn new(processors: usize, first: Geometry, table: Table, shadow: bool, spec: &HierarchySpec) -> Self {
         let per_processor = spec.coherent_caches();
         let caches = processors * per_processor;
-        assert!(caches <= crate::MAX_PROCESSORS, "{caches} coherent caches");
+        assert!(caches <= crate::MAX_CACHES, "{caches} coherent caches");
         let pooled = !spec.private.is_empty();
         let array = |index| {
             if pooled {
@@ -179,6 +188,7 @@ impl<W: WordMask> Hierarchy<W> {
             inclusion,
             first: 1 + usize::from(spec.split),
             shared: Shared::new(spec),
+            write_around: spec.write_around,
             prefetch_level: spec.prefetch.as_ref().map_or(1, |prefetch| prefetch.level),
             lookups: vec![0; caches],
             back_invalidations: vec![Taken::default(); caches],
@@ -275,20 +285,21 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         (0..self.first).find(|&other| other != which && levels[other].holds(line))
     }
 
-    /// Places a line that was found at `found` (outside the domain without it) in first-level cache
-    /// `which` and in the levels that it passes.
-    fn bring_in(&mut self, access: &Access<W>, which: usize, found: Option<usize>) {
+    /// Places a line that was found at `found` (outside the domain without it) at `into` and in the levels
+    /// that it passes on the way there.
+    fn bring_in(&mut self, access: &Access<W>, into: usize, found: Option<usize>) {
         let (cpu, line) = (access.cpu, access.line);
         let mut dirty = false;
+        let next = self.first.max(into + 1);
         let passed = match found {
-            Some(index) if index < self.first => self.first..self.first,
+            Some(index) if index < self.first => next..next,
             Some(index) => {
                 if self.inclusion[index] == Inclusion::Exclusive {
                     dirty = self.domains[cpu].levels[index].erase(line) == Some(true);
                 }
-                self.first..index
+                next..index
             }
-            None => self.first..self.inclusion.len(),
+            None => next..self.inclusion.len(),
         };
         // From the outside in: what an inclusive level gives up leaves the others first.
         for index in passed.rev() {
@@ -296,7 +307,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 self.insert(access, index, line, false);
             }
         }
-        self.insert(access, which, line, dirty);
+        self.insert(access, into, line, dirty);
     }
 
     fn insert(&mut self, access: &Access<W>, index: usize, line: u64, dirty: bool) {
@@ -378,12 +389,12 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Returns the shared level that supplied the block, if one did.
     fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
         let line = access.line;
-        let mut touched = if self.domains.is_empty() { 0 } else { outcome.lost | outcome.cleaned };
-        while touched != 0 {
-            let cpu = touched.trailing_zeros() as usize;
-            touched &= touched - 1;
+        // One domain for each coherent cache, or none at all.
+        let touched =
+            if self.domains.is_empty() { CacheSet::default() } else { outcome.lost.and(outcome.cleaned) };
+        for cpu in touched.iter() {
             for level in &mut self.domains[cpu].levels {
-                if outcome.lost >> cpu & 1 != 0 {
+                if outcome.lost.has(cpu) {
                     level.invalidate(line);
                 } else {
                     level.clean(line);
@@ -472,14 +483,12 @@ struct Private<'a, W, O> {
 
 impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
     fn hold(&mut self, line: u64) -> bool {
-        self.system.holders(line) != 0
+        !self.system.holders(line).is_empty()
     }
 
     fn take(&mut self, line: u64) -> bool {
-        let (mut holders, mut dirty) = (self.system.holders(line), false);
-        while holders != 0 {
-            let cache = holders.trailing_zeros() as usize;
-            holders &= holders - 1;
+        let mut dirty = false;
+        for cache in self.system.holders(line).iter() {
             if let Some(domain) = self.domains.get_mut(cache) {
                 for level in &mut domain.levels {
                     level.counters.back_invalidations += u64::from(level.erase(line).is_some());

@@ -4,7 +4,7 @@
 //!
 //! A tag whose copy was invalidated stays until its frame is reused, as in the coherent arrays.
 
-use crate::array::{Geometry, EMPTY};
+use crate::array::{Geometry, SetIndex, EMPTY};
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 
@@ -71,7 +71,7 @@ pub struct Level {
     tags: Vec<Tag>,
     clock: u64,
     ways: usize,
-    set_mask: u64,
+    set_index: SetIndex,
     replacement: Replacement,
     /// What it counted.
     pub counters: LevelCounters,
@@ -85,14 +85,14 @@ impl Level {
             tags: vec![Tag::default(); geometry.frames()],
             clock: 0,
             ways: geometry.ways as usize,
-            set_mask: geometry.sets() as u64 - 1,
+            set_index: SetIndex::new(geometry.sets()),
             replacement,
             counters: LevelCounters::default(),
         }
     }
 
     fn find(&self, line: u64) -> Option<usize> {
-        let first = (line & self.set_mask) as usize * self.ways;
+        let first = self.set_index.of(line) * self.ways;
         let place = self.lines[first..first + self.ways].iter().position(|&tag| tag == line);
         place.map(|way| first + way)
     }
@@ -132,7 +132,7 @@ impl Level {
     pub fn insert(&mut self, line: u64, dirty: bool) -> Option<Displaced> {
         let mut displaced = None;
         let index = self.find(line).unwrap_or_else(|| {
-            let first = (line & self.set_mask) as usize * self.ways;
+            let first = self.set_index.of(line) * self.ways;
             let ages = self.tags[first..first + self.ways].iter().map(|tag| (tag.valid, tag.stamp));
             let index = first + self.replacement.victim(first / self.ways, ages);
             let (line, Tag { valid, dirty, .. }) = (self.lines[index], self.tags[index]);
@@ -181,7 +181,7 @@ impl Level {
 
     /// Writes which lines it holds, and in which order they were used.
     pub fn save(&self, out: &mut Writer) {
-        let Self { lines, tags, clock: _, ways, set_mask: _, replacement, counters: _ } = self;
+        let Self { lines, tags, clock: _, ways, set_index: _, replacement, counters: _ } = self;
         out.put(lines.len() as u64);
         for (lines, tags) in lines.chunks(*ways).zip(tags.chunks(*ways)) {
             let ranks = ranks(tags.iter().map(|tag| tag.stamp));

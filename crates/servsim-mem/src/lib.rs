@@ -4,6 +4,7 @@
 //! Reads no file, clock or environment; both engines drive the same [`CoherentSystem`].
 
 pub mod array;
+pub mod cache_set;
 pub mod copy_index;
 pub mod counters;
 pub mod hierarchy;
@@ -27,7 +28,8 @@ pub mod system;
 pub mod tlb;
 pub mod words;
 
-pub use array::Geometry;
+pub use array::{Geometry, SetIndex};
+pub use cache_set::{CacheSet, MAX_CACHES};
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
@@ -45,5 +47,5 @@ pub use system::{Access, CoherentSystem, Outcome, Page, PrefetchCounters};
 pub use tlb::{Mmu, TlbCounters, TlbSpec, Translated, Walk};
 pub use words::{Wide, WordMask};
 
-/// Most processors: one bit each in the masks of the index of copies.
+/// Most processors.
 pub const MAX_PROCESSORS: usize = 64;

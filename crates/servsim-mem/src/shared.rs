@@ -22,6 +22,8 @@ pub struct Shared {
     /// The levels.
     pub levels: Vec<Level>,
     inclusion: Vec<Inclusion>,
+    /// Whether a line written from inside that is not there goes on outward.
+    write_around: Vec<bool>,
     /// Fetches that reached memory.
     pub memory_reads: u64,
     /// Lines written to memory.
@@ -38,6 +40,7 @@ impl Shared {
         Self {
             levels: spec.shared.iter().enumerate().map(level).collect(),
             inclusion: spec.shared.iter().map(|level| level.inclusion).collect(),
+            write_around: spec.shared.iter().map(|level| level.write_around).collect(),
             memory_reads: 0,
             memory_writes: 0,
         }
@@ -45,7 +48,7 @@ impl Shared {
 
     /// Writes the state of the levels.
     pub fn save(&self, out: &mut Writer) {
-        let Self { levels, inclusion: _, memory_reads: _, memory_writes: _ } = self;
+        let Self { levels, inclusion: _, write_around: _, memory_reads: _, memory_writes: _ } = self;
         levels.iter().for_each(|level| level.save(out));
     }
 
@@ -102,7 +105,8 @@ impl Shared {
         if self.levels[index].write(line) {
             return;
         }
-        if *inclusion == Inclusion::Exclusive && self.is_inside(index, line, inside) {
+        let passed_on = *inclusion == Inclusion::Exclusive && self.is_inside(index, line, inside);
+        if passed_on || self.write_around[index] {
             self.write(index + 1, line, inside);
         } else {
             self.insert(index, line, true, inside);

@@ -142,7 +142,7 @@ struct Loss {
 }
 
 /// Bits for the number of a cache.
-const CACHE_BITS: u32 = crate::MAX_PROCESSORS.ilog2();
+const CACHE_BITS: u32 = crate::MAX_CACHES.ilog2();
 /// Takers that are no task, and up from the last the tasks.
 const BY_NOBODY: u32 = 0;
 const BY_SNOOP: u32 = 1;

@@ -29,6 +29,7 @@ use crate::array::{
     join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
     PREFETCHED, PRIVATE_COPY, REMOVED,
 };
+use crate::cache_set::CacheSet;
 use crate::copy_index::{CopyIndex, LineRecord};
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::history::{History, MissingCell};
@@ -118,10 +119,10 @@ pub struct Outcome {
     pub dropped_clean: Option<u64>,
     /// Whether memory took the block from the cache that supplied it, or the word that was sent.
     pub to_memory: bool,
-    /// Caches that lost their copy, one bit each.
-    pub lost: u64,
+    /// Caches that lost their copy.
+    pub lost: CacheSet,
     /// Caches whose copy was dirty and is clean now.
-    pub cleaned: u64,
+    pub cleaned: CacheSet,
     /// Whether the access is complete; if not, it is applied again.
     pub done: bool,
 }
@@ -250,7 +251,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.missing_cell(state, "Evict", cpu, line);
             }
             let mut record = self.copies.record(line);
-            record.valid &= !(1 << cpu);
+            record.valid.remove(cpu);
             self.copies.set_record(line, record);
             self.flush_written(record.stale, cpu, line, index);
             self.lose(cpu, index);
@@ -434,7 +435,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Sets the new state, touches the words and commits a completed write.
-    fn complete(&mut self, access: &Access<W>, stale: u64, index: usize, next: State, done: bool) {
+    fn complete(&mut self, access: &Access<W>, stale: CacheSet, index: usize, next: State, done: bool) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
@@ -460,11 +461,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Adds words written by `cpu` to the frames of the caches `stale`, which lost the line but keep
     /// its tag.
-    fn announce(&mut self, stale: u64, cpu: usize, line: u64, words: W, writer: u32) {
-        let mut stale = stale & !(1 << cpu);
-        while stale != 0 {
-            let other = stale.trailing_zeros() as usize;
-            stale &= stale - 1;
+    fn announce(&mut self, stale: CacheSet, cpu: usize, line: u64, words: W, writer: u32) {
+        for other in stale.without(cpu).iter() {
             let array = &mut self.arrays[other];
             let index = array.find(line).expect("a stale record has its tag");
             let frame = &mut array.frames[index];
@@ -474,7 +472,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Announces the words that collected in an exclusive copy.
-    fn flush_written(&mut self, stale: u64, cpu: usize, line: u64, index: usize) {
+    fn flush_written(&mut self, stale: CacheSet, cpu: usize, line: u64, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
         if frame.written.is_empty() {
             return;
@@ -501,9 +499,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, valid: u64, op: BusOp, page: Page) {
-        let holders = valid & !(1 << access.cpu);
-        let class = if holders == 0 {
+    fn classify_coherence(&mut self, access: &Access<W>, valid: CacheSet, op: BusOp, page: Page) {
+        let holders = valid.without(access.cpu);
+        let class = if holders.is_empty() {
             CoherenceClass::Needless
         } else if page.private {
             CoherenceClass::PassiveSharing
@@ -521,8 +519,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    fn any_touched(&self, holders: u64, access: &Access<W>) -> bool {
-        (0..self.arrays.len()).filter(|cpu| holders >> cpu & 1 != 0).any(|cpu| {
+    fn any_touched(&self, holders: CacheSet, access: &Access<W>) -> bool {
+        holders.iter().any(|cpu| {
             let array = &self.arrays[cpu];
             let index = array.find(access.line).expect("a holder has the line");
             array.frames[index].touched.meets(access.words)
@@ -539,11 +537,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         outcome: &mut Outcome,
     ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
-        let mut holders = record.valid & !(1 << access.cpu);
         let mut lines = Lines::NONE;
-        while holders != 0 {
-            let other = holders.trailing_zeros() as usize;
-            holders &= holders - 1;
+        for other in record.valid.without(access.cpu).iter() {
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
@@ -559,14 +554,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             outcome.from_cache |= supply;
             outcome.to_memory |= memory;
             let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;
-            outcome.cleaned |= u64::from(dirty(state) && !dirty(next)) << other;
-            outcome.lost |= u64::from(next == INVALID) << other;
+            if dirty(state) && !dirty(next) {
+                outcome.cleaned.insert(other);
+            }
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, other, index, op);
-                record.valid &= !(1 << other);
-                record.stale |= 1 << other;
+                outcome.lost.insert(other);
+                record.valid.remove(other);
+                record.stale.insert(other);
             }
         }
         lines
@@ -623,7 +620,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         page: Page,
         outcome: &mut Outcome,
     ) {
-        let bit = 1 << access.cpu;
         if found.is_none() {
             match self.evict(access, index) {
                 Some((line, true)) => outcome.write_back = Some(line),
@@ -632,10 +628,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
             self.arrays[access.cpu].place(index, access.line);
         }
-        self.distinct_lines += usize::from(record.seen == 0);
-        record.valid |= bit;
-        record.stale &= !bit;
-        record.seen |= bit;
+        self.distinct_lines += usize::from(record.seen.is_empty());
+        record.valid.insert(access.cpu);
+        record.stale.remove(access.cpu);
+        record.seen.insert(access.cpu);
         self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
@@ -656,7 +652,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn classify_miss(
         &mut self,
         access: &Access<W>,
-        seen: u64,
+        seen: CacheSet,
         found: Option<usize>,
         page: Page,
     ) -> Option<MissClass> {
@@ -666,7 +662,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let loss = if found.is_some() {
             // The tag is still there: nobody's fill took it.
             LossCause::Invalidated
-        } else if seen >> cpu & 1 == 0 {
+        } else if !seen.has(cpu) {
             LossCause::NeverHeld
         } else {
             self.switches.loss(cpu, access.line)
@@ -709,14 +705,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// The class of a miss that no invalidation caused.
-    fn classify_other(&mut self, access: &Access<W>, seen: u64) -> MissClass {
+    fn classify_other(&mut self, access: &Access<W>, seen: CacheSet) -> MissClass {
         if let Some(cause) =
             self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, access.line)
         {
             let mode = usize::from(access.kernel);
             self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
         }
-        let seen = seen >> access.cpu & 1 != 0;
+        let seen = seen.has(access.cpu);
         let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
         if !seen {
             MissClass::Cold
@@ -745,8 +741,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
         let state = self.arrays[cpu].frames[index].state;
         let mut record = self.copies.record(line);
-        record.valid &= !(1 << cpu);
-        record.stale &= !(1 << cpu);
+        record.valid.remove(cpu);
+        record.stale.remove(cpu);
         self.copies.set_record(line, record);
         if state == INVALID {
             return None;
@@ -779,8 +775,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Some(self.write_back(cpu, state, access.kernel))
     }
 
-    /// Caches with a valid copy of `line`, one bit each.
-    pub fn holders(&mut self, line: u64) -> u64 {
+    /// Caches with a valid copy of `line`.
+    pub fn holders(&mut self, line: u64) -> CacheSet {
         self.copies.record(line).valid
     }
 

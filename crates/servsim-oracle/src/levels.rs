@@ -26,6 +26,8 @@ pub struct Outer {
     pub policy: &'static str,
     /// What it keeps of the levels inside it.
     pub keeps: Keeps,
+    /// Shared: data from inside that find no copy go past it.
+    pub around: bool,
 }
 
 /// The levels of a machine.
@@ -35,6 +37,8 @@ pub struct Layout {
     pub split: bool,
     /// Policy of the first level.
     pub policy: &'static str,
+    /// Stores that find no copy in the first level go past it.
+    pub around: bool,
     /// Private levels outside the first.
     pub private: Vec<Outer>,
     /// Shared levels.
@@ -58,6 +62,7 @@ pub(crate) struct Store {
     ways: u64,
     policy: &'static str,
     keeps: Keeps,
+    around: bool,
     lots: RandomStream,
     slots: BTreeMap<(u64, u64), Slot>,
     /// Of a range of ways of a set: whether its lower half was used last.
@@ -84,6 +89,7 @@ impl Store {
             ways: shape.ways as u64,
             policy,
             keeps,
+            around: false,
             lots: RandomStream::new(seed, &format!("replacement {} {}", place.0, place.1)),
             slots: BTreeMap::new(),
             lower_last: BTreeMap::new(),
@@ -227,7 +233,9 @@ impl Levels {
         };
         let outer = |level: &Outer, number: usize, index: usize| {
             let place = (number, index);
-            Store::new(level.shape, level.policy, level.keeps, layout.seed, place, format!("l{number}"))
+            let name = format!("l{number}");
+            let store = Store::new(level.shape, level.policy, level.keeps, layout.seed, place, name);
+            Store { around: level.around, ..store }
         };
         let mut private = Vec::new();
         for cpu in 0..processors {
@@ -314,12 +322,18 @@ impl Oracle {
         let beside = (0..first).find(|&i| i != which && levels.private[domain][i].has(a.block));
         let found = found.or(beside);
         while !self.access(&a) {}
-        if found != Some(which) {
-            self.move_in(&a, which, found);
+        // Where the access works: a store that goes past the first level works on the copy found there or
+        // next to it, which lies in the innermost of the other levels once the data have come.
+        let mut target = which;
+        if a.write && self.levels().layout.around && found != Some(which) {
+            target = if found == beside { found.unwrap_or(first) } else { first };
+        }
+        if found != Some(target) {
+            self.move_in(&a, target, found);
         }
         let state = self.state(domain, a.block);
         if a.write && self.protocol.writes_back(state) {
-            self.levels().private[domain][which].slot(a.block).expect("moved in").dirty = true;
+            self.levels().private[domain][target].slot(a.block).expect("moved in").dirty = true;
         }
     }
 
@@ -334,7 +348,7 @@ impl Oracle {
             }
         }
         let end = found.unwrap_or(count).max(first);
-        for index in (first..end).rev() {
+        for index in (first..end).rev().filter(|&index| index > which) {
             if self.levels().private[a.cpu][index].keeps != Keeps::Nothing {
                 self.put_private(a, index, a.block, false);
             }
@@ -498,10 +512,10 @@ impl Oracle {
             self.levels().memory[1] += 1;
             return;
         };
-        let keeps = store.keeps;
+        let (keeps, around) = (store.keeps, store.around);
         if store.has(block) {
             store.slot(block).expect("has").dirty = true;
-        } else if keeps == Keeps::Nothing && self.held_inside(index, block) {
+        } else if around || keeps == Keeps::Nothing && self.held_inside(index, block) {
             self.written(a, index + 1, block);
         } else {
             self.put_shared(a, index, block, true);

@@ -29,6 +29,7 @@ fn hierarchy(machine: &Machine) -> HierarchySpec {
         geometry: Geometry { size: l.size.0, ways: l.associativity, line: machine.cache.line.0 },
         replacement: l.replacement.clone(),
         inclusion: Inclusion::Inclusive,
+        write_around: false,
     };
     HierarchySpec { private: machine.levels.iter().map(level).collect(), ..HierarchySpec::default() }
 }

@@ -29,9 +29,9 @@ const HANDLER: u32 = 3;
 /// random; every open point is decided at random, half of the time as by default.
 fn random_case(seed: u64) -> Case {
     let mut r = RandomStream::new(seed, "case");
-    let line = [32, 64, 128, 256, 1024][r.below(5) as usize];
+    let line = [4, 16, 32, 64, 128, 256, 1024][r.below(7) as usize];
     let ways = [1, 2, 3, 4][r.below(4) as usize];
-    let sets = [1, 2, 4][r.below(3) as usize];
+    let sets = [1, 2, 3, 4, 6][r.below(5) as usize];
     let processors = 2 + r.below(3) as usize;
     let lines = 2 + r.below(10);
     let length = 4 + r.below(160);
@@ -58,19 +58,26 @@ fn random_levels(seed: u64, split: bool, policy: &'static str, keeps: Keeps) -> 
     let mut r = RandomStream::new(seed, "levels");
     let mut outer = |keeps: Option<Keeps>| {
         let ways = [1, 2, 3, 4, 5, 8][r.below(6) as usize];
-        let size = case.shape.line * ways * [1, 2, 4][r.below(3) as usize];
+        let size = case.shape.line * ways * [1, 2, 3, 4][r.below(4) as usize];
         Outer {
             shape: Shape { size, ways: ways as usize, line: case.shape.line },
             policy: POLICIES[r.below(5) as usize],
             keeps: keeps.unwrap_or(INCLUSIONS[r.below(3) as usize]),
+            around: false,
         }
     };
     let levels = [outer(Some(keeps)), outer(None)];
     let count = 1 + r.below(2) as usize;
     let private = r.below(count as u64 + 1) as usize;
     let (private, shared) = levels[..count].split_at(private);
-    let (private, shared) = (private.to_vec(), shared.to_vec());
-    case.levels = Some(Layout { split, policy, private, shared, seed });
+    let (private, mut shared) = (private.to_vec(), shared.to_vec());
+    // Where a description may ask for it.
+    for level in shared.iter_mut().filter(|level| level.keeps == Keeps::Either) {
+        level.around = r.below(2) == 0;
+    }
+    let takes_stores = private.first().is_some_and(|level| level.keeps != Keeps::Nothing);
+    let around = takes_stores && r.below(2) == 0;
+    case.levels = Some(Layout { split, policy, around, private, shared, seed });
     case
 }
 
@@ -83,10 +90,12 @@ fn spec_of(layout: &Layout) -> HierarchySpec {
             Keeps::Nothing => Inclusion::Exclusive,
             Keeps::Either => Inclusion::Neither,
         },
+        write_around: level.around,
     };
     HierarchySpec {
         split: layout.split,
         replacement: layout.policy.into(),
+        write_around: layout.around,
         private: layout.private.iter().map(level).collect(),
         shared: layout.shared.iter().map(level).collect(),
         seed: layout.seed,
@@ -127,7 +136,7 @@ fn variant(o: &Options) -> Variant {
 
 fn random_record(r: &mut RandomStream, running: &mut [u32], line: u64, lines: u64) -> Record {
     let op = [Op::Fetch, Op::Load, Op::Load, Op::Store, Op::Store][r.below(5) as usize];
-    let word = r.below(4) * 4 + if r.below(8) == 0 { line - 8 } else { 0 };
+    let word = r.below(4) * 4 + if r.below(8) == 0 { line.saturating_sub(8) } else { 0 };
     let size = [1, 4, 8, 16, 64][r.below(5) as usize];
     let address = 0x1000 + r.below(lines) * line + word;
     let cpu = r.below(running.len() as u64) as usize;
@@ -353,4 +362,28 @@ fn every_kind_of_hierarchy_agrees_with_the_oracle_to_the_unit() {
     for name in LEVELS_MUST_MOVE {
         assert!(moved.contains(name), "no trace moves {name}");
     }
+}
+
+/// Two coherent caches for each of up to 64 processors: more than one host word has bits.
+#[test]
+fn as_many_coherent_caches_as_a_machine_may_have_agree_with_the_oracle() {
+    let (mut beyond_a_word, mut r) = (0, RandomStream::new(7, "many caches"));
+    for (name, protocol) in Protocol::ALL {
+        for seed in 0..40 {
+            let mut case = random_case(seed);
+            case.options.rules.flush_private = false;
+            case.processors = 33 + r.below(32) as usize;
+            let (line, mut running) = (case.shape.line, vec![0; case.processors]);
+            let lines = 2 + r.below(6);
+            case.records = (0..500).map(|_| random_record(&mut r, &mut running, line, lines)).collect();
+            let (split, policy, around) = (true, "lru", false);
+            let (private, shared) = (Vec::new(), Vec::new());
+            case.levels = Some(Layout { split, policy, around, private, shared, seed });
+            beyond_a_word += case.records.iter().filter(|r| r.cpu >= 32).count();
+            if disagrees(&case, name, protocol) {
+                report(case, seed, name, protocol);
+            }
+        }
+    }
+    assert!(beyond_a_word > 10_000, "{beyond_a_word} references by caches beyond the first 64");
 }

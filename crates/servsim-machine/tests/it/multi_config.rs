@@ -53,11 +53,23 @@ fn sixteen_sizes_of_every_protocol_count_what_sixteen_runs_count() {
 }
 
 #[test]
+fn sizes_whose_sets_divide_one_another_or_not_count_what_their_own_runs_count() {
+    let machine = |sets: u64| {
+        let shared = setup("mesi", 2 * 32 * sets, 2, false, Rules::default());
+        (shared, HierarchySpec::default())
+    };
+    for sets in [[24, 36, 8], [12, 18, 27], [5, 7, 64]] {
+        compare(&trace(60), &sets.map(machine));
+    }
+}
+
+#[test]
 fn machines_that_differ_in_more_than_size_count_what_their_own_runs_count() {
     let level = |inclusion| LevelSpec {
         geometry: Geometry { size: 8192, ways: 4, line: 32 },
         replacement: "srrip".into(),
         inclusion,
+        write_around: false,
     };
     let all = [Inclusion::Inclusive, Inclusion::Exclusive, Inclusion::Neither];
     for (seed, flush_private) in [(40, false), (41, true)] {

@@ -24,6 +24,7 @@ fn hierarchies() -> Vec<HierarchySpec> {
         geometry: Geometry { size, ways: 4, line: 32 },
         replacement: "srrip".into(),
         inclusion,
+        write_around: false,
     };
     let mut all = vec![HierarchySpec::default()];
     for inclusion in [Inclusion::Inclusive, Inclusion::Exclusive, Inclusion::Neither] {
@@ -65,11 +66,33 @@ fn several_threads_count_what_one_counts() {
 }
 
 #[test]
+fn sets_that_are_no_power_of_two_are_divided_as_far_as_lines_of_a_set_stay_together() {
+    let text = trace(3);
+    let open = || servsim_import::text::read(text.as_bytes(), "t", PROCESSORS).unwrap();
+    let sets = |count: u64| Geometry { size: 2 * 32 * count, ways: 2, line: 32 };
+    let setup = Setup { geometry: sets(12), ..setup("mesi", false) };
+    let level = LevelSpec {
+        geometry: sets(20),
+        replacement: "lru".into(),
+        inclusion: Inclusion::Neither,
+        write_around: true,
+    };
+    let spec = HierarchySpec { shared: vec![level], ..HierarchySpec::default() };
+    let count = sharded::shards(&setup, &spec, 8);
+    assert_eq!(count, 4, "12 and 20 sets");
+    let one = functional::run_on(&mut open(), &setup, &spec, &mut |_| true).unwrap();
+    let sum = sharded::run(&mut open(), &setup, &spec, count, &mut |_| true).unwrap();
+    assert_eq!(without_host(sum), without_host(one));
+}
+
+#[test]
 fn what_ties_sets_together_stays_on_one_thread() {
     let plain = HierarchySpec::default();
     assert_eq!(sharded::shards(&setup("mesi", false), &plain, 7), 4, "a power of two");
     assert_eq!(sharded::shards(&setup("mesi", false), &plain, 1000), 32, "as many as there are sets");
     assert_eq!(sharded::shards(&setup("mesi", true), &plain, 8), 1, "exact conflicts");
+    let six = Setup { geometry: Geometry { size: 6 * 32, ways: 1, line: 32 }, ..setup("mesi", false) };
+    assert_eq!(sharded::shards(&six, &plain, 8), 2, "lines of one of six sets are of one shard");
     let random = HierarchySpec { replacement: "random".into(), ..plain };
     assert_eq!(sharded::shards(&setup("mesi", false), &random, 8), 1);
 }

@@ -89,10 +89,15 @@ fn random_case(seed: u64) -> Case {
         tagged: coin(&mut r),
         walk_entries: [0, 1, 3, 16][r.below(4) as usize],
     };
-    let outer = || Outer { shape: Shape { size: 2048, ways: 4, line: 64 }, policy: "lru", keeps: Keeps::All };
+    let outer = || Outer {
+        shape: Shape { size: 2048, ways: 4, line: 64 },
+        policy: "lru",
+        keeps: Keeps::All,
+        around: false,
+    };
     let (split, policy) = (coin(&mut r), "lru");
     let private = if coin(&mut r) { vec![outer()] } else { Vec::new() };
-    let layout = Layout { split, policy, private, shared: vec![outer()], seed };
+    let layout = Layout { split, policy, around: false, private, shared: vec![outer()], seed };
     let levels = coin(&mut r).then_some(layout);
     let has_second = levels.as_ref().is_some_and(|layout| !layout.private.is_empty());
     let what = [Ahead::NextLine, Ahead::Stride(4)][r.below(2) as usize];
@@ -138,6 +143,7 @@ fn hierarchy_of(case: &Case) -> HierarchySpec {
         geometry: Geometry { size: outer.shape.size, ways: outer.shape.ways as u32, line: outer.shape.line },
         replacement: outer.policy.into(),
         inclusion: Inclusion::Inclusive,
+        write_around: false,
     };
     HierarchySpec {
         split: layout.split,

@@ -22,6 +22,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             shared,
             lookups: _,
             back_invalidations: _,
+            write_around: _,
             prefetch_level: _,
         } = self;
         system.save(out);
@@ -86,11 +87,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let Array { tags, frames, .. } = &self.arrays[cache];
         for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
             let mut record = self.copies.record(line);
-            if record.seen == 0 {
+            if record.seen.is_empty() {
                 return Err(Damaged("a cache in it holds a line that nobody touched"));
             }
             let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
-            *held |= 1 << cache;
+            held.insert(cache);
             self.copies.set_record(line, record);
         }
         Ok(())

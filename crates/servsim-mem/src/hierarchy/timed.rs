@@ -5,7 +5,7 @@
 //! at the bus first does not touch the processor's own levels, except that an inclusive shared level
 //! may take other lines from them.
 
-use super::{Hierarchy, Inclusion};
+use super::Hierarchy;
 use crate::interconnect::Supplier;
 use crate::observer::Observer;
 use crate::protocol::BusOp;
@@ -53,12 +53,13 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let which = self.half(access);
         let (cpu, line) = (access.cpu, access.line);
         let found = self.look_up(cpu, which, line);
-        if found != Some(which) {
-            self.bring_in(access, which, found);
+        let into = self.performed_at(access, which, found);
+        if found != Some(into) {
+            self.bring_in(access, into, found);
         }
         // A word that was written through leaves nothing to write back.
         if access.write && self.system.is_dirty(cpu, line) {
-            self.domains[cpu].levels[which].write(line);
+            self.domains[cpu].levels[into].write(line);
         }
         match found {
             Some(index) if index == which => 0,
@@ -67,6 +68,16 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             // It has just come by the bus, whose time is counted there.
             None => 0,
         }
+    }
+
+    /// The level whose copy an access works on whose line was found at `found`: the first, unless stores
+    /// that miss it go around; these take any copy of the first level, and else the level next to it.
+    #[inline]
+    fn performed_at(&self, access: &Access<W>, which: usize, found: Option<usize>) -> usize {
+        if !(self.write_around && access.write) {
+            return which;
+        }
+        found.filter(|&index| index < self.first).unwrap_or(self.first)
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
@@ -116,15 +127,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if self.domains.is_empty() {
             return Some((outcome, supplier));
         }
-        if self.prefetch_level == 1 {
-            self.bring_in(access, self.half(access), None);
-        } else {
-            for index in (self.first..self.inclusion.len()).rev() {
-                if index == self.first || self.inclusion[index] != Inclusion::Exclusive {
-                    self.insert(access, index, access.line, false);
-                }
-            }
-        }
+        let into = if self.prefetch_level == 1 { self.half(access) } else { self.first };
+        self.bring_in(access, into, None);
         Some((outcome, supplier))
     }
 }

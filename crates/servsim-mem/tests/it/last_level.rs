@@ -6,10 +6,15 @@ use servsim_mem::{Access, Geometry, Hierarchy, HierarchySpec, Inclusion, LevelCo
 
 /// Two processors with one frame each, around a shared level of one set of `ways` lines.
 fn machine(ways: u32, options: &Options) -> Hierarchy<u16> {
+    of_shared(ways, options, false)
+}
+
+fn of_shared(ways: u32, options: &Options, write_around: bool) -> Hierarchy<u16> {
     let level = LevelSpec {
         geometry: Geometry { size: 64 * u64::from(ways), ways, line: 64 },
         replacement: "lru".into(),
         inclusion: Inclusion::Neither,
+        write_around,
     };
     let spec = HierarchySpec { shared: vec![level], ..HierarchySpec::default() };
     let table = by_name("mesi", options).unwrap();
@@ -88,4 +93,61 @@ fn a_write_back_that_hits_leaves_the_order_of_replacement() {
     assert_eq!(caches.memory_traffic(), (4, 1));
     load(&mut caches, 0, 8);
     assert_eq!(caches.memory_traffic(), (4, 1), "8 stayed");
+}
+
+#[test]
+fn dirty_victims_go_around_a_level_that_does_not_allocate_for_writes() {
+    // As above with one line each way: 7 is not there when it is given up, and goes to memory, so that 8 and
+    // then 9 keep the only frame.
+    let mut caches = of_shared(1, &Options::default(), true);
+    store(&mut caches, 0, 7);
+    load(&mut caches, 1, 8);
+    load(&mut caches, 0, 9);
+    assert_eq!(
+        (caches.memory_traffic(), last(&caches).write_backs),
+        ((3, 1), 0),
+        "7 came from inside, not from here"
+    );
+    load(&mut caches, 1, 9);
+    assert_eq!(last(&caches).hits, 1);
+    // With two ways 7 is still there: it is written in place, and comes to memory when it makes room for 10.
+    let mut caches = of_shared(2, &Options::default(), true);
+    store(&mut caches, 0, 7);
+    load(&mut caches, 0, 8);
+    assert_eq!(caches.memory_traffic(), (2, 0));
+    load(&mut caches, 1, 10);
+    assert_eq!((caches.memory_traffic(), last(&caches).write_backs), ((3, 1), 1));
+}
+
+#[test]
+fn stores_go_around_a_first_level_that_does_not_allocate_for_them() {
+    let geometry = |lines: u64| Geometry { size: 64 * lines, ways: lines as u32, line: 64 };
+    for write_around in [false, true] {
+        let replacement = "lru".to_owned();
+        let level = LevelSpec {
+            geometry: geometry(4),
+            replacement,
+            inclusion: Inclusion::Inclusive,
+            write_around: false,
+        };
+        let spec = HierarchySpec { private: vec![level], write_around, ..HierarchySpec::default() };
+        let table = by_name("mesi", &Options::default()).unwrap();
+        let mut caches: Hierarchy<u16> = Hierarchy::new(1, geometry(1), table, false, &spec);
+        load(&mut caches, 0, 7);
+        // 8 drives 7 out of the only frame of the first level, unless it goes around.
+        store(&mut caches, 0, 8);
+        load(&mut caches, 0, 7);
+        store(&mut caches, 0, 7);
+        let counters = caches.counters();
+        let (first, second) = (counters[0].1, counters[1].1);
+        let expected = if write_around { (2, 0) } else { (1, 2) };
+        assert_eq!((first.hits, first.evictions), expected, "around: {write_around}");
+        // 8 is dirty in either case, in the second level: 9, 10 and 11 make it the oldest but 7, and 12 takes it.
+        assert_eq!(first.write_backs, u64::from(!write_around), "8 was handed outward when 7 took its frame");
+        for line in 9..=12 {
+            load(&mut caches, 0, line);
+        }
+        let written = caches.counters()[1].1.write_backs - second.write_backs;
+        assert_eq!(written, 2, "8 and 7 were written once each, around: {write_around}");
+    }
 }

@@ -11,7 +11,7 @@ const CPUS: usize = 3;
 
 fn level(size: u64, inclusion: Inclusion, replacement: &str) -> LevelSpec {
     let geometry = Geometry { size, ways: 4, line: 64 };
-    LevelSpec { geometry, replacement: replacement.into(), inclusion }
+    LevelSpec { geometry, replacement: replacement.into(), inclusion, write_around: false }
 }
 
 /// Shapes of every kind; random replacement begins a new random stream and so is left out.
