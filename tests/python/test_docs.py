@@ -71,7 +71,7 @@ def test_every_invariant_names_a_test_that_exists() -> None:
         names = re.findall(r"\[`(\w+)`\]", entry)
         assert names, f"no test holds: {entry}"
         for name in names:
-            places = [ROOT / "tests" / "python" / f"{name}.py", *ROOT.glob(f"crates/*/tests/{name}.rs")]
+            places = [ROOT / "tests" / "python" / f"{name}.py", *ROOT.glob(f"crates/*/tests/**/{name}.rs")]
             assert any(place.is_file() for place in places), f"there is no {name}"
 
 
