@@ -284,13 +284,14 @@ def _present_names(document: Mapping[str, Any]) -> Mapping[str, Any]:
             return part
         return {**part, key: {names.get(name, name): value for name, value in part[key].items()}}
 
-    replications = []
-    for replication in document["replications"]:
+    def renamed(replication: Mapping[str, Any]) -> Mapping[str, Any]:
         for (group, old), new in RENAMED.items():
             replication = named(replication, group, {old: new})
         for group in ("windows", "figures"):
             replication = named(replication, group, dotted)
-        replications.append(replication)
+        return replication
+
+    replications = [renamed(replication) for replication in document["replications"]]
     if any(new is not old for new, old in zip(replications, document["replications"], strict=True)):
         document = {**document, "replications": replications}
     return named(document, "summary", dotted)
