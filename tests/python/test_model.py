@@ -60,6 +60,30 @@ def test_percentiles_rise_and_bracket_the_mean() -> None:
     assert values[0] < solution.response < values[2]
 
 
+def test_percentiles_of_one_station_are_exact_and_others_have_intervals() -> None:
+    one = solve(Network([Open("web", 0.9)], [Station("cpu", 1.0, discipline="fcfs")]), percentiles=[99])
+    assert one.percentiles()[99] == pytest.approx(46.0517, abs=1e-3)
+    assert "percentiles: exact" in one.notes
+    simulated = solve(lazowska(), percentiles=[99])
+    ((percent, low, high),) = simulated.data["classes"][0]["percentile_intervals"]
+    assert percent == 99 and low < simulated.percentiles()[99] < high
+    with pytest.raises(UsageError, match=r"write 95"):
+        solve(lazowska(), percentiles=[0.95])
+
+
+def test_names_and_numbers_of_others_are_taken_or_refused_in_a_sentence() -> None:
+    numpy = Network([Closed("users", np.int64(3), think=np.float32(15.0))], [Station("cpu", np.float64(0.5))])
+    solution = solve(numpy)
+    assert solution.throughput == pytest.approx(
+        solve(Network([Closed("users", 3, 15.0)], [Station("cpu", 0.5)])).throughput
+    )
+    with pytest.raises(UsageError, match="no class 'nobody'; choose one of users"):
+        solution.percentiles("nobody")
+    with pytest.raises(UsageError, match="no station 'gpu'; choose one of"):
+        sensitivity(lazowska()).elasticity("gpu")
+    assert np.isnan(solve(Network([Closed("users", 0)], [Station("cpu", 0.5)])).response)
+
+
 def test_bounds_bracket_the_curve() -> None:
     points = curve(lazowska(), [1, 5, 50])
     for low, x, high in zip(points["low"], points["throughput"], points["high"], strict=True):
@@ -164,3 +188,6 @@ def test_a_missing_file_and_an_unwritable_plot_name_the_path(tmp_path: Path) -> 
     done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "no" / "plot.svg"))
     assert done.returncode == 2
     assert "cannot write" in done.stderr
+    done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "plot.png"))
+    assert done.returncode == 2 and "end the name with .svg" in done.stderr
+    assert not (tmp_path / "plot.png").exists()

@@ -25,6 +25,9 @@ pub struct ClassResult {
     pub in_system: f64,
     /// Response-time percentiles `(percent, seconds)`; empty when not computed.
     pub percentiles: Vec<(f64, f64)>,
+    /// 95 % intervals of the percentiles `(percent, low, high)`, seconds; empty where they are exact.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percentile_intervals: Vec<(f64, f64, f64)>,
     /// 95 % interval of the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput_interval: Option<Interval>,

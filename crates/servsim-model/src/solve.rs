@@ -2,8 +2,9 @@
 //! treat, and completes the answer with percentiles and notes.
 
 use crate::error::ModelError;
-use crate::network::{Discipline, Network, Speed};
+use crate::network::{Discipline, Network, Speed, Station};
 use crate::percentiles;
+use crate::sim::{self, Plan};
 use crate::solution::Solution;
 use crate::solvers::{find, markov, mixed, Nature, Options, Run};
 
@@ -16,16 +17,15 @@ const AUTO_EXACT_LIMIT: f64 = 2e6;
 /// Every [`ModelError`]; see there.
 pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solution, ModelError> {
     network.check()?;
-    let name = if name == "auto" { choose(network) } else { name };
+    if name == "auto" {
+        return automatic(network, options);
+    }
     let solver = find(name)?;
     let mut solution = match solver.run {
         Run::Whole(run) => run(network, options)?,
         Run::Closed(run) => {
             refuse_beyond_product_form(network, name)?;
             let (mut solution, _) = mixed::solve(network, run, &options.tolerance)?;
-            let reduced = mixed::reduce(network);
-            let closed = network.open().is_empty().then_some(&reduced);
-            percentiles::add(network, closed, &mut solution, &options.percentiles, &options.tolerance)?;
             if solver.nature == Nature::Approximate {
                 note_servers(network, &mut solution);
             }
@@ -34,25 +34,65 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
     };
     solution.solver = name.into();
     solution.nature = solver.nature.name();
+    if solver.nature != Nature::Simulated {
+        percentiles::add(network, options, &mut solution)?;
+    }
     Ok(solution)
 }
 
-/// As [`solve`], for one of many points: with `"auto"` a chain gives way to the quicker decomposition.
+/// Relative half-width that `auto` simulates to.
+const AUTO_HALF_WIDTH: f64 = 0.01;
+/// Visits after which `auto` is content with less: about two seconds.
+const AUTO_VISITS: f64 = 4e6;
+
+/// The answer of the solver chosen, where that is exact or its error known to be small; else simulated, with
+/// intervals; and approximated, with a note, where there are too many customers to simulate.
+fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelError> {
+    let name = choose(network);
+    if !matches!(name, "layered" | "forkjoin" | "priority" | "simulation") {
+        return solve(network, name, options);
+    }
+    let simulation = Plan {
+        half_width: options.simulation.half_width.or(Some(AUTO_HALF_WIDTH)),
+        visits: Some(AUTO_VISITS),
+        ..options.simulation.clone()
+    };
+    if name == "simulation"
+        || sim::effort(network, &simulation).is_ok_and(|(_, visits)| visits <= sim::MOST_VISITS)
+    {
+        return solve(network, "simulation", &Options { simulation, ..options.clone() });
+    }
+    let mut solution = solve(network, name, options)?;
+    solution.notes.push(format!(
+        "`{name}` is an approximation whose error here is not known; too many customers to simulate unasked"
+    ));
+    Ok(solution)
+}
+
+/// As [`solve`], for one of many points: with `"auto"` chains and simulations give way to approximations, and to
+/// simulation only what has none.
 ///
 /// # Errors
 /// As [`solve`].
 pub fn solve_quickly(network: &Network, name: &str, options: &Options) -> Result<Solution, ModelError> {
-    if name == "auto" && choose(network) == "markov" {
-        match solve(network, "layered", options) {
-            Err(ModelError::Unsupported { .. }) => {}
-            other => return other,
-        }
+    if name != "auto" {
+        return solve(network, name, options);
     }
-    solve(network, name, options)
+    let quick = match choose(network) {
+        "markov" => "layered",
+        other => other,
+    };
+    match solve(network, quick, options) {
+        Err(ModelError::Unsupported { .. }) => solve(network, name, options),
+        other => other,
+    }
 }
 
-/// The solver that `auto` stands for.
+/// The solver that suits a network: exact where there is one, else approximate, else `simulation`.
 pub fn choose(network: &Network) -> &'static str {
+    if unequal_in_turn(network).is_some() {
+        return "simulation";
+    }
     if !network.pools.is_empty() {
         return if markov::suits(network) { "markov" } else { "layered" };
     }
@@ -91,21 +131,24 @@ fn refuse_beyond_product_form(network: &Network, solver: &str) -> Result<(), Mod
             let remedy = "use `priority` or `simulation`";
             return Err(ModelError::unsupported(solver, "priorities", &station.name, remedy));
         }
-        let times: Vec<f64> = station
-            .demands
-            .iter()
-            .zip(&station.visits)
-            .filter(|(d, _)| **d > 0.0)
-            .map(|(d, v)| d / v)
-            .collect();
-        let unequal = times.iter().any(|t| (t - times[0]).abs() > 1e-9 * times[0]);
-        if station.discipline == Discipline::Fcfs && unequal {
-            let remedy = "set discipline = \"ps\", give visits that make the times per visit equal, or use `simulation`";
-            let feature = "first come, first served with unequal service times per visit";
-            return Err(ModelError::unsupported(solver, feature, &station.name, remedy));
-        }
+    }
+    if let Some(station) = unequal_in_turn(network) {
+        let remedy =
+            "set discipline = \"ps\", give visits that make the times per visit equal, or use `simulation`";
+        let feature = "first come, first served with unequal service times per visit";
+        return Err(ModelError::unsupported(solver, feature, &station.name, remedy));
     }
     Ok(())
+}
+
+/// A station that serves its classes first come, first served, with times per visit that differ.
+pub fn unequal_in_turn(network: &Network) -> Option<&Station> {
+    network.stations.iter().find(|station| {
+        let used = station.demands.iter().zip(&station.visits).filter(|(d, _)| **d > 0.0);
+        let times: Vec<f64> = used.map(|(d, v)| d / v).collect();
+        let unequal = times.iter().any(|t| (t - times[0]).abs() > 1e-9 * times[0]);
+        station.speed != Speed::Delay && station.discipline == Discipline::Fcfs && unequal
+    })
 }
 
 fn note_servers(network: &Network, solution: &mut Solution) {

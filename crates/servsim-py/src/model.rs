@@ -65,6 +65,7 @@ impl Asked {
             warmup: self.warmup.unwrap_or(plan.warmup),
             seed: self.seed.unwrap_or(plan.seed),
             half_width: self.half_width,
+            visits: None,
             interrupted: None,
         };
         let percentiles = self.percentiles.clone().unwrap_or(defaults.percentiles);

@@ -12,7 +12,7 @@ from servsim.errors import UsageError
 File = typer.Argument(help="TOML description.")
 Measurements = typer.Argument(help="TOML measurements (classes, stations, [[sample]]), or a simulation result (JSON).")
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
-Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentiles, per cent.")
+Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentile, per cent; may be given again.")
 Plot = typer.Option(None, help="Write throughput, response and utilisation as SVG.")
 Json = typer.Option(False, "--json", help="Print JSON.")
 
@@ -75,15 +75,14 @@ def solve(
     data = solution.data
     how = f"{data['iterations']} iterations, residual {data['residual']:.1e}"
     typer.echo(f"{data['solver']} ({data['nature']})" + (f", {how}" if data["iterations"] else ""))
-    names = [f"p{p:g}" for p in percentile] if data["classes"][0]["percentiles"] else []
+    asked = percentile if any(c["percentiles"] for c in data["classes"]) else []
+    names = [f"p{p:g}" for p in asked]
     rows = []
     for c in data["classes"]:
         row = [c["name"], f"{c['throughput']:.6g}", time_text(c["response"]), f"{c['in_system']:.4g}"]
-        rows.append(row + [time_text(value) for _, value in c["percentiles"]])
-        if "throughput_interval" in c:
-            x, r = c["throughput_interval"], c["response_interval"]
-            interval = [f"{x['low']:.4g}-{x['high']:.4g}", f"{time_text(r['low'])}-{time_text(r['high'])}"]
-            rows.append(["  95 % interval", *interval, "", *([""] * len(names))])
+        tails = {p: time_text(value) for p, value in c["percentiles"]}
+        rows.append(row + [tails.get(p, "withheld") for p in asked])
+        rows += _intervals(c, asked)
     typer.echo("")
     table(["class", "throughput /s", "response", "in system", *names], rows)
     typer.echo("")
@@ -101,6 +100,18 @@ def solve(
         table(["pool", "utilisation", "waiting", "wait"], rows)
     for note in data["notes"]:
         typer.echo(f"note: {note}", err=True)
+
+
+def _intervals(c: dict[str, Any], asked: list[float]) -> list[list[str]]:
+    """Return the row of 95 % intervals under a class, if anything about it was simulated."""
+    tails = {p: f"{time_text(low)}-{time_text(high)}" for p, low, high in c.get("percentile_intervals", [])}
+    if not tails and "throughput_interval" not in c:
+        return []
+    means = ["", ""]
+    if "throughput_interval" in c:
+        x, r = c["throughput_interval"], c["response_interval"]
+        means = [f"{x['low']:.4g}-{x['high']:.4g}", f"{time_text(r['low'])}-{time_text(r['high'])}"]
+    return [["  95 % interval", *means, "", *(tails.get(p, "") for p in asked)]]
 
 
 def _plot_population(network: Any, up_to: int | None) -> int:

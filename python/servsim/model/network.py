@@ -196,15 +196,21 @@ class Network:
         """Return the description as text, and whether it is JSON."""
         if self._toml is not None:
             return self._toml, False
-        return json.dumps(
-            {
-                "name": self.name,
-                "class": [c.describe() for c in self.classes],
-                "station": [s.describe() for s in self.stations],
-                "pool": [p.describe() for p in self.pools],
-                "fork": [f.describe() for f in self.forks],
-            }
-        ), True
+        description = {
+            "name": self.name,
+            "class": [c.describe() for c in self.classes],
+            "station": [s.describe() for s in self.stations],
+            "pool": [p.describe() for p in self.pools],
+            "fork": [f.describe() for f in self.forks],
+        }
+        return json.dumps(description, default=_plain), True
+
+
+def _plain(value: Any) -> Any:
+    """Return the Python number of a NumPy one, or the list of an array."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise UsageError(f"{value!r} in a model is neither a number nor a name; give plain numbers in seconds")
 
 
 def read_text(path: str | Path) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from servsim.errors import UsageError
 from servsim.files import atomic_write
 from servsim.model.network import Network
 from servsim.model.results import Columns, Solution
@@ -120,8 +121,10 @@ def save(path: Path, network: Network, solution: Solution, population: int, solv
     Raises
     ------
     UsageError, EnvironmentProblem
-        When the file cannot be written.
+        When the name asks for another format, or the file cannot be written.
     """
+    if path.suffix.lower() not in (".svg", ""):
+        raise UsageError(f"a plot is SVG, which browsers show and {path.suffix} is not; end the name with .svg")
     from servsim.model.solving import curve
 
     steps = sorted({max(1, round(population * i / 60)) for i in range(1, 61)}) if population > 0 else []

@@ -6,11 +6,14 @@ No data-frame library is needed: ``pandas.DataFrame(solution.columns())`` and
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+
+from servsim.errors import UsageError
 
 #: Columns of any data frame: name to values of equal length.
 Columns = dict[str, list[Any]]
@@ -23,6 +26,15 @@ def to_records(columns: Columns) -> np.recarray[Any, Any]:
     return np.rec.fromarrays(  # type: ignore[no-any-return,call-overload]
         [np.asarray(values) for values in columns.values()], names=list(columns)
     )
+
+
+def _named(rows: list[dict[str, Any]], name: str, kind: str = "class") -> dict[str, Any]:
+    """Return the first row about a class or station, or say which there are."""
+    key = "name" if kind == "class" else kind
+    known = [str(row[key]) for row in rows]
+    if name not in known:
+        raise UsageError(f"there is no {kind} {name!r}; choose one of {', '.join(dict.fromkeys(known))}")
+    return rows[known.index(name)]
 
 
 @dataclass(frozen=True)
@@ -49,8 +61,10 @@ class Solution:
 
     @property
     def response(self) -> float:
-        """Throughput-weighted mean response time in seconds."""
-        return float(sum(c["throughput"] * c["response"] for c in self.data["classes"])) / self.throughput
+        """Throughput-weighted mean response time in seconds; not a number when no request is served."""
+        total = self.throughput
+        weighted = float(sum(c["throughput"] * c["response"] for c in self.data["classes"]))
+        return weighted / total if total > 0.0 else math.nan
 
     @property
     def utilization(self) -> dict[str, float]:
@@ -63,9 +77,16 @@ class Solution:
         return list(self.data["notes"])
 
     def percentiles(self, name: str | None = None) -> dict[float, float]:
-        """Response-time percentiles in seconds of one class (the first by default)."""
-        entries = self.data["classes"]
-        entry = entries[0] if name is None else next(c for c in entries if c["name"] == name)
+        """Response-time percentiles in seconds of one class (the first by default).
+
+        Those that were asked for and are known; ``notes`` says which were withheld, and why.
+
+        Raises
+        ------
+        UsageError
+            For a class that the model does not have.
+        """
+        entry = _named(self.data["classes"], name) if name is not None else self.data["classes"][0]
         return {float(p): float(value) for p, value in entry["percentiles"]}
 
     def classes(self) -> Columns:
@@ -114,8 +135,14 @@ class Sensitivity:
         return {keys.get(n, n): [row[n] for row in rows] for n in names}
 
     def elasticity(self, station: str) -> float:
-        """Throughput elasticity of the first class with respect to one station's demand (or ``think``)."""
-        return float(next(e["throughput"] for e in self.data["elasticities"] if e["station"] == station))
+        """Throughput elasticity of the first class with respect to one station's demand (or ``think``).
+
+        Raises
+        ------
+        UsageError
+            For a station that the model does not have.
+        """
+        return float(_named(self.data["elasticities"], station, "station")["throughput"])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def solve(
     network: Network,
     solver: str = "auto",
     *,
-    percentiles: Sequence[float] | None = None,
+    percentiles: Sequence[float] = (),
     tolerance: float | None = None,
     max_iterations: int | None = None,
     replications: int | None = None,
@@ -41,8 +41,10 @@ def solve(
         The model.
     solver : str
         A name from :func:`solvers`, or ``"auto"``: exact where possible.
-    percentiles : sequence of float, optional
-        Response-time percentiles in per cent, between 0 and 100; default 50, 90, 95, 99.
+    percentiles : sequence of float
+        Response-time percentiles in per cent, from 1 to below 100; none by default. They are exact for one
+        queueing station, with delays, and for open stations in a row, first come, first served. Other
+        models are simulated for them, which takes up to some seconds.
     tolerance, max_iterations : optional
         When iterations stop; stopping without convergence is an error with the residual.
     replications, requests, warmup, seed, half_width : optional
@@ -52,7 +54,7 @@ def solve(
     Returns
     -------
     Solution
-        Means per class and station, percentiles, notes; intervals when simulated.
+        Means per class and station, percentiles, notes; intervals of what was simulated.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def solve(
     text, is_json = network.source()
     options = _options(
         solver=solver,
-        percentiles=None if percentiles is None else list(percentiles),
+        percentiles=[float(p) for p in percentiles],
         tolerance=tolerance,
         max_iterations=max_iterations,
         replications=replications,

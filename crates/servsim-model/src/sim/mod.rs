@@ -7,18 +7,23 @@
 
 pub mod engine;
 pub mod histogram;
+mod length;
 mod plan;
 pub mod program;
 pub mod server;
 
 use crate::error::ModelError;
-use crate::network::{Load, Network};
+use crate::network::Network;
 use crate::options::Options;
 use crate::solution::{ClassResult, Interval, PoolResult, Solution, StationResult};
+use crate::solvers::mixed;
 use crate::special::student_quantile;
 use engine::{Engine, Measured};
 use histogram::Histogram;
+use length::Pace;
+pub use length::MOST_VISITS;
 pub use plan::Plan;
+use program::Step;
 
 /// Doublings of the length before a wanted precision is given up.
 const MOST_DOUBLINGS: usize = 12;
@@ -36,13 +41,35 @@ pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelErro
             "use at least 2 replications of at least 1 request",
         ));
     }
-    crate::solvers::mixed::check_stability(network)?;
-    let mut requests = plan.requests;
+    if plan.half_width.is_some_and(|wanted| !(1e-5..1.0).contains(&wanted)) {
+        return Err(ModelError::invalid(
+            format!("a half-width of {} cannot be reached", plan.half_width.unwrap_or(0.0)),
+            "give a share of the mean such as 0.01",
+        ));
+    }
+    if !(0.0..=100.0).contains(&plan.warmup) {
+        return Err(ModelError::invalid(
+            format!("a warm-up of {} of the measured time", plan.warmup),
+            "give a share of the measured time such as 0.2",
+        ));
+    }
+    options.check_percentiles()?;
+    mixed::check_stability(network)?;
+    let ready = Ready::new(network, plan)?;
+    let mut requests = ready.pace.settled(network, plan)?;
     for _ in 0..MOST_DOUBLINGS {
-        let runs = replicate(network, plan, requests)?;
-        let solution = summarise(network, &runs, &options.percentiles)?;
+        let runs = ready.replicate(plan, requests)?;
+        let mut solution = summarise(network, &runs, &options.percentiles)?;
         let widest = widest_interval(&solution);
         if plan.half_width.is_none_or(|wanted| widest <= wanted) {
+            return Ok(solution);
+        }
+        if plan.visits.is_some_and(|most| 2.0 * ready.pace.effort(plan, requests) > most) {
+            let note = format!(
+                "the widest interval is ± {:.1} %; for less, give a half-width or more requests per replication",
+                100.0 * widest
+            );
+            solution.notes.push(note);
             return Ok(solution);
         }
         requests *= 2.0;
@@ -55,59 +82,59 @@ pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelErro
     })
 }
 
-/// Runs all replications.
-///
-/// # Errors
-/// As [`solve`], and for more than [`MOST_CUSTOMERS`].
-pub fn replicate(network: &Network, plan: &Plan, requests: f64) -> Result<Vec<Measured>, ModelError> {
-    if network.population() > MOST_CUSTOMERS {
-        let plain = network.pools.is_empty() && network.forks.is_empty();
-        let remedy =
-            if plain { "use `linearizer`, or smaller populations" } else { "use smaller populations" };
-        return Err(ModelError::invalid(
-            format!(
-                "a simulation keeps each of the {} customers in memory, and takes at most {MOST_CUSTOMERS}",
-                network.population()
-            ),
-            remedy,
-        ));
-    }
-    let programs: Vec<_> =
-        (0..network.classes.len()).map(|c| program::compile(network, c)).collect::<Result<_, _>>()?;
-    let span = requests / rough_throughput(network);
-    let warmup = (plan.warmup * span).max(longest_cycle(network));
-    (0..plan.replications)
-        .map(|i| {
-            let seed = plan
-                .seed
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                .wrapping_add((i as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
-            Engine::new(network, &programs, seed).run(warmup, span, plan.interrupted)
-        })
-        .collect()
+/// A model made ready: the steps of its classes, and its pace.
+struct Ready<'a> {
+    network: &'a Network,
+    programs: Vec<Vec<Step>>,
+    pace: Pace,
 }
 
-/// Asymptotic estimate of requests per second of all classes; only sets the length of the run.
-fn rough_throughput(network: &Network) -> f64 {
-    let of = |c: usize| match network.classes[c].load {
-        Load::Open { rate } => rate,
-        Load::Closed { population, think } => {
-            let free = population as f64 / (think + network.total_demand(c)).max(f64::MIN_POSITIVE);
-            let limit = |s: &crate::network::Station| s.speed.limit() / s.demands[c].max(f64::MIN_POSITIVE);
-            network.stations.iter().map(limit).fold(free, f64::min)
+impl<'a> Ready<'a> {
+    fn new(network: &'a Network, plan: &Plan) -> Result<Self, ModelError> {
+        if network.population() > MOST_CUSTOMERS {
+            let plain = network.pools.is_empty() && network.forks.is_empty();
+            let remedy =
+                if plain { "use `linearizer`, or smaller populations" } else { "use smaller populations" };
+            return Err(ModelError::invalid(
+                format!(
+                    "a simulation keeps each of the {} customers in memory, and takes at most {MOST_CUSTOMERS}",
+                    network.population()
+                ),
+                remedy,
+            ));
         }
-    };
-    (0..network.classes.len()).map(of).sum()
+        let programs: Vec<_> =
+            (0..network.classes.len()).map(|c| program::compile(network, c)).collect::<Result<_, _>>()?;
+        let pace = Pace::of(network, &programs, plan)?;
+        Ok(Self { network, programs, pace })
+    }
+
+    fn replicate(&self, plan: &Plan, requests: f64) -> Result<Vec<Measured>, ModelError> {
+        let (warmup, span) = self.pace.spans(plan, requests);
+        (0..plan.replications)
+            .map(|i| {
+                let seed = plan
+                    .seed
+                    .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                    .wrapping_add((i as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
+                Engine::new(self.network, &self.programs, seed).run(warmup, span, plan.interrupted)
+            })
+            .collect()
+    }
+}
+
+/// Requests per replication that a simulation begins with, and about how many visits to stations it takes.
+///
+/// # Errors
+/// As [`solve`], for models that are not simulated at all.
+pub fn effort(network: &Network, plan: &Plan) -> Result<(f64, f64), ModelError> {
+    let pace = Ready::new(network, plan)?.pace;
+    let requests = pace.settled(network, plan)?;
+    Ok((requests, pace.effort(plan, requests)))
 }
 
 /// Customers of a simulation: about 100 bytes each.
 const MOST_CUSTOMERS: usize = 10_000_000;
-
-/// A few think-and-serve cycles of the slowest class.
-fn longest_cycle(network: &Network) -> f64 {
-    let of = |c: usize| network.classes[c].think() + network.total_demand(c);
-    3.0 * (0..network.classes.len()).map(of).fold(0.0, f64::max)
-}
 
 fn widest_interval(solution: &Solution) -> f64 {
     let relative = |mean: f64, interval: Option<Interval>| {
@@ -186,16 +213,25 @@ fn class_result(
     for run in runs {
         all.merge(&run.histogram[class]);
     }
-    let quantile = |p: &f64| all.quantile(p / 100.0).map(|value| (*p, value));
+    let percentiles: Vec<_> =
+        percents.iter().filter_map(|p| all.quantile(p / 100.0).map(|value| (*p, value))).collect();
     Ok(ClassResult {
         name,
         throughput,
         response,
         in_system: throughput * response,
-        percentiles: percents.iter().filter_map(quantile).collect(),
+        percentile_intervals: percentiles.iter().map(|&(p, value)| around(runs, class, p, value)).collect(),
+        percentiles,
         throughput_interval: Some(throughput_interval),
         response_interval: Some(response_interval),
     })
+}
+
+/// A percentile of all replications, with the 95 % half-width of its mean over them.
+fn around(runs: &[Measured], class: usize, percent: f64, value: f64) -> (f64, f64, f64) {
+    let each: Vec<f64> = runs.iter().filter_map(|r| r.histogram[class].quantile(percent / 100.0)).collect();
+    let (mean, Interval { high, .. }) = interval(&each);
+    (percent, value - (high - mean), value + (high - mean))
 }
 
 fn station_result(network: &Network, runs: &[Measured], k: usize, classes: &[ClassResult]) -> StationResult {

@@ -14,6 +14,9 @@ pub struct Plan {
     /// Wanted relative half-width of every class's throughput and response interval; the length is
     /// doubled until it is met. `None` runs once.
     pub half_width: Option<f64>,
+    /// Visits to stations, of all replications together, after which the wanted half-width is given up and
+    /// what was reached is said. `None` goes on for long, then ends with an error.
+    pub visits: Option<f64>,
     /// Looked at now and then; true stops the run.
     pub interrupted: Option<fn() -> bool>,
 }
@@ -26,6 +29,7 @@ impl Default for Plan {
             warmup: 0.2,
             seed: 1,
             half_width: None,
+            visits: None,
             interrupted: None,
         }
     }

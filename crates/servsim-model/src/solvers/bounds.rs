@@ -6,7 +6,7 @@
 //! as a single server at its slowest speed.
 
 use crate::error::ModelError;
-use crate::network::{Load, Network, Speed, Station};
+use crate::network::{Discipline, Load, Network, Speed, Station};
 use serde::Serialize;
 
 /// Lower and upper bound.
@@ -100,6 +100,38 @@ fn sums(network: &Network, class: usize) -> Sums {
     sums
 }
 
+/// True where a class meets others that are served before it, however many come.
+fn gives_way(network: &Network, class: usize) -> bool {
+    let own = network.classes[class].priority;
+    let first = |s: &Station, c: usize| s.demands[c] > 0.0 && network.classes[c].priority > own;
+    let ranked = |s: &&Station| s.discipline == Discipline::Priority && s.demands[class] > 0.0;
+    network.stations.iter().filter(ranked).any(|s| (0..network.classes.len()).any(|c| first(s, c)))
+}
+
+/// The longest mean time in all visits to queues, seconds. Where service is shared, everyone else is there all the
+/// time; elsewhere everyone is there and served first, with times of their own.
+fn longest_waits(network: &Network, class: usize) -> f64 {
+    let everyone = network.population();
+    let people = |c: usize| match network.classes[c].load {
+        Load::Closed { population, .. } => population as f64,
+        Load::Open { .. } => 0.0,
+    };
+    let ahead = |s: &Station| -> f64 {
+        (0..network.classes.len())
+            .filter(|&c| s.demands[c] > 0.0)
+            .map(|c| people(c) * s.demands[c] / s.visits[c])
+            .sum()
+    };
+    let of = |s: &Station| {
+        let work = match s.discipline {
+            Discipline::Ps => everyone as f64 * s.demands[class],
+            Discipline::Fcfs | Discipline::Priority => s.visits[class] * ahead(s),
+        };
+        work / slowest(&s.speed, everyone)
+    };
+    network.stations.iter().filter(|s| s.speed != Speed::Delay && s.demands[class] > 0.0).map(of).sum()
+}
+
 /// Capacity that open classes leave.
 fn remaining(network: &Network, station: &Station) -> f64 {
     let open: f64 = network
@@ -144,11 +176,14 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
         };
     };
     let n = population as f64;
-    let everyone = network.population() as f64;
     let has_open = !network.open().is_empty();
     let high = (n / (think + sums.optimistic)).min(sums.limit);
     // With open classes present no finite pessimistic bound follows from demands alone.
-    let low = if has_open { 0.0 } else { n / (think + sums.delays + everyone * sums.pessimistic) };
+    let low = if has_open || gives_way(network, class) {
+        0.0
+    } else {
+        n / (think + sums.delays + longest_waits(network, class))
+    };
     let balanced = (network.classes.len() == 1 && population > 0).then(|| balanced(&sums, n, think));
     let tight =
         balanced.map_or(Range { low, high }, |b| Range { low: b.low.max(low), high: b.high.min(high) });

@@ -9,7 +9,7 @@ use crate::network::{Load, Network, Speed, Station};
 use crate::solution::{ClassResult, Solution, StationResult};
 
 /// Load of all open classes per station, in busy servers.
-fn offered(network: &Network, station: &Station) -> f64 {
+pub fn offered(network: &Network, station: &Station) -> f64 {
     let of = |(class, demand): (&crate::network::Class, &f64)| match class.load {
         Load::Open { rate } => rate * demand,
         Load::Closed { .. } => 0.0,
@@ -34,10 +34,12 @@ pub fn check_stability(network: &Network) -> Result<(), ModelError> {
     Err(ModelError::Unstable { station: worst.name.clone(), offered, capacity, factor })
 }
 
-/// `sum over l of C(n+l, l) rho^l / prod_{j=n+1..n+l} alpha(j)` and the mean of `l` under it: the
-/// weight and number of open customers while `n` closed ones are present.
+/// The logarithm of `sum over l of C(n+l, l) rho^l / prod_{j=n+1..n+l} alpha(j)` and the mean of `l` under it:
+/// the weight and number of open customers while `n` closed ones are present. With hundreds of busy servers the
+/// terms grow beyond any number before they fall, so all are scaled down on the way.
 fn open_series(speed: &Speed, rho: f64, n: usize) -> (f64, f64) {
-    let (mut term, mut sum, mut first) = (1.0, 1.0, 0.0);
+    const LARGE: f64 = 1e200;
+    let (mut term, mut sum, mut first, mut scale) = (1.0, 1.0, 0.0, 0.0);
     let mut l = 0usize;
     loop {
         let ratio = (n + l + 1) as f64 / (l + 1) as f64 * rho / speed.at(n + l + 1);
@@ -47,7 +49,11 @@ fn open_series(speed: &Speed, rho: f64, n: usize) -> (f64, f64) {
         first += l as f64 * term;
         // The ratios fall towards rho / limit < 1, so the rest is a shrinking geometric tail.
         if ratio < 1.0 && term * l as f64 <= 1e-18 * (1.0 - ratio) * first.max(1e-300) {
-            return (sum, first / sum);
+            return (scale + f64::ln(sum), first / sum);
+        }
+        if sum > LARGE {
+            (term, sum, first) = (term / LARGE, sum / LARGE, first / LARGE);
+            scale += LARGE.ln();
         }
     }
 }
@@ -86,7 +92,7 @@ pub fn reduce(network: &Network) -> Closed {
 /// Rates that the closed classes see: `alpha'(n) = alpha(n) s(n-1) / s(n)`.
 fn effective(speed: &Speed, rho: f64, population: usize) -> Speed {
     let series: Vec<f64> = (0..=population).map(|n| open_series(speed, rho, n).0).collect();
-    let rate = |n: usize| speed.at(n) * series[n - 1] / series[n];
+    let rate = |n: usize| speed.at(n) * (series[n - 1] - series[n]).exp();
     Speed::Rates((1..=population.max(1)).map(|n| if n <= population { rate(n) } else { 1.0 }).collect())
 }
 
@@ -157,6 +163,7 @@ fn complete(network: &Network, throughput: &[f64], queues: Vec<Vec<f64>>, means:
                 response,
                 in_system: throughput[c] * response,
                 percentiles: Vec::new(),
+                percentile_intervals: Vec::new(),
                 throughput_interval: None,
                 response_interval: None,
             }

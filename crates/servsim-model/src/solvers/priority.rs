@@ -23,7 +23,7 @@ fn residence(station: &Station, classes: &[Class], c: usize, throughput: &[f64],
         _ => 1.0,
     };
     let found = |r: usize| match classes[r].load {
-        Load::Closed { population, .. } if r == c => queue[r] * (population as f64 - 1.0) / population as f64,
+        Load::Closed { population, .. } if r == c => queue[r] * (1.0 - 1.0 / population.max(1) as f64),
         _ => queue[r],
     };
     let by_priority = station.discipline == Discipline::Priority;

@@ -6,7 +6,6 @@ use super::{mixed, Options};
 use crate::closed::ClosedMeans;
 use crate::error::ModelError;
 use crate::network::{Network, Pool};
-use crate::percentiles;
 use crate::solution::{PoolResult, Solution};
 
 /// Runs the layered solver.
@@ -16,8 +15,7 @@ use crate::solution::{PoolResult, Solution};
 pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     one_class_without_forks(network, "layered")?;
     let means = super::layered::solve(network, &options.tolerance)?;
-    let note = "pools: hierarchical decomposition; percentiles need `simulation`";
-    with_pools(network, "layered", &means, note.into())
+    with_pools(network, "layered", &means, "pools: hierarchical decomposition".into())
 }
 
 /// Runs the solver of Markov chains.
@@ -28,8 +26,7 @@ pub fn markov(network: &Network, options: &Options) -> Result<Solution, ModelErr
     one_class_without_forks(network, "markov")?;
     let means = super::markov::solve(network, &options.tolerance)?;
     let states = super::markov::states(network)?;
-    let note =
-        format!("Markov chain of {states:.0} states, exponential times; percentiles need `simulation`");
+    let note = format!("Markov chain of {states:.0} states, exponential times");
     with_pools(network, "markov", &means, note)
 }
 
@@ -118,7 +115,6 @@ pub fn priority(network: &Network, options: &Options) -> Result<Solution, ModelE
     }
     let means = super::priority::solve(network, &options.tolerance)?;
     let mut solution = mixed::assemble_whole(network, &means);
-    percentiles::add(network, None, &mut solution, &options.percentiles, &options.tolerance)?;
     solution.notes.push("priorities: MVA approximation of Bryant et al. (1984)".into());
     Ok(solution)
 }

@@ -2,6 +2,7 @@
 
 use crate::common::{fresh_seed, relative, Draw};
 use servsim_model::sim::Plan;
+use servsim_model::solve::choose;
 use servsim_model::{solve, Class, Network, Options, Pool, Speed, Station};
 
 /// Three tiers with nested thread and connection pools.
@@ -122,7 +123,7 @@ fn fresh_models_are_nearly_all_within_5_and_10_per_cent_of_the_simulator() {
             4 => any_locks(&mut draw),
             _ => large_tiers(&mut draw),
         };
-        let found = solve(&network, "auto", &Options::default())
+        let found = solve(&network, choose(&network), &Options::default())
             .unwrap_or_else(|e| panic!("case {case}: {e}\n{network:?}"));
         let simulation = Plan { seed: first.wrapping_add(case), ..Plan::default() };
         let measured = solve(&network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
@@ -151,7 +152,7 @@ fn sixty_layered_and_passive_models_are_within_5_and_10_per_cent_of_the_simulato
         };
         let solution =
             solve(&network, "layered", &Options::default()).unwrap_or_else(|e| panic!("case {case}: {e}"));
-        let auto = solve(&network, "auto", &Options::default()).unwrap();
+        let auto = solve(&network, choose(&network), &Options::default()).unwrap();
         let simulation = Plan { requests: 15_000.0, seed: case + 1, ..Plan::default() };
         let measured = solve(&network, "simulation", &Options { simulation, ..Options::default() }).unwrap();
         let x = relative(solution.throughput(), measured.throughput());

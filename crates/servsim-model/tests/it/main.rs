@@ -1,10 +1,12 @@
 //! The integration tests of this crate, in one program: linked once, helpers compiled once.
 
 mod approximate;
+mod automatic;
 mod common;
 mod exact;
 mod layered;
 mod markov;
 mod parts;
+mod percentiles;
 mod refusals;
 mod simulation;

@@ -52,7 +52,7 @@ fn priorities_are_exact_for_one_open_queue_and_near_the_simulation_when_closed()
     let mut classes = vec![Class::open("urgent", 0.5), Class::open("batch", 0.3)];
     classes[0].priority = 1;
     let network = Network::new("open", classes, vec![station(&[0.8, 1.0])]);
-    let solution = solve(&network, "auto", &Options::default()).unwrap();
+    let solution = solve(&network, "priority", &Options::default()).unwrap();
     assert!(relative(solution.classes[0].response, 0.8 / 0.6) < 1e-6);
     let measured = simulated(&network, 100_000.0, 3);
     assert!(relative(measured.classes[0].response, 0.8 / 0.6) < 0.02);
@@ -87,7 +87,7 @@ fn fork_join_is_within_fifteen_per_cent_of_the_simulation() {
     ] {
         let mut network = Network::single(population, think, &demands);
         network.forks = vec![Fork { name: "join".into(), branches: (1..demands.len()).collect() }];
-        let solution = solve(&network, "auto", &Options::default()).unwrap();
+        let solution = solve(&network, "forkjoin", &Options::default()).unwrap();
         let measured = simulated(&network, 20_000.0, 8);
         let x = relative(solution.throughput(), measured.throughput());
         let r = relative(solution.response(), measured.response());
@@ -99,18 +99,6 @@ fn fork_join_is_within_fifteen_per_cent_of_the_simulation() {
         worst = (worst.0.max(x), worst.1.max(r));
     }
     assert!(worst.0 < 0.05 && worst.1 < 0.15, "{worst:?}");
-}
-
-#[test]
-fn percentiles_of_one_class_are_near_the_simulated_ones() {
-    let mut network = Network::single(20, 4.0, &[0.15, 0.2, 0.1]);
-    network.stations.iter_mut().for_each(|s| s.discipline = Discipline::Fcfs);
-    let solution = solve(&network, "mva", &Options::default()).unwrap();
-    let measured = simulated(&network, 40_000.0, 21);
-    for (a, b) in solution.classes[0].percentiles.iter().zip(&measured.classes[0].percentiles) {
-        println!("p{}: {:.3} s, simulated {:.3} s ({:+.1} %)", a.0, a.1, b.1, (a.1 / b.1 - 1.0) * 100.0);
-        assert!(relative(a.1, b.1) < 0.15, "{a:?} {b:?}");
-    }
 }
 
 #[test]

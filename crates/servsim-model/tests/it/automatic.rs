@@ -1,0 +1,95 @@
+//! What `auto` does with models that no solver treats exactly, and what bounds and extremes must hold.
+
+use servsim_model::sim::Plan;
+use servsim_model::solvers::bounds::bounds;
+use servsim_model::{solve, Class, Discipline, Network, Options, Solution, Speed, Station};
+
+fn auto(network: &Network) -> Solution {
+    solve(network, "auto", &Options::default()).unwrap()
+}
+
+fn two(discipline: Discipline) -> Network {
+    let mut classes = vec![Class::closed("a", 8, 1.0), Class::closed("b", 5, 2.0)];
+    classes[1].priority = 1;
+    let stations = vec![
+        Station::queue("cpu", &[0.05, 0.8]).with_discipline(discipline),
+        Station::queue("disk", &[0.1, 0.2]),
+    ];
+    Network::new("two", classes, stations)
+}
+
+#[test]
+fn what_no_solver_treats_exactly_is_simulated_to_a_stated_precision() {
+    for discipline in [Discipline::Priority, Discipline::Fcfs] {
+        let solution = auto(&two(discipline));
+        assert_eq!((solution.solver.as_str(), solution.nature), ("simulation", "simulated"));
+        for class in &solution.classes {
+            let (x, r) = (class.throughput_interval.unwrap(), class.response_interval.unwrap());
+            let widest = ((x.high - x.low) / class.throughput).max((r.high - r.low) / class.response) / 2.0;
+            let said = solution.notes.iter().any(|n| n.contains("the widest interval"));
+            assert!(widest <= 0.01 || (said && widest < 0.05), "{class:?} {:?}", solution.notes);
+        }
+    }
+    assert_eq!(auto(&two(Discipline::Ps)).nature, "exact");
+}
+
+#[test]
+fn a_crowd_too_large_to_simulate_is_approximated_with_a_note() {
+    let mut network = two(Discipline::Priority);
+    network.classes[0] = Class::closed("a", 3_000_000, 1e6);
+    let solution = auto(&network);
+    assert_eq!(solution.solver, "priority");
+    assert!(solution.notes.iter().any(|n| n.contains("not known")), "{:?}", solution.notes);
+}
+
+#[test]
+fn bounds_hold_for_priorities_and_for_unequal_times_in_turn() {
+    for discipline in [Discipline::Priority, Discipline::Fcfs] {
+        let network = two(discipline);
+        for (bound, class) in bounds(&network).unwrap().iter().zip(auto(&network).classes) {
+            let x = class.throughput_interval.unwrap();
+            assert!(bound.throughput.low <= x.high && x.low <= bound.throughput.high, "{bound:?} {x:?}");
+        }
+    }
+    // One request of `a` at a time behind many long ones of `b`: the truth lies far below a shared server's.
+    let stations = vec![Station::queue("cpu", &[0.01, 10.0]).with_discipline(Discipline::Fcfs)];
+    let network = Network::new("n", vec![Class::closed("a", 1, 0.0), Class::closed("b", 20, 0.0)], stations);
+    let class = auto(&network).classes[0].clone();
+    let (bound, x) = (bounds(&network).unwrap()[0].throughput, class.throughput_interval.unwrap());
+    // One cycle is everyone's service once: 200.01 s, which the bound states exactly.
+    assert!((bound.low - 1.0 / 200.01).abs() < 1e-12, "{bound:?}");
+    assert!(x.low < bound.low && bound.low < x.high, "{bound:?} {class:?}");
+}
+
+#[test]
+fn hundreds_of_busy_servers_have_the_queue_of_erlang() {
+    let station = Station::queue("pool", &[1.0]).with_speed(Speed::Servers(800));
+    let solution = auto(&Network::new("n", vec![Class::open("calls", 760.0)], vec![station]));
+    // Erlang's formulas by their recursion (Cooper 1981): blocking, then delay, then the mean wait.
+    let blocking = (1..=800).fold(1.0, |b, n| 760.0 * b / (f64::from(n) + 760.0 * b));
+    let delay = blocking / (1.0 - 0.95 * (1.0 - blocking));
+    let expected = 1.0 + delay / (800.0 - 760.0);
+    assert!((solution.response() / expected - 1.0).abs() < 1e-9, "{} {expected}", solution.response());
+}
+
+#[test]
+fn a_class_of_nobody_is_answered_where_priorities_are() {
+    let mut network = two(Discipline::Priority);
+    network.classes[1] = Class::closed("b", 0, 2.0);
+    let solution = solve(&network, "priority", &Options::default()).unwrap();
+    assert!(solution.classes[0].throughput > 0.0 && solution.classes[1].throughput == 0.0, "{solution:?}");
+}
+
+#[test]
+fn a_run_too_short_to_fill_a_busy_queue_is_lengthened_or_refused() {
+    let at = |rate: f64, requests: f64| {
+        let network = Network::new("n", vec![Class::open("web", rate)], vec![Station::queue("cpu", &[1.0])]);
+        let simulation = Plan { requests, ..Plan::default() };
+        solve(&network, "simulation", &Options { simulation, ..Options::default() })
+    };
+    // The mean of 20 was simulated as 15.8 in runs of 400 requests.
+    let response = at(0.95, 400.0).unwrap().classes[0].response_interval.unwrap();
+    assert!(response.low < 20.0 && 20.0 < response.high, "{response:?}");
+    let text = at(0.999, 20_000.0).unwrap_err().to_string();
+    assert!(text.contains("`cpu` is so near saturation") && text.contains("simulate "), "{text}");
+}
