@@ -118,8 +118,8 @@ def merge(
     """Write several traces of one workload as one, whose tasks run side by side when it is simulated.
 
     The file holds one trace after the other, and stated times follow one another. The tasks of each stay tasks of
-    their own, and nothing lets those of one wait for the end of another: merging a trace with itself doubles the users. The
-    same address is the same memory, and the same lock, in all of them.
+    their own, and nothing lets those of one wait for the end of another: merging a trace with itself doubles the
+    users. The same address is the same memory, and the same lock, in all of them.
     """
     from servsim import _core
 
