@@ -1,11 +1,9 @@
 """The figures of one replication: all of them by dotted path, and those that a summary describes."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from servsim import _core
+from servsim.registry import unit
 from servsim.result_warnings import FEW_REPLICATIONS, gathered, put, recorded
 from servsim.statistics.intervals import estimate
 from servsim.statistics.nested import unit_means
@@ -42,21 +40,16 @@ def _numbers(path: str, part: object) -> Iterator[tuple[str, float]]:
             yield from _numbers(path if named else f"{path}.{index}", value)
 
 
-@cache
-def unit(path: str) -> str:
-    """Return the unit of a figure by its path; counts have none but a word for what is counted."""
-    registered = _core.figure(path)
-    if registered is not None and " or " not in (known := str(json.loads(registered)["unit"])):
-        return known
-    if path == "cycles_per_transaction":
-        return "cycles/transaction"
-    if path.endswith("cycles") or path.startswith("processors."):
-        return "cycles"
-    if path == "gsp":
-        return "processors"
-    if "utilization" in path or path == "trace_exhausted":
-        return "1"
-    return "count"
+def value(replication: Mapping[str, Any], path: str) -> float | None:
+    """Return a figure of a replication: one that summaries describe, or any counter, modes added; None without it."""
+    found = described(replication)
+    if path in found:
+        return found[path]
+    raw = figures(replication)
+    if path in raw:
+        return raw[path]
+    modes = [raw.get(f"{path}.{mode}") for mode in ("user", "kernel")]
+    return None if modes[0] is None or modes[1] is None else modes[0] + modes[1]
 
 
 def arrow(replications: Sequence[Mapping[str, Any]]) -> "pa.Table":
@@ -81,57 +74,23 @@ def arrow(replications: Sequence[Mapping[str, Any]]) -> "pa.Table":
 
 
 def described(replication: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures that the ``summary`` of a result describes, under the simulator's names."""
-    if "figures" in replication:
-        return {path: float(value) for path, value in replication["figures"].items()}
-    return _of_before(replication)
+    """Return the figures that the ``summary`` of a result describes, as the simulator computed them."""
+    return {path: float(found) for path, found in (replication.get("figures") or {}).items()}
 
 
-def _of_before(replication: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures of a result that does not list them: of a version before they were recorded."""
-    found: dict[str, float] = {}
-    for name in ("references", "instructions"):
-        found[name] = float(replication[name])
-    misses = {kind: sum(modes.values()) for kind, modes in replication["misses"].items()}
-    found["misses_per_reference"] = misses["total"] / max(1, replication["references"])
-    found |= {f"misses.{kind}": float(count) for kind, count in misses.items() if kind != "total"}
-    if "context_switch_misses" in replication:
-        found["misses.context_switch"] = float(sum(replication["context_switch_misses"]["total"].values()))
-    for kind, modes in (replication.get("removed") or {}).items():
-        found[f"removed.{kind}"] = float(sum(modes.values()))
-    coherence = {kind: sum(modes.values()) for kind, modes in replication["coherence"].items() if kind != "total"}
-    found |= {f"coherence.{kind}": float(count) for kind, count in coherence.items()}
-    found |= {f"bus.{op}": float(count) for op, count in replication["bus"].items() if op != "cache_to_cache"}
-    found |= {f"prefetch.{name}": float(count) for name, count in (replication.get("prefetch") or {}).items()}
-    buffers = replication.get("write_buffer") or {}
-    found |= {f"write_buffer.{name}": float(count) for name, count in buffers.items() if name != "most_used"}
-    if replication.get("tlb"):
-        found |= _translation(replication)
-    for name in ("cycles", "gsp", "bus_utilization", "cycles_per_transaction"):
-        if replication.get(name) is not None:
-            found[name] = float(replication[name])
-    if replication.get("cycles_per_transaction"):
-        found["transactions_per_million_cycles"] = replication["transactions"] * 1e6 / max(1, replication["cycles"])
-    return found
-
-
-def _translation(replication: Mapping[str, Any]) -> dict[str, float]:
-    tlb = replication["tlb"]
-    misses = sum(sum(tlb[f"{kind}_misses"].values()) for kind in ("fetch", "data"))
-    found = {"tlb.misses_per_reference": misses / max(1, replication["references"])}
-    found |= {f"tlb.{name}": float(sum(tlb[name].values())) for name in ("walks", "walk_references")}
-    return found | ({"tlb.cycles": float(tlb["cycles"])} if "cycles" in tlb else {})
-
-
-def summary(replications: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Summarise replications as the simulator does: mean, standard deviation, 95 % interval, n.
+def summary(replications: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Summarise replications: mean, standard deviation, 95 % interval, n of each figure.
 
     Of several captures, n is their number, and the interval is over them; see `units`.
+    ``also`` names further numbers of a replication; those that none records are left out.
     """
-    all_figures = [described(replication) for replication in replications]
-    described_names = all_figures[0] if all_figures else {}
+    every = [
+        {path: known for path in also if (known := value(replication, path)) is not None} | described(replication)
+        for replication in replications
+    ]
     of = units(replications)
-    return {name: _entry(unit_means([f.get(name) for f in all_figures], of)) for name in described_names}
+    names = dict.fromkeys(path for known in every for path in known)
+    return {path: _entry(unit_means([known.get(path) for known in every], of)) for path in names}
 
 
 def units(replications: Sequence[Mapping[str, Any]]) -> list[int]:

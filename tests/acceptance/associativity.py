@@ -14,7 +14,7 @@ hardly matter; both designs have those of the rerun studies.
 import sys
 from pathlib import Path
 
-from servsim.comparison import METRICS, judge, run_designs
+from servsim.comparison import judge, metric, run_designs
 from servsim.comparison.designs import Runs, parse_machine, told_apart
 from servsim.comparison.text import render
 from servsim.reproduce.alameldeen_2003 import predicted
@@ -27,10 +27,10 @@ DESIGNS = tuple(f"foglia-2004-8p:processors=16,disk.parallel={DISKS},cache.assoc
 def main(trace: Path | None, seed: int, transactions: int | None) -> int:
     """Run the check."""
     plan = runs(trace, REPLICATIONS, lambda _: None)
-    metric = METRICS["cycles_per_transaction"]
+    by = metric("cycles_per_transaction")
     machines = told_apart([parse_machine(text) for text in DESIGNS])
     how = Runs(plan.trace, REPLICATIONS, seed, transactions or plan.transactions, plan.warmup)
-    found = judge(run_designs(machines, how, metric, print), metric)
+    found = judge(run_designs(machines, how, by, print), by)
     print(render(found))
     for warning in found.warnings:
         print(f"warning: {warning}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from layout_result import layout_result
-from servsim.comparison import METRICS, Design, judge
+from servsim.comparison import Design, judge, metric
 from servsim.comparison.designs import Stopped, parse_machine, told_apart
 from servsim.report import check
 from servsim.statistics.comparison import wrong_conclusion
@@ -34,7 +34,7 @@ def design(name: str, cycles: list[float], **changes: Any) -> Design:
     return Design(name, check(document, name))
 
 
-CPT = METRICS["cycles_per_transaction"]
+CPT = metric("cycles_per_transaction")
 CHANCE = np.random.default_rng(4)
 SLOW = (100 + CHANCE.normal(0, 1, 12)).tolist()
 FAST = (90 + CHANCE.normal(0, 1, 12)).tolist()

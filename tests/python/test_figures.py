@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from servsim import _core
-from servsim.replication import described, joined, summary, unit
+from servsim import _core, registry
+from servsim.comparison import metric
+from servsim.errors import UsageError
+from servsim.registry import unit
+from servsim.replication import described, figures, joined, summary, value
+from servsim.result import check
 from servsim.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -56,3 +60,32 @@ def test_every_figure_of_a_run_is_registered(result: dict[str, object]) -> None:
         assert _core.figure(path) is not None, path
     assert unit("cycles_per_transaction") == "cycles/transaction"
     assert unit("bus.read") == "transactions"
+
+
+def test_every_number_of_a_result_has_its_unit_and_meaning(result: dict[str, object]) -> None:
+    replications = result["replications"]
+    assert isinstance(replications, list)
+    assert [path for path in figures(replications[0]) if registry.entry(path) is None] == []
+
+
+def test_designs_are_compared_by_any_counter_with_its_modes_added(result: dict[str, object]) -> None:
+    first = check(result, "a result").replications[0]
+    by_loss = metric("misses_by_loss.replaced")
+    assert by_loss.values(check(result, "a result"))[0] == sum(first["misses_by_loss"]["replaced"].values()) > 0
+    assert (by_loss.unit, by_loss.lower_is_better, by_loss.verdict) == ("misses", None, "lower")
+    assert value(first, "processors.0.idle") == first["processors"][0]["idle"]
+    assert (metric("gsp").sign, metric("gsp").title) == (-1, "global system power")
+
+
+@pytest.mark.parametrize("name", ["misses", "misses.*", "misses.nonsense", "nonsense"])
+def test_what_is_no_single_figure_is_refused_before_anything_runs(name: str) -> None:
+    with pytest.raises(UsageError, match="choose one of"):
+        metric(name)
+
+
+def test_windows_hold_every_counter_that_is_registered_for_them(result: dict[str, object]) -> None:
+    replications = result["replications"]
+    assert isinstance(replications, list)
+    windowed = {e for e in registry.entries() if e.windowed}
+    names = {name.removeprefix("processors.*.") for e in windowed for name in e.names if not name.endswith("total")}
+    assert set(replications[0]["windows"]) == names

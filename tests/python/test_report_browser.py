@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 from layout_result import layout_result
-from servsim.comparison import METRICS, Design, judge
+from servsim.comparison import Design, judge, metric
 from servsim.comparison.page import write as write_comparison
 from servsim.report import check, write
 
@@ -54,7 +54,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     designs = [
         Design(text, check(document, text)) for text, document in (("one", one), (str(other["machine"]["name"]), other))
     ]
-    made["comparison"] = write_comparison(judge(designs, METRICS["cycles_per_transaction"]), folder / "comparison.html")
+    made["comparison"] = write_comparison(judge(designs, metric("cycles_per_transaction")), folder / "comparison.html")
     return made
 
 

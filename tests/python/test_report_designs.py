@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from layout_result import layout_result
-from servsim.comparison import METRICS, Design, judge
+from servsim.comparison import Design, judge, metric
 from servsim.comparison.grouping import designs, names
 from servsim.comparison.page import write
 from servsim.errors import UsageError
@@ -217,7 +217,7 @@ def test_unlike_designs_are_called_invalid_above_every_figure_on_both_pages(tmp_
     other = layout_result("other")
     other["trace"] = {**other["trace"], "hash": "0" * 64}
     results = _results(layout_result("one"), other)
-    comparison = judge([Design(r.machine, r) for r in results], METRICS["cycles_per_transaction"])
+    comparison = judge([Design(r.machine, r) for r in results], metric("cycles_per_transaction"))
     for page in (render(results), write(comparison, tmp_path / "c.html").read_text()):
         head = page[page.index("<header>") : page.index("<h1>")]
         assert 'class="alarm"' in head and "differ in their trace" in head

@@ -38,7 +38,7 @@ def test_sections_come_in_the_order_of_a_careful_reader() -> None:
     anchors = [section.anchor for section in sections([check(layout_result(), "r"), check(layout_result(seed=9), "s")])]
     assert anchors == [
         *("machine", "workload", "method", "warnings", "throughput", "time", "misses", "bus", "transactions"),
-        *("timeline", "comparison", "provenance"),
+        *("counters", "timeline", "comparison", "provenance"),
     ]
 
 
@@ -52,10 +52,11 @@ def test_what_works_beside_the_caches_is_listed_only_where_a_result_has_it() -> 
     made = {section.anchor: section for section in sections([check(document, "r"), check(layout_result(), "s")])}
     assert {"translation", "prefetches", "write-buffers"} < set(made)
     text = _text(str(made["translation"].body))
-    assert "page walks 4.45" in text and "cycles of waiting for translation 700" in text
-    assert "waited for on their way" not in str(made["prefetches"].body)
-    assert "lost without a use 1" in _text(str(made["prefetches"].body))
-    assert "lines never written back 0.1" in _text(str(made["write-buffers"].body))
+    assert "Page walks 4.45" in text and "Cycles of all processors spent on address translation 700" in text
+    assert "on their way" not in str(made["prefetches"].body)
+    assert "evicted or invalidated without a use 1" in _text(str(made["prefetches"].body))
+    buffers = _text(str(made["write-buffers"].body))
+    assert "because the line was written again 0.1" in buffers and "Most entries" not in buffers
 
 
 def test_the_same_results_give_the_same_bytes() -> None:
@@ -81,14 +82,14 @@ def test_every_mean_stands_with_its_interval_and_n() -> None:
     text = _text(_render(layout_result()))
     assert re.search(r"transactions per second \(95 % interval [\d ]+ to [\d ]+, n = 10\)", text)
     assert re.search(r"cycles per transaction \(95 % interval [\d ]+ to [\d ]+, n = 10\)", text)
-    assert text.count("Means of 10 replications") == 4
+    assert text.count("Means of 10 replications") == 5
 
 
 def test_one_replication_is_told_wherever_an_interval_would_stand() -> None:
     text = _text(_render(layout_result(replications=1)))
     assert "One replication only, so no figure has an interval" in text
     assert "±" not in text
-    assert text.count("n = 1") > 10 and text.count("One replication only") == 5
+    assert text.count("n = 1") > 10 and text.count("One replication only") == 6
 
 
 def test_few_replications_and_wide_intervals_are_warned_of() -> None:

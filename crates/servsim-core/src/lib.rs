@@ -5,6 +5,7 @@
 //! assembles a machine.
 
 pub mod code;
+pub mod counters;
 pub mod drive;
 pub mod event;
 mod ids;

@@ -1,40 +1,7 @@
-//! The activity log of a result: further counters per window, and the schedule of the processors.
+//! The activity log of a result: the schedule of the processors, and the disk requests.
 
 use serde_json::{json, Value};
 use servsim_core::CpuId;
-
-/// Number of further counters per window.
-pub const MORE: usize = 26;
-
-/// Names of the further counters per window; processor times are summed over the processors.
-pub const MORE_NAMES: [&str; MORE] = [
-    "misses.cold",
-    "misses.capacity",
-    "misses.conflict",
-    "misses.true_sharing",
-    "misses.false_sharing",
-    "misses.passive_sharing",
-    "coherence.needless",
-    "coherence.true_sharing",
-    "coherence.false_sharing",
-    "coherence.passive_sharing",
-    "bus.read",
-    "bus.read_exclusive",
-    "bus.invalidate",
-    "bus.write",
-    "bus.write_back",
-    "bus.cache_to_cache",
-    "busy_user",
-    "busy_kernel",
-    "memory_stall",
-    "bus_wait",
-    "lock_spin",
-    "idle",
-    "context_switches",
-    "migrations",
-    "disk.reads",
-    "disk.writes",
-];
 
 /// A task on a processor, from `start` to `end` in cycles of the measured window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //!
 //! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
-use crate::activity_log::MORE_NAMES;
+use crate::counted::{self, Windowed};
 use crate::figures::figures;
 use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::run_spec::RunSpec;
@@ -14,8 +14,7 @@ use crate::warnings::Warning;
 use serde_json::{json, Map, Value};
 use servsim_config::Machine;
 use servsim_core::LockClass;
-use servsim_mem::protocol::BusOp;
-use servsim_mem::{CoherenceClass, Counters, LevelCounters, LossCause, MissClass, SwitchCause, TlbCounters};
+use servsim_mem::LevelCounters;
 use servsim_os::LockCounts;
 
 impl Replication {
@@ -39,17 +38,8 @@ impl Replication {
         put("processor_utilization", json!(self.timing.as_ref().map(utilization)));
         let bus_use = |t: &Timing| t.bus_busy as f64 / t.cycles.max(1) as f64;
         put("bus_utilization", json!(self.timing.as_ref().map(bus_use)));
-        put("references_by_kind", by_mode(&["fetch", "load", "store"], &c.references, false));
-        put("misses", by_mode(&MissClass::NAMES, &c.misses, true));
-        put("misses_true_by_self", json!({"user": c.true_by_self[0][0], "kernel": c.true_by_self[1][0]}));
-        put("coherence", by_mode(&CoherenceClass::NAMES, &c.coherence, true));
-        put("removed", by_mode(&["copies", "misses"], &c.removed, false));
-        put("misses_by_owner", by_mode(&MissClass::NAMES, &c.misses_by_owner, true));
-        put("coherence_by_owner", by_mode(&CoherenceClass::NAMES, &c.coherence_by_owner, true));
-        put("context_switch_misses", by_mode(&SwitchCause::NAMES, &c.context_switch, true));
-        put("misses_by_loss", by_mode(&LossCause::NAMES, &c.misses_by_loss, true));
-        put("flushed_copies", json!(c.flushed[0][0] + c.flushed[1][0]));
-        put("bus", bus_json(c));
+        counted::write(counted::counted(self), &mut object);
+        let mut put = |key: &str, value: Value| object.insert(key.into(), value);
         // A kind without name and transactions is a number that the workload does not use.
         let used = self.kinds.iter().filter(|kind| kind.count > 0 || kind.name != "none");
         put("transactions_by_kind", used.map(kind_json).collect());
@@ -59,15 +49,11 @@ impl Replication {
             timing_json(timing, &mut object);
             self.storage_json(timing, &mut object);
         }
-        if let Some(p) = &self.prefetches {
-            let mut counts = json!({"issued": p.issued, "useful": p.useful, "useless": p.useless});
-            if let Some(timing) = &self.timing {
-                counts["late"] = json!(timing.late_prefetches);
-            }
-            object.insert("prefetch".into(), counts);
+        if let (Some(timing), Some(_)) = (&self.timing, &self.prefetches) {
+            object["prefetch"]["late"] = json!(timing.late_prefetches);
         }
-        if let Some(tlb) = &self.tlb {
-            tlb_json(tlb, self.timing.as_ref(), &mut object);
+        if let (Some(timing), Some(_)) = (&self.timing, &self.tlb) {
+            translation_json(timing, &mut object);
         }
         let figures = figures(self).into_iter().map(|(path, value)| (path, json!(value)));
         object.insert("figures".into(), Value::Object(figures.collect()));
@@ -119,16 +105,6 @@ pub(crate) fn by_mode<const N: usize>(names: &[&str; N], table: &[[u64; N]; 2], 
     Value::Object(object)
 }
 
-fn bus_json(c: &Counters) -> Value {
-    let mut object = Map::new();
-    for op in BusOp::ALL {
-        object.insert(op.name().into(), json!(c.bus_total(op)));
-    }
-    let supplied = c.cache_to_cache[0][0] + c.cache_to_cache[1][0];
-    object.insert("cache_to_cache".into(), json!(supplied));
-    Value::Object(object)
-}
-
 fn kind_json(kind: &KindResult) -> Value {
     let mean = (kind.timed > 0).then(|| kind.response_cycles as f64 / kind.timed as f64);
     json!({"kind": kind.name, "count": kind.count, "mean_response_cycles": mean})
@@ -145,22 +121,13 @@ fn task_json(task: &TaskResult) -> Value {
     Value::Object(object)
 }
 
-/// What address translation counted; the cycles it took join the cycle stacks.
-fn tlb_json(tlb: &TlbCounters, timing: Option<&Timing>, object: &mut Map<String, Value>) {
-    let mut counts = by_mode(&TlbCounters::NAMES, &transposed(&tlb.table()), false);
-    if let Some(timing) = timing {
-        counts["cycles"] = json!(timing.processors.iter().map(|t| t.translation).sum::<u64>());
-        for (stack, times) in
-            object["cycle_stacks"].as_array_mut().into_iter().flatten().zip(&timing.processors)
-        {
-            stack["translation"] = json!(times.translation);
-        }
+/// The cycles that address translation took.
+fn translation_json(timing: &Timing, object: &mut Map<String, Value>) {
+    object["tlb"]["cycles"] = json!(timing.processors.iter().map(|t| t.translation).sum::<u64>());
+    for (stack, times) in object["cycle_stacks"].as_array_mut().into_iter().flatten().zip(&timing.processors)
+    {
+        stack["translation"] = json!(times.translation);
     }
-    object.insert("tlb".into(), counts);
-}
-
-fn transposed<const N: usize>(table: &[[u64; 2]; N]) -> [[u64; N]; 2] {
-    [0, 1].map(|mode| table.map(|counts| counts[mode]))
 }
 
 /// Where the cycles of one processor went, by cause; waits for dependences where the model knows them.
@@ -177,10 +144,9 @@ fn stack_json(t: &ProcessorTimes, cores: bool) -> Value {
 
 fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     let times = |t: &ProcessorTimes| {
-        json!({
-            "busy_user": t.user, "busy_kernel": t.kernel, "memory_stall": t.memory_stall,
-            "bus_wait": t.bus_wait, "lock_spin": t.lock_spin, "branch": t.branch, "idle": t.idle,
-        })
+        let mut object = Map::new();
+        counted::write(t.registered(), &mut object);
+        Value::Object(object)
     };
     object.insert("processors".into(), timing.processors.iter().map(times).collect());
     object.insert(
@@ -188,28 +154,15 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         timing.processors.iter().map(|t| stack_json(t, timing.cores)).collect(),
     );
     object.insert("bus_busy_cycles".into(), json!(timing.bus_busy));
-    if let Some(b) = &timing.write_buffers {
-        let counts = json!({
-            "entered": b.entered, "supplied": b.supplied, "cancelled": b.cancelled, "most_used": b.most_used,
-        });
-        object.insert("write_buffer".into(), counts);
-    }
-    object.insert("context_switches".into(), json!(timing.context_switches));
-    object.insert("migrations".into(), json!(timing.migrations));
-    object.insert("dispatches".into(), json!(timing.dispatches));
     object.insert("placement_digest".into(), json!(format!("{:016x}", timing.placement_digest)));
     let order = timing.locks.map(|locks| format!("{:016x}", locks.order_digest));
     object.insert("lock_order_digest".into(), json!(order));
     object.insert("locks".into(), json!(timing.locks.map(|locks| locks_json(&locks.counts))));
-    object.insert("disk".into(), json!({"reads": timing.disk_reads, "writes": timing.disk_writes}));
     object.insert("most_ready_tasks".into(), json!(timing.most_ready));
     object.insert("mean_ready_tasks".into(), json!(timing.mean_ready_thousandths as f64 / 1000.0));
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
     let busiest = timing.ways_busy.iter().max().map(|&busy| busy as f64 / timing.cycles.max(1) as f64);
-    object.insert(
-        "interconnect".into(),
-        json!({"busiest_way_utilization": busiest, "bank_wait_cycles": timing.bank_wait}),
-    );
+    object["interconnect"]["busiest_way_utilization"] = json!(busiest);
     object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {
@@ -225,10 +178,9 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
 
 pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
     let level = |(name, c): &(String, LevelCounters)| {
-        json!({
-            "name": name, "hits": c.hits, "misses": c.misses, "evictions": c.evictions,
-            "write_backs": c.write_backs, "back_invalidations": c.back_invalidations,
-        })
+        let mut object = Map::from_iter([("name".to_owned(), json!(name))]);
+        counted::write(c.registered(), &mut object);
+        Value::Object(object)
     };
     levels.iter().map(level).collect()
 }
@@ -311,13 +263,9 @@ pub fn document(header: &Header, replications: &[Replication]) -> Value {
 
 /// Adds `windows` and `along` to a replication.
 fn insert_activity(timing: &Timing, object: &mut Map<String, Value>) {
-    object.insert("windows".into(), columns(&timing.timeline));
+    object.insert(
+        "windows".into(),
+        Windowed::columns(&timing.timeline.iter().map(|window| window.counters).collect::<Vec<_>>()),
+    );
     object.insert("along".into(), timing.activity_log.to_json());
-}
-
-/// The further counters of a timeline as columns, one value per window.
-fn columns(timeline: &[Window]) -> Value {
-    let column = |index: usize| timeline.iter().map(|w| json!(w.more[index])).collect::<Value>();
-    let named = MORE_NAMES.iter().enumerate().map(|(index, name)| ((*name).into(), column(index)));
-    Value::Object(named.collect::<Map<String, Value>>())
 }

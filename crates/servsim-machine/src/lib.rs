@@ -5,6 +5,7 @@
 pub mod activity_log;
 mod builders;
 pub mod classify;
+pub mod counted;
 mod counts;
 mod error;
 mod event_queue;
@@ -14,6 +15,7 @@ mod json;
 pub mod mapped;
 pub mod multi_config;
 mod place;
+pub mod registry;
 mod replay;
 pub mod result;
 mod run_spec;

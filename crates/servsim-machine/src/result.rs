@@ -1,56 +1,51 @@
 //! What a simulation counted, and the figures that follow from it.
 
-use crate::activity_log::{ActivityLog, MORE};
+use crate::activity_log::ActivityLog;
+use crate::counted::Windowed;
 use crate::storage::results::StorageResult;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::Times;
 use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WriteBufferCounters};
 use servsim_os::LockCounts;
 
-/// Where the cycles of one processor went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ProcessorTimes {
-    /// Executing in user mode.
-    pub user: u64,
-    /// Executing in kernel mode.
-    pub kernel: u64,
-    /// Waiting for a block or a full store buffer, after the grant of the bus.
-    pub memory_stall: u64,
-    /// Waiting for the grant of the bus.
-    pub bus_wait: u64,
-    /// Spinning for a lock, without the misses of its word.
-    pub lock_spin: u64,
-    /// Waiting for mispredicted branches to execute, and refilling the pipeline behind them.
-    pub branch: u64,
-    /// No ready task.
-    pub idle: u64,
-    /// Of the waits for memory and bus: by fetches, loads, and stores (full buffer).
-    pub stalls: [u64; 3],
-    /// Of the execution: nothing entered because operands were on their way from functional units or the
-    /// first level.
-    pub dependence: u64,
-    /// Of the waits for memory and bus: by address translation.
-    pub translation: u64,
+servsim_core::counters! {
+    /// Where the cycles of one processor went.
+    pub struct ProcessorTimes {
+        user: u64 = "busy_user" [], "cycles", Parts, [windows], "Cycles executing in user mode";
+        kernel: u64 = "busy_kernel" [], "cycles", Parts, [windows], "Cycles executing in kernel mode";
+        memory_stall: u64 = "memory_stall" [], "cycles", Parts, [windows],
+            "Cycles waiting for a block or a full store buffer, after the grant of the bus";
+        bus_wait: u64 = "bus_wait" [], "cycles", Parts, [windows], "Cycles waiting for the grant of the bus";
+        lock_spin: u64 = "lock_spin" [], "cycles", Parts, [windows],
+            "Cycles spinning for a lock, without the misses of its word";
+        branch: u64 = "branch" [], "cycles", Parts, [],
+            "Cycles waiting for mispredicted branches to execute, and refilling the pipeline behind them";
+        idle: u64 = "idle" [], "cycles", Parts, [windows], "Cycles without a ready task";
+        stalls: [u64; 3] = "stalls" ["fetch", "load", "store"], "cycles", Hidden, [],
+            "Of the waits for memory and bus: by fetches, loads, and stores (full buffer)";
+        dependence: u64 = "dependence" [], "cycles", Hidden, [],
+            "Of the execution: nothing entered because operands were on their way from functional units or the first level";
+        translation: u64 = "translation" [], "cycles", Hidden, [],
+            "Of the waits for memory and bus: by address translation";
+    }
+}
+
+servsim_core::counters! {
+    /// What scheduler, disks and interconnect counted for the whole machine, under the timing engine.
+    pub struct SystemCounters {
+        context_switches: u64 = "context_switches" [], "switches", Parts, [windows],
+            "Times a processor went from one task to another";
+        migrations: u64 = "migrations" [], "tasks", Parts, [windows],
+            "Times a task continued on another processor than before";
+        dispatches: u64 = "dispatches" [], "dispatches", Parts, [], "Times a task got a processor";
+        disk_reads: u64 = "disk.reads" [], "requests", Parts, [windows], "Reads that disks accepted";
+        disk_writes: u64 = "disk.writes" [], "requests", Parts, [windows], "Writes that disks accepted";
+        bank_wait: u64 = "interconnect.bank_wait_cycles" [], "cycles", Parts, [],
+            "Cycles that fetches waited for a memory bank";
+    }
 }
 
 impl ProcessorTimes {
-    /// The difference to an earlier reading.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            user: self.user - earlier.user,
-            kernel: self.kernel - earlier.kernel,
-            memory_stall: self.memory_stall - earlier.memory_stall,
-            bus_wait: self.bus_wait - earlier.bus_wait,
-            lock_spin: self.lock_spin - earlier.lock_spin,
-            branch: self.branch - earlier.branch,
-            idle: self.idle - earlier.idle,
-            stalls: std::array::from_fn(|i| self.stalls[i] - earlier.stalls[i]),
-            dependence: self.dependence - earlier.dependence,
-            translation: self.translation - earlier.translation,
-        }
-    }
-
     /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004); spinning
     /// for a lock and refilling after a mispredicted branch count as delay.
     pub fn utilization(&self) -> f64 {
@@ -95,8 +90,8 @@ pub struct Window {
     pub busy: u64,
     /// Transactions completed.
     pub transactions: u64,
-    /// The further counters of [`along::MORE_NAMES`].
-    pub more: [u64; MORE],
+    /// The registered counters that windows keep.
+    pub counters: Windowed,
 }
 
 /// What only the timing engine knows.
@@ -110,18 +105,10 @@ pub struct Timing {
     pub bus_busy: u64,
     /// What write buffers counted, if there are any.
     pub write_buffers: Option<WriteBufferCounters>,
-    /// Task switches.
-    pub context_switches: u64,
-    /// Tasks that continued on another processor than before.
-    pub migrations: u64,
-    /// Disk requests completed.
-    pub disk_reads: u64,
-    /// Disk writes completed.
-    pub disk_writes: u64,
+    /// What scheduler, disks and interconnect counted.
+    pub system: SystemCounters,
     /// Cycles that each port or link of the interconnect was taken; empty for a bus.
     pub ways_busy: Vec<u64>,
-    /// Cycles that fetches waited for a memory bank.
-    pub bank_wait: u64,
     /// Useful prefetches that were still on their way when they were asked for.
     pub late_prefetches: u64,
     /// What each cache level counted, from the inside out.
@@ -140,8 +127,6 @@ pub struct Timing {
     pub transaction_ends: Vec<u64>,
     /// The trace ended before the requested number of transactions.
     pub trace_exhausted: bool,
-    /// Times a task got a processor.
-    pub dispatches: u64,
     /// Digest of the processors that each task ran on, in order, since the beginning.
     pub placement_digest: u64,
     /// Disks and I/O buses, when they were described.

@@ -242,14 +242,15 @@ fn busy_storage(timing: &Timing) -> Option<String> {
 fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
     let Some(timing) = &replication.timing else { return 0.0 };
     let cycles = |picos: servsim_units::Picos| picos.to_cycles(machine.clock).0 as f64;
-    let asked = timing.disk_reads as f64 * cycles(machine.disk_read)
-        + timing.disk_writes as f64 * cycles(machine.disk_write);
+    let asked = timing.system.disk_reads as f64 * cycles(machine.disk_read)
+        + timing.system.disk_writes as f64 * cycles(machine.disk_write);
     asked / (timing.cycles.max(1) as f64 * machine.disk_parallel as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::SystemCounters;
 
     #[test]
     fn disks_that_limit_the_throughput_are_named() {
@@ -257,7 +258,8 @@ mod tests {
             Machine::from_toml("[disk]\nread_time = \"1 ms\"\nparallel = 2", "m.toml", &[]).expect("valid");
         // Two disks have 2 ms to give in a window of one million cycles at 1 GHz.
         let after = |disk_reads| {
-            let timing = Timing { cycles: 1_000_000, disk_reads, ..Timing::default() };
+            let system = SystemCounters { disk_reads, ..SystemCounters::default() };
+            let timing = Timing { cycles: 1_000_000, system, ..Timing::default() };
             Replication { timing: Some(timing), ..Replication::default() }
         };
         assert!((disk_share(&after(1), &machine) - 0.5).abs() < 1e-12);

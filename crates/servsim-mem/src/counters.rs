@@ -1,7 +1,8 @@
 //! Counters of the memory system: plain integers, split by the mode of the reference (0 user,
-//! 1 kernel), added up at the end.
+//! 1 kernel), added up at the end. A further counter is a further line of the declaration below.
 
 use crate::protocol::BusOp;
+use crate::switches::{LossCause, SwitchCause};
 
 /// Class of a miss; see the head of `system.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,65 +47,40 @@ impl CoherenceClass {
     pub const NAMES: [&'static str; 4] = ["needless", "true_sharing", "false_sharing", "passive_sharing"];
 }
 
-macro_rules! counters {
-    ($(#[$doc:meta] $name:ident: [u64; $n:literal] $(x $m:literal)?,)+) => {
-        /// What one processor's references caused. The first index is the mode.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Counters {
-            $(#[$doc] pub $name: [[u64; $n]; 2],)+
-        }
-        impl Counters {
-            /// Adds another set of counters.
-            pub fn add(&mut self, other: &Self) {
-                $(for mode in 0..2 {
-                    for (a, b) in self.$name[mode].iter_mut().zip(other.$name[mode]) {
-                        *a += b;
-                    }
-                })+
-            }
-            /// The difference to an earlier reading.
-            #[must_use]
-            pub fn since(&self, earlier: &Self) -> Self {
-                let mut result = *self;
-                $(for mode in 0..2 {
-                    for (a, b) in result.$name[mode].iter_mut().zip(earlier.$name[mode]) {
-                        // A false-sharing miss is told when its lifetime ends, never untold.
-                        *a -= b;
-                    }
-                })+
-                result
-            }
-        }
-    };
-}
+/// Names of references by operation, in the order of the counters.
+const OPERATIONS: [&str; 3] = ["fetch", "load", "store"];
 
-counters! {
-    /// References by operation: fetch, load, store.
-    references: [u64; 3],
-    /// Misses by [`MissClass`].
-    misses: [u64; 6],
-    /// Misses when they happen, whatever their class turns out to be.
-    misses_at_once: [u64; 1],
-    /// Coherence transactions by [`CoherenceClass`].
-    coherence: [u64; 4],
-    /// Bus transactions by [`BusOp`].
-    bus: [u64; 5],
-    /// Fetches supplied by a cache.
-    cache_to_cache: [u64; 1],
-    /// True-sharing misses whose new words were all written by the same task elsewhere.
-    true_by_self: [u64; 1],
-    /// Copies removed by a remote fetch: removals caused, and misses on such copies.
-    removed: [u64; 2],
-    /// Misses by [`MissClass`]; the first index is the owner of the page, not the mode.
-    misses_by_owner: [u64; 6],
-    /// Coherence transactions by [`CoherenceClass`]; the first index is the owner of the page.
-    coherence_by_owner: [u64; 4],
-    /// Context-switch misses by [`SwitchCause`](crate::switches::SwitchCause).
-    context_switch: [u64; 3],
-    /// Misses by [`LossCause`](crate::switches::LossCause).
-    misses_by_loss: [u64; 4],
-    /// Private copies flushed at switches (all in kernel mode).
-    flushed: [u64; 1],
+servsim_core::counters! {
+    /// What one processor's references caused. The first index is the mode, or the owner of the page where so named.
+    pub struct Counters {
+        references: [[u64; 3]; 2] = "references_by_kind" OPERATIONS, "references", Modes, [],
+            "References by operation: instruction fetches, loads and stores";
+        misses: [[u64; 6]; 2] = "misses" MissClass::NAMES, "misses", ModesAndTotal, [summary windows],
+            "Misses of the first level by class: cold, capacity, conflict, or by sharing";
+        misses_at_once: [[u64; 1]; 2] = "misses_at_once" [], "misses", Hidden, [],
+            "Misses when they happen, whatever their class turns out to be";
+        true_by_self: [[u64; 1]; 2] = "misses_true_by_self" [], "misses", Modes, [],
+            "True-sharing misses whose new words were all written by the same task elsewhere";
+        coherence: [[u64; 4]; 2] = "coherence" CoherenceClass::NAMES, "transactions", ModesAndTotal, [summary windows],
+            "Coherence transactions (invalidations and updates) by the sharing that caused them";
+        removed: [[u64; 2]; 2] = "removed" ["copies", "misses"], "lines", Modes, [summary],
+            "Copies removed because another processor fetched the line, and misses on copies that were removed so";
+        misses_by_owner: [[u64; 6]; 2] = "misses_by_owner" MissClass::NAMES, "misses", ModesAndTotal, [],
+            "Misses of the first level by class and by owner of the page (user or kernel), whatever the mode";
+        coherence_by_owner: [[u64; 4]; 2] = "coherence_by_owner" CoherenceClass::NAMES, "transactions", ModesAndTotal, [],
+            "Coherence transactions by class and by owner of the page (user or kernel), whatever the mode";
+        context_switch: [[u64; 3]; 2] = "context_switch_misses" SwitchCause::NAMES, "misses", ModesAndTotal, [],
+            "Misses on lines that a task lost because of a switch: evicted by another task, left behind, or flushed";
+        misses_by_loss: [[u64; 4]; 2] = "misses_by_loss" LossCause::NAMES, "misses", ModesAndTotal, [],
+            "Misses of the first level by how the cache lost the copy that they lack";
+        flushed: [[u64; 1]; 2] = "flushed_copies" [], "lines", Parts, [],
+            "Private copies flushed when their task left the processor";
+        bus: [[u64; 5]; 2] = "bus" BusOp::NAMES, "transactions", Parts, [summary windows],
+            "Transactions on the bus or interconnect by kind: fetches to read or to own, invalidations, one-word writes to \
+             other copies, write-backs";
+        cache_to_cache: [[u64; 1]; 2] = "bus.cache_to_cache" [], "lines", Parts, [windows],
+            "Fetched lines that another cache supplied";
+    }
 }
 
 impl Counters {

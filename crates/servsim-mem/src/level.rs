@@ -8,41 +8,16 @@ use crate::array::{Geometry, SetIndex, EMPTY};
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 
-/// What one level counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LevelCounters {
-    /// Look-ups that found the line.
-    pub hits: u64,
-    /// Look-ups that did not.
-    pub misses: u64,
-    /// Valid copies that made room.
-    pub evictions: u64,
-    /// Dirty copies that were handed outward when they made room.
-    pub write_backs: u64,
-    /// Copies taken away because an inclusive level further out gave the line up.
-    pub back_invalidations: u64,
-}
-
-impl LevelCounters {
-    /// What was counted since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            hits: self.hits - earlier.hits,
-            misses: self.misses - earlier.misses,
-            evictions: self.evictions - earlier.evictions,
-            write_backs: self.write_backs - earlier.write_backs,
-            back_invalidations: self.back_invalidations - earlier.back_invalidations,
-        }
-    }
-
-    /// Adds another set of counters.
-    pub fn add(&mut self, other: &Self) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.evictions += other.evictions;
-        self.write_backs += other.write_backs;
-        self.back_invalidations += other.back_invalidations;
+servsim_core::counters! {
+    /// What one level counted.
+    pub struct LevelCounters {
+        hits: u64 = "hits" [], "look-ups", Parts, [], "Look-ups of the level that found the line";
+        misses: u64 = "misses" [], "look-ups", Parts, [], "Look-ups of the level that did not find the line";
+        evictions: u64 = "evictions" [], "lines", Parts, [], "Valid copies of the level that made room";
+        write_backs: u64 = "write_backs" [], "lines", Parts, [],
+            "Dirty copies that the level handed outward when they made room";
+        back_invalidations: u64 = "back_invalidations" [], "lines", Parts, [],
+            "Copies taken from the level because an inclusive one further out gave the line up";
     }
 }
 

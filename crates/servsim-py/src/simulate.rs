@@ -2,7 +2,7 @@
 
 use crate::errors;
 use pyo3::prelude::*;
-use servsim_machine::figures::{Figure, FIGURES};
+use servsim_machine::registry::{self, Entry};
 use servsim_machine::{
     simulate as run, simulate_each as run_each, RunSpec, SimulateError, Start, Transactions,
 };
@@ -200,19 +200,16 @@ fn explain(key: &str) -> PyResult<String> {
     servsim_config::explain(key).map_err(errors::usage)
 }
 
-/// Every figure of a run as JSON: path, unit, meaning.
+/// What the registry knows of every number of a result, as JSON.
 #[pyfunction]
 fn figures() -> String {
-    let entry = |f: &Figure| serde_json::json!({"path": f.path, "unit": f.unit, "meaning": f.meaning});
-    FIGURES.iter().map(entry).collect::<serde_json::Value>().to_string()
+    registry::entries().iter().map(Entry::to_json).collect::<serde_json::Value>().to_string()
 }
 
-/// What the registry says of the figure with this full path, as JSON; none for others.
+/// What the registry says of the number with this full path, as JSON; none for others.
 #[pyfunction]
 fn figure(path: &str) -> Option<String> {
-    let found = servsim_machine::figures::figure(path)?;
-    let entry = serde_json::json!({"path": found.path, "unit": found.unit, "meaning": found.meaning});
-    Some(entry.to_string())
+    registry::entry(path).map(|found| found.to_json().to_string())
 }
 
 /// Every key of a machine description.

@@ -15,37 +15,32 @@ def register(app: typer.Typer) -> None:
 
 def command(
     key: Annotated[
-        str | None, typer.Argument(help="Key, for example cache.line, or a group such as cache; all without it.")
+        str | None,
+        typer.Argument(
+            help="Key such as cache.line, group such as cache, figure such as misses; all settings without it."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.explain/1.")] = False,
 ) -> None:
-    """Print meaning, accepted values, default and source of a setting, or of every setting of a group."""
+    """Print what a setting, a figure or a counter means, with accepted values, default and source, or unit."""
     from servsim import _core
+    from servsim.registry import explained
 
-    keys = _core.setting_keys()
-    if key is not None:
-        keys = [name for name in keys if name == key or name.startswith(f"{key}.")] or [key]
-    texts = [EXPLAINED[name] if name in EXPLAINED else _figure(name) or _core.explain(name) for name in keys]
+    settings = _core.setting_keys()
+    found = [name for name in settings if key is None or name == key or name.startswith(f"{key}.")]
+    texts = [_core.explain(name) for name in found]
+    if key in EXPLAINED:
+        texts.append(EXPLAINED[key])
+    elif key is not None and key not in found:
+        texts += explained(key)
+    if not texts:
+        texts.append(_core.explain(str(key)))
     if not as_json:
         print("\n\n".join(texts))
         return
-    settings = []
+    entries = []
     for text in texts:
         head, *rest = text.splitlines()
         fields = dict(line.strip().split(": ", 1) for line in rest)
-        settings.append({"key": head, **fields})
-    print(json.dumps({"schema": "servsim.explain/1", "settings": settings}, indent=1))
-
-
-def _figure(path: str) -> str | None:
-    """Return what a figure of a result means, in the form of a setting's text; None for what is no figure."""
-    from servsim import _core
-
-    found = _core.figure(path)
-    if found is None:
-        return None
-    entry = json.loads(found)
-    return (
-        f"{path}\n  meaning: {entry['meaning']}.\n  unit: {entry['unit']}\n"
-        "  counted: in the measured window of each replication, over all processors"
-    )
+        entries.append({"key": head, **fields})
+    print(json.dumps({"schema": "servsim.explain/1", "settings": entries}, indent=1))

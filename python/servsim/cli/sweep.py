@@ -82,18 +82,22 @@ USUAL_COUNTS = ("references", "misses_per_reference", "bus.read", "bus.invalidat
 
 def _table(outcome: "Outcome", show: str | None) -> str:
     """Return one line per point: its levels, and the wished figures with their intervals."""
+    from servsim import registry
+
     known = outcome.points[0].summary()
     if show is None:
         wanted = [name for name in (USUAL if "cycles" in known else USUAL_COUNTS) if name in known]
     else:
         wanted = [name.strip() for name in show.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise UsageError(f"no figure {', '.join(unknown)} was recorded; recorded are {', '.join(known)}")
+    for name in wanted:
+        registry.choose(name, "there is no figure")
+    recorded = {name for point in outcome.points for name in point.summary(wanted)}
+    if unknown := [name for name in wanted if name not in recorded]:
+        raise UsageError(f"no run recorded {', '.join(unknown)}; summaries hold {', '.join(known)}")
     head = [*outcome.study.factors, *wanted, "runs"]
     rows = []
     for point in outcome.points:
-        figures = point.summary()
+        figures = point.summary(wanted)
         cells = [_figure(figures[name]) if name in figures else "-" for name in wanted]
         rows.append([*(str(value) for value in point.levels.values()), *cells, str(len(point.replications))])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]

@@ -2,10 +2,9 @@
 
 from servsim.comparison.designs import Design, from_file, run_designs, run_until
 from servsim.comparison.judge import Comparison, Method, Pair, judge
-from servsim.comparison.metrics import METRICS, Metric
+from servsim.comparison.metrics import Metric, metric
 
 __all__ = [
-    "METRICS",
     "Comparison",
     "Design",
     "Method",
@@ -13,6 +12,7 @@ __all__ = [
     "Pair",
     "from_file",
     "judge",
+    "metric",
     "run_designs",
     "run_until",
 ]

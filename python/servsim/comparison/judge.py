@@ -56,8 +56,8 @@ class Known:
 class Pair:
     """Two designs compared.
 
-    ``better`` is the name of the better one, or None when the runs do not prove either; ``reason``
-    says why in one sentence.
+    ``better`` is the name of the better one (of the lower, where the figure says nothing of better), or None
+    when the runs do not prove either; ``reason`` says why in one sentence.
     """
 
     a: str
@@ -111,9 +111,8 @@ class Comparison:
 
     def ranks(self) -> list[tuple[Known, int, int]]:
         """Return the designs from the best mean on, each with the first and last rank that is proven."""
-        sign = 1 if self.metric.lower_is_better else -1
         places = []
-        for known in sorted(self.known, key=lambda k: sign * k.t.mean):
+        for known in sorted(self.known, key=lambda k: self.metric.sign * k.t.mean):
             mine = [pair for pair in self.pairs if known.name in (pair.a, pair.b)]
             ahead = sum(pair.better not in (None, known.name) for pair in mine)
             behind = sum(pair.better == known.name for pair in mine)
@@ -316,7 +315,7 @@ def _pairs(known: Sequence[Known], metric: Metric, unit: str, *, paired: bool, s
 
 
 def _judged(a: Known, b: Known, gap: Difference, p: float, metric: Metric, unit: str) -> Pair:
-    wrong = wrong_conclusion(a.values, b.values, lower_is_better=metric.lower_is_better)
+    wrong = wrong_conclusion(a.values, b.values, lower_is_better=metric.sign > 0)
     shares = {runs: wrong_with_means(a.t, b.t, runs) for runs in RUNS}
     by_runs = {runs: share for runs, share in shares.items() if share is not None}
     separate = runs_to_separate(a.t, b.t)
@@ -327,7 +326,7 @@ def _judged(a: Known, b: Known, gap: Difference, p: float, metric: Metric, unit:
 def _verdict(
     a: Known, b: Known, gap: Difference, p: float, metric: Metric, separate: str | None
 ) -> tuple[str | None, str]:
-    best = min(a, b, key=lambda k: k.t.mean if metric.lower_is_better else -k.t.mean)
+    best = min(a, b, key=lambda k: metric.sign * k.t.mean)
     same = [k.name for k in (a, b) if not k.t.sd]
     if a.values == b.values:
         return None, "every run of both gave the same figure: they do not differ in it"

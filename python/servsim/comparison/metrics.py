@@ -1,10 +1,10 @@
-"""What designs can be compared by: one entry per figure, with its unit and which way is better."""
+"""What designs can be compared by: any figure or counter of the registry."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from servsim import registry
 from servsim.errors import UsageError
-from servsim.replication import described
+from servsim.replication import value
 from servsim.result import Result
 
 
@@ -15,9 +15,9 @@ class Metric:
     Attributes
     ----------
     name, title, unit : str
-        Name on the command line, wording, and unit.
-    lower_is_better : bool
-        Which way is better.
+        Name on the command line, wording, and unit; none for shares and ratios.
+    lower_is_better : bool or None
+        Which way is better; None where the figure does not say.
     needs : tuple of str
         What every replication must have, and greater than zero.
     """
@@ -25,8 +25,18 @@ class Metric:
     name: str
     title: str
     unit: str
-    lower_is_better: bool
+    lower_is_better: bool | None
     needs: tuple[str, ...]
+
+    @property
+    def sign(self) -> int:
+        """By what figures are multiplied so that the first design has the least: 1 or -1."""
+        return -1 if self.lower_is_better is False else 1
+
+    @property
+    def verdict(self) -> str:
+        """What the first of two designs is, where the figures prove it."""
+        return "lower" if self.lower_is_better is None else "better"
 
     def values(self, result: Result) -> list[float]:
         """Return the figure of each replication, in the order of the result; of several captures, each one's mean.
@@ -36,53 +46,31 @@ class Metric:
         UsageError
             When a replication lacks it, with the remedy.
         """
-        found = [self._value(described(replication)) for replication in result.replications]
-        known = [value for value in found if value is not None]
+        found = [value(replication, self.name) for replication in result.replications]
+        known = [figure for figure in found if figure is not None]
         if len(known) < len(found):
             raise UsageError(f"{result.source} does not record {self.title}: {_REMEDY}")
         return result.independent(known)
 
-    def _value(self, figures: dict[str, float]) -> float | None:
-        return DERIVED[self.name](figures) if self.name in DERIVED else figures.get(self.name)
-
 
 _REMEDY = (
-    "no transaction ended in its window, or it was made by the functional engine; measure a longer window, "
-    "or compare by another figure, for example --by gsp"
+    "no transaction ended in its window, its machine lacks what is counted, or it was made by the functional engine or "
+    "an older servsim; measure a longer window, simulate again, or compare by another figure, for example --by gsp"
 )
 
-#: Figures computed from others.
-DERIVED: dict[str, Callable[[dict[str, float]], float | None]] = {
-    "misses_per_transaction": lambda f: (
-        f["misses_per_reference"] * f["references"] * f["cycles_per_transaction"] / f["cycles"]
-        if f.get("cycles_per_transaction")
-        else None
-    ),
-}
-
-_TIMED = ("cycles", "transactions")
-
-#: The figures, the first of which is the default: Alameldeen et al. 2003 compare by it.
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("cycles_per_transaction", "cycles per transaction", "cycles", True, _TIMED),
-        Metric("gsp", "global system power", "processors", False, ("cycles",)),
-        Metric("misses_per_reference", "misses per reference", "", True, ("references",)),
-        Metric("misses_per_transaction", "misses per transaction", "misses", True, _TIMED),
-        Metric("bus_utilization", "bus utilisation", "", True, ("cycles",)),
-    )
-}
+#: By what designs are compared unless something else is asked for: Alameldeen et al. 2003 do.
+USUAL = "cycles_per_transaction"
 
 
-def metric(name: str) -> Metric:
-    """Return a metric by name.
+def metric(name: str = USUAL) -> Metric:
+    """Return a metric by the path of its figure.
 
     Raises
     ------
     UsageError
-        When there is none of this name.
+        When there is no such figure.
     """
-    if name not in METRICS:
-        raise UsageError(f"designs cannot be compared by {name!r}; choose one of {', '.join(METRICS)}")
-    return METRICS[name]
+    known = registry.choose(name, "designs cannot be compared by")
+    unit = registry.unit(name).removesuffix("/transaction")
+    lower = None if known.better is None else known.better == "lower"
+    return Metric(name, registry.title(name), "" if unit == "1" else unit, lower, known.needs)

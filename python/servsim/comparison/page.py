@@ -124,12 +124,12 @@ def _differences(comparison: Comparison) -> Markup:
         for pair in comparison.pairs
     ]
     head = ["pair", "difference", "95 % interval", "p", "verdict"]
-    said = [tag("p", f"{_verdict(pair)}: {pair.reason}.") for pair in comparison.pairs]
+    said = [tag("p", f"{_verdict(pair, comparison)}: {pair.reason}.") for pair in comparison.pairs]
     return tag("div", table(head, rows), *said)
 
 
-def _verdict(pair: Pair) -> str:
-    return f"{pair.better} is better" if pair.better else f"{pair.a} and {pair.b} are not ranked"
+def _verdict(pair: Pair, comparison: Comparison) -> str:
+    return f"{pair.better} is {comparison.metric.verdict}" if pair.better else f"{pair.a} and {pair.b} are not ranked"
 
 
 def _wrong(comparison: Comparison) -> Markup:

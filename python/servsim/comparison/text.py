@@ -9,6 +9,8 @@ def answer(comparison: Comparison) -> str:
     title = comparison.metric.title
     if comparison.ranked:
         order = [known.name for known, _, _ in comparison.ranks()]
+        if comparison.metric.lower_is_better is None:
+            return f"{order[0]} has lower {title} than {_listed(order[1:])}; which is better, this figure does not say."
         better = "lower" if comparison.metric.lower_is_better else "higher"
         return f"{order[0]} is better: its {title} are {better} than those of {_listed(order[1:])}."
     open_pairs = [pair for pair in comparison.pairs if pair.better is None]
@@ -69,7 +71,7 @@ def pair_lines(pair: Pair, comparison: Comparison) -> list[str]:
     share = f" ({100 * gap.mean / base:+.2g} %)" if base else ""
     low, high = number(gap.low, 3), number(gap.high, 3)
     by_runs = ", ".join(f"{runs}: {small(p)}" for runs, p in pair.wrong_by_runs.items())
-    verdict = f"{pair.better} is better" if pair.better else "not ranked"
+    verdict = f"{pair.better} is {comparison.metric.verdict}" if pair.better else "not ranked"
     lines = [
         f"{pair.a} minus {pair.b}: {number(gap.mean, 3)}{share}, 95 % interval {low} to {high}, "
         f"p = {pair.p_adjusted:.2g}",

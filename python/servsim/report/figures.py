@@ -9,67 +9,25 @@ replication counts no more than a short one.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from servsim import registry
 from servsim.result import Result, number_at
 from servsim.statistics.intervals import Estimate
 
-#: Kinds of processor time, in the order they are drawn; key in the result, and wording.
-TIMES = {
-    "busy_user": "user",
-    "busy_kernel": "kernel",
-    "memory_stall": "memory stall",
-    "bus_wait": "bus wait",
-    "lock_spin": "lock spin",
-    "branch": "branch refill",
-    "idle": "idle",
-}
 
-#: Of these, what only some machines and workloads have: left out where there is none.
-RARE_TIMES = frozenset({"lock_spin", "branch"})
+def times() -> dict[str, str]:
+    """Return the kinds of processor time, in the order they are drawn: key in the result, and wording."""
+    known = [entry.path.rpartition(".")[2] for entry in registry.counters("processors")]
+    return {kind: registry.worded(kind).removeprefix("busy ") for kind in known}
 
-#: Kinds of miss, in the order they are drawn.
-MISSES = {
-    "cold": "cold",
-    "capacity": "capacity",
-    "conflict": "conflict",
-    "true_sharing": "true sharing",
-    "false_sharing": "false sharing",
-    "passive_sharing": "passive sharing",
-}
 
-#: Kinds of bus transaction, in the order they are drawn.
-BUS = {
-    "read": "read",
-    "read_exclusive": "read exclusive",
-    "invalidate": "invalidate",
-    "write": "one-word write",
-    "write_back": "write-back",
-}
+def misses() -> dict[str, str]:
+    """Return the kinds of miss, in the order they are drawn."""
+    return registry.parts("misses")
 
-#: Counts of address translation, in the order they are listed.
-TRANSLATION = {
-    "fetch_misses": "first-level misses, instructions",
-    "data_misses": "first-level misses, data",
-    "second_hits": "of these, hits in the second level",
-    "walks": "page walks",
-    "walk_references": "references of walks",
-    "walk_misses": "of these, misses",
-    "cycles": "cycles of waiting for translation",
-}
 
-#: What becomes of prefetches, in the order they are listed.
-PREFETCHES = {
-    "issued": "bus reads made",
-    "useful": "used",
-    "late": "waited for on their way",
-    "useless": "lost without a use",
-}
-
-#: What write buffers count, in the order they are listed.
-WRITE_BUFFERS = {
-    "entered": "dirty lines that entered",
-    "supplied": "fetches that a buffer supplied",
-    "cancelled": "lines never written back",
-}
+def transactions() -> dict[str, str]:
+    """Return the kinds of bus transaction, in the order they are drawn."""
+    return registry.parts("bus")
 
 
 @dataclass(frozen=True)
@@ -151,7 +109,7 @@ def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
     Returns
     -------
     list of dict or None
-        One dictionary per processor with the keys of `TIMES`; None when any replication lacks it.
+        One dictionary per processor with the keys of `times`; None when any replication lacks it.
     """
     samples: list[list[dict[str, float]]] = []
     for replication in result.replications:
@@ -162,38 +120,34 @@ def time_shares(result: Result) -> list[dict[str, Estimate]] | None:
     if any(not shares for sample in samples for shares in sample) or len({len(s) for s in samples}) != 1:
         return None
     return [
-        {kind: result.known([sample[index][kind] for sample in samples]) for kind in TIMES}
+        {kind: result.known([sample[index][kind] for sample in samples]) for kind in times()}
         for index in range(len(samples[0]))
     ]
 
 
 def mean_time_shares(result: Result) -> dict[str, Estimate] | None:
     """Estimate the time by kind over all processors together, in percent."""
-    totals: dict[str, list[float]] = {kind: [] for kind in TIMES}
+    totals: dict[str, list[float]] = {kind: [] for kind in times()}
     for replication in result.replications:
         processors = replication.get("processors")
         if not isinstance(processors, Sequence) or not processors:
             return None
-        spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in TIMES}
+        spent = {kind: sum(number_at(p, kind) or 0.0 for p in processors) for kind in times()}
         whole = sum(spent.values())
         if whole <= 0:
             return None
-        for kind in TIMES:
+        for kind in times():
             totals[kind].append(100 * spent[kind] / whole)
     return {kind: result.known(values) for kind, values in totals.items()}
 
 
 def shown_times(shares: Sequence[Mapping[str, Estimate]]) -> dict[str, str]:
-    """Return the kinds of processor time to show: rare ones only where some result has them."""
-    return {
-        kind: name
-        for kind, name in TIMES.items()
-        if kind not in RARE_TIMES or any(share[kind].mean > 0 for share in shares)
-    }
+    """Return the kinds of processor time to show: those that some result has."""
+    return {kind: name for kind, name in times().items() if any(share[kind].mean > 0 for share in shares)}
 
 
 def _percentages(processor: object) -> dict[str, float]:
-    spent = {kind: number_at(processor, kind) or 0.0 for kind in TIMES}
+    spent = {kind: number_at(processor, kind) or 0.0 for kind in times()}
     whole = sum(spent.values())
     return {kind: 100 * value / whole for kind, value in spent.items()} if whole > 0 else {}
 

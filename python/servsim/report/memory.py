@@ -19,7 +19,7 @@ _PLAIN = {"plain": ""}
 
 def misses(results: Sequence[Result], called: Called) -> Markup | None:
     """Return the misses by cause, or None when no design records them."""
-    kinds = figures.MISSES if len(results) == 1 else {"total": "all causes together", **figures.MISSES}
+    kinds = figures.misses() if len(results) == 1 else {"total": "all causes together", **figures.misses()}
     chart = _chart(results, called, kinds, _miss_bar, _MODES, "misses per transaction")
     every = figures.misses_per_transaction(results[0], "total") if len(results) == 1 else None
     if chart is None or every is None:
@@ -51,7 +51,7 @@ def bus(results: Sequence[Result], called: Called) -> Markup | None:
         if supplied is not None:
             said.append(f"Another cache supplies the line {mean(supplied, 'times per transaction')}.")
         head = tag("p", " ".join(said)) if said else head
-    chart = _chart(results, called, figures.BUS, _bus_bar, _PLAIN, "bus transactions per transaction")
+    chart = _chart(results, called, figures.transactions(), _bus_bar, _PLAIN, "bus transactions per transaction")
     if chart is None and not any(known for pair in use.values() for known in pair):
         return None
     return tag("div", head, chart or Markup(""))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from servsim.comparison.grouping import names
-from servsim.report import figures, memory, wording
+from servsim.report import counters, figures, memory, wording
 from servsim.report.charts.dots import Row, dot_plot
 from servsim.report.charts.stacked import stacked_bars
 from servsim.report.charts.svg import tag
@@ -99,9 +99,10 @@ def sections(results: Results) -> list[Section]:
             _means_of(results, "; ± and whiskers give half of the 95 % interval"),
             _each(results, _kinds),
         ),
-        *_listed(results, "translation", "Address translation", "tlb", figures.TRANSLATION),
-        *_listed(results, "write-buffers", "Write buffers", "write_buffer", figures.WRITE_BUFFERS),
-        *_listed(results, "prefetches", "Prefetches", "prefetch", figures.PREFETCHES),
+        *_listed(results, "translation", "Address translation", "tlb"),
+        *_listed(results, "write-buffers", "Write buffers", "write_buffer"),
+        *_listed(results, "prefetches", "Prefetches", "prefetch"),
+        *_counters(results),
         Section("timeline", "Over the run", _LINES, over_time(results, names(results)) or MISSING),
     ]
     if any(map(has_storage, results)):
@@ -142,19 +143,22 @@ def _means_of(results: Results, how: str = "") -> str:
     return f"Means of {' and '.join(dict.fromkeys(map(wording.runs, results)))}{how}."
 
 
-def _listed(results: Results, anchor: str, title: str, part: str, counters: Mapping[str, str]) -> list[Section]:
+def _listed(results: Results, anchor: str, title: str, part: str) -> list[Section]:
     """Return a section that lists the counters of one part of the machine, if a result has it."""
-    called = names(results)
-    known = [result for result in results if all(part in replication for replication in result.replications)]
-    if not known:
+    body = counters.of_part(results, names(results), part)
+    return [Section(anchor, title, _means_of(results), body)] if body else []
+
+
+def _counters(results: Results) -> list[Section]:
+    """Return the section of all counters, which opens on request."""
+    body = counters.every(results, names(results))
+    if body is None:
         return []
-    rows = []
-    for key, name in counters.items():
-        cells = [figures.per_transaction_of_modes(result, part, key) for result in known]
-        if any(cells):
-            rows.append([name, *(mean(cell) for cell in cells)])
-    head = ["per transaction", *(called[id(result)] for result in known)]
-    return [Section(anchor, title, _means_of(known), table(head, rows))]
+    lead = _means_of(results) + " Each is per transaction, user and kernel mode together."
+    meaning = (
+        " What each one means: <code>servsim explain NAME</code>, for example <code>servsim explain misses</code>."
+    )
+    return [Section("counters", "Every counter", Markup(lead + meaning), details("all counters", body))]
 
 
 def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:

@@ -32,7 +32,7 @@ def _time(result: Result) -> str:
 
 def _misses(result: Result) -> str:
     total = figures.misses_per_transaction(result, "total")
-    causes = {name: figures.misses_per_transaction(result, kind) for kind, name in figures.MISSES.items()}
+    causes = {name: figures.misses_per_transaction(result, kind) for kind, name in figures.misses().items()}
     known = {name: cause for name, cause in causes.items() if cause is not None}
     if total is None or not known:
         return "not recorded"

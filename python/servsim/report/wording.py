@@ -117,7 +117,7 @@ def _one(result: Result) -> str:
         return sentence + "."
     work = times["busy_user"].mean + times["busy_kernel"].mean
     wait = times["memory_stall"].mean + times["bus_wait"].mean
-    others = sum(times[kind].mean for kind in figures.RARE_TIMES)
+    others = times["lock_spin"].mean + times["branch"].mean
     spinning = f"{others:.0f}{SPACE}% spinning for locks and refilling after branches, " if others >= 1 else ""
     return (
         f"{sentence}; its processors spend {work:.0f}{SPACE}% of their time executing, "

@@ -1,7 +1,7 @@
 """Conducting a sweep: plan the runs, make those that are missing, put the figures into tables."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,9 @@ class Point:
     replications: list[dict[str, Any]]
     warnings: list[ResultWarning]
 
-    def summary(self) -> dict[str, dict[str, Any]]:
-        """Return mean, standard deviation, interval and n of each figure."""
-        return summary(self.replications)
+    def summary(self, also: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """Return mean, standard deviation, interval and n of each figure, and of further ones by their paths."""
+        return summary(self.replications, also)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from servsim.files import atomic_writer
-from servsim.replication import figures, unit
+from servsim.registry import unit
+from servsim.replication import figures
 from servsim.sweep.job import Job
 from servsim.sweep.store import Store
 from servsim.sweep.study import Study

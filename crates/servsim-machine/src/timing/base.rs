@@ -3,7 +3,7 @@
 use super::io::IoBase;
 use super::subsystem::LoadLevels;
 use super::user_states::Times;
-use crate::result::ProcessorTimes;
+use crate::result::{ProcessorTimes, SystemCounters};
 use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WriteBufferCounters};
 use servsim_os::LockCounts;
 
@@ -19,12 +19,10 @@ pub struct Base {
     pub tasks: Vec<[[u64; 3]; 2]>,
     pub bus_busy: u64,
     pub buffers: WriteBufferCounters,
-    /// Cycles that ports or links were taken, and that fetches waited for banks.
-    pub fabric: (Vec<u64>, u64),
-    pub switches: (u64, u64),
-    pub dispatches: u64,
+    /// Cycles that ports or links were taken.
+    pub ways: Vec<u64>,
+    pub system: SystemCounters,
     pub locks: LockCounts,
-    pub disk: [u64; 2],
     pub active_integral: u128,
     pub io: Option<IoBase>,
     pub levels_of_tasks: LoadLevels,

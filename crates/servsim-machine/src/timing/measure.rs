@@ -1,7 +1,7 @@
 //! What is measured: transactions, the window between warm-up and the last transaction, and the
 //! counters along it.
 
-use crate::activity_log::MORE;
+use crate::counted::Windowed;
 use crate::result::{KindResult, Window};
 
 /// Longest timeline; then pairs of windows are joined and the window doubles.
@@ -17,8 +17,8 @@ pub struct Reading {
     pub misses: u64,
     pub bus_busy: u64,
     pub busy: u64,
-    /// The further counters of [`crate::activity_log::MORE_NAMES`].
-    pub more: [u64; MORE],
+    /// As [`Window::counters`].
+    pub counters: Windowed,
 }
 
 /// Progress of the measurement.
@@ -117,7 +117,7 @@ impl Measure {
             bus_busy: reading.bus_busy - last.bus_busy,
             busy: reading.busy - last.busy,
             transactions: total - transactions,
-            more: std::array::from_fn(|index| reading.more[index] - last.more[index]),
+            counters: reading.counters.since(&last.counters),
         });
         self.last = (reading, total);
         self.next_window += self.window;
@@ -145,7 +145,7 @@ impl Measure {
                 bus_busy: sum(|w| w.bus_busy),
                 busy: sum(|w| w.busy),
                 transactions: sum(|w| w.transactions),
-                more: std::array::from_fn(|index| pair.iter().map(|w| w.more[index]).sum()),
+                counters: Windowed::joined(&pair.iter().map(|w| &w.counters).collect::<Vec<_>>()),
             }
         };
         self.timeline = self.timeline.chunks(2).map(join).collect();

@@ -4,17 +4,20 @@ use super::base::Base;
 use super::engine::Engine;
 use super::measure::Reading;
 use super::processor::Wait;
-use crate::activity_log::MORE;
-use crate::result::{LockResult, ProcessorTimes, Replication, TaskResult, Timing};
+use crate::counted::Windowed;
+use crate::result::{LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
-use servsim_mem::protocol::BusOp;
-use servsim_mem::{Counters, PrefetchCounters, TlbCounters, WordMask};
+use servsim_mem::{PrefetchCounters, TlbCounters, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
-        let mut reading = Reading { bus_busy: self.bus.busy(), more: self.more(), ..Reading::default() };
-        reading.misses = self.caches.system.counters.iter().map(Counters::total_misses).sum();
+        let memory = self.caches.system.total();
+        let mut times = ProcessorTimes::default();
+        self.processors.iter().for_each(|processor| times.add(&processor.times));
+        let counters = Windowed::of(&memory, &times, &self.system_counters());
+        let misses = memory.total_misses();
+        let mut reading = Reading { bus_busy: self.bus.busy(), misses, counters, ..Reading::default() };
         for processor in &self.processors {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];
@@ -39,24 +42,17 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.profiles.served(server, kind as usize, [of(0), of(1), of(2), reads, writes], measured);
     }
 
-    /// The further counters of a timeline, in the order of their names.
-    fn more(&self) -> [u64; MORE] {
-        let counters = self.caches.system.total();
-        let both = |table: &[u64], other: &[u64]| -> Vec<u64> {
-            table.iter().zip(other).map(|(user, kernel)| user + kernel).collect()
-        };
-        let time = |part: fn(&ProcessorTimes) -> u64| -> u64 {
-            self.processors.iter().map(|p| part(&p.times)).sum()
-        };
-        let mut values = both(&counters.misses[0], &counters.misses[1]);
-        values.extend(both(&counters.coherence[0], &counters.coherence[1]));
-        values.extend(BusOp::ALL.iter().map(|&op| counters.bus_total(op)));
-        values.extend(both(&counters.cache_to_cache[0], &counters.cache_to_cache[1]));
-        values.extend([time(|t| t.user), time(|t| t.kernel), time(|t| t.memory_stall), time(|t| t.bus_wait)]);
-        values.extend([time(|t| t.lock_spin), time(|t| t.idle)]);
-        values.extend([self.software.scheduler.switches, self.software.scheduler.migrations]);
-        values.extend(self.disk.accepted);
-        std::array::from_fn(|index| values[index])
+    /// What scheduler, disks and interconnect counted so far.
+    fn system_counters(&self) -> SystemCounters {
+        let (scheduler, [disk_reads, disk_writes]) = (&self.software.scheduler, self.disk.accepted);
+        SystemCounters {
+            context_switches: scheduler.switches,
+            migrations: scheduler.migrations,
+            dispatches: scheduler.dispatches,
+            disk_reads,
+            disk_writes,
+            bank_wait: self.bus.bank_wait(),
+        }
     }
 
     /// What became of prefetches so far, and how many were late.
@@ -95,11 +91,9 @@ impl<W: WordMask> Engine<'_, W> {
             tasks: self.accounts.task_references.clone(),
             bus_busy: self.bus.busy(),
             buffers: self.bus.write_buffers(),
-            fabric: (self.bus.ways_busy().to_vec(), self.bus.bank_wait()),
-            switches: (self.software.scheduler.switches, self.software.scheduler.migrations),
-            dispatches: self.software.scheduler.dispatches,
+            ways: self.bus.ways_busy().to_vec(),
+            system: self.system_counters(),
             locks: self.software.locks.counts,
-            disk: self.disk.accepted,
             active_integral: self.accounts.active_integral,
             io: self.io.as_mut().map(|io| io.base(now)),
             levels_of_tasks: self.accounts.task_levels.clone(),
@@ -148,10 +142,10 @@ impl<W: WordMask> Engine<'_, W> {
         let mut buffers = self.bus.write_buffers();
         buffers = base.as_ref().map_or(buffers, |base| buffers.since(&base.buffers));
         let mut ways = self.bus.ways_busy().to_vec();
-        let mut bank_wait = self.bus.bank_wait();
+        let mut system = self.system_counters();
         if let Some(base) = &base {
-            ways.iter_mut().zip(&base.fabric.0).for_each(|(way, before)| *way -= before);
-            bank_wait -= base.fabric.1;
+            ways.iter_mut().zip(&base.ways).for_each(|(way, before)| *way -= before);
+            system = system.since(&base.system);
         }
         let mut references = [[0; 3]; 2];
         let mut times = Vec::new();
@@ -168,10 +162,8 @@ impl<W: WordMask> Engine<'_, W> {
             subtract_into(&mut counts, &self.accounts.task_references[task], &before);
             TaskResult::new(&self.software.source.tasks()[task], counts)
         };
-        let zero = (0, 0, (0, 0), [0; 2]);
-        let (integral, busy, switches, disk) =
-            base.as_ref().map_or(zero, |b| (b.active_integral, b.bus_busy, b.switches, b.disk));
-        let (dispatches, locks) = base.as_ref().map_or_else(Default::default, |b| (b.dispatches, b.locks));
+        let (integral, busy) = base.as_ref().map_or((0, 0), |b| (b.active_integral, b.bus_busy));
+        let locks = base.as_ref().map_or_else(Default::default, |b| b.locks);
         let io_base = base.as_ref().and_then(|b| b.io.as_ref());
         let storage = self.io.as_mut().map(|io| io.result(io_base, end));
         let task_levels = base.as_ref().map_or_else(
@@ -194,14 +186,10 @@ impl<W: WordMask> Engine<'_, W> {
                 processors: times,
                 bus_busy: self.bus.busy() - busy,
                 write_buffers: (self.model.interconnect.write_buffer > 0).then_some(buffers),
-                context_switches: self.software.scheduler.switches - switches.0,
-                migrations: self.software.scheduler.migrations - switches.1,
-                disk_reads: self.disk.accepted[0] - disk[0],
-                disk_writes: self.disk.accepted[1] - disk[1],
+                system,
                 late_prefetches: late,
                 levels,
                 ways_busy: ways,
-                bank_wait,
                 window_cycles: self.accounts.measure.window,
                 timeline: self.accounts.measure.timeline,
                 activity_log: self.accounts.recorder.finish(start, end),
@@ -209,7 +197,6 @@ impl<W: WordMask> Engine<'_, W> {
                 most_ready: self.accounts.most_active,
                 mean_ready_thousandths: ready as u64,
                 trace_exhausted: exhausted,
-                dispatches: self.software.scheduler.dispatches - dispatches,
                 storage,
                 task_levels,
                 profiles: self.accounts.profiles.kinds,

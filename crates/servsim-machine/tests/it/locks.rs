@@ -167,7 +167,7 @@ fn the_end_of_a_time_slice_waits_for_the_release_of_a_kernel_spinlock() {
         let extra = ["processors=1", "scheduler.time_slice=100 references"];
         let result = simulate(vec![stream(0), stream(1)], 1, &extra);
         assert_eq!(result.counters.total_references(), 2000);
-        result.timing.unwrap().context_switches
+        result.timing.unwrap().system.context_switches
     };
     assert_eq!(switches(LockClass::KernelSpin), 1, "each runs through");
     assert!(switches(LockClass::LightweightShared) > 2, "others do not hold off the scheduler");

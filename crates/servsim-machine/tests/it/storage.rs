@@ -73,7 +73,7 @@ fn a_task_waits_for_command_mechanism_and_data_of_its_read() {
     assert_eq!(cycles(&result), 1000 + 1_000_000 + 8192 + 82 + 82);
     let timing = result.timing.as_ref().unwrap();
     let storage = timing.storage.as_ref().unwrap();
-    assert_eq!((storage.counts.disks[0].reads, timing.disk_reads), (1, 1));
+    assert_eq!((storage.counts.disks[0].reads, timing.system.disk_reads), (1, 1));
     assert_eq!(storage.counts.disks[0].response, 1000 + 1_000_000 + 8192);
     assert_eq!(storage.counts.buses[0].busy, 1000 + 8192);
     assert_eq!(timing.activity_log.disk.len(), 1);
@@ -142,7 +142,7 @@ fn the_pool_of_disks_is_as_it_was_and_says_nothing_of_single_disks() {
     // Both served at once; the second task's handler comes after the first task has run.
     let timing = result.timing.as_ref().unwrap();
     assert!(timing.storage.is_none() && timing.profiles.is_empty() && timing.task_levels.is_empty());
-    assert_eq!(timing.disk_reads, 2);
+    assert_eq!(timing.system.disk_reads, 2);
 }
 
 #[test]

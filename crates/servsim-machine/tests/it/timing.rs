@@ -329,7 +329,7 @@ fn a_task_that_waits_for_a_disk_goes_on_after_the_service_time_and_the_handler()
     let source = WithHandlers { inner, handlers: vec![handler] };
     let result = simulate_with(&source, &machine(&["disk.read_time=1 ms"]), 1, None, 0).unwrap();
     assert_eq!(cycles(&result), 1_000_000 + 82 + 82);
-    assert_eq!(result.timing.as_ref().unwrap().disk_reads, 1);
+    assert_eq!(result.timing.as_ref().unwrap().system.disk_reads, 1);
 }
 
 #[test]

@@ -164,9 +164,9 @@ fn named(counted: &Counted) -> Counts {
         counts.extend(moved.map(|(name, count)| (format!("prefetch.{name}"), [count, 0])));
     }
     let tlb = counted.tlb.unwrap_or_default();
-    for (name, values) in TlbCounters::NAMES.iter().zip(tlb.table()) {
+    for (counter, values) in tlb.registered() {
         if values != [0, 0] {
-            counts.insert(format!("tlb.{name}"), values);
+            counts.insert(counter.path.to_owned(), [values[0], values[1]]);
         }
     }
     counts
@@ -237,7 +237,7 @@ fn translation_and_prefetching_agree_with_the_oracle_to_the_unit() {
             moved.extend(oracle(&case, protocol).into_keys());
         }
     }
-    let names = TlbCounters::NAMES.iter().map(|name| format!("tlb.{name}"));
+    let names = TlbCounters::REGISTRY.iter().map(|counter| counter.path.to_owned());
     for name in names.chain(["issued", "useful", "useless"].map(|name| format!("prefetch.{name}"))) {
         assert!(moved.contains(&name), "no trace moves {name}");
     }

@@ -3,29 +3,15 @@
 use super::arbiter::Arbiter;
 use super::{BusRequest, Class};
 
-/// What write buffers counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WriteBufferCounters {
-    /// Write-backs that entered.
-    pub entered: u64,
-    /// Fetches that a buffer supplied.
-    pub supplied: u64,
-    /// Write-backs that took no bus, because the line was written again.
-    pub cancelled: u64,
-    /// Most entries in use in one buffer since the beginning.
-    pub most_used: u64,
-}
-
-impl WriteBufferCounters {
-    /// What was counted since `earlier`; the most entries in use are those since the beginning.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            entered: self.entered - earlier.entered,
-            supplied: self.supplied - earlier.supplied,
-            cancelled: self.cancelled - earlier.cancelled,
-            most_used: self.most_used,
-        }
+servsim_core::counters! {
+    /// What write buffers counted.
+    pub struct WriteBufferCounters {
+        entered: u64 = "write_buffer.entered" [], "lines", Parts, [summary], "Write-backs that entered a write buffer";
+        supplied: u64 = "write_buffer.supplied" [], "lines", Parts, [summary], "Fetches that a write buffer supplied";
+        cancelled: u64 = "write_buffer.cancelled" [], "lines", Parts, [summary],
+            "Write-backs that took no bus, because the line was written again";
+        most_used: u64 = "write_buffer.most_used" [], "entries", Parts, [most],
+            "Most entries in use in one write buffer since the beginning of the run";
     }
 }
 

@@ -41,8 +41,17 @@ impl BusOp {
     pub const ALL: [Self; 5] =
         [Self::Read, Self::ReadExclusive, Self::Invalidate, Self::Write, Self::WriteBack];
 
+    /// Their names in results.
+    pub const NAMES: [&'static str; 5] = [
+        Self::ALL[0].name(),
+        Self::ALL[1].name(),
+        Self::ALL[2].name(),
+        Self::ALL[3].name(),
+        Self::ALL[4].name(),
+    ];
+
     /// The name used in results.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::ReadExclusive => "read_exclusive",

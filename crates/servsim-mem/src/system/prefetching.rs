@@ -11,33 +11,13 @@ use crate::prefetch::Trigger;
 use crate::protocol::{OnAccess, Table, INVALID};
 use crate::words::WordMask;
 
-/// What became of prefetches. Those neither used nor useless lie in the caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PrefetchCounters {
-    /// Bus reads made.
-    pub issued: u64,
-    /// Copies that a reference used.
-    pub useful: u64,
-    /// Copies evicted or invalidated without a use.
-    pub useless: u64,
-}
-
-impl PrefetchCounters {
-    /// Adds another set of counters.
-    pub fn add(&mut self, other: &Self) {
-        self.issued += other.issued;
-        self.useful += other.useful;
-        self.useless += other.useless;
-    }
-
-    /// What was counted since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            issued: self.issued - earlier.issued,
-            useful: self.useful - earlier.useful,
-            useless: self.useless - earlier.useless,
-        }
+servsim_core::counters! {
+    /// What became of prefetches. Those neither used nor useless lie in the caches.
+    pub struct PrefetchCounters {
+        issued: u64 = "prefetch.issued" [], "lines", Parts, [summary], "Bus reads that prefetchers made";
+        useful: u64 = "prefetch.useful" [], "lines", Parts, [summary], "Prefetched copies that a reference used";
+        useless: u64 = "prefetch.useless" [], "lines", Parts, [summary],
+            "Prefetched copies evicted or invalidated without a use";
     }
 }
 
