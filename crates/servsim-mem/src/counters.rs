@@ -80,6 +80,8 @@ servsim_core::counters! {
              other copies, write-backs";
         cache_to_cache: [[u64; 1]; 2] = "bus.cache_to_cache" [], "lines", Parts, [windows],
             "Fetched lines that another cache supplied";
+        hit_modified: [[u64; 1]; 2] = "bus.hit_modified" [], "lines", Parts, [summary windows],
+            "Fetched lines that another cache supplied and had written (HITM of performance counters)";
     }
 }
 

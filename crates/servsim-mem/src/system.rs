@@ -557,6 +557,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             if dirty(state) && !dirty(next) {
                 outcome.cleaned.insert(other);
             }
+            let modified = supply && op.is_fetch() && dirty(state);
+            self.counters[access.cpu].hit_modified[usize::from(access.kernel)][0] += u64::from(modified);
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {

@@ -151,3 +151,20 @@ fn stores_go_around_a_first_level_that_does_not_allocate_for_them() {
         assert_eq!(written, 2, "8 and 7 were written once each, around: {write_around}");
     }
 }
+
+#[test]
+fn a_fetch_from_a_cache_that_wrote_the_line_is_a_hit_on_a_modified_one() {
+    let options = Options { any_copy_supplies: true, ..Options::default() };
+    let mut caches = machine(4, &options);
+    let counted = |caches: &Hierarchy<u16>| {
+        let total = caches.system.total();
+        (total.cache_to_cache[0][0], total.hit_modified[0][0])
+    };
+    load(&mut caches, 0, 7);
+    load(&mut caches, 1, 7);
+    assert_eq!(counted(&caches), (1, 0), "a clean copy supplied");
+    store(&mut caches, 1, 7);
+    assert_eq!(counted(&caches), (1, 0), "an invalidation fetches nothing");
+    load(&mut caches, 0, 7);
+    assert_eq!(counted(&caches), (2, 1), "the copy that supplied had been written");
+}
