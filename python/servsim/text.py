@@ -1,6 +1,8 @@
-"""Text of others, such as names in files, made safe to show on a terminal."""
+"""Text for a terminal: aligned columns, and text of others, such as names in files, made safe to show."""
 
 import re
+from collections.abc import Sequence
+from typing import Literal
 
 #: What a terminal would take for a command, or cannot show: control characters but tab and line feed, and halves of
 #: characters that a file name of another encoding leaves.
@@ -25,3 +27,41 @@ def printable(text: str) -> str:
     'a\\x1b[31mb'
     """
     return _UNPRINTABLE.sub(_escaped, text)
+
+
+def columns(rows: Sequence[Sequence[str]], left: int = 1, right: int | None = None) -> list[str]:
+    r"""Align the columns of a table, the same on a terminal and off one; returns a line for each row.
+
+    Cells may hold text of others: they are made printable, and nothing in them is taken for a style.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str
+        Rows of one length, the heading first if there is one.
+    left : int, default 1
+        How many columns, from the first on, are aligned to the left; the others to the right.
+    right : int, optional
+        How many columns, from the first on, are aligned to the right, and the others to the left: instead of ``left``.
+
+    Examples
+    --------
+    >>> columns([["size", "misses"], ["64 KiB", "7"], ["[b]\x1b", "12"]])
+    ['size     misses', '64 KiB        7', '[b]\\x1b      12']
+    """
+    # Loaded here: a command that prints no table does not wait for it.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        return []
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    for number in range(len(rows[0])):
+        side: Literal["left", "right"] = "left" if (number < left if right is None else number >= right) else "right"
+        table.add_column(justify=side, no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(printable(cell).replace("\n", "\\n").replace("\t", "\\t")) for cell in row))
+    console = Console(width=100_000, color_system=None, force_terminal=False, legacy_windows=False, _environ={})
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]

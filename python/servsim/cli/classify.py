@@ -8,6 +8,7 @@ import typer
 
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
+from servsim.text import columns
 
 #: Classes of misses with a column of their own, and the word above it.
 _MISSES = {
@@ -82,17 +83,6 @@ def _address(text: str) -> int:
     return value
 
 
-def _grid(rows: list[list[str]], left: int = 1) -> list[str]:
-    """Align columns: the first ``left`` to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def _sum(modes: dict[str, int]) -> int:
     return modes["user"] + modes["kernel"]
 
@@ -110,7 +100,7 @@ def _by_class(title: str, table: dict[str, Any]) -> list[str]:
         rows.append(
             [f"  {label}", f"{modes['user']:,}", f"{modes['kernel']:,}", f"{_sum(modes):,}", _share(_sum(modes), whole)]
         )
-    return _grid(rows)
+    return columns(rows)
 
 
 def _tables(result: dict[str, Any], sort: str) -> str:
@@ -172,7 +162,7 @@ def _rows(result: dict[str, Any], sort: str) -> list[str]:
             ]
         )
     order = "misses and transactions" if sort == "total" else f"the class {sort}"
-    return [*_grid(rows, left=2 if where else 1), f"(rows in order of {order})", *_words(result)]
+    return [*columns(rows, left=2 if where else 1), f"(rows in order of {order})", *_words(result)]
 
 
 def _count(modes: dict[str, int]) -> str:
@@ -217,12 +207,6 @@ def _steps(result: dict[str, Any]) -> str:
     head = f"line {watch['line']}: {len(watch['steps']):,} steps"
     if not watch["steps"]:
         return f"line {watch['line']}: the trace does not touch it"
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    table = [
-        "  ".join(
-            c.rjust(w) if i == 0 else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    table = columns(rows, right=1)
     tail = [f"({watch['left_out']:,} further steps are left out)"] if watch["left_out"] else []
     return "\n".join([head, "", *table, *tail])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from servsim.cli import terminal
+from servsim.text import columns
 
 if TYPE_CHECKING:
     from servsim.statistics.intervals import Estimate
@@ -19,10 +20,8 @@ def say(text: str) -> None:
 
 def table(header: list[str], rows: list[list[str]]) -> None:
     """Print aligned columns; the first is text, the rest are numbers."""
-    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        typer.echo("  ".join(cells).rstrip())
+    for line in columns([header, *rows]):
+        typer.echo(line)
 
 
 def time_text(seconds: float | None) -> str:

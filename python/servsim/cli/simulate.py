@@ -14,6 +14,7 @@ from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write
 from servsim.result_warnings import by_rank, recorded
+from servsim.text import columns
 from servsim.trace import formats
 
 
@@ -213,8 +214,7 @@ def _each_table(keys: list[str], result: dict[str, Any]) -> str:
         rate = f"{100 * sum(totals) / references:.3f}" if references else "-"
         settings = [text.partition("=")[2] for text in variant]
         rows.append([*settings, f"{references:,}", rate, *(f"{count:,}" for count in counts)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(columns(rows, left=0))
 
 
 def _host(result: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
 from servsim.result_warnings import by_rank
+from servsim.text import columns
 
 if TYPE_CHECKING:
     from servsim.sweep import Outcome, Study
@@ -100,10 +101,7 @@ def _table(outcome: "Outcome", show: str | None) -> str:
         figures = point.summary(wanted)
         cells = [_figure(figures[name]) if name in figures else "-" for name in wanted]
         rows.append([*(str(value) for value in point.levels.values()), *cells, str(len(point.replications))])
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in [head, *rows]
-    )
+    return "\n".join(columns([head, *rows], left=0))
 
 
 def _figure(entry: dict[str, float | list[float] | int | None]) -> str:

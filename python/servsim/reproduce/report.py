@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from servsim.reproduce.rows import Row, plain, render
+from servsim.text import columns
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,5 @@ def _table(cells: list[Cell], readings: list[str]) -> Iterable[str]:
         ]
         for cell in cells
     ]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    for line in columns([header, *rows], left=len(header)):
+        yield f"  {line}"

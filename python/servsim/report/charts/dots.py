@@ -31,7 +31,7 @@ class Row:
 def dot_plot(rows: Sequence[Row], unit: str) -> Markup:
     """Return the dot plot of one figure for one or several results."""
     ends = [value for row in rows for value in (*row.values, row.known.low, row.known.high) if value is not None]
-    margin = (max(ends) - min(ends) or abs(max(ends)) or 1.0) * 0.06
+    margin = max(ends) * 0.06 - min(ends) * 0.06 or abs(max(ends)) * 0.06 or 0.06
     across = scale(min(ends) - margin, max(ends) + margin, ticks=4)
     named = len(rows) > 1
     parts = [part for row in rows for part in (_label(row, unit, named), _plot(row, across, unit))]

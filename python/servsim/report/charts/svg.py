@@ -24,6 +24,13 @@ def percent(value: float) -> str:
     return f"{value:.3f}%"
 
 
+#: From here on ticks are written with an exponent.
+_LONGEST = 1e21
+
+#: Ends of an axis lie within this, so that its steps are numbers too.
+_LARGEST = 1e308
+
+
 @dataclass(frozen=True)
 class Scale:
     """A linear scale from ``low`` to ``high``, mapped to 0-100, with ticks at round values."""
@@ -40,7 +47,8 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """Return the position of a value, in percent of the scale."""
-        return 100 * (value - self.low) / (self.high - self.low)
+        # Halves, because the ends of the largest numbers are further apart than a number can be.
+        return 100 * ((value / 2 - self.low / 2) / (self.high / 2 - self.low / 2))
 
     @property
     def factor(self) -> float:
@@ -49,6 +57,8 @@ class Scale:
 
     def label(self, value: float) -> str:
         """Write a tick's value, divided by `factor`, with the decimals that its step needs."""
+        if max(abs(self.low), abs(self.high)) >= _LONGEST:
+            return f"{value / self.factor:.3g}"
         step = self.step / self.factor
         decimals = next(d for d in range(16) if d == 15 or abs(step * 10**d - round(step * 10**d)) < 1e-6)
         return f"{value / self.factor:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
@@ -56,9 +66,10 @@ class Scale:
 
 def scale(low: float, high: float, ticks: int = 5) -> Scale:
     """Return a scale that covers ``low`` to ``high`` with about ``ticks`` ticks."""
+    low, high = (max(-_LARGEST, min(_LARGEST, end)) for end in (low, high))
     if high <= low:
         high = low + (abs(low) or 1.0) * 0.1
-    raw = (high - low) / ticks
+    raw = high / ticks - low / ticks
     size = 10.0 ** floor(log10(raw))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw * 0.75)
     return Scale(low, high, step)
