@@ -158,15 +158,14 @@ impl Machine {
             let of_single = |key: &&&str| {
                 let own = ["disk.model", "disk.scheduler", "disk.medium_rate"];
                 let is_theirs = own.contains(*key) || key.starts_with("io.") || key.starts_with("placement.");
-                let default = crate::settings::setting_named(key).map(|setting| setting.default);
-                is_theirs && Some(written(given, key).as_str()) != default
+                is_theirs && differs(given, key)
             };
             for key in given.keys().filter(of_single) {
                 fault(key, "is for single disks; say how many with disk.count".into());
             }
             return;
         }
-        for key in ["disk.parallel", "disk.flushes"].into_iter().filter(|&key| given.contains_key(key)) {
+        for key in ["disk.parallel", "disk.flushes"].into_iter().filter(|&key| differs(given, key)) {
             fault(key, "is for the pool of disks; leave it out beside disk.count".into());
         }
         let text = |key| written(given, key);
@@ -385,4 +384,11 @@ fn written(given: &Given, key: &str) -> String {
             crate::settings::setting_named(key).expect("a registered key").kind.show(number)
         }
     }
+}
+
+/// Whether a description gives a setting another value than its default: a complete description, as results hold it,
+/// gives every setting, those included that mean nothing beside the others.
+pub(crate) fn differs(given: &Given, key: &str) -> bool {
+    let default = crate::settings::setting_named(key).map(|setting| setting.default);
+    given.contains_key(key) && Some(written(given, key).as_str()) != default
 }

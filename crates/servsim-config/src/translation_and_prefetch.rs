@@ -2,7 +2,7 @@
 //! description, and checked where more than one setting is involved.
 
 use crate::components::{Prefetch, Tlb};
-use crate::machine::value;
+use crate::machine::{differs, value};
 use crate::read::Given;
 use crate::setting::Value;
 use servsim_units::Cycles;
@@ -70,7 +70,7 @@ pub(crate) fn check_prefetch(
     if prefetch.level == 2 && !second_is_private {
         fault("prefetch.level", "there is no private second level; describe it in [l2], or use `l1`".into());
     }
-    if prefetch.policy != "stride" && given.contains_key("prefetch.entries") {
+    if prefetch.policy != "stride" && differs(given, "prefetch.entries") {
         fault("prefetch.entries", format!("`{}` has no table; leave it out", prefetch.policy));
     }
 }
@@ -102,7 +102,7 @@ pub(crate) fn check_tlb(tlb: Option<&Tlb>, given: &Given, fault: &mut dyn FnMut(
         }
     }
     if tlb.second.is_none() {
-        for key in given.keys().filter(|key| key.starts_with("tlb.l2_") && **key != "tlb.l2_entries") {
+        for key in given.keys().filter(|key| key.starts_with("tlb.l2_") && differs(given, key)) {
             fault(key, "there is no second level; give it entries with tlb.l2_entries".into());
         }
     }

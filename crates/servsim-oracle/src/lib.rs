@@ -17,6 +17,7 @@
 
 pub mod drive;
 mod levels;
+pub mod mutation;
 mod prefetch;
 mod protocols;
 pub mod scoreboard;

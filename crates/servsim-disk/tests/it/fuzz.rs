@@ -1,8 +1,6 @@
 //! Hostile input: mutants of every kind of file this crate reads are read or refused, and what is read can be
 //! simulated. Overflow checks are on in tests. `SERVSIM_MUTANTS` sets how many mutants each file has.
 
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use servsim_disk::importers::{load, write_native, ImportOptions, IMPORTERS};
 use servsim_disk::models::file::{from_bytes, to_bytes};
 use servsim_disk::models::fit::{fit, FitOptions};
@@ -14,65 +12,10 @@ use servsim_disk::request::{Op, Request, NO_START};
 use servsim_disk::server::Server;
 use servsim_disk::sets::spec::SetSpec;
 use servsim_disk::simulate::{closed_loop, closed_set, open_loop};
+use servsim_oracle::mutation::{number, Mutants};
 
 /// Mutants of each file in `make test`; acceptance asks for more.
-fn mutants() -> usize {
-    std::env::var("SERVSIM_MUTANTS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
-}
-
-/// Numbers at which arithmetic goes wrong, as text.
-const NUMBERS: [&str; 12] = [
-    "0",
-    "-1",
-    "1e308",
-    "-1e308",
-    "nan",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "18446744073709551615",
-    "4294967295",
-    "9007199254740993",
-    "0.0000000001",
-    "99999999999999999999999",
-];
-
-/// Changes bytes, numbers or lines of a file.
-fn mutant(file: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
-    let mut bytes = file.to_vec();
-    for _ in 0..rng.random_range(1..4) {
-        if bytes.is_empty() {
-            return bytes;
-        }
-        let at = rng.random_range(0..bytes.len());
-        match rng.random_range(0..7) {
-            0 => bytes[at] ^= 1 << rng.random_range(0..8),
-            1 => bytes[at] = [0, 0xff, 0x7f, 0x80, b'\n', b',', b'-'][rng.random_range(0..7)],
-            2 => bytes.truncate(at),
-            3 => {
-                let end = (at + rng.random_range(1..40)).min(bytes.len());
-                let piece = bytes[at..end].to_vec();
-                let to = rng.random_range(0..=bytes.len());
-                bytes.splice(to..to, piece);
-            }
-            4 => {
-                let word = [0, u64::MAX, i64::MAX as u64, 1 << 63, u64::from(u32::MAX), 1 << 54]
-                    [rng.random_range(0..6)];
-                for (byte, new) in bytes[at..].iter_mut().zip(word.to_le_bytes()) {
-                    *byte = new;
-                }
-            }
-            // A whole number of a text becomes another.
-            _ => {
-                let digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
-                if let Some(begin) = bytes[at..].iter().position(digit).map(|offset| at + offset) {
-                    let length = bytes[begin..].iter().take_while(|byte| digit(byte)).count();
-                    bytes.splice(begin..begin + length, NUMBERS[rng.random_range(0..12)].bytes());
-                }
-            }
-        }
-    }
-    bytes
-}
+const QUICK: usize = 200;
 
 fn requests() -> Vec<Request> {
     let request = |at: u64| Request {
@@ -193,11 +136,11 @@ fn the_corpus_has_every_format_and_is_read() {
 
 #[test]
 fn a_mutant_of_a_block_trace_is_refused_or_can_be_simulated() {
-    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    let mut mutants = Mutants::new(1);
     let drives = models().split_off(3);
     for (format, bytes) in corpus() {
-        for _ in 0..mutants() {
-            let mutant = mutant(&bytes, &mut rng);
+        for _ in 0..number(QUICK) {
+            let mutant = mutants.of(&bytes);
             if let Ok((requests, report)) = load(&mut &mutant[..], Some(format), &ImportOptions::default()) {
                 assert_eq!(report.requests, requests.len() as u64);
                 for drive in &drives {
@@ -223,21 +166,18 @@ fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
 
 #[test]
 fn a_mutant_of_a_model_file_is_refused_or_can_be_simulated_though_its_checksum_holds() {
-    let mut rng = Pcg64Mcg::seed_from_u64(2);
+    let mut mutants = Mutants::new(2);
     let requests = requests();
     for model in models() {
         let bytes = to_bytes(std::slice::from_ref(&model));
         assert_eq!(sealed(&bytes).as_deref(), Some(&bytes[..]), "the checksum is understood");
         let length = u32::from_le_bytes(bytes[6..10].try_into().unwrap()) as usize;
-        for _ in 0..mutants() {
+        for case in 0..number(QUICK) {
             // The heading is where the parameters are; its length stays what it says.
             let mut file = bytes[..6].to_vec();
-            let heading = mutant(&bytes[10..10 + length], &mut rng);
-            let arrays = if rng.random_bool(0.3) {
-                mutant(&bytes[10 + length..], &mut rng)
-            } else {
-                bytes[10 + length..].to_vec()
-            };
+            let heading = mutants.of(&bytes[10..10 + length]);
+            let arrays =
+                if case % 3 == 0 { mutants.of(&bytes[10 + length..]) } else { bytes[10 + length..].to_vec() };
             file.extend((heading.len() as u32).to_le_bytes());
             file.extend(heading);
             file.extend(arrays);
@@ -252,14 +192,14 @@ fn a_mutant_of_a_model_file_is_refused_or_can_be_simulated_though_its_checksum_h
 
 #[test]
 fn mutants_of_block_maps_and_sets_are_refused_or_used() {
-    let mut rng = Pcg64Mcg::seed_from_u64(3);
+    let mut mutants = Mutants::new(3);
     let (drive, requests) = (models().remove(3), requests());
-    for _ in 0..mutants() {
-        let map = mutant(b"from,to\n1,2\n2,1\n5,6\n6,5\n", &mut rng);
+    for _ in 0..number(QUICK) {
+        let map = mutants.of(b"from,to\n1,2\n2,1\n5,6\n6,5\n");
         if let Ok(map) = BlockMap::from_text(&String::from_utf8_lossy(&map)) {
             assert_eq!(map.apply(&requests).len(), requests.len());
         }
-        let set = mutant(b"sda=raid5:5,unit=64KiB", &mut rng);
+        let set = mutants.of(b"sda=raid5:5,unit=64KiB");
         if let Ok(set) = String::from_utf8_lossy(&set).parse::<SetSpec>() {
             if set.layout.members <= 64 {
                 closed_set(&drive, set.layout, &requests[..40], 1.0, 1).unwrap();

@@ -5,6 +5,7 @@ use crate::common::{at, drm, entry, head, instruction, records, refusal, Folder}
 
 use servsim_core::RandomStream;
 use servsim_import::{format_of, FORMATS};
+use servsim_oracle::mutation::{number, Mutants};
 
 /// Refused with the name of the file and all of `expected`.
 fn refused(folder: &Folder, format: &str, bytes: &[u8], expected: &[&str]) {
@@ -121,7 +122,7 @@ fn a_directory_without_traces_and_one_of_another_format_are_refused() {
     }
 }
 
-/// Random bytes, and good files with random bytes changed, never crash and never give a reference
+/// Random bytes, and mutants of a good file of every format, never crash and never give a reference
 /// beyond the task table.
 #[test]
 fn random_changes_never_panic() {
@@ -133,7 +134,9 @@ fn random_changes_never_panic() {
         all.extend([entry(drm::BUNDLE, 3, 0x0004_0302), entry(drm::FOOTER, 0, 0)]);
         all.concat()
     };
-    let good: [(&str, Vec<u8>); 5] = [
+    let record = |op: u8| [0x40, 0x10, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 8, op, 0, 0];
+    let good: [(&str, Vec<u8>); 6] = [
+        ("raw16", [record(0), record(1), record(2)].concat()),
         ("din", b"0 1003\n1 20\nr 10 8\n".to_vec()),
         ("lackey", b"I  400,3\n M 1000,8\n".to_vec()),
         ("champsim", [instruction(1, &[2], &[3]); 3].concat()),
@@ -141,17 +144,17 @@ fn random_changes_never_panic() {
         ("text", b"0 I 400 4\n1 L 10\n".to_vec()),
     ];
     let (mut read, mut refusals) = (0, 0);
-    for round in 0..1500 {
+    for format in FORMATS {
+        assert!(good.iter().any(|(name, _)| *name == format.name), "{} has a file to change", format.name);
+    }
+    let mut mutants = Mutants::new(12);
+    for round in 0..number(300) * good.len() {
         let (name, whole) = &good[round % good.len()];
-        let mut bytes = whole.clone();
-        if round % 3 == 0 {
-            bytes = (0..random.below(400)).map(|_| random.next_u64() as u8).collect();
+        let bytes = if round % 7 == 0 {
+            (0..random.below(400)).map(|_| random.next_u64() as u8).collect()
         } else {
-            for _ in 0..=random.below(3) {
-                let place = random.below(bytes.len() as u64) as usize;
-                bytes[place] = random.next_u64() as u8;
-            }
-        }
+            mutants.of(whole)
+        };
         let path = folder.file("random", &bytes);
         match (format_of(&path, Some(name)).unwrap().open)(&path, 4) {
             Ok(mut source) => {

@@ -12,6 +12,8 @@ pub struct Comparison {
     pub disk_of: Vec<usize>,
 }
 
+/// Disks of a bus, or servers of a station, at most.
+const MOST: f64 = 1e6;
 const ROOT: &[&str] = &[
     "name",
     "population",
@@ -38,9 +40,10 @@ pub fn read_allocation(text: &str, json: bool) -> Result<(Problem, Vec<Compariso
             reader.problem(0, format!("`{key}` is missing"));
         }
     }
-    let disks = reader.numbers(&root, "disks_per_bus").unwrap_or_default();
-    if disks.iter().any(|n| n.fract() != 0.0 || *n < 1.0 || *n > 1e6) {
-        reader.problem(0, "`disks_per_bus` must list whole numbers of at least 1, one per bus");
+    let mut disks = reader.numbers(&root, "disks_per_bus").unwrap_or_default();
+    if disks.iter().any(|n| n.fract() != 0.0 || *n < 1.0 || *n > MOST) {
+        reader.problem(0, format!("`disks_per_bus` must list whole numbers from 1 to {MOST}, one per bus"));
+        disks.clear();
     }
     let problem = Problem {
         population: reader.count(&root, "population", 1).unwrap_or(1),
@@ -61,7 +64,11 @@ fn fixed(reader: &mut Reader, root: &Node) -> Vec<Fixed> {
     for node in reader.tables(root, "station") {
         let name = reader.name(node, "this station");
         reader.only(node, &format!("station `{name}`"), &["name", "demand", "servers", "rates"]);
-        let servers = reader.count(node, "servers", 1).unwrap_or(1);
+        let mut servers = reader.count(node, "servers", 1).unwrap_or(1);
+        if servers as f64 > MOST {
+            reader.problem(node.line, format!("station `{name}`: `servers` must be at most {MOST}"));
+            servers = 1;
+        }
         let rates = reader.numbers(node, "rates").unwrap_or((1..=servers).map(|n| n as f64).collect());
         if rates.is_empty() || rates.iter().any(|r| *r <= 0.0) {
             reader.problem(node.line, format!("station `{name}`: rates must be positive, at least one"));

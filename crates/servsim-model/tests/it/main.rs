@@ -6,6 +6,7 @@ mod common;
 mod exact;
 mod layered;
 mod markov;
+mod mutated_texts;
 mod parts;
 mod percentiles;
 mod refusals;

@@ -1,0 +1,4 @@
+//! The integration tests of this crate, in one program: linked once, helpers compiled once.
+
+mod descriptions;
+mod texts;
