@@ -125,3 +125,23 @@ def _settings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if isinstance(options, Mapping):
         found += flat({key: value for key, value in options.items() if key not in _WHICH_RUNS})
     return found
+
+
+#: What runs must have in common for their machines to be compared: wording, part of a result, key.
+_IN_COMMON = (
+    ("trace", "trace", "hash"),
+    ("number of transactions", "options", "transactions"),
+    ("warm-up", "options", "warmup"),
+    ("functional warm-up", "options", "functional_warmup"),
+    ("number of users", "options", "users"),
+)
+
+
+def different(results: Sequence[Result]) -> list[str]:
+    """Return in what, other than the machine and the seeds, the runs of results differ."""
+
+    def values(part: str, key: str) -> set[str]:
+        return {str((result.document.get(part) or {}).get(key)) for result in results}
+
+    found = [what for what, part, key in _IN_COMMON if len(values(part, key)) > 1]
+    return found + ["engine"] * (len({str(result.document.get("engine")) for result in results}) > 1)

@@ -11,9 +11,9 @@ from itertools import combinations
 from typing import Any
 
 from servsim.comparison.designs import Design, Stopped
-from servsim.comparison.grouping import told_apart
+from servsim.comparison.grouping import different, told_apart
 from servsim.comparison.metrics import Metric
-from servsim.comparison.suspicions import different, suspicions, unit_names
+from servsim.comparison.suspicions import suspicions, unit_names
 from servsim.errors import UsageError
 from servsim.result_warnings import ResultWarning, recorded
 from servsim.statistics.bootstrap import bootstrap_interval
@@ -244,7 +244,7 @@ def judge(
 
 def _barred(designs: Sequence[Design]) -> str | None:
     """Say why designs must not be ranked whatever their figures are, or None."""
-    unlike = different(designs)
+    unlike = different([design.result for design in designs])
     if unlike:
         return (
             f"their runs differ in {' and '.join(unlike)}, so a difference between them says nothing about the "
@@ -289,15 +289,11 @@ def unpaired_because(designs: Sequence[Design]) -> str | None:
             return "a seed occurs twice within a design"
         if any(s != seeds[0] for s in seeds):
             return "the designs were run with different seeds"
-    for key, wording in (
-        ("transactions", "number of transactions"),
-        ("warmup", "warm-up"),
-        ("functional_warmup", "functional warm-up"),
-        ("users", "number of users"),
-    ):
-        if len({str((d.result.document.get("options") or {}).get(key)) for d in designs}) > 1:
-            return f"the designs were run with a different {wording}"
-    if len({str((d.result.document.get("trace") or {}).get("hash")) for d in designs}) > 1:
+    unlike = different([design.result for design in designs])
+    for what in unlike:
+        if what not in ("trace", "engine"):
+            return f"the designs were run with a different {what}"
+    if "trace" in unlike:
         return "the designs replayed different traces"
     return None
 

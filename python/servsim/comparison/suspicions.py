@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from servsim.comparison.designs import Design, Stopped
+from servsim.comparison.grouping import different
 from servsim.comparison.metrics import Metric
 from servsim.result import Result, number_at
 from servsim.result_warnings import ResultWarning, by_rank, gathered
@@ -91,26 +92,12 @@ def _said_once(of_each: Sequence[list[ResultWarning]], designs: Sequence[Design]
     return [w if len(names) == len(designs) else w.of_design(", ".join(names)) for w, names in owners.items()]
 
 
-def different(designs: Sequence[Design]) -> list[str]:
-    """Return in what, other than the machine, the runs of designs differ."""
-    parts = (
-        ("trace", "trace", "hash"),
-        ("number of transactions", "options", "transactions"),
-        ("warm-up", "options", "warmup"),
-        ("functional warm-up", "options", "functional_warmup"),
-        ("number of users", "options", "users"),
-    )
-
-    def values(part: str, key: str) -> set[str]:
-        return {str((d.result.document.get(part) or {}).get(key)) for d in designs}
-
-    found = [what for what, part, key in parts if len(values(part, key)) > 1]
-    return found + ["engine"] * (len({str(d.result.document.get("engine")) for d in designs}) > 1)
-
-
 def _different(designs: Sequence[Design]) -> list[ResultWarning]:
     text = "the designs differ in their {}, so more than the machine differs between them"
-    return [ResultWarning("invalid", "unlike-runs", text.format(what)) for what in different(designs)]
+    return [
+        ResultWarning("invalid", "unlike-runs", text.format(what))
+        for what in different([design.result for design in designs])
+    ]
 
 
 def _budget(stopped: Stopped | None) -> list[ResultWarning]:

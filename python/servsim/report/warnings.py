@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from servsim.comparison.grouping import names
+from servsim.comparison.grouping import different, names
+from servsim.comparison.suspicions import ENOUGH
 from servsim.report import figures
 from servsim.report.format import SPACE
 from servsim.report.over_time import ended_by_window
 from servsim.result import Result
 from servsim.result_warnings import ResultWarning, by_rank, recorded
-
-#: Fewer replications than this deserve a remark; Alameldeen et al. 2003 use 20.
-ENOUGH_REPLICATIONS = 10
 
 #: A half-width beyond this share of the mean deserves a remark.
 WIDE = 0.05
@@ -45,8 +43,8 @@ def _replications(result: Result) -> list[ResultWarning]:
         text = "One replication only, so no figure has an interval; use `--replications 10` or more."
         return [ResultWarning("weak", "one-replication", text)]
     found = []
-    if cycles.n < ENOUGH_REPLICATIONS and not result.captures:
-        text = f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH_REPLICATIONS}`."
+    if cycles.n < ENOUGH and not result.captures:
+        text = f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH}`."
         found.append(ResultWarning("note", "few-runs", text))
     if cycles.half_width > WIDE * cycles.mean:
         wide = 100 * cycles.half_width / cycles.mean
@@ -80,24 +78,5 @@ def _drift(result: Result) -> list[ResultWarning]:
 
 def _unlike(results: Sequence[Result]) -> list[ResultWarning]:
     """Warn of results that differ in more than the machine."""
-    found = []
-    for what, path in (
-        ("trace", "trace"),
-        ("number of transactions", "transactions"),
-        ("warm-up", "warmup"),
-        ("functional warm-up", "functional_warmup"),
-        ("number of users", "users"),
-    ):
-        if len({str(_option(result, path)) for result in results}) > 1:
-            text = f"The results differ in their {what}, so more than the machine differs between them."
-            found.append(ResultWarning("invalid", "unlike-runs", text))
-    return found
-
-
-def _option(result: Result, key: str) -> object:
-    document = result.document
-    for place in (document, document.get("options"), document.get("method")):
-        if isinstance(place, dict) and key in place:
-            value = place[key]
-            return value.get("hash", value) if isinstance(value, dict) else value
-    return None
+    text = "The results differ in their {}, so more than the machine differs between them."
+    return [ResultWarning("invalid", "unlike-runs", text.format(what)) for what in different(results)]
