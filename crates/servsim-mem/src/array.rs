@@ -359,3 +359,18 @@ impl<W: WordMask> Array<W> {
         self.frames.iter().filter(|frame| frame.state != INVALID).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_lies_in_the_set_of_its_remainder() {
+        for sets in [1, 2, 3, 64, 96, 11_264] {
+            let index = SetIndex::new(sets);
+            for line in [0, 1, 95, 96, 97, 1 << 40, (1 << 62) - 1] {
+                assert_eq!(index.of(line), (line % sets as u64) as usize, "line {line} of {sets} sets");
+            }
+        }
+    }
+}

@@ -43,7 +43,7 @@ impl CacheSet {
     /// Adds `cache`.
     #[inline]
     pub fn insert(&mut self, cache: usize) {
-        *self = self.and(Self::of(cache));
+        *self = self.union(Self::of(cache));
     }
 
     /// Takes `cache` out.
@@ -56,26 +56,36 @@ impl CacheSet {
     #[inline]
     #[must_use]
     pub fn without(self, cache: usize) -> Self {
-        Self(self.0 & !Self::of(cache).0)
+        self.difference(Self::of(cache))
+    }
+
+    /// What is not in the other.
+    #[inline]
+    #[must_use]
+    pub fn difference(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// What is in either.
     #[inline]
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Its caches, in ascending order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        let mut rest = self.0;
+        // Word by word, because most machines have caches for one only.
+        let mut words = [self.0 as u64, (self.0 >> 64) as u64];
         std::iter::from_fn(move || {
-            let cache = rest.trailing_zeros() as usize;
-            (rest != 0).then(|| {
-                rest &= rest - 1;
-                cache
-            })
+            let (word, base) = if words[0] != 0 { (&mut words[0], 0) } else { (&mut words[1], 64) };
+            if *word == 0 {
+                return None;
+            }
+            let cache = base + word.trailing_zeros() as usize;
+            *word &= *word - 1;
+            Some(cache)
         })
     }
 }
@@ -91,6 +101,6 @@ mod tests {
         set.remove(63);
         assert!(set.has(64) && !set.has(63) && !set.is_empty());
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 64, 127]);
-        assert_eq!(set.without(64).and(CacheSet::of(3)).iter().collect::<Vec<_>>(), [0, 3, 127]);
+        assert_eq!(set.without(64).union(CacheSet::of(3)).iter().collect::<Vec<_>>(), [0, 3, 127]);
     }
 }

@@ -58,19 +58,25 @@ macro_rules! lines {
             }
         }
 
+        impl From<$mask> for CacheSet {
+            #[inline]
+            fn from(mask: $mask) -> Self {
+                Self::from_bits(u128::from(mask))
+            }
+        }
+
         impl From<Line<$mask>> for LineRecord {
             #[inline]
             fn from(line: Line<$mask>) -> Self {
                 let [valid, stale, seen] = line.masks;
-                let set = |mask| CacheSet::from_bits(u128::from(mask));
-                Self { valid: set(valid), stale: set(stale), seen: set(seen) }
+                Self { valid: valid.into(), stale: stale.into(), seen: seen.into() }
             }
         }
 
         impl From<LineRecord> for [$mask; 3] {
             #[inline]
             fn from(LineRecord { valid, stale, seen }: LineRecord) -> Self {
-                [valid, stale, seen].map(|set| set.bits() as $mask)
+                [valid.bits() as $mask, stale.bits() as $mask, seen.bits() as $mask]
             }
         }
     )+};

@@ -391,7 +391,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let line = access.line;
         // One domain for each coherent cache, or none at all.
         let touched =
-            if self.domains.is_empty() { CacheSet::default() } else { outcome.lost.and(outcome.cleaned) };
+            if self.domains.is_empty() { CacheSet::default() } else { outcome.lost.union(outcome.cleaned) };
         for cpu in touched.iter() {
             for level in &mut self.domains[cpu].levels {
                 if outcome.lost.has(cpu) {

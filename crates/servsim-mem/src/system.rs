@@ -563,9 +563,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, other, index, op);
-                outcome.lost.insert(other);
-                record.valid.remove(other);
-                record.stale.insert(other);
+                let other = CacheSet::of(other);
+                outcome.lost = outcome.lost.union(other);
+                record.valid = record.valid.difference(other);
+                record.stale = record.stale.union(other);
             }
         }
         lines
@@ -631,9 +632,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[access.cpu].place(index, access.line);
         }
         self.distinct_lines += usize::from(record.seen.is_empty());
-        record.valid.insert(access.cpu);
-        record.stale.remove(access.cpu);
-        record.seen.insert(access.cpu);
+        let own = CacheSet::of(access.cpu);
+        record.valid = record.valid.union(own);
+        record.stale = record.stale.difference(own);
+        record.seen = record.seen.union(own);
         self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
@@ -743,8 +745,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
         let state = self.arrays[cpu].frames[index].state;
         let mut record = self.copies.record(line);
-        record.valid.remove(cpu);
-        record.stale.remove(cpu);
+        let own = CacheSet::of(cpu);
+        record.valid = record.valid.difference(own);
+        record.stale = record.stale.difference(own);
         self.copies.set_record(line, record);
         if state == INVALID {
             return None;
