@@ -45,9 +45,10 @@ build: $(VENV)/.maturin ## build the Rust programs and install the Python packag
 quickstart: deps build ## the main job, from nothing to a report
 	@$(VENV)/bin/servsim quickstart
 
-check: $(PY) ## formatting, lints, types, architecture, spelling
+check: $(PY) ## formatting, lints, links of documentation, types, architecture, spelling
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc -q --no-deps --workspace --document-private-items
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy

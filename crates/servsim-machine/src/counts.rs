@@ -124,7 +124,7 @@ fn functional_document(
 /// one document (schema `servsim.simulate.each/1`) that holds theirs, in order.
 ///
 /// # Errors
-/// As [`simulate`].
+/// As [`fn@crate::simulate`].
 pub fn simulate_each(
     request: &RunSpec,
     variants: &[Vec<String>],

@@ -1,6 +1,6 @@
 //! The figures of a run that follow from what was counted, each once: path, unit, meaning, computation.
 //!
-//! Counters are declared where they are counted ([`servsim_core::counters`]); here stands what is computed from
+//! Counters are declared where they are counted ([`mod@servsim_core::counters`]); here stands what is computed from
 //! them. [`crate::registry`] describes both, for summaries, the tables of `compare` and `sweep`, reports,
 //! `servsim explain FIGURE` and `docs/reference/figures.md`. All figures are of the measured window and are
 //! summarised by their mean over replications, so sums over processors, modes and users are made here.

@@ -112,7 +112,7 @@ impl Plan {
         self.map.locate(device, sector, bytes, write)
     }
 
-    /// What lies at a sector: a number for [`Plan::name_of`].
+    /// What lies at a sector: a number for [`Plan::names`].
     pub(crate) fn file_at(&self, device: u32, sector: u64) -> Option<usize> {
         self.map.file_at(device, sector)
     }
