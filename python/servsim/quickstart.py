@@ -195,9 +195,14 @@ def _trace(plan: Plan, job: Steps, say: Callable[[str], None], progress: Progres
     if obstacle is None:
         captured = plan.output.with_suffix(".svt")
         captured.parent.mkdir(parents=True, exist_ok=True)
+
+        def told(line: str, fraction: float | None = None) -> None:
+            """Let steps stay on the terminal, and how far one is change in place."""
+            say(line) if fraction is None else progress(line, fraction)
+
         say(f"Capturing {plan.transactions} transactions of {plan.users} users, with their kernel.")
         try:
-            job.capture(transactions=plan.transactions, output=captured, users=plan.users, progress=say)
+            job.capture(transactions=plan.transactions, output=captured, users=plan.users, progress=told)
         except EnvironmentProblem as problem:
             obstacle = str(problem)
         else:

@@ -55,6 +55,7 @@ pub struct Capture {
     pub requests: Requests,
     pub clock: Clock,
     pub summary: Summary,
+    pub transactions_ended: u64,
     pub writer: Option<TraceWriter>,
     /// The running task's `task_struct` and stream, and whether it is the idle task.
     pub current: Running,
@@ -107,6 +108,7 @@ impl Capture {
             phase: Phase::Waiting,
             clock: Clock::default(),
             summary: Summary::default(),
+            transactions_ended: 0,
             writer: None,
             current: Running::default(),
             interrupt_depth: 0,

@@ -24,8 +24,8 @@ from servsim.capture.run import resume
 from servsim.capture.steps import Report, silent
 from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
 
-#: Seconds between two lines of progress while the guest runs.
-_PROGRESS_S = 5.0
+#: Seconds between two looks at how far the guest is.
+_PROGRESS_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def record(
             raise EnvironmentProblem(
                 f"the cache {folder.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE"
             ) from error
-        with _progress_of(unchecked, progress):
+        with _progress_of(summary_file.with_suffix(".count"), transactions, progress):
             loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
             run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
         summary = _summary(summary_file, run.emulator_log)
@@ -161,15 +161,16 @@ def built_library(variable: str, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def _progress_of(trace: Path, progress: Report) -> Iterator[None]:
-    """Report how far the trace has grown while the guest runs."""
+def _progress_of(count: Path, transactions: int, progress: Report) -> Iterator[None]:
+    """Report how many transactions have ended while the guest runs; the plug-in counts them in a file."""
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(_PROGRESS_S):
-            with contextlib.suppress(OSError):
-                for partial in trace.parent.iterdir():
-                    progress(f"capture: {partial.stat().st_size / 2**20:.1f} MiB of trace written")
+            # The file is not there before the first, and may be seen while it is written.
+            with contextlib.suppress(OSError, ValueError):
+                ended = int(count.read_text())
+                progress(f"capturing: {ended:,} of {transactions:,} transactions", min(1.0, ended / transactions))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

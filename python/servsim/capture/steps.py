@@ -8,11 +8,11 @@ from pathlib import Path
 from servsim.capture.process import child
 from servsim.errors import EnvironmentProblem
 
-#: Takes one line of progress.
-Report = Callable[[str], None]
+#: Takes one line of progress that stays, or with the fraction done one that the next takes the place of.
+Report = Callable[..., None]
 
 
-def silent(_line: str) -> None:
+def silent(_line: str, _fraction: float | None = None) -> None:
     """Report nothing."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
 if TYPE_CHECKING:
@@ -62,13 +63,12 @@ def capture(
     chosen: dict[str, Any] = {"users": users, "warehouses": warehouses, "warmup": warm_up}
     chosen |= {"round_trip": round_trip, "connection": connection}
     settings = _settings(chosen, server or [])
-    say = partial(typer.echo, err=True)
 
-    def one(trace: Path, its_seed: int) -> dict[str, Any]:
+    def one(shown: Progress, trace: Path, its_seed: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
             counts = Path(folder) / "counts.json"
             observers = partial(_counting, counts) if verify else None
-            captured = module.capture(transactions, trace, None, say, its_seed, settings, observers)
+            captured = module.capture(transactions, trace, None, shown.tell, its_seed, settings, observers)
             document: dict[str, Any] = captured.as_document()
             if verify:
                 document["verify"] = _verified(captured.trace, counts)
@@ -76,7 +76,8 @@ def capture(
             _show(document)
         return document
 
-    documents = list(each(one, output, captures, seed))
+    with Progress() as shown:
+        documents = list(each(partial(one, shown), output, captures, seed))
     if as_json:
         several = {"schema": "servsim.captures/1", "captures": documents}
         typer.echo(json.dumps(documents[0] if captures == 1 else several))

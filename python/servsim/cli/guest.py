@@ -26,7 +26,7 @@ Memory = Annotated[int, typer.Option(min=256, max=2048, help="Guest memory in Mi
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _reporter() -> Callable[[str], None]:
+def _reporter() -> Callable[..., None]:
     """Return what prints progress to stderr, each line with the time since the start."""
     start = time.monotonic()
 

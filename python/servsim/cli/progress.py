@@ -70,6 +70,13 @@ class Progress:
             self._what, self._fraction = what, share
         self._draw()
 
+    def tell(self, line: str, fraction: float | None = None) -> None:
+        """Print a line that stays; or, with the fraction done, say what is being done now."""
+        if fraction is None:
+            self.note(line)
+        else:
+            self(line, fraction)
+
     def note(self, sentence: str) -> None:
         """Print a sentence that stays."""
         with self._lock:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from servsim.cli.progress import Progress
-from servsim.cli.terminal import say
 from servsim.quickstart import MACHINE, REPLICATIONS, TRANSACTIONS, USERS, Plan, answer, run, steps
 
 
@@ -30,7 +29,7 @@ def quickstart(
     """
     plan = Plan(output, transactions, users, replications, seed, machine, capture)
     with Progress() as progress:
-        outcome = run(plan, steps(), say, progress)
+        outcome = run(plan, steps(), progress.note, progress)
     if as_json:
         print(json.dumps(outcome.as_document(), indent=1))
     else:

@@ -1,6 +1,7 @@
 """A trace gets its name only when everything about its making was right."""
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,3 +87,21 @@ def test_a_missing_plug_in_names_the_remedy(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("SERVSIM_CAPTURE_PLUGIN", str(tmp_path / "none.so"))
     with pytest.raises(EnvironmentProblem, match=r"none\.so is missing; run `make build`"):
         recording.plugin_path()
+
+
+def test_how_many_transactions_have_ended_is_told_with_their_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "_PROGRESS_S", 0.001)
+    count, told, heard = tmp_path / "summary.count", threading.Event(), list[tuple[str, float]]()
+
+    def progress(line: str, fraction: float) -> None:
+        heard.append((line, fraction))
+        told.set()
+
+    with recording._progress_of(count, 40, progress):
+        assert not heard, "nothing is known before the plug-in has counted one"
+        count.write_text("")  # seen while it is written
+        count.write_text("30")
+        assert told.wait(60)
+    assert heard[0] == ("capturing: 30 of 40 transactions", 0.75)
