@@ -16,7 +16,8 @@
 //! kernel spinlock ends by force when its holder leaves the processor or has held it for
 //! [`LONGEST_SPIN_HOLD`]; every lock ends when its holder does; a cycle of waiters is broken by
 //! handing the lock over; one that spins in user mode sleeps after [`USER_SPINS`]; a kernel spinlock
-//! held as a lock of another class is handed over. Each force is counted.
+//! held as a lock of another class is handed over, and so is any lock to one that has waited for
+//! [`LONGEST_SPIN_HOLD`] and still spins. Each force is counted.
 //!
 //! Left out: priorities, the recursion of reader-writer semaphores, lock-wait time-outs.
 
@@ -199,7 +200,11 @@ impl Locks {
             return self.go_on(owner, class, Wait { lock, since, granted: true }, now);
         }
         self.enqueue(owner, lock, class, now, wait.is_some());
-        if self.blocker_in_a_cycle(owner).is_some() || self.waits_in_vain(class, lock) {
+        let too_long = wait.is_some_and(|wait| now.saturating_sub(wait.since) > LONGEST_SPIN_HOLD);
+        if self.blocker_in_a_cycle(owner).is_some()
+            || self.waits_in_vain(class, lock)
+            || class.spins() && too_long
+        {
             self.hand_over(owner, lock, class, now);
             if let Some(wait) = self.waits[owner as usize] {
                 return self.go_on(owner, class, wait, now);

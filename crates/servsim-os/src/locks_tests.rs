@@ -2,7 +2,9 @@
 
 use super::*;
 use LockClass::LightweightOrWait as OrWait;
-use LockClass::{KernelSleep, KernelSpin, LightweightExclusive as Exclusive, LightweightShared as Shared};
+use LockClass::{
+    KernelSleep, KernelSpin, LightweightExclusive as Exclusive, LightweightShared as Shared, UserSpin,
+};
 
 fn release(locks: &mut Locks, owner: Owner, word: u64, now: u64) -> Vec<TaskId> {
     let mut woken = Vec::new();
@@ -120,11 +122,11 @@ fn a_cycle_of_waiters_is_broken_and_counted() {
 #[test]
 fn a_spinner_that_sleeps_instead_is_woken_with_the_lock_in_hand() {
     let mut locks = Locks::new(2);
-    locks.acquire(0, 8, LockClass::UserSpin, 0);
-    assert_eq!(locks.acquire(1, 8, LockClass::UserSpin, 1), Verdict::Spin);
+    locks.acquire(0, 8, UserSpin, 0);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 1), Verdict::Spin);
     locks.sleep_instead(1);
     assert_eq!(release(&mut locks, 0, 8, 5), [1]);
-    assert_eq!(locks.acquire(1, 8, LockClass::UserSpin, 9), Verdict::Granted);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 9), Verdict::Granted);
 }
 
 #[test]
@@ -133,6 +135,16 @@ fn a_kernel_spinlock_held_as_another_class_is_handed_over() {
     locks.acquire(0, 8, Exclusive, 0);
     assert_eq!(locks.acquire(1, 8, KernelSpin, 1), Verdict::Granted);
     assert_eq!(locks.counts.forced_handovers, 1);
+}
+
+#[test]
+fn one_that_spins_for_too_long_gets_the_lock_whatever_its_class() {
+    let mut locks = Locks::new(2);
+    locks.acquire(0, 8, UserSpin, 0);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 10), Verdict::Spin);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 10 + LONGEST_SPIN_HOLD), Verdict::Spin);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 11 + LONGEST_SPIN_HOLD), Verdict::Granted);
+    assert_eq!((locks.counts.forced_handovers, locks.holders(8)), (1, vec![1]));
 }
 
 #[test]
