@@ -7,15 +7,14 @@ use crate::error::SimulateError;
 use crate::software::Executor;
 use crate::warm::WarmStart;
 use servsim_core::CpuId;
-use servsim_mem::snapshot::{Damaged, Reader};
+use servsim_mem::snapshot::Damaged;
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
     /// Takes up every task, wait, sleep and disk request where the warm-up left it, at time 0.
     pub(super) fn resume(&mut self, start: &WarmStart) -> Result<(), SimulateError> {
         let wrong = |why: Damaged| SimulateError::Usage(format!("the checkpoint cannot be used: {why}"));
-        let mut caches = Reader::new(&start.caches);
-        self.caches.restore(&mut caches).and_then(|()| caches.end()).map_err(wrong)?;
+        self.port.restore(&start.caches).map_err(wrong)?;
         if start.again {
             return self.begin_all();
         }

@@ -12,7 +12,7 @@ use super::processor::{Context, Wait};
 use super::stop::Way;
 use servsim_core::{CpuId, Op};
 use servsim_cpu::Issue;
-use servsim_mem::{BusRequest, Origin, WordMask};
+use servsim_mem::{Origin, WordMask};
 
 /// The number of no load: wakes a processor that waits for any.
 const NO_LOAD: u64 = u64::MAX;
@@ -44,8 +44,7 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     fn ask_for_load(&mut self, cpu: CpuId, load: u64, pending: &Pending<W>, ready: u64) {
-        let (line, class) = (pending.access.line, self.class_of(pending));
-        self.bus.post(BusRequest { cpu: cpu.0, ready, line, class, origin: Origin::Load(load) });
+        self.port.post(cpu, Origin::Load(load), &pending.access, ready);
     }
 
     /// The core cannot go on before a load that misses returns.
@@ -114,11 +113,10 @@ impl<W: WordMask> Engine<'_, W> {
         let words = issue.access.access.words;
         let mut own = self.processors[cpu].stores.iter().map(|store| &store.access);
         let forwarded = own.any(|store| store.line == line && store.words.covers(words));
-        let depth = if forwarded { Some(0) } else { self.caches.try_hit(&issue.access.access) };
+        let depth = if forwarded { Some(0) } else { self.port.try_hit(&issue.access.access) };
         let core = self.processors[cpu].core.as_mut()?;
         if let Some(depth) = depth {
-            let beyond_first = if depth == 0 { 0 } else { self.model.outer_hit_latency[depth - 1] };
-            return Some(core.hit_of(issue, line, now, beyond_first));
+            return Some(core.hit_of(issue, line, now, self.port.beyond_first(depth)));
         }
         core.ask(issue.load);
         let ready = now.max(issue.start + self.model.core.map_or(0, |core| core.agen));

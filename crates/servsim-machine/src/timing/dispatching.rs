@@ -5,7 +5,7 @@ use super::processor::{Context, Wait};
 use crate::error::SimulateError;
 use crate::software::{Executor, Software};
 use servsim_core::{CpuId, TaskId};
-use servsim_mem::{BusRequest, Class, Origin, WordMask};
+use servsim_mem::WordMask;
 
 /// References that a task goes on for when its slice ends while it holds a kernel spinlock.
 const SLICE_GRAIN: u64 = 64;
@@ -98,11 +98,8 @@ impl<W: WordMask> Engine<'_, W> {
         processor.slice = self.model.time_slice;
         processor.change_context();
         self.accounts.recorder.begin(cpu, task, processor.time);
-        self.caches.system.run_task(cpu.0, task);
-        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
-            let (ready, class) = (self.processors[cpu].time, Class::WriteBack);
-            self.bus.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
-        }
+        let Self { port, processors, .. } = self;
+        port.run_task(cpu, task, |cpu| processors[cpu].time);
     }
 
     pub(super) fn leave_idle(&mut self, cpu: CpuId, now: u64) {

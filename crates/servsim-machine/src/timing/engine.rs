@@ -3,6 +3,7 @@
 use super::accounts::Accounts;
 use super::io::IoSystem;
 use super::measure::Measure;
+use super::port::MemoryPort;
 use super::processor::{Context, Processor};
 use super::stepping::{advance, step};
 use super::stop::{Pace, Records, Stop};
@@ -13,7 +14,7 @@ use crate::result::Replication;
 use crate::software::{Executor, Software};
 use crate::warm::WarmStart;
 use servsim_core::{CpuId, ProcessorSet, TaskId, TaskSource};
-use servsim_mem::{Hierarchy, HierarchySpec, Interconnect, WordMask};
+use servsim_mem::{HierarchySpec, WordMask};
 use servsim_os::FixedDisk;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -40,8 +41,8 @@ pub struct Engine<'a, W> {
     pub(super) seed: u64,
     /// What the tasks do.
     pub(super) software: Software<'a>,
-    pub(super) caches: Hierarchy<W>,
-    pub(super) bus: Interconnect,
+    /// Caches, and what joins them with memory.
+    pub(super) port: MemoryPort<W>,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next, apart: the loop looks at all of them in every round.
     next_times: Vec<u64>,
@@ -54,22 +55,20 @@ pub struct Engine<'a, W> {
     /// What was counted.
     pub(super) accounts: Accounts,
     pub(super) now: u64,
-    pub(super) shift: u32,
 }
 
 impl<'a, W: WordMask> Engine<'a, W> {
     pub fn new(source: &'a dyn TaskSource, model: &'a Model, seed: u64) -> Result<Self, SimulateError> {
-        let (n, setup) = (model.setup.processors, &model.setup);
+        let n = model.setup.processors;
         let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
-        let shift = setup.geometry.line.trailing_zeros();
+        let port = MemoryPort::new(model, &spec);
         let measure = Measure::new(source.transaction_kinds(), model.warmup, model.transactions);
         Ok(Self {
             model,
             seed,
             software: Software::new(source, n, model.policy, model.locks, seed)?,
-            caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
-            bus: Interconnect::new(n, &model.interconnect, seed),
-            processors: (0..n).map(|_| Processor::new(model.core, &spec, shift)).collect(),
+            processors: (0..n).map(|_| Processor::new(model.core, &spec, port.shift())).collect(),
+            port,
             next_times: vec![u64::MAX; n],
             stale: ProcessorSet::default(),
             io: model.storage.as_ref().map(|plan| IoSystem::new(plan, seed)),
@@ -78,7 +77,6 @@ impl<'a, W: WordMask> Engine<'a, W> {
             events: EventQueue::new(),
             accounts: Accounts::new(source.tasks().len(), n, measure),
             now: 0,
-            shift,
         })
     }
 
@@ -116,7 +114,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     pub(super) fn round(&mut self) -> Result<bool, SimulateError> {
         self.follow();
         let event = self.events.next_time();
-        let grant = self.bus.next_grant();
+        let grant = self.port.next_grant();
         let (cpu, first, second) = self.earliest();
         let now = event.min(grant).min(first);
         if now == u64::MAX {
@@ -133,7 +131,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.handle_timed_event();
         } else if first <= grant {
             let sync = event.min(grant).min(second);
-            let limit = event.min(grant).min(self.bus.earliest_grant(None).max(second));
+            let limit = event.min(grant).min(self.port.earliest_grant().max(second));
             self.run_processor(cpu, limit, sync)?;
         } else {
             self.grant();
@@ -195,21 +193,21 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     if !self.miss(cpu, context, pending) {
                         return Ok(());
                     }
-                    limit = limit.min(self.bus.next_grant());
+                    limit = limit.min(self.port.next_grant());
                 }
                 Stop::Load(pending, way) => {
                     if !self.load(cpu, context, pending, way) {
                         return Ok(());
                     }
-                    limit = limit.min(self.bus.next_grant());
+                    limit = limit.min(self.port.next_grant());
                 }
                 Stop::Busy => {
                     self.hold_load(cpu);
                     return Ok(());
                 }
                 Stop::Prefetch => {
-                    self.post_prefetches(cpu, self.processors[cpu].time);
-                    limit = limit.min(self.bus.next_grant());
+                    self.post_prefetches(cpu);
+                    limit = limit.min(self.port.next_grant());
                 }
                 Stop::Walk(pending) => {
                     self.demand(cpu, pending);
@@ -226,7 +224,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     if !self.store(cpu, context, pending) {
                         return Ok(());
                     }
-                    limit = limit.min(self.bus.next_grant());
+                    limit = limit.min(self.port.next_grant());
                 }
                 _ if self.processors[cpu].time > sync => return Ok(()),
                 Stop::Slice => {
@@ -253,21 +251,20 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let model = self.model;
         let pace = Pace {
             limit,
-            shift: self.shift,
+            shift: self.port.shift(),
             cycles: model.cycles_per_reference,
             branch_penalty: model.branch_penalty,
-            outer_hit_latency: &model.outer_hit_latency,
             translation: model.translation,
         };
-        self.with_records(cpu, context, |processor, caches, work| step(cpu, processor, caches, work, pace))
+        self.with_records(cpu, context, |processor, port, work| step(cpu, processor, port, work, pace))
     }
 
     /// Completes the current access without another look at the cache.
     pub(super) fn advance(&mut self, cpu: CpuId, context: Context) {
-        let (shift, cycles) = (self.shift, self.model.cycles_per_reference);
+        let (shift, cycles) = (self.port.shift(), self.model.cycles_per_reference);
         self.with_records(cpu, context, |processor, _, work| advance(processor, work, shift, cycles, cpu));
         if self.processors[cpu].has_more {
-            self.post_prefetches(cpu, self.processors[cpu].time);
+            self.post_prefetches(cpu);
         }
     }
 
@@ -277,7 +274,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         &mut self,
         cpu: CpuId,
         context: Context,
-        work: impl FnOnce(&mut Processor<W>, &mut Hierarchy<W>, &mut Records<'_>) -> R,
+        work: impl FnOnce(&mut Processor<W>, &mut MemoryPort<W>, &mut Records<'_>) -> R,
     ) -> R {
         let processor = &mut self.processors[cpu];
         let mut handler_position = processor.handler_position;
@@ -298,7 +295,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             privacy: self.software.privacy,
             tasks: &mut self.accounts.task_references,
         };
-        let found = work(processor, &mut self.caches, &mut records);
+        let found = work(processor, &mut self.port, &mut records);
         processor.handler_position = handler_position;
         found
     }

@@ -138,7 +138,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.time += interval;
         processor.times.lock_spin += interval;
         let in_buffer = processor.stores.iter().any(|store| store.access.line == pending.access.line);
-        if !in_buffer && self.caches.try_hit(&pending.access).is_none() {
+        if !in_buffer && self.port.try_hit(&pending.access).is_none() {
             self.demand(cpu, pending);
         }
     }
@@ -153,7 +153,7 @@ impl<W: WordMask> Engine<'_, W> {
 
     fn spin_load(&self, cpu: CpuId, context: Context, spin: Spinning) -> Pending<W> {
         let record = Record::new(0, Op::Load, spin.word, 4);
-        let (line, first) = (spin.word >> self.shift, spin.word & ((1 << self.shift) - 1));
+        let (line, first) = (spin.word >> self.port.shift(), spin.word & ((1 << self.port.shift()) - 1));
         let task = match context {
             Context::Task(task) => task,
             Context::Interrupt(index) => {

@@ -1,12 +1,13 @@
-//! The engine's side of the memory system: misses, the store buffer, and what a grant of the bus
-//! leads to.
+//! What misses, a full store buffer and grants do to processors. What they do to caches and to what joins them is
+//! in `port.rs`.
 
 use super::engine::{Engine, TimedEvent};
 use super::pending::Pending;
+use super::port::Completion;
 use super::processor::{Context, Wait};
 use servsim_core::{CpuId, Op};
 use servsim_mem::protocol::BusOp;
-use servsim_mem::{BusRequest, Class, Origin, Outcome, Supplier, Transaction, WordMask};
+use servsim_mem::{Origin, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     /// A fetch or load misses; `true` when the processor goes on with words of its store buffer.
@@ -31,26 +32,16 @@ impl<W: WordMask> Engine<'_, W> {
     }
 
     pub(super) fn demand(&mut self, cpu: CpuId, pending: Pending<W>) {
-        let class = self.class_of(&pending);
         let processor = &mut self.processors[cpu];
         processor.demand = Some(pending);
         processor.wait = Wait::Demand;
         processor.since = processor.time;
-        let ready = processor.time;
-        let line = pending.access.line;
-        self.bus.post(BusRequest { cpu: cpu.0, ready, line, class, origin: Origin::Processor });
-    }
-
-    pub(super) fn class_of(&self, pending: &Pending<W>) -> Class {
-        match self.caches.needed(&pending.access) {
-            Some(op) if op.is_fetch() => Class::Fetch,
-            _ => Class::Coherence,
-        }
+        self.port.post(cpu, Origin::Processor, &pending.access, processor.time);
     }
 
     /// A store needs the bus or its turn; `true` when the processor goes on.
     pub(super) fn store(&mut self, cpu: CpuId, context: Context, pending: Pending<W>) -> bool {
-        let needed = self.caches.needed(&pending.access);
+        let needed = self.port.needed(&pending.access);
         let write_only = needed.is_none_or(|op| op == BusOp::Write);
         let processor = &mut self.processors[cpu];
         if !self.model.all_asynchronous && !write_only && processor.stores.is_empty() {
@@ -89,30 +80,17 @@ impl<W: WordMask> Engine<'_, W> {
         at
     }
 
-    /// Performs the oldest stores that need no bus and asks for the first that does.
+    /// Asks for what the prefetcher of `cpu` wishes.
+    pub(super) fn post_prefetches(&mut self, cpu: CpuId) {
+        let processor = &mut self.processors[cpu];
+        let ready = processor.time;
+        self.port.post_prefetches(cpu, processor, ready);
+    }
+
+    /// Performs the oldest stores of a buffer as far as they hit, and asks for the next.
     pub(super) fn ask_for_store(&mut self, cpu: CpuId, now: u64) {
-        while let Some(pending) = self.processors[cpu].stores.front().copied() {
-            match self.caches.try_hit(&pending.access) {
-                None => {
-                    let class = self.class_of(&pending);
-                    let line = pending.access.line;
-                    self.bus.post(BusRequest {
-                        cpu: cpu.0,
-                        ready: now,
-                        line,
-                        class,
-                        origin: Origin::StoreBuffer,
-                    });
-                    return;
-                }
-                Some(depth) if depth != 0 && self.model.core.is_some() => {
-                    let at = now + self.model.outer_hit_latency[depth - 1];
-                    self.schedule(at, TimedEvent::Store { cpu, performed: true });
-                    return;
-                }
-                Some(_) => {}
-            }
-            self.processors[cpu].stores.pop_front();
+        if let Some(at) = self.port.perform_stores(cpu, &mut self.processors[cpu], now) {
+            self.schedule(at, TimedEvent::Store { cpu, performed: true });
         }
     }
 
@@ -133,61 +111,16 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    /// Grants the next request: what was asked for is performed by the state found now, a prefetch as any
-    /// other.
+    /// Grants the next request; whoever waits for it goes on when it is complete.
     pub(super) fn grant(&mut self) {
-        let Some(grant) = self.bus.grant() else { return };
-        let BusRequest { cpu, origin, class, line, .. } = grant.request;
-        let cpu = CpuId(cpu);
-        if class == Class::WriteBack {
-            self.bus.carry(&grant, &Transaction::WRITE_BACK);
-            return self.bus.end_grant();
-        }
-        let Some((pending, outcome, supplier)) = self.perform(&grant.request) else {
-            return self.bus.end_grant();
-        };
-        let complete = self.bus.carry(&grant, &Transaction::of(&outcome, supplier));
-        let processor = &mut self.processors[cpu];
+        let Some(completion) = self.port.grant(&mut self.processors) else { return };
+        let Completion { cpu, origin, granted, complete, done } = completion;
         match origin {
-            Origin::Prefetch(_) => processor.prefetch_arrives(line, complete),
-            Origin::StoreBuffer => {
-                if let (Some(op), Some(store)) = (outcome.op, processor.stores.front_mut()) {
-                    store.fetching = op.is_fetch();
-                }
-            }
-            Origin::Processor | Origin::Load(_) => {}
-        }
-        if processor.has_more && !matches!(origin, Origin::Prefetch(_)) {
-            self.after_access(cpu, &pending, grant.time);
-        }
-        self.bus.end_grant();
-        match origin {
-            Origin::StoreBuffer => {
-                self.schedule(complete, TimedEvent::Store { cpu, performed: outcome.done });
-            }
+            Origin::StoreBuffer => self.schedule(complete, TimedEvent::Store { cpu, performed: done }),
             Origin::Load(load) => self.schedule(complete, TimedEvent::Load { cpu, load }),
-            Origin::Processor => self.demand_returns(cpu, grant.time, complete, outcome.done),
+            Origin::Processor => self.demand_returns(cpu, granted, complete, done),
             Origin::Prefetch(_) => {}
         }
-    }
-
-    /// Performs what was asked for; `None` for a prefetch that is not needed any more.
-    fn perform(&mut self, request: &BusRequest) -> Option<(Pending<W>, Outcome, Supplier)> {
-        let processor = &mut self.processors[request.cpu];
-        let pending = match request.origin {
-            Origin::Processor => processor.demand,
-            Origin::StoreBuffer => processor.stores.front().copied(),
-            Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
-            Origin::Prefetch(number) => {
-                let pending = processor.prefetch_granted(number)?;
-                let (outcome, supplier) = self.caches.prefetch(&pending.access, pending.page)?;
-                return Some((pending, outcome, supplier));
-            }
-        };
-        let Some(pending) = pending else { unreachable!("a request has its access") };
-        self.caches.system.trigger = None;
-        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
-        Some((pending, outcome, supplier))
     }
 
     pub(super) fn demand_returns(&mut self, cpu: CpuId, granted: u64, complete: u64, done: bool) {

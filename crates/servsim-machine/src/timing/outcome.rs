@@ -8,16 +8,16 @@ use crate::counted::Windowed;
 use crate::result::{LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
-use servsim_mem::{PrefetchCounters, TlbCounters, WordMask};
+use servsim_mem::{TlbCounters, WordMask};
 
 impl<W: WordMask> Engine<'_, W> {
     pub(super) fn reading(&self) -> Reading {
-        let memory = self.caches.system.total();
+        let memory = self.port.totals();
         let mut times = ProcessorTimes::default();
         self.processors.iter().for_each(|processor| times.add(&processor.times));
         let counters = Windowed::of(&memory, &times, &self.system_counters());
-        let misses = memory.total_misses();
-        let mut reading = Reading { bus_busy: self.bus.busy(), misses, counters, ..Reading::default() };
+        let (bus_busy, misses) = (self.port.order_busy(), memory.total_misses());
+        let mut reading = Reading { bus_busy, misses, counters, ..Reading::default() };
         for processor in &self.processors {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];
@@ -51,14 +51,13 @@ impl<W: WordMask> Engine<'_, W> {
             dispatches: scheduler.dispatches,
             disk_reads,
             disk_writes,
-            bank_wait: self.bus.bank_wait(),
+            bank_wait: self.port.bank_wait(),
         }
     }
 
-    /// What became of prefetches so far, and how many were late.
-    fn prefetch_counters(&self) -> (PrefetchCounters, u64) {
-        let late = self.processors.iter().filter_map(|p| p.prefetching.as_ref()).map(|p| p.late).sum();
-        (self.caches.system.prefetches, late)
+    /// Prefetches so far that came after they were wanted.
+    fn late_prefetches(&self) -> u64 {
+        self.processors.iter().filter_map(|p| p.prefetching.as_ref()).map(|p| p.late).sum()
     }
 
     /// What the processors' translation counted so far.
@@ -81,17 +80,12 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.measure.begin(now, reading);
         self.accounts.recorder.restart();
         self.accounts.base = Some(Base {
-            counters: self.caches.system.total(),
-            distinct_lines: self.caches.system.distinct_lines(),
-            levels: self.caches.counters(),
+            memory: self.port.counts(),
             tlb: self.translation_counters(),
-            prefetches: self.prefetch_counters(),
+            late_prefetches: self.late_prefetches(),
             times: self.processors.iter().map(|p| p.times).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.accounts.task_references.clone(),
-            bus_busy: self.bus.busy(),
-            buffers: self.bus.write_buffers(),
-            ways: self.bus.ways_busy().to_vec(),
             system: self.system_counters(),
             locks: self.software.locks.counts,
             active_integral: self.accounts.active_integral,
@@ -110,11 +104,6 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    /// Lines touched for the first time since the measurement began.
-    fn new_lines(&self, base: Option<&Base>) -> u64 {
-        (self.caches.system.distinct_lines() - base.map_or(0, |base| base.distinct_lines)) as u64
-    }
-
     pub(super) fn finish(mut self) -> Replication {
         let exhausted = !self.accounts.measure.complete();
         let last = self.processors.iter().map(|p| p.time).max().unwrap_or(0);
@@ -122,31 +111,18 @@ impl<W: WordMask> Engine<'_, W> {
         self.settle_idle(end);
         self.count_active(end, 0);
         self.accounts.user_states.settle(end);
-        self.caches.system.finish();
         let start = self.accounts.measure.start.unwrap_or(end);
-        let mut counters = self.caches.system.total();
         let base = self.accounts.base.take();
+        let mut memory = self.port.final_counts();
+        let mut late_prefetches = self.late_prefetches();
         if let Some(base) = &base {
-            counters = counters.since(&base.counters);
-        }
-        let mut levels = self.caches.counters();
-        for ((_, level), (_, before)) in levels.iter_mut().zip(base.iter().flat_map(|b| &b.levels)) {
-            *level = level.since(before);
+            memory = memory.since(&base.memory);
+            late_prefetches -= base.late_prefetches;
         }
         let mut tlb = self.translation_counters();
         tlb = base.as_ref().map_or(tlb, |base| tlb.since(&base.tlb));
-        let (mut prefetches, mut late) = self.prefetch_counters();
-        if let Some(base) = &base {
-            (prefetches, late) = (prefetches.since(&base.prefetches.0), late - base.prefetches.1);
-        }
-        let mut buffers = self.bus.write_buffers();
-        buffers = base.as_ref().map_or(buffers, |base| buffers.since(&base.buffers));
-        let mut ways = self.bus.ways_busy().to_vec();
         let mut system = self.system_counters();
-        if let Some(base) = &base {
-            ways.iter_mut().zip(&base.ways).for_each(|(way, before)| *way -= before);
-            system = system.since(&base.system);
-        }
+        system = base.as_ref().map_or(system, |base| system.since(&base.system));
         let mut references = [[0; 3]; 2];
         let mut times = Vec::new();
         for (cpu, processor) in self.processors.iter().enumerate() {
@@ -155,14 +131,14 @@ impl<W: WordMask> Engine<'_, W> {
             times.push(processor.times.since(&base_times));
             subtract_into(&mut references, &processor.references, &base_references);
         }
-        counters.references = references;
+        memory.counters.references = references;
         let task = |task: usize| {
             let before = base.as_ref().map_or([[0; 3]; 2], |b| b.tasks[task]);
             let mut counts = [[0; 3]; 2];
             subtract_into(&mut counts, &self.accounts.task_references[task], &before);
             TaskResult::new(&self.software.source.tasks()[task], counts)
         };
-        let (integral, busy) = base.as_ref().map_or((0, 0), |b| (b.active_integral, b.bus_busy));
+        let integral = base.as_ref().map_or(0, |b| b.active_integral);
         let locks = base.as_ref().map_or_else(Default::default, |b| b.locks);
         let io_base = base.as_ref().and_then(|b| b.io.as_ref());
         let storage = self.io.as_mut().map(|io| io.result(io_base, end));
@@ -175,21 +151,21 @@ impl<W: WordMask> Engine<'_, W> {
         let ready = (self.accounts.active_integral - integral) * 1000 / u128::from(cycles.max(1));
         Replication {
             seed: self.seed,
-            counters,
+            counters: memory.counters,
             kinds: self.accounts.measure.kinds.clone(),
             tasks: (0..self.software.streams.len()).map(task).collect(),
-            distinct_lines: self.new_lines(base.as_ref()),
+            distinct_lines: memory.distinct_lines as u64,
             tlb: self.model.translation.map(|_| tlb),
-            prefetches: self.model.hierarchy.prefetch.as_ref().map(|_| prefetches),
+            prefetches: self.model.hierarchy.prefetch.as_ref().map(|_| memory.prefetches),
             timing: Some(Timing {
                 cycles,
                 processors: times,
-                bus_busy: self.bus.busy() - busy,
-                write_buffers: (self.model.interconnect.write_buffer > 0).then_some(buffers),
+                bus_busy: memory.order_busy,
+                write_buffers: (self.model.interconnect.write_buffer > 0).then_some(memory.write_buffers),
                 system,
-                late_prefetches: late,
-                levels,
-                ways_busy: ways,
+                late_prefetches,
+                levels: memory.levels,
+                ways_busy: memory.paths_busy,
                 window_cycles: self.accounts.measure.window,
                 timeline: self.accounts.measure.timeline,
                 activity_log: self.accounts.recorder.finish(start, end),

@@ -1,11 +1,11 @@
-//! The timing engine's side of prefetchers. A prefetch asks for the bus behind everything that processors
+//! What becomes of prefetches. A prefetch asks for its grant behind everything that processors
 //! wait for and before write-backs, and needs one of the fetches that a cache may have under way. At the
 //! grant it is made only if the processor still lacks the line. At most `outstanding_misses` of them wait;
 //! what comes then is dropped. A reference to a line on its way waits until the data are there: a late
 //! prefetch.
 
-use super::engine::Engine;
 use super::pending::Pending;
+use super::port::MemoryPort;
 use super::processor::Processor;
 use servsim_core::reference::CONTINUATION;
 use servsim_core::{CpuId, Privacy, Record};
@@ -55,32 +55,37 @@ impl<W: WordMask> Processor<W> {
     }
 }
 
-impl<W: WordMask> Engine<'_, W> {
-    /// The access of `pending` was performed; what it leads to asks for the bus at `ready`.
-    pub(super) fn after_access(&mut self, cpu: CpuId, pending: &Pending<W>, ready: u64) {
-        if let Some((_, line)) = self.caches.system.trigger.take() {
-            if !self.processors[cpu].is_walking() {
-                self.processors[cpu].prefetch_after(line, pending);
+impl<W: WordMask> MemoryPort<W> {
+    /// The access of `pending` was performed; what it leads to is posted at `ready`.
+    pub(super) fn after_access(
+        &mut self,
+        cpu: CpuId,
+        processor: &mut Processor<W>,
+        pending: &Pending<W>,
+        ready: u64,
+    ) {
+        if let Some(line) = self.take_trigger() {
+            if !processor.is_walking() {
+                processor.prefetch_after(line, pending);
             }
         }
-        self.post_prefetches(cpu, ready);
+        self.post_prefetches(cpu, processor, ready);
     }
 
-    /// Asks the bus for what the prefetcher of `cpu` wishes.
-    pub(super) fn post_prefetches(&mut self, cpu: CpuId, ready: u64) {
-        let most = self.model.outstanding_misses;
-        let Self { processors, caches, bus, .. } = self;
-        let Some(prefetching) = &mut processors[cpu].prefetching else { return };
+    /// Posts what the prefetcher of `processor` wishes.
+    pub(super) fn post_prefetches(&mut self, cpu: CpuId, processor: &mut Processor<W>, ready: u64) {
+        let Some(prefetching) = &mut processor.prefetching else { return };
         while let Some(pending) = prefetching.wishes.pop_front() {
             let line = pending.access.line;
             let asked = prefetching.waiting.iter().any(|(_, other)| other.access.line == line);
-            if asked || prefetching.waiting.len() >= most || caches.needed(&pending.access).is_none() {
+            let full = prefetching.waiting.len() >= self.most_prefetches;
+            if asked || full || self.needed(&pending.access).is_none() {
                 continue;
             }
             prefetching.made += 1;
             prefetching.waiting.push((prefetching.made, pending));
             let origin = Origin::Prefetch(prefetching.made);
-            bus.post(BusRequest { cpu: cpu.0, ready, line, class: Class::Prefetch, origin });
+            self.interconnect.post(BusRequest { cpu: cpu.0, ready, line, class: Class::Prefetch, origin });
         }
     }
 }

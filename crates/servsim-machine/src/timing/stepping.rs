@@ -4,25 +4,26 @@
 mod loads;
 
 use super::pending::Pending;
+use super::port::MemoryPort;
 use super::processor::Processor;
 use super::stop::{Pace, Records, Stop};
 use super::walking::translate;
 use crate::place::{address_on, page_of};
-use loads::{load_on_core, outer_latency, OnCore};
+use loads::{load_on_core, OnCore};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
 use servsim_core::{CpuId, Op, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
-use servsim_mem::{Access, Hierarchy, WordMask};
+use servsim_mem::{Access, WordMask};
 
 /// Steps `processor` (number `cpu`) until `limit` or another stop.
 pub fn step<W: WordMask>(
     cpu: CpuId,
     processor: &mut Processor<W>,
-    caches: &mut Hierarchy<W>,
+    port: &mut MemoryPort<W>,
     work: &mut Records<'_>,
-    pace: Pace<'_>,
+    pace: Pace,
 ) -> Stop<W> {
-    let Pace { limit, shift, cycles, branch_penalty, outer_hit_latency, .. } = pace;
+    let Pace { limit, shift, cycles, branch_penalty, .. } = pace;
     let line_mask = (1_u64 << shift) - 1;
     while let Some(record) = work.records.get(*work.position) {
         if processor.time > limit {
@@ -50,7 +51,7 @@ pub fn step<W: WordMask>(
                 return Stop::Prefetch;
             }
             if processor.translator.as_ref().is_some_and(|translator| !translator.done) {
-                match translate(cpu, processor, caches, work, &pace) {
+                match translate(cpu, processor, port, work, &pace) {
                     Some(stop) => return stop,
                     None => continue,
                 }
@@ -75,12 +76,12 @@ pub fn step<W: WordMask>(
             if processor.waits_for_prefetch(line, access.slot) {
                 continue;
             }
-            caches.system.trigger = None;
+            port.forget_trigger();
         }
         if record.op == Op::Load && processor.core.is_some() {
-            match load_on_core(processor, caches, &access, outer_hit_latency) {
+            match load_on_core(processor, port, &access) {
                 OnCore::Hit => {
-                    note_first_use(processor, caches, &access, work, start);
+                    note_first_use(processor, port, &access, work, start);
                     advance(processor, work, shift, cycles, cpu);
                     continue;
                 }
@@ -94,7 +95,7 @@ pub fn step<W: WordMask>(
         }
         let behind_others = access.write && !processor.stores.is_empty();
         let waits = behind_others || is_on_its_way(processor, &access);
-        let Some(depth) = (if waits { None } else { caches.try_hit(&access) }) else {
+        let Some(depth) = (if waits { None } else { port.try_hit(&access) }) else {
             let page = page_of(work.privacy, &Record { address: start, ..*record });
             let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };
@@ -104,17 +105,14 @@ pub fn step<W: WordMask>(
             (Op::Store, None) => {}
             (Op::Store, Some(_)) if depth == 0 => {}
             (Op::Store, Some(_)) => {
-                note_first_use(processor, caches, &access, work, start);
+                note_first_use(processor, port, &access, work, start);
                 let page = page_of(work.privacy, &Record { address: start, ..*record });
-                return Stop::FarStore(
-                    Pending { access, page, fetching: false },
-                    outer_hit_latency[depth - 1],
-                );
+                return Stop::FarStore(Pending { access, page, fetching: false }, port.beyond_first(depth));
             }
-            (Op::Load, Some(core)) => core.hit(line, processor.time, outer_latency(depth, outer_hit_latency)),
-            _ => wait_for_level(processor, depth, access.slot, outer_hit_latency),
+            (Op::Load, Some(core)) => core.hit(line, processor.time, port.beyond_first(depth)),
+            _ => wait_for_level(processor, port.beyond_first(depth), access.slot),
         }
-        note_first_use(processor, caches, &access, work, start);
+        note_first_use(processor, port, &access, work, start);
         advance(processor, work, shift, cycles, cpu);
     }
     if processor.time > limit {
@@ -128,7 +126,7 @@ pub fn step<W: WordMask>(
 #[inline]
 fn note_first_use<W: WordMask>(
     processor: &mut Processor<W>,
-    caches: &mut Hierarchy<W>,
+    port: &mut MemoryPort<W>,
     access: &Access<W>,
     work: &Records<'_>,
     start: u64,
@@ -136,7 +134,7 @@ fn note_first_use<W: WordMask>(
     if !processor.has_more {
         return;
     }
-    if let Some((_, line)) = caches.system.trigger.take() {
+    if let Some(line) = port.take_trigger() {
         let page = page_of(work.privacy, &Record { address: start, ..work.records[*work.position] });
         processor.prefetch_after(line, &Pending { access: *access, page, fetching: false });
     }
@@ -215,14 +213,12 @@ fn count<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>, record: 
     processor.slice = processor.slice.saturating_sub(count);
 }
 
-/// Waits for a level outside the first.
+/// Waits for a level outside the first, if the line was there.
 #[inline]
-fn wait_for_level<W>(processor: &mut Processor<W>, depth: usize, slot: usize, outer_hit_latency: &[u64]) {
-    if depth != 0 {
-        processor.time += outer_hit_latency[depth - 1];
-        processor.times.memory_stall += outer_hit_latency[depth - 1];
-        processor.times.stalls[slot] += outer_hit_latency[depth - 1];
-    }
+fn wait_for_level<W>(processor: &mut Processor<W>, cycles: u64, slot: usize) {
+    processor.time += cycles;
+    processor.times.memory_stall += cycles;
+    processor.times.stalls[slot] += cycles;
 }
 
 /// Whether the block was granted to a store of the own buffer but its data have not arrived, and

@@ -67,7 +67,7 @@ pub struct Records<'a> {
 
 /// How far and how fast to step.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace<'a> {
+pub struct Pace {
     /// Time bound.
     pub limit: u64,
     /// log2 of the line size.
@@ -76,8 +76,6 @@ pub struct Pace<'a> {
     pub cycles: u64,
     /// Cycles lost at a mispredicted branch.
     pub branch_penalty: u64,
-    /// Further cycles of hits beyond the first level.
-    pub outer_hit_latency: &'a [u64],
     /// Times of address translation.
     pub translation: Option<TranslationTimes>,
 }

@@ -3,12 +3,13 @@
 //! miss, over the bus. Every processor model waits; walks do not overlap with execution.
 
 use super::pending::Pending;
+use super::port::MemoryPort;
 use super::processor::Processor;
 use super::stop::{Pace, Records, Stop};
 use super::translator::TranslationTimes;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
 use servsim_core::{CpuId, Op};
-use servsim_mem::{Hierarchy, Translated, WordMask};
+use servsim_mem::{Translated, WordMask};
 
 impl<W> Processor<W> {
     /// Whether it walks the page tables.
@@ -36,9 +37,9 @@ impl<W> Processor<W> {
 pub(super) fn translate<W: WordMask>(
     cpu: CpuId,
     processor: &mut Processor<W>,
-    caches: &mut Hierarchy<W>,
+    port: &mut MemoryPort<W>,
     work: &Records<'_>,
-    pace: &Pace<'_>,
+    pace: &Pace,
 ) -> Option<Stop<W>> {
     let (Some(times), Some(translator)) = (pace.translation, &mut processor.translator) else { return None };
     let record = &work.records[*work.position];
@@ -60,12 +61,11 @@ pub(super) fn translate<W: WordMask>(
     };
     let address = walk.next_address()?;
     let access = table_access(cpu, address, record.task, pace.shift);
-    let Some(depth) = caches.try_hit(&access) else {
+    let Some(depth) = port.try_hit(&access) else {
         translator.mmu.counters.walk_misses[usize::from(kernel)] += 1;
         return Some(Stop::Walk(Pending { access, page: TABLE_PAGE, fetching: false }));
     };
     translator.read();
-    let beyond_first = if depth == 0 { 0 } else { pace.outer_hit_latency[depth - 1] };
-    processor.wait_for_translation(times.step + beyond_first);
+    processor.wait_for_translation(times.step + port.beyond_first(depth));
     None
 }

@@ -1,8 +1,9 @@
 //! Loads on a processor that has a core.
 
+use crate::timing::port::MemoryPort;
 use crate::timing::processor::Processor;
 use crate::timing::stop::Way;
-use servsim_mem::{Access, Hierarchy, WordMask};
+use servsim_mem::{Access, WordMask};
 
 /// What a load does on a core.
 pub(super) enum OnCore {
@@ -19,9 +20,8 @@ pub(super) enum OnCore {
 #[inline]
 pub(super) fn load_on_core<W: WordMask>(
     processor: &mut Processor<W>,
-    caches: &mut Hierarchy<W>,
+    port: &mut MemoryPort<W>,
     access: &Access<W>,
-    outer_hit_latency: &[u64],
 ) -> OnCore {
     let now = processor.time;
     let Some(core) = &mut processor.core else { return OnCore::Blocks };
@@ -38,7 +38,7 @@ pub(super) fn load_on_core<W: WordMask>(
         if let Some(other) = core.asking(|other| other.access.line == access.line) {
             return OnCore::Goes(Way::Merged(other));
         }
-        match caches.try_hit(access) {
+        match port.try_hit(access) {
             None => return OnCore::Goes(Way::Asks(address.max(now))),
             Some(0) => {
                 core.hit(access.line, now, 0);
@@ -53,16 +53,6 @@ pub(super) fn load_on_core<W: WordMask>(
         return OnCore::Busy;
     }
     let depth = processor.found.take().unwrap_or(0);
-    core.hit(access.line, now, outer_latency(depth, outer_hit_latency));
+    core.hit(access.line, now, port.beyond_first(depth));
     OnCore::Hit
-}
-
-/// Cycles that a hit at `depth` takes beyond one in the first level.
-#[inline]
-pub(super) fn outer_latency(depth: usize, outer_hit_latency: &[u64]) -> u64 {
-    if depth == 0 {
-        0
-    } else {
-        outer_hit_latency[depth - 1]
-    }
 }

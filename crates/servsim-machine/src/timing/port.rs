@@ -1,0 +1,206 @@
+//! The memory system as processors and the loop of the engine see it: caches, what joins them with memory, and
+//! what a hit outside the first level costs. A processor looks a line up, posts what misses, and is told at the
+//! grant when its data arrive. Nobody else in the engine knows who orders transactions or carries data, so that
+//! another interconnect, a directory for one, stands behind the same operations.
+//!
+//! Left out: what waiting does to a processor (`memory.rs`, `cores.rs`), and which prefetches are wished for
+//! (`prefetch_unit.rs`).
+
+use super::pending::Pending;
+use super::processor::Processor;
+use super::Model;
+use servsim_core::{CpuId, TaskId};
+use servsim_mem::protocol::BusOp;
+use servsim_mem::snapshot::{Damaged, Reader};
+use servsim_mem::{
+    Access, BusRequest, Class, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome, Supplier,
+    Transaction, WordMask,
+};
+
+/// Caches, interconnect and memory of a run.
+pub struct MemoryPort<W> {
+    pub(super) caches: Hierarchy<W>,
+    pub(super) interconnect: Interconnect,
+    /// Further cycles of a hit in each private level outside the first.
+    outer_hit_latency: Vec<u64>,
+    /// Prefetches of a processor that may wait for their grant.
+    pub(super) most_prefetches: usize,
+    /// Whether stores that hit outside the first level take its time: those of a core, which does not wait.
+    stores_take_time: bool,
+    shift: u32,
+}
+
+/// An access that was performed at a grant, and when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// Whose it is.
+    pub cpu: CpuId,
+    /// What of the processor asked.
+    pub origin: Origin,
+    /// When it was granted.
+    pub granted: u64,
+    /// When its data are there, or everybody has seen it.
+    pub complete: u64,
+    /// Whether it is done; otherwise it has to ask again.
+    pub done: bool,
+}
+
+impl<W: WordMask> MemoryPort<W> {
+    /// Empty caches around an idle interconnect; `spec` has the seed of the run.
+    pub fn new(model: &Model, spec: &HierarchySpec) -> Self {
+        let (setup, n) = (&model.setup, model.setup.processors);
+        Self {
+            caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, spec),
+            interconnect: Interconnect::new(n, &model.interconnect, spec.seed),
+            outer_hit_latency: model.outer_hit_latency.clone(),
+            most_prefetches: model.outstanding_misses,
+            stores_take_time: model.core.is_some(),
+            shift: setup.geometry.line.trailing_zeros(),
+        }
+    }
+
+    /// Takes over what caches held.
+    pub fn restore(&mut self, caches: &[u8]) -> Result<(), Damaged> {
+        let mut caches = Reader::new(caches);
+        self.caches.restore(&mut caches)?;
+        caches.end()
+    }
+
+    /// log2 of the line size.
+    #[inline]
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Performs an access that needs no transaction; how far out its line was, 0 for the first level.
+    #[inline]
+    pub fn try_hit(&mut self, access: &Access<W>) -> Option<usize> {
+        self.caches.try_hit(access)
+    }
+
+    /// Cycles that a hit at `depth` takes beyond one in the first level.
+    #[inline]
+    pub fn beyond_first(&self, depth: usize) -> u64 {
+        if depth == 0 {
+            0
+        } else {
+            self.outer_hit_latency[depth - 1]
+        }
+    }
+
+    /// The transaction that an access would need now; `None` when it would hit.
+    pub fn needed(&self, access: &Access<W>) -> Option<BusOp> {
+        self.caches.needed(access)
+    }
+
+    /// When the next request is granted; `u64::MAX` without one.
+    #[inline]
+    pub fn next_grant(&self) -> u64 {
+        self.interconnect.next_grant()
+    }
+
+    /// No request posted from now on is granted before.
+    #[inline]
+    pub fn earliest_grant(&self) -> u64 {
+        self.interconnect.earliest_grant(None)
+    }
+
+    /// Asks for the transaction that `access` needs.
+    pub fn post(&mut self, cpu: CpuId, origin: Origin, access: &Access<W>, ready: u64) {
+        let fetches = self.caches.needed(access).is_some_and(BusOp::is_fetch);
+        let class = if fetches { Class::Fetch } else { Class::Coherence };
+        self.interconnect.post(BusRequest { cpu: cpu.0, ready, line: access.line, class, origin });
+    }
+
+    /// `task` begins a quantum at `cpu`: lines that must not outlive the one before are written back.
+    pub fn run_task(&mut self, cpu: CpuId, task: TaskId, ready: impl Fn(CpuId) -> u64) {
+        self.caches.system.run_task(cpu.0, task);
+        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
+            let (ready, class) = (ready(CpuId(cpu)), Class::WriteBack);
+            self.interconnect.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
+        }
+    }
+
+    /// Performs the oldest stores of `processor` that need no transaction, and posts the first that does. A
+    /// store that takes time stays first until then: returned.
+    pub fn perform_stores(&mut self, cpu: CpuId, processor: &mut Processor<W>, now: u64) -> Option<u64> {
+        while let Some(pending) = processor.stores.front() {
+            match self.caches.try_hit(&pending.access) {
+                None => {
+                    self.post(cpu, Origin::StoreBuffer, &pending.access, now);
+                    return None;
+                }
+                Some(depth) if depth != 0 && self.stores_take_time => {
+                    return Some(now + self.beyond_first(depth));
+                }
+                Some(_) => {}
+            }
+            processor.stores.pop_front();
+        }
+        None
+    }
+
+    /// Grants the next request: what was asked for is performed by the state found now, a prefetch as any
+    /// other. `None` when nobody waits for it.
+    pub fn grant(&mut self, processors: &mut Vec<Processor<W>>) -> Option<Completion> {
+        let grant = self.interconnect.grant()?;
+        let BusRequest { origin, class, line, .. } = grant.request;
+        let cpu = CpuId(grant.request.cpu);
+        let completion = if class == Class::WriteBack {
+            self.interconnect.carry(&grant, &Transaction::WRITE_BACK);
+            None
+        } else {
+            let processor = &mut processors[cpu];
+            self.perform(&grant.request, processor).and_then(|(pending, outcome, supplier)| {
+                let complete = self.interconnect.carry(&grant, &Transaction::of(&outcome, supplier));
+                if let Origin::Prefetch(_) = origin {
+                    processor.prefetch_arrives(line, complete);
+                    return None;
+                }
+                if let (Origin::StoreBuffer, Some(op)) = (origin, outcome.op) {
+                    processor.stores.iter_mut().take(1).for_each(|store| store.fetching = op.is_fetch());
+                }
+                if processor.has_more {
+                    self.after_access(cpu, processor, &pending, grant.time);
+                }
+                Some(Completion { cpu, origin, granted: grant.time, complete, done: outcome.done })
+            })
+        };
+        self.interconnect.end_grant();
+        completion
+    }
+
+    /// Performs what was asked for; `None` for a prefetch that is not needed any more.
+    fn perform(
+        &mut self,
+        request: &BusRequest,
+        processor: &mut Processor<W>,
+    ) -> Option<(Pending<W>, Outcome, Supplier)> {
+        let pending = match request.origin {
+            Origin::Processor => processor.demand,
+            Origin::StoreBuffer => processor.stores.front().copied(),
+            Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
+            Origin::Prefetch(number) => {
+                let pending = processor.prefetch_granted(number)?;
+                let (outcome, supplier) = self.caches.prefetch(&pending.access, pending.page)?;
+                return Some((pending, outcome, supplier));
+            }
+        };
+        let Some(pending) = pending else { unreachable!("a request has its access") };
+        self.forget_trigger();
+        let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
+        Some((pending, outcome, supplier))
+    }
+
+    /// What accesses led prefetchers to so far does not count for the next.
+    #[inline]
+    pub fn forget_trigger(&mut self) {
+        self.caches.system.trigger = None;
+    }
+
+    /// The line whose miss or first use a prefetcher is to be told of.
+    #[inline]
+    pub fn take_trigger(&mut self) -> Option<u64> {
+        self.caches.system.trigger.take().map(|(_, line)| line)
+    }
+}
