@@ -23,22 +23,32 @@ pub type TransactionEnds = BTreeMap<(TaskId, u32), u64>;
 #[error("{0}")]
 pub struct SourceError(pub String);
 
+/// What a source must tell that is made of no other.
+const OWN: &str = "a source that is made of no other tells tasks, transaction kinds and privacy itself";
+
 /// A trace in the order it was recorded.
 pub trait GlobalSource {
     /// The source that this one changes, if it is made of another; what that one tells of the trace as a
-    /// whole then holds here too, unless it is told otherwise.
+    /// whole then holds here too, unless it is told otherwise. So a source made of another says what it
+    /// changes and nothing else; one that is not tells tasks, kinds and privacy itself.
     fn inner(&self) -> Option<&dyn GlobalSource> {
         None
     }
 
     /// The tasks; complete before the first batch.
-    fn tasks(&self) -> &[TaskInfo];
+    fn tasks(&self) -> &[TaskInfo] {
+        self.inner().expect(OWN).tasks()
+    }
 
     /// Names of the transaction kinds, in the order of their numbers.
-    fn transaction_kinds(&self) -> Vec<String>;
+    fn transaction_kinds(&self) -> Vec<String> {
+        self.inner().expect(OWN).transaction_kinds()
+    }
 
     /// Which pages are private.
-    fn privacy(&self) -> &Privacy;
+    fn privacy(&self) -> &Privacy {
+        self.inner().expect(OWN).privacy()
+    }
 
     /// As [`TaskSource::transaction_ends`].
     fn transaction_ends(&self) -> TransactionEnds {
@@ -123,13 +133,19 @@ pub trait TaskSource: Sync {
     }
 
     /// The tasks.
-    fn tasks(&self) -> &[TaskInfo];
+    fn tasks(&self) -> &[TaskInfo] {
+        self.inner().expect(OWN).tasks()
+    }
 
     /// Names of the transaction kinds, in the order of their numbers.
-    fn transaction_kinds(&self) -> Vec<String>;
+    fn transaction_kinds(&self) -> Vec<String> {
+        self.inner().expect(OWN).transaction_kinds()
+    }
 
     /// Which pages are private.
-    fn privacy(&self) -> &Privacy;
+    fn privacy(&self) -> &Privacy {
+        self.inner().expect(OWN).privacy()
+    }
 
     /// How many transactions end for whom; empty in a trace without their marks.
     fn transaction_ends(&self) -> TransactionEnds {
@@ -188,7 +204,7 @@ pub trait TaskSource: Sync {
 
     /// Interrupt handlers that run when disk requests complete, in captured order.
     fn interrupts(&self) -> &[Interrupt] {
-        &[]
+        self.inner().map_or(&[], |inner| inner.interrupts())
     }
 }
 

@@ -2,10 +2,7 @@
 //! addresses are the physical ones: what a page walk needs of a trace that does not tell virtual
 //! addresses, and only where the user says so (`tlb.plain_addresses = "identity"`).
 
-use servsim_core::{
-    Batch, GlobalSource, Interrupt, Op, PageOrigin, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
-    TaskSource, PAGE_SHIFT,
-};
+use servsim_core::{Batch, GlobalSource, Op, SourceError, TaskCursor, TaskId, TaskSource, PAGE_SHIFT};
 
 /// Virtual addresses of four-level paging have 48 bits, the highest repeated above (Intel SDM volume 1,
 /// section 3.3.7.1).
@@ -35,27 +32,12 @@ fn add_pages(batch: &mut Batch) -> Result<(), SourceError> {
     Ok(())
 }
 
-impl<S: GlobalSource + ?Sized> GlobalSource for Identity<S> {
-    fn tasks(&self) -> &[TaskInfo] {
-        self.0.tasks()
-    }
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.0.transaction_kinds()
-    }
-    fn privacy(&self) -> &Privacy {
-        self.0.privacy()
+impl GlobalSource for Identity<dyn GlobalSource> {
+    fn inner(&self) -> Option<&dyn GlobalSource> {
+        Some(self.0.as_ref())
     }
     fn notes(&self) -> Vec<String> {
         with_note(self.0.notes())
-    }
-    fn knows_places(&self) -> bool {
-        self.0.knows_places()
-    }
-    fn kernel_symbols(&self) -> Option<&str> {
-        self.0.kernel_symbols()
-    }
-    fn page_origin(&self, page: u64) -> Option<PageOrigin> {
-        self.0.page_origin(page)
     }
     fn record_pages(&mut self) -> bool {
         true
@@ -67,15 +49,9 @@ impl<S: GlobalSource + ?Sized> GlobalSource for Identity<S> {
     }
 }
 
-impl<S: TaskSource + ?Sized> TaskSource for Identity<S> {
-    fn tasks(&self) -> &[TaskInfo] {
-        self.0.tasks()
-    }
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.0.transaction_kinds()
-    }
-    fn privacy(&self) -> &Privacy {
-        self.0.privacy()
+impl TaskSource for Identity<dyn TaskSource> {
+    fn inner(&self) -> Option<&dyn TaskSource> {
+        Some(self.0.as_ref())
     }
     fn notes(&self) -> Vec<String> {
         with_note(self.0.notes())
@@ -83,9 +59,6 @@ impl<S: TaskSource + ?Sized> TaskSource for Identity<S> {
     fn record_pages(&mut self) -> Result<bool, SourceError> {
         // Only captured traces hold handlers, and those tell virtual addresses.
         Ok(self.0.interrupts().is_empty())
-    }
-    fn interrupts(&self) -> &[Interrupt] {
-        self.0.interrupts()
     }
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
         Ok(Box::new(Paged(self.0.open(task)?)))
@@ -108,5 +81,29 @@ impl TaskCursor for Paged<'_> {
         let more = self.0.next_batch(batch)?;
         add_pages(batch)?;
         Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InMemory;
+    use servsim_core::{Event, TaskInfo, TaskKind};
+
+    #[test]
+    fn what_a_source_tells_of_transactions_and_waits_holds_with_pages_too() {
+        let info = TaskInfo { name: "t".into(), pid: 1, kind: TaskKind::User, client: false };
+        let mut batch = Batch::default();
+        batch.push_event(0, Event::Wake { wake: 7 });
+        let (device, sector, bytes, write) = (0, 8, 512, false);
+        batch.push_event(0, Event::IoSubmit { request: 5, device, sector, bytes, write });
+        batch.push_event(0, Event::TransactionEnd { kind: 0, user: 3 });
+        let plain: Box<dyn TaskSource> =
+            Box::new(InMemory::from_streams(vec![info], vec!["pay".into()], vec![batch]));
+        let told =
+            |source: &dyn TaskSource| (source.waker(7), source.submitter(5), source.transaction_ends());
+        let before = told(plain.as_ref());
+        assert_eq!(before, (Some(0), Some(0), [((0, 3), 1)].into()));
+        assert_eq!(told(&Identity(plain)), before);
     }
 }

@@ -8,7 +8,7 @@ use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::source::PageHash;
 use servsim_core::{
     Batch, Event, GlobalSource, Interrupt, Op, PageOrigin, Privacy, Record, SourceError, TaskCursor, TaskId,
-    TaskInfo, TaskSource, PAGE_SHIFT,
+    TaskSource, PAGE_SHIFT,
 };
 use servsim_os::mapping::{by_name, Memory, Touched};
 use std::collections::{HashMap, HashSet};
@@ -153,14 +153,6 @@ impl GlobalSource for MappedOrder {
         Some(self.inner.as_ref())
     }
 
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.inner.transaction_kinds()
-    }
-
     fn privacy(&self) -> &Privacy {
         &self.privacy
     }
@@ -200,14 +192,6 @@ pub fn by_task(source: Box<dyn TaskSource>, frames: Option<&Arc<Frames>>) -> Box
 impl TaskSource for MappedTasks {
     fn inner(&self) -> Option<&dyn TaskSource> {
         Some(self.inner.as_ref())
-    }
-
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.inner.transaction_kinds()
     }
 
     fn privacy(&self) -> &Privacy {

@@ -1,7 +1,7 @@
 //! A trace in its own order that ends with a given transaction: what the functional engine runs when it is asked
 //! for a number of them.
 
-use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, SourceError, TaskInfo};
+use servsim_core::{Batch, Event, GlobalSource, Op, SourceError};
 
 /// The beginning of a trace.
 pub struct UpTo {
@@ -19,18 +19,6 @@ impl UpTo {
 impl GlobalSource for UpTo {
     fn inner(&self) -> Option<&dyn GlobalSource> {
         Some(self.inner.as_ref())
-    }
-
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.inner.transaction_kinds()
-    }
-
-    fn privacy(&self) -> &Privacy {
-        self.inner.privacy()
     }
 
     fn record_pages(&mut self) -> bool {

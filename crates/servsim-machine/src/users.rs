@@ -10,8 +10,8 @@
 //! a trace in which a task that stays waits for one that goes is refused, with the names (ADR 0322).
 
 use servsim_core::{
-    Batch, Event, GlobalSource, Interrupt, Privacy, Record, SourceError, TaskCursor, TaskId, TaskInfo,
-    TaskKind, TaskSource, TransactionEnds, WakeId,
+    Batch, Event, GlobalSource, Interrupt, Record, SourceError, TaskCursor, TaskId, TaskInfo, TaskKind,
+    TaskSource, TransactionEnds, WakeId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -205,18 +205,6 @@ impl TaskSource for FewerTasks {
         Some(self.inner.as_ref())
     }
 
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.inner.transaction_kinds()
-    }
-
-    fn privacy(&self) -> &Privacy {
-        self.inner.privacy()
-    }
-
     fn transaction_ends(&self) -> TransactionEnds {
         let ends = self.inner.transaction_ends().into_iter();
         ends.filter(|((task, _), _)| self.kept[*task as usize]).collect()
@@ -255,21 +243,9 @@ impl GlobalSource for FewerInOrder {
         Some(self.inner.as_ref())
     }
 
-    fn tasks(&self) -> &[TaskInfo] {
-        self.inner.tasks()
-    }
-
-    fn transaction_kinds(&self) -> Vec<String> {
-        self.inner.transaction_kinds()
-    }
-
     fn transaction_ends(&self) -> TransactionEnds {
         let ends = self.inner.transaction_ends().into_iter();
         ends.filter(|((task, _), _)| self.kept[*task as usize]).collect()
-    }
-
-    fn privacy(&self) -> &Privacy {
-        self.inner.privacy()
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
