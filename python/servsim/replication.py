@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Lists of a replication that are no figures of the whole run.
-APART = frozenset({"timeline", "windows", "along", "tasks", "seed", "capture", "figures"})
+APART = frozenset({"timeline", "windows", "activity", "tasks", "seed", "capture", "figures"})
 
 #: Fewest replications, or captures, for which a summary gives an interval, as the simulator does.
 LEAST = 3

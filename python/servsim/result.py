@@ -29,6 +29,9 @@ REMEDY = "make one with `servsim simulate TRACE --machine MACHINE --json > FILE`
 #: Figures that older results call otherwise, by group and name.
 RENAMED = {("bus", "update"): "write_back"}
 
+#: Parts of a replication that older results call otherwise.
+RENAMED_PARTS = {"along": "activity"}
+
 #: Units of a clock written as text, in hertz.
 HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 
@@ -285,6 +288,8 @@ def _present_names(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**part, key: {names.get(name, name): value for name, value in part[key].items()}}
 
     def renamed(replication: Mapping[str, Any]) -> Mapping[str, Any]:
+        if RENAMED_PARTS.keys() & replication.keys():
+            replication = {RENAMED_PARTS.get(name, name): part for name, part in replication.items()}
         for (group, old), new in RENAMED.items():
             replication = named(replication, group, {old: new})
         for group in ("windows", "figures"):

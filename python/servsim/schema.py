@@ -8,7 +8,7 @@ import json
 from math import isfinite
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from servsim.errors import UsageError
 
@@ -99,8 +99,8 @@ class DiskSpans(_Part):
     end: list[Count]
 
 
-class Along(_Part):
-    """What happened along a run."""
+class Activity(_Part):
+    """Who ran where, and when disk requests were under way."""
 
     schedule: Schedule = _ABSENT
     disk: DiskSpans = _ABSENT
@@ -216,7 +216,7 @@ class Replication(_Part):
     window_cycles: Count | None = None
     timeline: list[Window] | None = None
     windows: dict[str, list[Count]] | None = None
-    along: Along | None = None
+    activity: Activity | None = Field(default=None, validation_alias=AliasChoices("activity", "along"))
     storage: Storage | None = None
     processor_levels: ProcessorLevels | None = None
     users: Users | None = None
@@ -229,10 +229,10 @@ class Replication(_Part):
             if wrong:
                 raise ValueError(f"column {wrong[0]} of windows has not one value for each entry of timeline")
         groups: list[tuple[str, _Part]] = []
-        if self.along is not None and self.along.schedule is not None:
-            groups.append(("along.schedule", self.along.schedule))
-        if self.along is not None and self.along.disk is not None:
-            groups.append(("along.disk", self.along.disk))
+        if self.activity is not None and self.activity.schedule is not None:
+            groups.append(("activity.schedule", self.activity.schedule))
+        if self.activity is not None and self.activity.disk is not None:
+            groups.append(("activity.disk", self.activity.disk))
         if self.processor_levels is not None:
             groups.append(("processor_levels", self.processor_levels))
         for name, group in groups:

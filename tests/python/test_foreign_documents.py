@@ -265,11 +265,17 @@ def test_a_result_of_before_is_read_under_the_names_of_today() -> None:
     replication = present["replications"][0]
     replication["windows"] = {"bus.write_back": [1 for _ in replication["timeline"]]}
     replication["figures"] = {"bus.write_back": 7}
+    replication["activity"] = {"schedule": {"processor": [0], "task": [1], "start": [2], "end": [3]}}
     present["summary"] = {"bus.write_back": {"mean": 7.0}}
-    before = json.loads(
-        json.dumps(present).replace('"bus.write_back"', '"bus.update"').replace('"write_back"', '"update"')
-    )
+    old = {"bus.write_back": "bus.update", "write_back": "update", "activity": "along"}
+    text = json.dumps(present)
+    for name, before in old.items():
+        text = text.replace(f'"{name}"', f'"{before}"')
+    before = json.loads(text)
     assert before != present
     assert check(before, "old.json").document == present
     assert check(before, "old.json").digest != check(present, "new.json").digest
     assert check(present, "new.json").document is present
+    before["replications"][0]["along"]["schedule"]["end"] = []
+    with pytest.raises(UsageError, match=r"the columns of activity\.schedule differ in length"):
+        check(before, "old.json")

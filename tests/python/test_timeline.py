@@ -41,9 +41,9 @@ def test_windows_add_up_to_the_run_but_for_its_last_part(result: dict[str, Any])
 
 def test_a_processor_runs_one_task_at_a_time_and_a_task_is_on_one_processor(result: dict[str, Any]) -> None:
     run = result["replications"][0]
-    schedule = run["along"]["schedule"]
+    schedule = run["activity"]["schedule"]
     spans = list(zip(*(schedule[k] for k in ("processor", "task", "start", "end")), strict=True))
-    assert spans and run["along"]["dropped"] == 0
+    assert spans and run["activity"]["dropped"] == 0
     for key in (0, 1):
         for owner in {span[key] for span in spans}:
             mine = sorted((span[2], span[3]) for span in spans if span[key] == owner)
@@ -56,7 +56,7 @@ def test_a_processor_runs_one_task_at_a_time_and_a_task_is_on_one_processor(resu
 
 def test_disk_requests_take_the_time_of_the_disk(result: dict[str, Any]) -> None:
     run = result["replications"][0]
-    disk = run["along"]["disk"]
+    disk = run["activity"]["disk"]
     assert len(disk["start"]) == run["disk"]["reads"] + run["disk"]["writes"]
     assert disk["write"].count(True) == run["disk"]["writes"]
 
@@ -67,7 +67,7 @@ def test_perfetto_gets_every_span_and_every_counter_in_microseconds(result: dict
     events = document["traceEvents"]
     assert {event["ph"] for event in events} <= {"M", "X", "b", "e", "C"}
     drawn = [event for event in events if event["ph"] == "X"]
-    assert len(drawn) == len(run["along"]["schedule"]["start"])
+    assert len(drawn) == len(run["activity"]["schedule"]["start"])
     assert max(e["ts"] + e["dur"] for e in drawn) <= run["cycles"] / 1000 + 1e-6, "1 GHz: 1000 cycles a microsecond"
     bus = [event["args"]["value"] for event in events if event.get("name") == "bus busy, %"]
     assert len(bus) == len(run["timeline"]) and 0 < max(bus) <= 101

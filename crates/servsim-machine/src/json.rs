@@ -261,11 +261,11 @@ pub fn document(header: &Header, replications: &[Replication]) -> Value {
     })
 }
 
-/// Adds `windows` and `along` to a replication.
+/// Adds `windows` and `activity` to a replication.
 fn insert_activity(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert(
         "windows".into(),
         Windowed::columns(&timing.timeline.iter().map(|window| window.counters).collect::<Vec<_>>()),
     );
-    object.insert("along".into(), timing.activity_log.to_json());
+    object.insert("activity".into(), timing.activity_log.to_json());
 }

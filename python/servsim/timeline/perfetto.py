@@ -66,7 +66,7 @@ def _named(group: int, name: str, thread: int | None = None) -> Event:
 
 
 def _schedule(replication: Mapping[str, Any], scale: float) -> Iterator[Event]:
-    runs = (replication.get("along") or {}).get("schedule") or {}
+    runs = (replication.get("activity") or {}).get("schedule") or {}
     tasks = replication.get("tasks") or []
     for processor in sorted(set(runs.get("processor", []))):
         yield _named(PROCESSORS, f"CPU {processor}", processor + 1)
@@ -86,7 +86,7 @@ def _schedule(replication: Mapping[str, Any], scale: float) -> Iterator[Event]:
 
 
 def _disk(replication: Mapping[str, Any], scale: float) -> Iterator[Event]:
-    requests = (replication.get("along") or {}).get("disk") or {}
+    requests = (replication.get("activity") or {}).get("disk") or {}
     if not requests:
         return
     number = count(1)
