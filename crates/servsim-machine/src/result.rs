@@ -46,6 +46,29 @@ servsim_core::counters! {
 }
 
 impl ProcessorTimes {
+    /// Adds `cycles` of execution.
+    #[inline]
+    pub fn execute(&mut self, in_kernel: bool, cycles: u64) {
+        *(if in_kernel { &mut self.kernel } else { &mut self.user }) += cycles;
+    }
+
+    /// No category more than `most` cycles.
+    #[must_use]
+    pub fn at_most(&self, most: u64) -> Self {
+        Self {
+            user: self.user.min(most),
+            kernel: self.kernel.min(most),
+            memory_stall: self.memory_stall.min(most),
+            bus_wait: self.bus_wait.min(most),
+            lock_spin: self.lock_spin.min(most),
+            branch: self.branch.min(most),
+            idle: self.idle.min(most),
+            stalls: self.stalls.map(|stall| stall.min(most)),
+            dependence: self.dependence.min(most),
+            translation: self.translation.min(most),
+        }
+    }
+
     /// Share of the non-idle time that was not delayed by memory (U of Foglia et al. 2004); spinning
     /// for a lock and refilling after a mispredicted branch count as delay.
     pub fn utilization(&self) -> f64 {

@@ -77,6 +77,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.time += waited;
         processor.times.user += waited;
         processor.times.dependence += waited;
+        processor.note(processor.time);
         waited == 0
     }
 
@@ -94,8 +95,7 @@ impl<W: WordMask> Engine<'_, W> {
         let processor = &mut self.processors[cpu];
         if processor.wait == Wait::Load {
             let until = now.max(processor.since);
-            processor.times.memory_stall += until - processor.since;
-            processor.times.stalls[Op::Load as usize] += until - processor.since;
+            processor.stall(processor.since, until, false, Some(Op::Load as usize));
             processor.time = until;
             processor.wait = Wait::Nothing;
         }

@@ -105,7 +105,7 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn leave_idle(&mut self, cpu: CpuId, now: u64) {
         self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
-        processor.times.idle += now - processor.since;
+        processor.settle(now);
         processor.time = now;
         processor.wait = Wait::Nothing;
     }

@@ -91,6 +91,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Some(start) => self.resume(start)?,
         }
         self.maybe_start(0);
+        self.watch_the_window();
         let (mut rounds, mut told) = (0_u64, 0);
         while !self.accounts.measure.complete() {
             rounds += 1;
@@ -122,7 +123,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         self.now = self.now.max(now);
         if self.accounts.measure.window_over(now) {
-            self.settle_idle(now);
+            self.settle_waits(now);
             let reading = self.reading();
             self.accounts.measure.close_window(now, reading);
             self.look_at_users(now);
@@ -175,6 +176,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// must see in order: events, task switches.
     pub(super) fn run_processor(&mut self, cpu: CpuId, limit: u64, sync: u64) -> Result<(), SimulateError> {
         self.stale.insert(cpu);
+        if let Some(history) = &mut self.processors[cpu].history {
+            history.forget_before(self.now);
+        }
         self.enter_handler(cpu);
         let Some(context) = self.processors[cpu].context else {
             self.dispatch(cpu);

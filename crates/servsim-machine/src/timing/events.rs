@@ -61,6 +61,7 @@ impl<W: WordMask> Engine<'_, W> {
                 self.look_at_users(now);
                 self.accounts.measure.transaction(kind, now, previous);
                 self.maybe_start(now);
+                self.watch_the_window();
             }
             Effect::None | Effect::Acquire { .. } | Effect::Release { .. } => {}
         }

@@ -137,6 +137,7 @@ impl<W: WordMask> Engine<'_, W> {
         processor.slice = processor.slice.saturating_sub(1);
         processor.time += interval;
         processor.times.lock_spin += interval;
+        processor.note(processor.time);
         let in_buffer = processor.stores.iter().any(|store| store.access.line == pending.access.line);
         if !in_buffer && self.port.try_hit(&pending.access).is_none() {
             self.demand(cpu, pending);

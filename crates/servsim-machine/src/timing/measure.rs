@@ -9,6 +9,10 @@ const MOST_WINDOWS: usize = 256;
 /// First length of a window in cycles.
 const FIRST_WINDOW: u64 = 1 << 16;
 
+/// Transactions before a bound of the window from which on processors keep what they are charged: more than end
+/// while a processor runs ahead.
+const NEAR: u64 = 8;
+
 /// Counters that only grow, read at one time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
@@ -85,6 +89,19 @@ impl Measure {
             kind.timed += 1;
             kind.response_cycles += now.saturating_sub(previous);
         }
+    }
+
+    /// Whether so few transactions are left before the window begins or ends that it may soon.
+    pub fn is_near_a_bound(&self) -> bool {
+        match self.start {
+            None => self.seen + NEAR >= self.warmup,
+            Some(_) => self.wanted.is_some_and(|wanted| self.measured() + NEAR >= wanted),
+        }
+    }
+
+    /// When the last transaction of the window ended.
+    pub fn last_end(&self) -> Option<u64> {
+        Some(self.start? + self.ends.iter().max()?)
     }
 
     /// Transactions in the window.

@@ -104,8 +104,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.ask_for_store(cpu, now);
         let processor = &mut self.processors[cpu];
         if processor.wait == Wait::Store {
-            processor.times.memory_stall += now - processor.since;
-            processor.times.stalls[Op::Store as usize] += now - processor.since;
+            processor.stall(processor.since, now, false, Some(Op::Store as usize));
             processor.time = now;
             processor.wait = Wait::Nothing;
         }
@@ -126,16 +125,16 @@ impl<W: WordMask> Engine<'_, W> {
     pub(super) fn demand_returns(&mut self, cpu: CpuId, granted: u64, complete: u64, done: bool) {
         self.stale.insert(cpu);
         let processor = &mut self.processors[cpu];
-        processor.times.bus_wait += granted - processor.since;
-        processor.times.memory_stall += complete - granted;
         let slot = processor.demand.take().map_or(Op::Load as usize, |demand| demand.access.slot);
-        let waited = complete - processor.since;
+        let translation = self.model.translation.filter(|_| processor.is_walking());
+        let cause = translation.is_none().then_some(slot);
+        processor.stall(processor.since, granted, true, cause);
+        processor.stall(granted, complete, false, cause);
         processor.time = complete;
         processor.wait = Wait::Nothing;
-        if let (true, Some(times)) = (processor.is_walking(), self.model.translation) {
-            return processor.table_returned(waited, done, times);
+        if let Some(times) = translation {
+            return processor.table_returned(done, times);
         }
-        processor.times.stalls[slot] += waited;
         // A load of a spinning processor is not one of its stream.
         let of_stream = done && processor.spinning.is_none();
         if let (true, Some(core)) = (of_stream && slot == Op::Load as usize, &mut processor.core) {

@@ -28,6 +28,7 @@ mod disks;
 mod dispatching;
 mod engine;
 mod events;
+mod history;
 mod io;
 mod locking;
 mod measure;

@@ -3,7 +3,6 @@
 use super::base::Base;
 use super::engine::Engine;
 use super::measure::Reading;
-use super::processor::Wait;
 use crate::counted::Windowed;
 use crate::result::{LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing};
 use servsim_config::Arbitration;
@@ -73,7 +72,7 @@ impl<W: WordMask> Engine<'_, W> {
         if !self.accounts.measure.should_start() {
             return;
         }
-        self.settle_idle(now);
+        self.settle_waits(now);
         self.count_active(now, 0);
         self.accounts.user_states.settle(now);
         let reading = self.reading();
@@ -83,7 +82,7 @@ impl<W: WordMask> Engine<'_, W> {
             memory: self.port.counts(),
             tlb: self.translation_counters(),
             late_prefetches: self.late_prefetches(),
-            times: self.processors.iter().map(|p| p.times).collect(),
+            times: self.processors.iter().map(|p| p.times_at(now)).collect(),
             references: self.processors.iter().map(|p| p.references).collect(),
             tasks: self.accounts.task_references.clone(),
             system: self.system_counters(),
@@ -96,19 +95,23 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.most_active = self.accounts.active;
     }
 
-    /// Counts the idle time so far of processors that are idle now.
-    pub(super) fn settle_idle(&mut self, now: u64) {
-        for processor in self.processors.iter_mut().filter(|p| p.wait == Wait::Task) {
-            processor.times.idle += now.saturating_sub(processor.since);
-            processor.since = processor.since.max(now);
-        }
+    /// Charges processors that wait for that, up to now.
+    pub(super) fn settle_waits(&mut self, now: u64) {
+        self.processors.iter_mut().for_each(|processor| processor.settle(now));
+    }
+
+    /// Keeps what processors are charged where the window may soon begin or end.
+    pub(super) fn watch_the_window(&mut self) {
+        let keep = self.accounts.measure.is_near_a_bound();
+        self.processors.iter_mut().for_each(|processor| processor.keep_history(keep));
     }
 
     pub(super) fn finish(mut self) -> Replication {
         let exhausted = !self.accounts.measure.complete();
         let last = self.processors.iter().map(|p| p.time).max().unwrap_or(0);
-        let end = if exhausted { self.now.max(last) } else { self.now };
-        self.settle_idle(end);
+        let end =
+            if exhausted { self.now.max(last) } else { self.accounts.measure.last_end().unwrap_or(self.now) };
+        self.settle_waits(end);
         self.count_active(end, 0);
         self.accounts.user_states.settle(end);
         let start = self.accounts.measure.start.unwrap_or(end);
@@ -128,7 +131,7 @@ impl<W: WordMask> Engine<'_, W> {
         for (cpu, processor) in self.processors.iter().enumerate() {
             let (base_times, base_references) =
                 base.as_ref().map_or_else(Default::default, |b| (b.times[cpu], b.references[cpu]));
-            times.push(processor.times.since(&base_times));
+            times.push(processor.times_at(end).since(&base_times));
             subtract_into(&mut references, &processor.references, &base_references);
         }
         memory.counters.references = references;

@@ -17,10 +17,8 @@ impl<W: WordMask> Processor<W> {
         let Some(prefetching) = &mut self.prefetching else { return false };
         let Some(until) = prefetching.arrival(line, self.time) else { return false };
         prefetching.late += 1;
-        let waited = until - self.time;
-        self.time = until;
-        self.times.memory_stall += waited;
-        self.times.stalls[slot] += waited;
+        let from = std::mem::replace(&mut self.time, until);
+        self.stall(from, until, false, Some(slot));
         true
     }
 

@@ -1,10 +1,11 @@
 //! The state of one simulated processor.
 
+use super::history::History;
 use super::pending::Pending;
 use super::prefetch_unit::Prefetching;
 use super::translator::Translator;
 use crate::result::ProcessorTimes;
-use servsim_core::{LockClass, TaskId};
+use servsim_core::{LockClass, Op, TaskId};
 use servsim_cpu::{Core, Parameters};
 use servsim_mem::{HierarchySpec, WordMask};
 use std::collections::VecDeque;
@@ -74,12 +75,14 @@ pub struct Processor<W> {
     pub since: u64,
     /// Its core, unless every reference takes a fixed time.
     pub core: Option<Core<Pending<W>>>,
-    /// Whether it has one of the next two.
+    /// Whether it has one of the next three.
     pub has_more: bool,
     /// Its prefetcher, if it has one.
     pub prefetching: Option<Box<Prefetching<W>>>,
     /// Its address translation, if that is simulated.
     pub translator: Option<Box<Translator>>,
+    /// Its last charges, while the measured window may begin or end.
+    pub history: Option<Box<History>>,
     /// The mispredicted branch before the record at hand is paid for.
     pub branch_paid: bool,
     /// The fetches of the record at hand are done, and so many of its instructions have entered.
@@ -105,6 +108,7 @@ impl<W: WordMask> Processor<W> {
             has_more: prefetching.is_some() || translator.is_some(),
             prefetching,
             translator,
+            history: None,
             core: core.map(Core::new),
             branch_paid: false,
             fetched: false,
@@ -141,6 +145,61 @@ impl<W: WordMask> Processor<W> {
     /// Whether it is in the middle of a record.
     pub fn is_within_record(&self) -> bool {
         self.offset != 0 || self.fetched || self.held || self.found.is_some()
+    }
+
+    /// Keeps its charges from now on, or no longer.
+    pub fn keep_history(&mut self, keep: bool) {
+        if keep == self.history.is_some() {
+            return;
+        }
+        let charged_to = if self.wait == Wait::Nothing { self.time } else { self.since };
+        self.history = keep.then(|| Box::new(History::new(charged_to, self.times)));
+        self.has_more = self.prefetching.is_some() || self.translator.is_some() || keep;
+    }
+
+    /// All charges so far reach to `time`.
+    #[inline]
+    pub fn note(&mut self, time: u64) {
+        if let Some(history) = &mut self.history {
+            history.note(time, self.times);
+        }
+    }
+
+    /// It waited from `from` to `until`, for the bus or for memory: with an access of this operation, or with a
+    /// translation.
+    pub fn stall(&mut self, from: u64, until: u64, bus: bool, slot: Option<usize>) {
+        let waited = until - from;
+        let times = &mut self.times;
+        *(if bus { &mut times.bus_wait } else { &mut times.memory_stall }) += waited;
+        *slot.map_or(&mut times.translation, |slot| &mut times.stalls[slot]) += waited;
+        self.note(until);
+    }
+
+    /// Charges what it waits for up to `now`.
+    pub fn settle(&mut self, now: u64) {
+        if now <= self.since {
+            return;
+        }
+        let since = std::mem::replace(&mut self.since, now);
+        let walks = self.translator.as_ref().is_some_and(|translator| translator.walk.is_some());
+        match self.wait {
+            Wait::Nothing => self.since = since,
+            Wait::Task => {
+                self.times.idle += now - since;
+                self.note(now);
+            }
+            Wait::Store => self.stall(since, now, false, Some(Op::Store as usize)),
+            Wait::Load => self.stall(since, now, false, Some(Op::Load as usize)),
+            Wait::Demand => {
+                let slot = self.demand.as_ref().map_or(Op::Load as usize, |demand| demand.access.slot);
+                self.stall(since, now, true, (!walks).then_some(slot));
+            }
+        }
+    }
+
+    /// What was charged up to `at`, when it is settled.
+    pub fn times_at(&self, at: u64) -> ProcessorTimes {
+        self.history.as_ref().and_then(|history| history.at(at)).unwrap_or(self.times)
     }
 
     /// When it acts next; `u64::MAX` while it waits.

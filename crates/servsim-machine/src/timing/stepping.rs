@@ -155,6 +155,7 @@ fn await_branch<W: WordMask>(
     processor.branch_paid = true;
     processor.times.branch += until - processor.time;
     processor.time = until;
+    processor.note(until);
     Some(Stop::Limit)
 }
 
@@ -166,12 +167,12 @@ fn enter<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>) -> bool 
     let Some(core) = &mut processor.core else { return true };
     let first = work.code.get(*work.position).map_or(usize::MAX, |&code| code as usize);
     let times = &mut processor.times;
-    let mut executed = 0;
+    let in_kernel = record.flags & KERNEL != 0;
     while processor.entered < record.cpu {
         let instruction = work.instructions.get(first.wrapping_add(usize::from(processor.entered)));
         match core.enter(processor.time, instruction) {
             Entry::Entered(next) => {
-                executed += next - processor.time;
+                times.execute(in_kernel, next - processor.time);
                 processor.time = next;
                 processor.entered += 1;
             }
@@ -182,18 +183,15 @@ fn enter<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>) -> bool 
                     times.memory_stall += waited;
                     times.stalls[Op::Load as usize] += waited;
                 } else {
-                    executed += waited;
+                    times.execute(in_kernel, waited);
                     times.dependence += waited;
                 }
             }
             Entry::Blocked => break,
         }
-    }
-    let mode = usize::from(record.flags & KERNEL);
-    if mode == 0 {
-        times.user += executed;
-    } else {
-        times.kernel += executed;
+        if let Some(history) = &mut processor.history {
+            history.note(processor.time, *times);
+        }
     }
     if processor.entered < record.cpu {
         return false;
@@ -215,10 +213,12 @@ fn count<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>, record: 
 
 /// Waits for a level outside the first, if the line was there.
 #[inline]
-fn wait_for_level<W>(processor: &mut Processor<W>, cycles: u64, slot: usize) {
-    processor.time += cycles;
-    processor.times.memory_stall += cycles;
-    processor.times.stalls[slot] += cycles;
+fn wait_for_level<W: WordMask>(processor: &mut Processor<W>, cycles: u64, slot: usize) {
+    if cycles != 0 {
+        let from = processor.time;
+        processor.time += cycles;
+        processor.stall(from, processor.time, false, Some(slot));
+    }
 }
 
 /// Whether the block was granted to a store of the own buffer but its data have not arrived, and
@@ -270,10 +270,9 @@ pub fn advance<W: WordMask>(
     if processor.core.is_none() {
         let taken = cycles * references;
         processor.time += taken;
-        if record.flags & KERNEL == 0 {
-            processor.times.user += taken;
-        } else {
-            processor.times.kernel += taken;
+        processor.times.execute(record.flags & KERNEL != 0, taken);
+        if processor.has_more {
+            processor.note(processor.time);
         }
     }
     count(processor, work, record, references);

@@ -11,21 +11,20 @@ use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
 use servsim_core::{CpuId, Op};
 use servsim_mem::{Translated, WordMask};
 
-impl<W> Processor<W> {
+impl<W: WordMask> Processor<W> {
     /// Whether it walks the page tables.
     pub fn is_walking(&self) -> bool {
         self.translator.as_ref().is_some_and(|translator| translator.walk.is_some())
     }
 
     fn wait_for_translation(&mut self, cycles: u64) {
+        let from = self.time;
         self.time += cycles;
-        self.times.memory_stall += cycles;
-        self.times.translation += cycles;
+        self.stall(from, self.time, false, None);
     }
 
-    /// The data of a table entry arrived over the bus after `waited` cycles, if it was `read`.
-    pub(super) fn table_returned(&mut self, waited: u64, read: bool, times: TranslationTimes) {
-        self.times.translation += waited;
+    /// The data of a table entry arrived over the bus, if it was `read`.
+    pub(super) fn table_returned(&mut self, read: bool, times: TranslationTimes) {
         if let (true, Some(translator)) = (read, &mut self.translator) {
             translator.read();
             self.wait_for_translation(times.step);
