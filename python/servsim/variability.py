@@ -95,12 +95,13 @@ def over_time(replications: Sequence[Mapping[str, Any]]) -> list[Interval]:
     """Return how the work done varies over intervals of growing length within runs.
 
     Work is instructions executed. Lengths double from one window of the timeline on, as long as every
-    run has `LEAST_INTERVALS` of them.
+    run with a timeline has `LEAST_INTERVALS` of them.
     """
     found: list[Interval] = []
+    replications = [replication for replication in replications if replication.get("timeline")]
     length = 1
     while True:
-        series = [_joined([w["instructions"] for w in r.get("timeline") or []], length) for r in replications]
+        series = [_joined([w["instructions"] for w in r["timeline"]], length) for r in replications]
         least = min(map(len, series), default=0)
         if least < LEAST_INTERVALS:
             return found

@@ -111,6 +111,19 @@ def test_a_drift_over_the_run_is_warned_of() -> None:
     assert warnings([check(document, "r")]) == []
 
 
+def test_of_many_replications_those_that_keep_windows_are_drawn_and_counted() -> None:
+    document = layout_result(replications=5)
+    for index, replication in enumerate(document["replications"]):
+        replication["timeline"] = [{"start": i, "bus_busy": 0, "transactions": 2 + 2 * (i // 10)} for i in range(30)]
+        if index >= 3:
+            for key in ("timeline", "windows", "activity"):
+                replication.pop(key, None)
+    assert any("+200" in w.text for w in warnings([check(document, "r")])), "a drift of those that are kept"
+    text = _text(_render(document))
+    assert "windows of the first are kept, and drawn here: 3 of 5" in text
+    assert "drawn here" not in _text(_render(layout_result(replications=5)))
+
+
 def test_spinning_is_shown_only_where_a_processor_spins() -> None:
     document = layout_result()
     assert "lock spin" not in _text(_render(document)).lower()

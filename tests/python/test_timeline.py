@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from servsim.errors import UsageError
 from servsim.simulation import simulate
-from servsim.timeline import trace_events, windows
+from servsim.timeline import parquet, trace_events, windows
 from sweep_study import write_trace
 
 SERVSIM = Path(sys.executable).with_name("servsim")
@@ -89,6 +90,15 @@ def test_the_command_writes_parquet_and_a_perfetto_file(tmp_path: Path, result: 
     assert {row["seed"] for row in rows} == {1, 2}
     assert sum(r["bus.read"] for r in rows if r["seed"] == 1) == sum(result["replications"][0]["windows"]["bus.read"])
     assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_a_replication_whose_windows_were_not_kept_is_left_out_or_refused_with_the_remedy(tmp_path: Path) -> None:
+    result = simulate(write_trace(tmp_path, 20), "foglia-2004-4p", replications=2, seed=7)
+    del result["replications"][1]["timeline"]
+    with pytest.raises(UsageError, match="--seed 8 --replications 1"):
+        windows(result["replications"][1])
+    kept = len(result["replications"][0]["timeline"])
+    assert parquet(result["replications"], tmp_path / "w.parquet") == kept
 
 
 def test_a_result_without_time_or_replication_is_refused(tmp_path: Path) -> None:

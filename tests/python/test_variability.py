@@ -33,6 +33,11 @@ def _run(work: list[int]) -> dict[str, Any]:
     return {"timeline": [{"instructions": value} for value in work], "window_cycles": 100}
 
 
+def test_runs_without_windows_do_not_hide_the_variation_of_the_others() -> None:
+    runs = [_run([100, 300] * 40), _run([300, 100] * 40)]
+    assert over_time([*runs, {"window_cycles": 100}]) == over_time(runs) != []
+
+
 def test_variation_of_independent_work_falls_with_the_root_of_the_interval() -> None:
     chance = np.random.default_rng(4)
     runs = [_run((1000 + chance.normal(0, 100, 256)).round().astype(int).tolist()) for _ in range(20)]

@@ -5,7 +5,7 @@
 
 use crate::counted::{self, Windowed};
 use crate::figures::figures;
-use crate::result::{gsp, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
+use crate::result::{gsp, Detail, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::run_spec::RunSpec;
 use crate::statistics::Summary;
 use crate::timing::subsystem::{LoadLevel, Profile};
@@ -172,8 +172,11 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
             "transactions": w.transactions,
         })
     };
-    object.insert("timeline".into(), timing.timeline.iter().map(window).collect());
-    insert_activity(timing, object);
+    if let Some(Detail { timeline, activity_log }) = &timing.detail {
+        object.insert("timeline".into(), timeline.iter().map(window).collect());
+        object.insert("windows".into(), Windowed::columns(&timeline.iter().map(|window| window.counters).collect::<Vec<_>>()));
+        object.insert("activity".into(), activity_log.to_json());
+    }
 }
 
 pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
@@ -259,13 +262,4 @@ pub fn document(header: &Header, replications: &[Replication]) -> Value {
         "summary": summary,
         "replications": replications.iter().map(Replication::to_json).collect::<Vec<_>>(),
     })
-}
-
-/// Adds `windows` and `activity` to a replication.
-fn insert_activity(timing: &Timing, object: &mut Map<String, Value>) {
-    object.insert(
-        "windows".into(),
-        Windowed::columns(&timing.timeline.iter().map(|window| window.counters).collect::<Vec<_>>()),
-    );
-    object.insert("activity".into(), timing.activity_log.to_json());
 }

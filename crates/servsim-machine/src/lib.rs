@@ -38,5 +38,5 @@ pub use counts::simulate_each;
 pub use error::{Proceed, SimulateError};
 pub use run_spec::{RunSpec, Start};
 pub use setup::Setup;
-pub use simulate::simulate;
+pub use simulate::{simulate, DETAILED};
 pub use window::Transactions;

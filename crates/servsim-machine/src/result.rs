@@ -117,6 +117,15 @@ pub struct Window {
     pub counters: Windowed,
 }
 
+/// What happened when in a run: most of what a replication takes in memory and in a result.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Detail {
+    /// Counters by window.
+    pub timeline: Vec<Window>,
+    /// Who ran where, and when disk requests were under way.
+    pub activity_log: ActivityLog,
+}
+
 /// What only the timing engine knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timing {
@@ -138,10 +147,8 @@ pub struct Timing {
     pub levels: Vec<(String, LevelCounters)>,
     /// Length of a timeline window in cycles.
     pub window_cycles: u64,
-    /// Timeline.
-    pub timeline: Vec<Window>,
-    /// Schedule and disk requests along the run.
-    pub activity_log: ActivityLog,
+    /// What happened when; not kept of every one of many replications.
+    pub detail: Option<Detail>,
     /// Most tasks that were ready or running at once.
     pub most_ready: u64,
     /// Processor-time average of ready or running tasks, in thousandths.
@@ -217,6 +224,13 @@ pub struct Replication {
 }
 
 impl Replication {
+    /// The same without what happened when.
+    #[must_use]
+    pub fn without_detail(mut self) -> Self {
+        self.timing = self.timing.map(|timing| Timing { detail: None, ..timing });
+        self
+    }
+
     /// Transactions of every kind.
     pub fn transactions(&self) -> u64 {
         self.kinds.iter().map(|k| k.count).sum()

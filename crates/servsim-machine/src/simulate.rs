@@ -23,6 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
+/// Replications whose windows and activity are kept, the first: more than a picture shows. Of a thousand they
+/// would be most of the memory and of the result, and each can be run again by its seed.
+pub const DETAILED: usize = 32;
+
 /// Runs `request`. `proceed` is called from the calling thread a few times a second with the
 /// number of references simulated so far; `false` stops the run. A document with the replications that had
 /// ended by then, the first seeds, says `interrupted`.
@@ -88,6 +92,7 @@ fn run_timing(
     let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
     let mut warnings = warnings::of(window, machine, &replications);
     warnings.extend(Warning::notes(source.notes()));
+    warnings.extend(Warning::of_left_out_detail(DETAILED, replications.len()));
     let mut header = header_of(request, machine, "timing", warnings);
     header.options["transactions"] = json!(window.transactions);
     header.options["warmup"] = json!(window.warmup);
@@ -125,6 +130,7 @@ fn replicate(
         let seed = request.seed + index as u64;
         let run = || timing::run_from(source, model, start, seed, &stop, &done);
         let result = replay::guarded(&model.setup, run).and_then(|result| result);
+        let result = result.map(|run| if index < DETAILED { run } else { run.without_detail() });
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
         }

@@ -46,6 +46,15 @@ impl Warning {
     pub fn notes(notes: Vec<String>) -> Vec<Self> {
         notes.into_iter().map(|text| Self { rank: Rank::Note, code: "trace", text }).collect()
     }
+
+    /// What is said when only the first `kept` of `all` replications tell what happened when.
+    pub fn of_left_out_detail(kept: usize, all: usize) -> Option<Self> {
+        let text = format!(
+            "windows and activity over time are kept of the first {kept} of {all} replications; for those of another \
+             one, run it again by its seed: --seed SEED --replications 1"
+        );
+        (all > kept).then_some(Self { rank: Rank::Note, code: "detail", text })
+    }
 }
 
 /// Disks that are asked for more of their time than this are the bottleneck: at 90 % a queue of one

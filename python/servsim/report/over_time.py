@@ -103,6 +103,11 @@ def over_time(results: Sequence[Result], called: Mapping[int, str]) -> Markup | 
         )
     step = _step(shortest, STEPS, window)
     charts = [first, *(_chart(known, called, figure, step) for figure in OTHERS)]
+    kept = [(len(_detailed(result)), len(result.replications)) for result in known]
+    partly = [f"{some} of {all_of_them}" for some, all_of_them in sorted(set(kept)) if some < all_of_them]
+    if partly:
+        text = f"Of many replications the windows of the first are kept, and drawn here: {', '.join(partly)}."
+        charts.append(tag("p", text))
     missing = [called[id(result)] for result in results if result not in known]
     if missing:
         charts.append(tag("p", f"Not recorded in {', '.join(missing)}.", class_="missing"))
@@ -116,18 +121,25 @@ def ended_by_window(replication: Mapping[str, Any]) -> list[float]:
 
 
 def _runs(results: Sequence[Result]) -> list[tuple[Result, Mapping[str, Any]]]:
-    return [(result, replication) for result in results for replication in result.replications]
+    return [(result, replication) for result in results for replication in _detailed(result)]
 
 
-def _recorded(result: Result) -> bool:
-    """Whether every replication has windows of a known length."""
-    for replication in result.replications:
+def _detailed(result: Result) -> list[Mapping[str, Any]]:
+    """Return the replications that have windows of a known length."""
+
+    def has_windows(replication: Mapping[str, Any]) -> bool:
         windows = replication.get("timeline")
         if not (number_at(replication, "window_cycles") or 0) > 0 or not isinstance(windows, list) or not windows:
             return False
-        if not all(isinstance(window, Mapping) for window in windows):
-            return False
-    return True
+        return all(isinstance(window, Mapping) for window in windows)
+
+    return [replication for replication in result.replications if has_windows(replication)]
+
+
+def _recorded(result: Result) -> bool:
+    """Whether windows can be drawn: some replications have them, or all, where captures are averaged."""
+    detailed = len(_detailed(result))
+    return detailed > 0 and (not result.captures or detailed == len(result.replications))
 
 
 def _length(replication: Mapping[str, Any]) -> float:
@@ -144,7 +156,7 @@ def _chart(results: Sequence[Result], called: Mapping[int, str], figure: _Figure
     series = []
     for result in results:
         clock = _clock(result)
-        lines = [_line(replication, figure, step * clock.cycles, clock) for replication in result.replications]
+        lines = [_line(replication, figure, step * clock.cycles, clock) for replication in _detailed(result)]
         if all(lines):
             whole = [line for line in lines if line]
             series.append(Series(called[id(result)], _independent(result, whole), step))

@@ -60,8 +60,8 @@ def _replications(result: Result) -> list[ResultWarning]:
 
 
 def _drift(result: Result) -> list[ResultWarning]:
-    lines = [ended_by_window(replication) for replication in result.replications]
-    third = min(len(line) for line in lines) // 3
+    lines = [line for replication in result.replications if (line := ended_by_window(replication))]
+    third = min(map(len, lines), default=0) // 3
     if third < 3:
         return []
     begin = sum(sum(line[:third]) for line in lines)

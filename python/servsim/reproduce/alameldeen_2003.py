@@ -108,7 +108,7 @@ def window_variation(run: Replication, length: int) -> float | None:
 
     Work is instructions executed; None when the run has fewer than two such intervals.
     """
-    work = [float(window["instructions"]) for window in run["timeline"]]
+    work = [float(window["instructions"]) for window in run.get("timeline") or []]
     joined = [sum(work[i : i + length]) for i in range(0, len(work) - length + 1, length)]
     return _spread(joined) if len(joined) > 1 and sum(joined) > 0 else None
 

@@ -27,9 +27,11 @@ def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
     """
     timeline = replication.get("timeline")
     if not timeline:
+        seed = replication.get("seed")
         raise UsageError(
-            "this result has no timeline: it was made by the functional engine, or its window is too short; "
-            "repeat it with --engine timing"
+            "this replication has no timeline: of many the windows of the first are kept (simulate with "
+            f"`--seed {seed} --replications 1` to make this one again, with them), its window may be too short, or "
+            "the functional engine made it (repeat it with --engine timing)"
         )
     lacking = [key for key in _NEEDED if any(key not in window for window in timeline)]
     lacking += [key for key in ("window_cycles", "seed") if not isinstance(replication.get(key), int)]
@@ -43,15 +45,16 @@ def windows(replication: Mapping[str, Any]) -> dict[str, list[float]]:
 
 
 def parquet(replications: Sequence[Mapping[str, Any]], output: Path) -> int:
-    """Write the windows of all replications as Parquet, and return the number of rows.
+    """Write the windows of the replications that have some as Parquet, and return the number of rows.
 
     Columns: ``replication`` and ``seed``, then those of `windows`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    kept = [(number, one) for number, one in enumerate(replications) if one.get("timeline")]
     tables = []
-    for number, replication in enumerate(replications):
+    for number, replication in kept or [(0, replications[0])]:
         columns = windows(replication)
         count = len(columns["start_cycle"])
         tables.append(pa.table({"replication": [number] * count, "seed": [replication["seed"]] * count, **columns}))

@@ -4,7 +4,9 @@ use super::base::Base;
 use super::engine::Engine;
 use super::measure::Reading;
 use crate::counted::Windowed;
-use crate::result::{LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing};
+use crate::result::{
+    Detail, LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing,
+};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
 use servsim_mem::{TlbCounters, WordMask};
@@ -170,8 +172,10 @@ impl<W: WordMask> Engine<'_, W> {
                 levels: memory.levels,
                 ways_busy: memory.paths_busy,
                 window_cycles: self.accounts.measure.window,
-                timeline: self.accounts.measure.timeline,
-                activity_log: self.accounts.recorder.finish(start, end),
+                detail: Some(Detail {
+                    timeline: self.accounts.measure.timeline,
+                    activity_log: self.accounts.recorder.finish(start, end),
+                }),
                 transaction_ends: self.accounts.measure.ends,
                 most_ready: self.accounts.most_active,
                 mean_ready_thousandths: ready as u64,

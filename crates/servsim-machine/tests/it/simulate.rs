@@ -253,3 +253,26 @@ fn lines_known_before_the_measurement_are_not_counted_again() {
     };
     assert!(lines(30) < lines(0), "{} {}", lines(30), lines(0));
 }
+
+#[test]
+fn of_many_replications_the_first_keep_what_happened_when_and_the_figures_are_those_of_all() {
+    let files = files();
+    let many = run(&RunSpec { replications: 35, ..request(&files) });
+    let replications = many["replications"].as_array().unwrap();
+    for (index, r) in replications.iter().enumerate() {
+        for key in ["timeline", "windows", "activity"] {
+            assert_eq!(r.get(key).is_some(), index < servsim_machine::DETAILED, "{key} of {index}");
+        }
+        assert!(r["cycles"].as_u64() > Some(0) && r["window_cycles"].is_u64(), "{index}");
+    }
+    assert_eq!(many["summary"]["cycles_per_transaction"]["n"], 35);
+    let notes: Vec<&Value> =
+        many["warnings"].as_array().unwrap().iter().filter(|w| w["code"] == "detail").collect();
+    assert!(notes.len() == 1 && notes[0]["text"].as_str().unwrap().contains("the first 32 of 35"), "{notes:?}");
+    // The remedy of that note: the same run, with what was left out.
+    let again = run(&RunSpec { seed: 3 + 34, replications: 1, ..request(&files) });
+    let again = &again["replications"][0];
+    assert_eq!(again["cycles"], replications[34]["cycles"]);
+    assert_eq!(again["placement_digest"], replications[34]["placement_digest"]);
+    assert!(again["timeline"].is_array());
+}

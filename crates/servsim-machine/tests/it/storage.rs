@@ -76,7 +76,7 @@ fn a_task_waits_for_command_mechanism_and_data_of_its_read() {
     assert_eq!((storage.counts.disks[0].reads, timing.system.disk_reads), (1, 1));
     assert_eq!(storage.counts.disks[0].response, 1000 + 1_000_000 + 8192);
     assert_eq!(storage.counts.buses[0].busy, 1000 + 8192);
-    assert_eq!(timing.activity_log.disk.len(), 1);
+    assert_eq!(timing.detail.as_ref().unwrap().activity_log.disk.len(), 1);
     // The task was ready for 82 cycles and away for the rest.
     assert_eq!(timing.task_levels[1].cycles, 82);
     assert_eq!(timing.task_levels[1].departures, 2, "to wait, and at its end");

@@ -58,7 +58,7 @@ fn a_task_alone_in_a_timed_machine_counts_the_misses_of_its_returns() {
     let model = Model::new(&machine, &setup(&machine), None, 0);
     let result = run(&source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap();
 
-    let schedule = &result.timing.as_ref().unwrap().activity_log.schedule;
+    let schedule = &result.timing.as_ref().unwrap().detail.as_ref().unwrap().activity_log.schedule;
     let visits: Vec<(u64, Vec<u64>)> = schedule
         .iter()
         .zip(0..)
