@@ -107,10 +107,9 @@ impl<'a> Software<'a> {
     /// # Errors
     /// When one does.
     fn check_over(&self, now: u64) -> Result<(), SimulateError> {
-        let waiting = self.wakeups.waiting();
-        if waiting.is_empty() {
+        if self.wakeups.waiting().is_empty() {
             return Ok(());
         }
-        Err(deadlock::error(now, &waiting, self.source))
+        Err(deadlock::error(now, self))
     }
 }

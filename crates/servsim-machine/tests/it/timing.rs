@@ -306,6 +306,39 @@ fn a_wait_that_the_trace_never_ends_is_the_traces_fault_and_names_the_task() {
 }
 
 #[test]
+fn waits_that_no_wake_up_can_end_are_the_traces_fault_even_where_the_trace_holds_the_wake_up() {
+    let block = |wake| Event::Block { wake: Some(wake) };
+    let blamed = |tasks: &[&[Event]], handlers: Vec<Interrupt>| {
+        let streams = tasks.iter().enumerate().map(|(number, events)| {
+            let mut batch = Batch::default();
+            events.iter().for_each(|&event| batch.push_event(number as u32, event));
+            batch.records.push(reference(number as u32, Op::Fetch, 0));
+            batch
+        });
+        let mut streams: Vec<Batch> = streams.collect();
+        streams.resize(2, Batch::default());
+        let inner = InMemory::from_streams(["a", "b"].map(task).to_vec(), Vec::new(), streams);
+        let error = simulate_with(&WithHandlers { inner, handlers }, &machine(&[]), 1, None, 0).unwrap_err();
+        let SimulateError::Usage(message) = error else { panic!("{error:?}") };
+        message
+    };
+    let circle =
+        blamed(&[&[block(1), Event::Wake { wake: 2 }], &[block(2), Event::Wake { wake: 1 }]], Vec::new());
+    assert!(circle.contains("wait for one another: a (pid") && circle.contains("b (pid"), "{circle}");
+    let twice = blamed(&[&[block(1), block(1)], &[Event::Wake { wake: 1 }]], Vec::new());
+    assert!(twice.contains("wait twice for a wake-up that comes once: a (pid"), "{twice}");
+    // The same where an interrupt handler causes it.
+    let mut handler = Interrupt { requests: vec![5], ..Interrupt::default() };
+    handler.batch.push_event(1, Event::Wake { wake: 1 });
+    let request = Event::IoSubmit { request: 5, device: 0, sector: 0, bytes: 512, write: false };
+    let twice = blamed(&[&[request, block(1), block(1)]], vec![handler]);
+    assert!(twice.contains("wait twice for a wake-up that comes once: a (pid"), "{twice}");
+    // Behind one that is never woken only that one is to blame.
+    let behind = blamed(&[&[block(1)], &[block(9), Event::Wake { wake: 1 }]], Vec::new());
+    assert!(behind.contains("never wakes b (pid") && !behind.contains("a (pid"), "{behind}");
+}
+
+#[test]
 fn a_sleep_lasts_its_recorded_time() {
     let mut batch = Batch::default();
     batch.push_event(0, Event::Sleep { nanos: 5000 });
