@@ -174,7 +174,10 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     };
     if let Some(Detail { timeline, activity_log }) = &timing.detail {
         object.insert("timeline".into(), timeline.iter().map(window).collect());
-        object.insert("windows".into(), Windowed::columns(&timeline.iter().map(|window| window.counters).collect::<Vec<_>>()));
+        object.insert(
+            "windows".into(),
+            Windowed::columns(&timeline.iter().map(|window| window.counters).collect::<Vec<_>>()),
+        );
         object.insert("activity".into(), activity_log.to_json());
     }
 }

@@ -4,9 +4,7 @@ use super::base::Base;
 use super::engine::Engine;
 use super::measure::Reading;
 use crate::counted::Windowed;
-use crate::result::{
-    Detail, LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing,
-};
+use crate::result::{Detail, LockResult, ProcessorTimes, Replication, SystemCounters, TaskResult, Timing};
 use servsim_config::Arbitration;
 use servsim_core::{TaskId, TaskInfo};
 use servsim_mem::{TlbCounters, WordMask};
@@ -17,8 +15,8 @@ impl<W: WordMask> Engine<'_, W> {
         let mut times = ProcessorTimes::default();
         self.processors.iter().for_each(|processor| times.add(&processor.times));
         let counters = Windowed::of(&memory, &times, &self.system_counters());
-        let (bus_busy, misses) = (self.port.order_busy(), memory.total_misses());
-        let mut reading = Reading { bus_busy, misses, counters, ..Reading::default() };
+        let (misses, bus_busy) = (memory.total_misses(), self.port.order_busy());
+        let mut reading = Reading { misses, bus_busy, counters, ..Reading::default() };
         for processor in &self.processors {
             reading.references += processor.references.iter().flatten().sum::<u64>();
             reading.instructions += processor.references[0][0] + processor.references[1][0];

@@ -142,7 +142,7 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// Grants the next request: what was asked for is performed by the state found now, a prefetch as any
     /// other. `None` when nobody waits for it.
-    pub fn grant(&mut self, processors: &mut Vec<Processor<W>>) -> Option<Completion> {
+    pub fn grant(&mut self, processors: &mut [Processor<W>]) -> Option<Completion> {
         let grant = self.interconnect.grant()?;
         let BusRequest { origin, class, line, .. } = grant.request;
         let cpu = CpuId(grant.request.cpu);

@@ -136,7 +136,7 @@ fn wrong_input_is_one_message_and_an_interruption_is_none() {
         Err(SimulateError::Usage(message)) => message,
         other => panic!("{other:?}"),
     };
-    let bad = RunSpec { machine: "procesors = 4\n[cache]\nsize = \"5 KiB\"".into(), ..request(&files) };
+    let bad = RunSpec { machine: "procesors = 4\n[cache]\nline = \"48 B\"".into(), ..request(&files) };
     assert_eq!(usage(bad).lines().count(), 2, "all faults at once");
     let bad = RunSpec { format: Some("elf".into()), ..request(&files) };
     assert!(usage(bad).contains("accepted are servsim, text, raw16"));
@@ -268,7 +268,10 @@ fn of_many_replications_the_first_keep_what_happened_when_and_the_figures_are_th
     assert_eq!(many["summary"]["cycles_per_transaction"]["n"], 35);
     let notes: Vec<&Value> =
         many["warnings"].as_array().unwrap().iter().filter(|w| w["code"] == "detail").collect();
-    assert!(notes.len() == 1 && notes[0]["text"].as_str().unwrap().contains("the first 32 of 35"), "{notes:?}");
+    assert!(
+        notes.len() == 1 && notes[0]["text"].as_str().unwrap().contains("the first 32 of 35"),
+        "{notes:?}"
+    );
     // The remedy of that note: the same run, with what was left out.
     let again = run(&RunSpec { seed: 3 + 34, replications: 1, ..request(&files) });
     let again = &again["replications"][0];
