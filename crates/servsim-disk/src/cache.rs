@@ -5,7 +5,7 @@
 //! after a move, reads fall a little ahead of one another, or again where one has just been, in ways
 //! the trace hardly holds. A law says of every layout which of them the cache answers.
 
-use crate::features::Wanted;
+use crate::features::Command;
 use crate::order::Served;
 use crate::request::Op;
 use serde::{Deserialize, Serialize};
@@ -73,30 +73,32 @@ impl Cache {
         Cache { law, streams: VecDeque::with_capacity(law.streams as usize + 1) }
     }
 
-    fn find(&self, wanted: &Wanted) -> Option<usize> {
-        if wanted.op == Op::Write {
+    fn find(&self, command: &Command) -> Option<usize> {
+        if command.op == Op::Write {
             return None;
         }
-        let end = wanted.lba + u64::from(wanted.sectors);
-        self.streams.iter().rposition(|stream| stream.begin <= wanted.lba && end <= stream.end + stream.ahead)
+        let end = command.lba + u64::from(command.sectors);
+        self.streams
+            .iter()
+            .rposition(|stream| stream.begin <= command.lba && end <= stream.end + stream.ahead)
     }
 
-    /// Whether the cache answers `wanted`.
-    pub fn holds(&self, wanted: &Wanted) -> bool {
-        self.find(wanted).is_some()
+    /// Whether the cache answers `command`.
+    pub fn holds(&self, command: &Command) -> bool {
+        self.find(command).is_some()
     }
 
-    /// Notes that `wanted` was served.
-    pub fn advance(&mut self, wanted: &Wanted) {
-        let (lba, end) = (wanted.lba, wanted.lba + u64::from(wanted.sectors));
-        if wanted.op == Op::Write {
+    /// Notes that `command` was served.
+    pub fn advance(&mut self, command: &Command) {
+        let (lba, end) = (command.lba, command.lba + u64::from(command.sectors));
+        if command.op == Op::Write {
             self.streams.retain(|stream| end <= stream.begin || stream.end + stream.ahead <= lba);
             if !self.law.keeps_written {
                 return;
             }
             self.streams.push_back(Stream { begin: lba, end, ahead: 0 });
         } else {
-            let found = self.find(wanted).and_then(|at| self.streams.remove(at));
+            let found = self.find(command).and_then(|at| self.streams.remove(at));
             let begin = if self.law.keeps_read { found.map_or(lba, |stream| stream.begin) } else { end };
             let end = found.map_or(end, |stream| stream.end.max(end));
             let ahead = match found {
@@ -158,13 +160,13 @@ impl Parted {
         let mut cache = Cache::new(law);
         let mut parted = Parted { hits: Vec::new(), others: Vec::new() };
         for service in served {
-            let wanted = Wanted::from(&service.request);
-            if wanted.op == Op::Read {
+            let command = Command::from(&service.request);
+            if command.op == Op::Read {
                 let us = service.service_ns().max(1) as f64 * 1e-3;
-                let side = if cache.holds(&wanted) { &mut parted.hits } else { &mut parted.others };
-                side.push((us, wanted.sectors));
+                let side = if cache.holds(&command) { &mut parted.hits } else { &mut parted.others };
+                side.push((us, command.sectors));
             }
-            cache.advance(&wanted);
+            cache.advance(&command);
         }
         parted
     }
@@ -257,8 +259,8 @@ fn middle_ahead(served: &[Served], law: Law, quick: &Quick) -> u32 {
 mod tests {
     use super::*;
 
-    fn at(op: Op, lba: u64, sectors: u32) -> Wanted {
-        Wanted { lba, sectors, op }
+    fn at(op: Op, lba: u64, sectors: u32) -> Command {
+        Command { lba, sectors, op }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! of bursts, other loads; and a verdict that says where it must not be trusted.
 
 use crate::error::ModelError;
-use crate::features::Wanted;
+use crate::features::Command;
 use crate::metrics::demerit::{demerit, demerit_percent, floor_percent};
 use crate::metrics::slices::{slice_error, Key, SliceError};
 use crate::metrics::{autocorrelation, crps, mean, quantile, sorted};
@@ -232,10 +232,10 @@ pub fn outside(model: &DeviceModel, requests: &[Request], cut: usize) -> f64 {
     let mut history = forest.history();
     let mut unknown = 0_usize;
     for served in services(requests, model.server.slots as usize, model.server.recorded_start) {
-        let wanted = Wanted::from(&served.request);
-        let features = history.features(&wanted, served.start_ns, served.idle_ns, served.others);
+        let command = Command::from(&served.request);
+        let features = history.features(&command, served.start_ns, served.idle_ns, served.others);
         unknown += usize::from(served.number >= cut && !forest.support.knows(&features));
-        history.advance(&wanted, served.request.completion_ns);
+        history.advance(&command, served.request.completion_ns);
     }
     unknown as f64 / total
 }

@@ -67,18 +67,18 @@ const PLACES: usize = 2048;
 
 /// Where a recent request ended.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RecentAccess {
     granule: u32,
     number: u32,
     /// Where it ended in the lower half, its operation in the upper: one word, read as it was written.
     end_and_op: u64,
 }
 
-const NOWHERE: Place = Place { granule: u32::MAX, number: 0, end_and_op: 0 };
+const NO_ACCESS: RecentAccess = RecentAccess { granule: u32::MAX, number: 0, end_and_op: 0 };
 
 /// The part of a request that a device sees.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct Command {
     /// First sector.
     pub lba: u64,
     /// Length in sectors.
@@ -87,20 +87,20 @@ pub struct Wanted {
     pub op: Op,
 }
 
-impl From<&Request> for Wanted {
+impl From<&Request> for Command {
     fn from(request: &Request) -> Self {
-        Wanted { lba: request.lba, sectors: request.sectors, op: request.op }
+        Command { lba: request.lba, sectors: request.sectors, op: request.op }
     }
 }
 
 /// What a device has served so far.
 #[derive(Debug, Clone)]
 pub struct History {
-    previous: Option<Wanted>,
+    previous: Option<Command>,
     previous_seek: f32,
     last_write_ns: Option<u64>,
     /// `None` where nobody asks for them.
-    places: Option<Box<[Place; PLACES]>>,
+    places: Option<Box<[RecentAccess; PLACES]>>,
     /// `None` where nobody asks what is cached.
     cache: Option<Cache>,
     /// Distances are over the radius where it is known, else over sectors.
@@ -137,8 +137,9 @@ impl History {
             previous: None,
             previous_seek: 0.0,
             last_write_ns: None,
-            places: remembers_places
-                .then(|| vec![NOWHERE; PLACES].into_boxed_slice().try_into().expect("as many as there are")),
+            places: remembers_places.then(|| {
+                vec![NO_ACCESS; PLACES].into_boxed_slice().try_into().expect("as many as there are")
+            }),
             cache: cache.map(Cache::new),
             radius,
             served: 0,
@@ -150,58 +151,58 @@ impl History {
         self.previous.map(|previous| previous.lba + u64::from(previous.sectors))
     }
 
-    /// The features of `wanted`, whose service starts at `start_ns` after `idle_ns` without work
+    /// The features of `command`, whose service starts at `start_ns` after `idle_ns` without work
     /// (0 when it waited) while `others` requests are being served.
     #[inline(always)]
-    pub fn features(&self, wanted: &Wanted, start_ns: u64, idle_ns: u64, others: u32) -> Features {
+    pub fn features(&self, command: &Command, start_ns: u64, idle_ns: u64, others: u32) -> Features {
         let (seek, from_start, previous_op, previous_sectors) = match &self.previous {
             Some(previous) => {
-                let from_start = distance(wanted.lba, previous.lba) as f32;
-                (self.seek(wanted), from_start, f32::from(previous.op as u8), previous.sectors as f32)
+                let from_start = distance(command.lba, previous.lba) as f32;
+                (self.seek(command), from_start, f32::from(previous.op as u8), previous.sectors as f32)
             }
             None => (0.0, 0.0, 0.0, 0.0),
         };
         let (gap, age, recent_op) = match &self.places {
-            Some(places) => self.recent(places, wanted),
+            Some(places) => self.recent(places, command),
             None => (NONE_RECENT, NONE_RECENT, 0.0),
         };
         let mut features = [
-            f32::from(wanted.op as u8),
+            f32::from(command.op as u8),
             seek,
             seek.abs(),
-            wanted.sectors as f32,
+            command.sectors as f32,
             0.0,
             previous_op,
             self.previous_seek,
             previous_sectors,
-            wanted.lba as i64 as f32,
+            command.lba as i64 as f32,
             gap,
             age,
             others as f32,
             0.0,
             recent_op,
             from_start,
-            self.cache.as_ref().map_or(0.0, |cache| f32::from(u8::from(cache.holds(wanted)))),
+            self.cache.as_ref().map_or(0.0, |cache| f32::from(u8::from(cache.holds(command)))),
         ];
         set_times(&mut features, idle_ns, self.last_write_ns.map(|at| start_ns.saturating_sub(at)));
         features
     }
 
     #[inline(always)]
-    fn seek(&self, wanted: &Wanted) -> f32 {
+    fn seek(&self, command: &Command) -> f32 {
         let over = |at| match &self.radius {
-            None => distance(wanted.lba, at) as f32,
+            None => distance(command.lba, at) as f32,
             // Sectors that follow one another do so wherever they lie.
-            Some(_) if at == wanted.lba => 0.0,
-            Some(radius) => (radius.depth(wanted.lba) - radius.depth(at)) as f32,
+            Some(_) if at == command.lba => 0.0,
+            Some(radius) => (radius.depth(command.lba) - radius.depth(at)) as f32,
         };
         self.position().map_or(0.0, over)
     }
 
-    /// Distance from the end of the latest request near `wanted`, its age in requests, its operation.
+    /// Distance from the end of the latest request near `command`, its age in requests, its operation.
     #[inline(always)]
-    fn recent(&self, places: &[Place; PLACES], wanted: &Wanted) -> (f32, f32, f32) {
-        let granule = (wanted.lba >> GRANULE_SHIFT) as u32;
+    fn recent(&self, places: &[RecentAccess; PLACES], command: &Command) -> (f32, f32, f32) {
+        let granule = (command.lba >> GRANULE_SHIFT) as u32;
         // Which of them is known is as good as random, so nothing here branches on it: the upper half
         // of a rank says that the place is known, the lower half when. Places of one number are of one
         // request, and alike but for the granule.
@@ -214,7 +215,7 @@ impl History {
         // A drive keeps what it read beyond a request and what passed under the head before it.
         let either = later(ranked(granule.wrapping_sub(1)), ranked(granule));
         let (rank, place) = later(either, ranked(granule.wrapping_add(1)));
-        let gap = i64::from((wanted.lba as u32).wrapping_sub(place as u32) as i32);
+        let gap = i64::from((command.lba as u32).wrapping_sub(place as u32) as i32);
         let age = i64::from(self.served.wrapping_sub(rank as u32));
         // Chosen as whole numbers: a conversion would tempt the compiler to branch.
         let known = |value: i64, otherwise: i64| if rank == 0 { otherwise } else { value };
@@ -222,29 +223,29 @@ impl History {
         (known(gap, none) as f32, known(age, none) as f32, known((place >> 32) as i64, 0) as f32)
     }
 
-    /// Notes that `wanted` was served and completed at `completion_ns`.
+    /// Notes that `command` was served and completed at `completion_ns`.
     #[inline(always)]
-    pub fn advance(&mut self, wanted: &Wanted, completion_ns: u64) {
-        self.previous_seek = self.seek(wanted).abs();
-        self.previous = Some(*wanted);
+    pub fn advance(&mut self, command: &Command, completion_ns: u64) {
+        self.previous_seek = self.seek(command).abs();
+        self.previous = Some(*command);
         // Reads and writes come in no order that a branch could learn.
         let write_ns = Some(completion_ns);
-        self.last_write_ns = if wanted.op == Op::Write { write_ns } else { self.last_write_ns };
+        self.last_write_ns = if command.op == Op::Write { write_ns } else { self.last_write_ns };
         self.served = self.served.wrapping_add(1);
         if let Some(cache) = &mut self.cache {
-            cache.advance(wanted);
+            cache.advance(command);
         }
         if let Some(places) = &mut self.places {
-            let end = (wanted.lba + u64::from(wanted.sectors)) as u32;
-            let first = (wanted.lba >> GRANULE_SHIFT) as u32;
-            let last = ((wanted.lba + u64::from(wanted.sectors.max(1)) - 1) >> GRANULE_SHIFT) as u32;
+            let end = (command.lba + u64::from(command.sectors)) as u32;
+            let first = (command.lba >> GRANULE_SHIFT) as u32;
+            let last = ((command.lba + u64::from(command.sectors.max(1)) - 1) >> GRANULE_SHIFT) as u32;
             // A request of many granules marks its first and its last: what follows it reads the
             // last, what repeats it reads the first.
-            let end_and_op = u64::from(wanted.op as u8) << 32 | u64::from(end);
-            let place = Place { granule: last, number: self.served, end_and_op };
+            let end_and_op = u64::from(command.op as u8) << 32 | u64::from(end);
+            let place = RecentAccess { granule: last, number: self.served, end_and_op };
             places[last as usize % PLACES] = place;
             // Mostly the very same place again, which costs less than to ask.
-            places[first as usize % PLACES] = Place { granule: first, ..place };
+            places[first as usize % PLACES] = RecentAccess { granule: first, ..place };
         }
     }
 }
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn a_request_that_continues_an_earlier_one_has_gap_zero_and_its_age() {
         let mut history = History::default();
-        let at = |lba| Wanted { lba, sectors: 8, op: Op::Read };
+        let at = |lba| Command { lba, sectors: 8, op: Op::Read };
         history.advance(&at(1000), 10);
         history.advance(&at(900_000), 20);
         let features = history.features(&at(1008), 30, 10, 0);
@@ -276,7 +277,7 @@ mod tests {
             let far = if words.below(4) == 0 { 128 * PLACES as u64 } else { 0 };
             let (lba, sectors) = (128_000 + far + words.below(128 * 12), words.below(200) as u32);
             let op = if words.below(3) == 0 { Op::Write } else { Op::Read };
-            let wanted = Wanted { lba, sectors, op };
+            let command = Command { lba, sectors, op };
             let granule = (lba >> GRANULE_SHIFT) as u32;
             let known = (granule - 1..=granule + 1).filter_map(|at| {
                 slots.get(&(at % PLACES as u32)).filter(|place: &&(u32, u32, u64, Op)| place.0 == at)
@@ -285,10 +286,10 @@ mod tests {
                 known.max_by_key(|place| place.1).map_or([NONE_RECENT, NONE_RECENT, 0.0], |place| {
                     [distance(lba, place.2) as f32, (number - place.1) as f32, f32::from(place.3 as u8)]
                 });
-            let features = history.features(&wanted, 0, 0, 0);
+            let features = history.features(&command, 0, 0, 0);
             assert_eq!([features[9], features[10], features[13]], expected);
             found[usize::from(expected[0] < NONE_RECENT)] += 1;
-            history.advance(&wanted, 0);
+            history.advance(&command, 0);
             let end = lba + u64::from(sectors);
             for sector in [lba + u64::from(sectors.max(1)) - 1, lba] {
                 let granule = (sector >> GRANULE_SHIFT) as u32;

@@ -6,7 +6,7 @@
 //! distance (Ruemmler & Wilkes 1994), and within a track there is nothing but overhead and half a turn.
 
 use crate::cache::{Cache, Law};
-use crate::features::Wanted;
+use crate::features::Command;
 use crate::order::Served;
 use crate::request::Op;
 use serde::{Deserialize, Serialize};
@@ -116,26 +116,26 @@ impl Reads {
         let mut last = HashMap::new();
         let (mut from, mut previous) = (0, Op::Write);
         for service in served {
-            let wanted = Wanted::from(&service.request);
+            let command = Command::from(&service.request);
             let us = service.service_ns() as f64 * 1e-3;
             let end = service.request.end();
-            if wanted.op == Op::Read && cache.as_ref().is_some_and(|cache| cache.holds(&wanted)) {
+            if command.op == Op::Read && cache.as_ref().is_some_and(|cache| cache.holds(&command)) {
                 reads.hits_us.push(us);
-            } else if wanted.op == Op::Read {
+            } else if command.op == Op::Read {
                 let done_ns = service.request.completion_ns;
                 if let Some(before_ns) = last.insert(end, done_ns) {
                     reads.pairs_us.push((done_ns - before_ns) as f64 * 1e-3);
                 }
-                let access = Access { us, sectors: f64::from(wanted.sectors), from, to: wanted.lba };
+                let access = Access { us, sectors: f64::from(command.sectors), from, to: command.lba };
                 reads.accesses.push(access);
                 if previous == Op::Read {
                     reads.unhindered.push(access);
                 }
             }
             if let Some(cache) = &mut cache {
-                cache.advance(&wanted);
+                cache.advance(&command);
             }
-            (from, previous) = (end, wanted.op);
+            (from, previous) = (end, command.op);
         }
         reads
     }

@@ -5,7 +5,7 @@
 //! replays the arrivals, at any load, and lets the server produce the queue.
 
 use crate::error::ModelError;
-use crate::features::{Features, History, Wanted, FEATURES};
+use crate::features::{Command, Features, History, FEATURES};
 use crate::models::bulk::{keys, set_time_keys, Guesses, Keys, Walker, LANES};
 use crate::models::forest::Forest;
 use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
@@ -49,9 +49,9 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     }
     let mut service = model.model.as_service().expect("a model predicts responses or services");
     let mut each = |served: &Served| {
-        let wanted = Wanted::from(&served.request);
+        let command = Command::from(&served.request);
         let context =
-            ServiceContext { wanted: &wanted, features: &Features::default(), start_ns: served.start_ns };
+            ServiceContext { command: &command, features: &Features::default(), start_ns: served.start_ns };
         responses[served.number] = served.wait_ns() + service.service_ns(&context, &mut rng);
     };
     order.run(requests, &mut each);
@@ -84,12 +84,12 @@ impl<'a> Batch<'a> {
 
     #[inline(always)]
     fn add(&mut self, served: &Served, responses: &mut [u64]) {
-        let wanted = Wanted::from(&served.request);
+        let command = Command::from(&served.request);
         let at = self.length % BATCH;
-        self.features[at] = self.history.features(&wanted, served.start_ns, served.idle_ns, served.others);
+        self.features[at] = self.history.features(&command, served.start_ns, served.idle_ns, served.others);
         self.numbers[at] = served.number;
         responses[served.number] = served.wait_ns();
-        self.history.advance(&wanted, served.request.completion_ns);
+        self.history.advance(&command, served.request.completion_ns);
         self.length += 1;
         if self.length == BATCH {
             self.flush(responses);
@@ -128,15 +128,16 @@ pub fn open_loop_draws(
     let mut service = model.model.as_service().expect("a model predicts responses or services");
     let mut history = service.history();
     let handle = &mut |served: &Served| {
-        let wanted = Wanted::from(&served.request);
-        let features = history.features(&wanted, served.start_ns, served.idle_ns, served.others);
+        let command = Command::from(&served.request);
+        let features = history.features(&command, served.start_ns, served.idle_ns, served.others);
         let wait_us = served.wait_ns() as f64 * 1e-3;
         for value in &mut values {
-            let context = ServiceContext { wanted: &wanted, features: &features, start_ns: served.start_ns };
+            let context =
+                ServiceContext { command: &command, features: &features, start_ns: served.start_ns };
             *value = wait_us + service.service_ns(&context, &mut rng) as f64 * 1e-3;
         }
         each(served.number, &mut values);
-        history.advance(&wanted, served.request.completion_ns);
+        history.advance(&command, served.request.completion_ns);
     };
     order.run(requests, handle);
 }
@@ -197,7 +198,7 @@ impl Ahead {
 /// the trees together, with guesses of their starts.
 fn closed_in_order(
     forest: &Forest,
-    mut arrivals: impl Iterator<Item = (u64, Wanted)>,
+    mut arrivals: impl Iterator<Item = (u64, Command)>,
     count: usize,
     mut rng: Pcg64Mcg,
 ) -> Vec<Started> {
@@ -205,14 +206,14 @@ fn closed_in_order(
     let mut results = Vec::with_capacity(count);
     let mut history = forest.history();
     let mut rows = [[0; FEATURES]; LANES];
-    let mut wanted = [(0, Wanted { lba: 0, sectors: 0, op: Op::Read }); LANES];
+    let mut command = [(0, Command { lba: 0, sectors: 0, op: Op::Read }); LANES];
     let mut ahead = Ahead::default();
     loop {
         let mut length = 0;
         for (row, arrival) in rows.iter_mut().zip(arrivals.by_ref()) {
             *row = keys(&history.features(&arrival.1, 0, 0, 0));
             history.advance(&arrival.1, 0);
-            wanted[length] = arrival;
+            command[length] = arrival;
             length += 1;
         }
         if length == 0 {
@@ -220,12 +221,12 @@ fn closed_in_order(
         }
         let mut guessed = ahead;
         let lanes = guesses.walk(&mut rows, length, &mut rng, |lane, row, mean_ns| {
-            let (arrival_ns, Wanted { op, .. }) = wanted[lane];
+            let (arrival_ns, Command { op, .. }) = command[lane];
             let start_ns = guessed.start_ns(arrival_ns, row);
             guessed.complete(op, start_ns.saturating_add(mean_ns));
         });
         for lane in 0..length {
-            let (arrival_ns, Wanted { op, .. }) = wanted[lane];
+            let (arrival_ns, Command { op, .. }) = command[lane];
             let start_ns = ahead.start_ns(arrival_ns, &mut rows[lane]);
             let drawn_ns = service_ns(guesses.end(&lanes, lane, &rows[lane], &mut rng));
             let completion_ns = start_ns.saturating_add(drawn_ns);
@@ -273,19 +274,24 @@ pub fn closed_set(
 }
 
 /// Arrivals `load` times as dense.
-fn arrivals(requests: &[Request], load: f64) -> Result<impl Iterator<Item = (u64, Wanted)> + '_, ModelError> {
+fn arrivals(
+    requests: &[Request],
+    load: f64,
+) -> Result<impl Iterator<Item = (u64, Command)> + '_, ModelError> {
     if !(load.is_finite() && load > 0.0) {
         return Err(ModelError::Invalid(format!(
             "load {load} is not a positive factor; 1.2 means 20 % more"
         )));
     }
-    Ok(requests.iter().map(move |request| ((request.arrival_ns as f64 / load) as u64, Wanted::from(request))))
+    Ok(requests
+        .iter()
+        .map(move |request| ((request.arrival_ns as f64 / load) as u64, Command::from(request))))
 }
 
 fn closed_services(
     model: &DeviceModel,
     service: Service<'_>,
-    arrivals: impl Iterator<Item = (u64, Wanted)>,
+    arrivals: impl Iterator<Item = (u64, Command)>,
     count: usize,
     rng: Pcg64Mcg,
 ) -> Vec<Started> {
@@ -295,14 +301,14 @@ fn closed_services(
 
 fn run_device(
     device: &mut impl Device,
-    arrivals: impl Iterator<Item = (u64, Wanted)>,
+    arrivals: impl Iterator<Item = (u64, Command)>,
     count: usize,
 ) -> Vec<Started> {
     let nothing = Started { id: 0, arrival_ns: 0, start_ns: 0, completion_ns: 0 };
     let mut results = vec![nothing; count];
     let started = &mut |service: Started| results[service.id as usize] = service;
-    for (id, (now_ns, wanted)) in arrivals.enumerate() {
-        device.submit(id as u64, wanted, now_ns, started);
+    for (id, (now_ns, command)) in arrivals.enumerate() {
+        device.submit(id as u64, command, now_ns, started);
     }
     device.advance(u64::MAX, started);
     results
@@ -312,23 +318,23 @@ fn run_device(
 /// earlier draws leave.
 fn closed_responses(
     model: &dyn ResponseModel,
-    arrivals: impl Iterator<Item = (u64, Wanted)>,
+    arrivals: impl Iterator<Item = (u64, Command)>,
     mut rng: Pcg64Mcg,
 ) -> Vec<Started> {
     let mut outstanding = BinaryHeap::new();
     let mut previous: Option<u64> = None;
     let mut results = Vec::new();
-    for (id, (now_ns, wanted)) in arrivals.enumerate() {
+    for (id, (now_ns, command)) in arrivals.enumerate() {
         while outstanding.peek().is_some_and(|&Reverse(done)| done <= now_ns) {
             outstanding.pop();
         }
         let context = ResponseContext {
-            is_write: wanted.op == Op::Write,
-            sectors: wanted.sectors,
+            is_write: command.op == Op::Write,
+            sectors: command.sectors,
             queue: outstanding.len() as u32 + 1,
-            seek: previous.map_or(0, |previous| distance(wanted.lba, previous)),
+            seek: previous.map_or(0, |previous| distance(command.lba, previous)),
         };
-        previous = Some(wanted.lba);
+        previous = Some(command.lba);
         let response_ns = (f64::from(model.draw_us(&context, &mut rng)) * 1e3) as u64;
         let completion_ns = now_ns.saturating_add(response_ns);
         outstanding.push(Reverse(completion_ns));

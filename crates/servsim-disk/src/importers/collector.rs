@@ -248,8 +248,8 @@ impl<'a> Collector<'a> {
                 problem: "more than 65,535 devices: import them in parts".to_owned(),
             });
         }
-        let wanted = self.options.device.as_ref();
-        if wanted.is_some_and(|name| report.devices.get(usize::from(device)) != Some(name)) {
+        let command = self.options.device.as_ref();
+        if command.is_some_and(|name| report.devices.get(usize::from(device)) != Some(name)) {
             report.other_devices += 1;
             return Ok(());
         }

@@ -53,18 +53,18 @@ fn fill(
     bytes: &mut [u8],
     collector: &mut Collector<'_>,
 ) -> Result<bool, ImportError> {
-    let wanted = bytes.len();
+    let command = bytes.len();
     let mut have = 0;
-    while have < wanted {
+    while have < command {
         match input.read(&mut bytes[have..])? {
             0 => break,
             n => have += n,
         }
     }
-    if have > 0 && have < wanted {
+    if have > 0 && have < command {
         collector.report.notes.push("the file ends within a record, which is left out".to_owned());
     }
-    Ok(have == wanted)
+    Ok(have == command)
 }
 
 fn record(bytes: &[u8], collector: &mut Collector<'_>) -> Result<(), ImportError> {

@@ -10,7 +10,7 @@ use super::unconditional::Unconditional;
 use super::{kind, DeviceModel, Model, ResponseContext, Training};
 use crate::cache;
 use crate::error::ModelError;
-use crate::features::{Features, History, Wanted};
+use crate::features::{Command, Features, History};
 use crate::mechanics::{self, Mechanics};
 use crate::order::{services, Served, ServiceOrder};
 use crate::request::{arrival_seeks, by_device, queue_lengths, Request};
@@ -180,11 +180,11 @@ impl Sample {
 
     #[inline]
     fn add(&mut self, served: &Served) {
-        let wanted = Wanted::from(&served.request);
+        let command = Command::from(&served.request);
         let service_ns = served.service_ns();
         if self.seen & (self.stride - 1) == 0 {
             self.features.push(self.history.features(
-                &wanted,
+                &command,
                 served.start_ns,
                 served.idle_ns,
                 served.others,
@@ -197,7 +197,7 @@ impl Sample {
         self.seen += 1;
         self.response_ns += served.request.response_ns();
         self.service_ns += service_ns;
-        self.history.advance(&wanted, served.request.completion_ns);
+        self.history.advance(&command, served.request.completion_ns);
     }
 
     fn halve(&mut self) {

@@ -82,7 +82,7 @@ impl Forest {
             return Forest { cache, ..Forest::grow(features, targets_us, &growth, seed) };
         };
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7e11);
-        let (mut rows, mut times) = super::retell::retold(features, targets_us, &mechanics, &mut rng);
+        let (mut rows, mut times) = super::augment::augmented(features, targets_us, &mechanics, &mut rng);
         rows.extend_from_slice(features);
         times.extend_from_slice(targets_us);
         let mut support = Support::default();

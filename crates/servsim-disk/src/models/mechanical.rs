@@ -4,7 +4,7 @@
 //! continuously from time zero. Left out: zones, spare sectors, command queueing in the drive.
 
 use crate::error::{suggestion, ModelError};
-use crate::features::Wanted;
+use crate::features::Command;
 use crate::request::{Op, SECTOR_BYTES};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -218,25 +218,25 @@ impl<'a> Arm<'a> {
         Arm { drive, cylinder: 0, head: 0, read_ahead: None, free_us: 0.0, unwritten: VecDeque::new() }
     }
 
-    /// Service time of `wanted` when it starts at `start_ns`, ns.
-    pub fn service_ns(&mut self, wanted: &Wanted, start_ns: u64, _rng: &mut Pcg64Mcg) -> u64 {
+    /// Service time of `command` when it starts at `start_ns`, ns.
+    pub fn service_ns(&mut self, command: &Command, start_ns: u64, _rng: &mut Pcg64Mcg) -> u64 {
         let drive = self.drive;
-        let first = wanted.lba * SECTOR_BYTES / drive.sector_bytes;
-        let count = (u64::from(wanted.sectors) * SECTOR_BYTES).div_ceil(drive.sector_bytes).max(1);
+        let first = command.lba * SECTOR_BYTES / drive.sector_bytes;
+        let count = (u64::from(command.sectors) * SECTOR_BYTES).div_ceil(drive.sector_bytes).max(1);
         let start_us = start_ns as f64 * 1e-3;
         let bus_us = (count * drive.sector_bytes) as f64 / drive.bus_bytes_per_us;
         let ready_us = start_us + drive.overhead_us;
-        if wanted.op == Op::Write && drive.write_cache == WriteCache::WriteBack {
+        if command.op == Op::Write && drive.write_cache == WriteCache::WriteBack {
             if let Some(end_us) = self.keep(first, count, ready_us, bus_us) {
                 return ((end_us - start_us) * 1e3).max(1.0) as u64;
             }
         }
-        let end_us = match self.hit(wanted.op, first, count, ready_us) {
+        let end_us = match self.hit(command.op, first, count, ready_us) {
             Some(available_us) => available_us.max(ready_us + bus_us),
             // The bus runs beside the medium and is never faster than the last sector.
             None => self.access(first, count, ready_us.max(self.free_us)).max(ready_us + bus_us),
         };
-        self.read_ahead = (wanted.op == Op::Read && drive.read_ahead && drive.cache_bytes > 0)
+        self.read_ahead = (command.op == Op::Read && drive.read_ahead && drive.cache_bytes > 0)
             .then_some(ReadAhead { next: first + count, since_us: end_us });
         ((end_us - start_us) * 1e3).max(1.0) as u64
     }
@@ -302,8 +302,8 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng};
 
-    fn read(lba: u64) -> Wanted {
-        Wanted { lba, sectors: 8, op: Op::Read }
+    fn read(lba: u64) -> Command {
+        Command { lba, sectors: 8, op: Op::Read }
     }
 
     #[test]
@@ -334,8 +334,8 @@ mod tests {
         assert!((sum / 4000.0 / expected - 1.0).abs() < 0.03, "{} against {expected}", sum / 4000.0);
     }
 
-    fn write(lba: u64, sectors: u32) -> Wanted {
-        Wanted { lba, sectors, op: Op::Write }
+    fn write(lba: u64, sectors: u32) -> Command {
+        Command { lba, sectors, op: Op::Write }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A model predicts either the whole *response* time given the queue (`paper`, `unconditional`) or
 //! the *physical* service time (`forest`, `mechanical`, `ssd`), to which a server adds the wait.
 
+pub mod augment;
 pub mod bulk;
 pub mod file;
 pub mod fit;
@@ -10,7 +11,6 @@ pub mod forest;
 pub mod grow;
 pub mod mechanical;
 pub mod paper;
-pub mod retell;
 pub mod ssd;
 pub mod support;
 pub mod tail;
@@ -158,8 +158,8 @@ impl ServiceModel for Service<'_> {
     fn service_ns(&mut self, context: &ServiceContext<'_>, rng: &mut Pcg64Mcg) -> u64 {
         match self {
             Service::Forest(forest) => service_ns(forest.draw_us(context.features, rng)),
-            Service::Mechanical(arm) => arm.service_ns(context.wanted, context.start_ns, rng),
-            Service::Ssd(dies) => dies.service_ns(context.wanted, context.start_ns),
+            Service::Mechanical(arm) => arm.service_ns(context.command, context.start_ns, rng),
+            Service::Ssd(dies) => dies.service_ns(context.command, context.start_ns),
         }
     }
 

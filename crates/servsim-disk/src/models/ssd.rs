@@ -7,7 +7,7 @@
 //! the pages still valid, as many as a greedy cleaner finds on a drive under uniform random writes,
 //! and erases. Left out: write buffer, wear levelling, multi-plane commands, suspended programming.
 
-use crate::features::Wanted;
+use crate::features::Command;
 use crate::request::{Op, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -107,15 +107,16 @@ impl<'a> Dies<'a> {
         }
     }
 
-    /// Service time of `wanted` when it starts at `start_ns`, ns: until its last page is done.
-    pub fn service_ns(&mut self, wanted: &Wanted, start_ns: u64) -> u64 {
+    /// Service time of `command` when it starts at `start_ns`, ns: until its last page is done.
+    pub fn service_ns(&mut self, command: &Command, start_ns: u64) -> u64 {
         let start_us = start_ns as f64 * 1e-3;
-        let first = wanted.lba * SECTOR_BYTES / self.ssd.page_bytes;
-        let last = ((wanted.lba + u64::from(wanted.sectors.max(1))) * SECTOR_BYTES - 1) / self.ssd.page_bytes;
+        let first = command.lba * SECTOR_BYTES / self.ssd.page_bytes;
+        let last =
+            ((command.lba + u64::from(command.sectors.max(1))) * SECTOR_BYTES - 1) / self.ssd.page_bytes;
         let ready_us = start_us + self.ssd.overhead_us;
         let mut end_us = ready_us;
         for page in first..=last {
-            let done_us = match wanted.op {
+            let done_us = match command.op {
                 Op::Read => self.read(page, ready_us),
                 Op::Write => self.write(page, ready_us),
             };
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn a_lone_page_read_takes_overhead_sensing_and_transfer() {
         let ssd = Ssd::agrawal2008();
-        let service = Dies::new(&ssd).service_ns(&Wanted { lba: 0, sectors: 8, op: Op::Read }, 1000);
+        let service = Dies::new(&ssd).service_ns(&Command { lba: 0, sectors: 8, op: Op::Read }, 1000);
         assert_eq!(service, ((20.0 + 25.0 + 4096.0 / 40.0) * 1e3) as u64);
     }
 
@@ -186,8 +187,9 @@ mod tests {
         let mut slowest = 0;
         for k in 0..2000_u64 {
             now += 10_000;
-            dies.service_ns(&Wanted { lba: k * 8, sectors: 8, op: Op::Write }, now);
-            slowest = slowest.max(dies.service_ns(&Wanted { lba: k * 8, sectors: 8, op: Op::Read }, now + 1));
+            dies.service_ns(&Command { lba: k * 8, sectors: 8, op: Op::Write }, now);
+            slowest =
+                slowest.max(dies.service_ns(&Command { lba: k * 8, sectors: 8, op: Op::Read }, now + 1));
         }
         assert!(slowest > 1_500_000, "{slowest}");
     }

@@ -2,7 +2,7 @@
 //! O(q) to move for the position-based orders (a memory move, cheap at the depths disks see).
 
 use super::Discipline;
-use crate::features::Wanted;
+use crate::features::Command;
 use std::collections::VecDeque;
 
 /// A request in the queue.
@@ -13,7 +13,7 @@ pub struct Waiting {
     /// Arrival, ns.
     pub arrival_ns: u64,
     /// What it wants.
-    pub wanted: Wanted,
+    pub command: Command,
 }
 
 /// The queue of a device.
@@ -38,13 +38,13 @@ impl Queue {
 
     #[inline]
     fn place(&self, at: usize) -> u64 {
-        place_of(self.waiting[at].wanted.lba, self.place_sectors)
+        place_of(self.waiting[at].command.lba, self.place_sectors)
     }
 
     /// Requests waiting below `place`.
     #[inline]
     fn below(&self, place: u64) -> usize {
-        self.waiting.partition_point(|other| place_of(other.wanted.lba, self.place_sectors) < place)
+        self.waiting.partition_point(|other| place_of(other.command.lba, self.place_sectors) < place)
     }
 
     /// Number of requests waiting.
@@ -71,7 +71,7 @@ impl Queue {
         if self.discipline == Discipline::Fcfs {
             self.waiting.push_back(request);
         } else {
-            let at = self.below(place_of(request.wanted.lba, self.place_sectors) + 1);
+            let at = self.below(place_of(request.command.lba, self.place_sectors) + 1);
             self.waiting.insert(at, request);
         }
     }
@@ -140,14 +140,14 @@ mod tests {
             queue.push(Waiting {
                 id: id as u64,
                 arrival_ns: id as u64,
-                wanted: Wanted { lba, sectors: 1, op: Op::Read },
+                command: Command { lba, sectors: 1, op: Op::Read },
             });
         }
         let mut position = position;
         let mut seen = Vec::new();
         while let Some(next) = queue.take(Some(position)) {
-            seen.push(next.wanted.lba);
-            position = next.wanted.lba;
+            seen.push(next.command.lba);
+            position = next.command.lba;
         }
         seen
     }
@@ -169,15 +169,15 @@ mod tests {
         {
             let mut queue = Queue::by_place(discipline, 100);
             for (id, lba) in [150, 10, 130, 190].into_iter().enumerate() {
-                let wanted = Wanted { lba, sectors: 1, op: Op::Read };
-                queue.push(Waiting { id: id as u64, arrival_ns: id as u64, wanted });
+                let command = Command { lba, sectors: 1, op: Op::Read };
+                queue.push(Waiting { id: id as u64, arrival_ns: id as u64, command });
             }
             // The arm has passed sector 199: every sector nearer to it than 150 came later.
             let mut position = 200;
             let taken: Vec<u64> = std::iter::from_fn(|| {
                 let next = queue.take(Some(position))?;
-                position = next.wanted.lba + 1;
-                Some(next.wanted.lba)
+                position = next.command.lba + 1;
+                Some(next.command.lba)
             })
             .collect();
             assert_eq!(taken, expected, "{discipline:?}");

@@ -7,7 +7,7 @@
 
 use super::queue::{Queue, Waiting};
 use super::Server;
-use crate::features::{Features, History, Wanted};
+use crate::features::{Command, Features, History};
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 #[derive(Debug)]
 pub struct ServiceContext<'a> {
     /// The request.
-    pub wanted: &'a Wanted,
+    pub command: &'a Command,
     /// What the device did before; see [`crate::features::FEATURE_NAMES`].
     pub features: &'a Features,
     /// Start of service, ns.
@@ -55,7 +55,7 @@ pub struct Started {
 /// What a server simulator needs of a disk.
 pub trait Device {
     /// A request arrives at `now_ns`; calls come in order of time.
-    fn submit(&mut self, id: u64, wanted: Wanted, now_ns: u64, started: &mut dyn FnMut(Started));
+    fn submit(&mut self, id: u64, command: Command, now_ns: u64, started: &mut dyn FnMut(Started));
 
     /// Starts every service that begins before `now_ns`.
     fn advance(&mut self, now_ns: u64, started: &mut dyn FnMut(Started));
@@ -105,13 +105,13 @@ impl<M: ServiceModel> Station<M> {
         let idle_ns = if self.latest_completion == 0 { 0 } else { idle_ns };
         let others = self.busy_until.len() as u32;
         let features = if self.model.uses_features() {
-            self.history.features(&request.wanted, start_ns, idle_ns, others)
+            self.history.features(&request.command, start_ns, idle_ns, others)
         } else {
             Features::default()
         };
-        let context = ServiceContext { wanted: &request.wanted, features: &features, start_ns };
+        let context = ServiceContext { command: &request.command, features: &features, start_ns };
         let completion_ns = start_ns.saturating_add(self.model.service_ns(&context, &mut self.rng));
-        self.history.advance(&request.wanted, completion_ns);
+        self.history.advance(&request.command, completion_ns);
         self.busy_until.push(Reverse(completion_ns));
         self.latest_completion = self.latest_completion.max(completion_ns);
         Started { id: request.id, arrival_ns: request.arrival_ns, start_ns, completion_ns }
@@ -119,10 +119,10 @@ impl<M: ServiceModel> Station<M> {
 }
 
 impl<M: ServiceModel> Device for Station<M> {
-    fn submit(&mut self, id: u64, wanted: Wanted, now_ns: u64, started: &mut dyn FnMut(Started)) {
+    fn submit(&mut self, id: u64, command: Command, now_ns: u64, started: &mut dyn FnMut(Started)) {
         self.advance(now_ns, started);
         self.last_arrival_ns = now_ns;
-        self.queue.push(Waiting { id, arrival_ns: now_ns, wanted });
+        self.queue.push(Waiting { id, arrival_ns: now_ns, command });
     }
 
     fn advance(&mut self, now_ns: u64, started: &mut dyn FnMut(Started)) {

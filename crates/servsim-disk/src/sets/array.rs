@@ -8,7 +8,7 @@
 //! completion known; its start is that of its first operation.
 
 use super::layout::{Layout, Operation, ANY_MEMBER};
-use crate::features::Wanted;
+use crate::features::Command;
 use crate::request::Op;
 use crate::server::station::{Device, Started};
 use std::cmp::Reverse;
@@ -125,7 +125,7 @@ impl<D: Device> Array<D> {
         self.loads[member].last_lba = operation.lba + u64::from(operation.sectors);
         self.operations.insert(number, (step, operation));
         let begun = &mut self.begun;
-        self.members[member].submit(number, operation.wanted(), now_ns, &mut |s| begun.push(s));
+        self.members[member].submit(number, operation.command(), now_ns, &mut |s| begun.push(s));
     }
 
     /// Accounts for the operations that have begun.
@@ -169,9 +169,9 @@ impl<D: Device> Array<D> {
 }
 
 impl<D: Device> Device for Array<D> {
-    fn submit(&mut self, id: u64, wanted: Wanted, now_ns: u64, started: &mut dyn FnMut(Started)) {
+    fn submit(&mut self, id: u64, command: Command, now_ns: u64, started: &mut dyn FnMut(Started)) {
         self.advance(now_ns, started);
-        let plan = self.layout.plan(&wanted);
+        let plan = self.layout.plan(&command);
         let parent = self.number();
         let steps = plan.len();
         self.parents

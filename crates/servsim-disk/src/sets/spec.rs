@@ -1,6 +1,6 @@
 //! Sets as a person writes them: `raid5:5,unit=64KiB`, for one device `disk0=raid1:2`.
 
-use super::layout::{Layout, Level};
+use super::layout::{Layout, RaidLevel};
 use crate::error::{suggestion, ModelError};
 use crate::request::SECTOR_BYTES;
 use servsim_units::Bytes;
@@ -9,12 +9,12 @@ use servsim_units::Bytes;
 /// since.
 const UNIT_BYTES: u64 = 64 << 10;
 
-const LEVELS: [(&str, Level, usize); 5] = [
-    ("raid0", Level::Stripe, 2),
-    ("raid1", Level::Mirror, 2),
-    ("raid5", Level::Parity, 3),
-    ("stripe", Level::Stripe, 2),
-    ("mirror", Level::Mirror, 2),
+const LEVELS: [(&str, RaidLevel, usize); 5] = [
+    ("raid0", RaidLevel::Stripe, 2),
+    ("raid1", RaidLevel::Mirror, 2),
+    ("raid5", RaidLevel::Parity, 3),
+    ("stripe", RaidLevel::Stripe, 2),
+    ("mirror", RaidLevel::Mirror, 2),
 ];
 
 /// A set, and which device of the trace it stands for.
@@ -60,7 +60,7 @@ impl std::str::FromStr for SetSpec {
             let value = part
                 .strip_prefix("unit=")
                 .ok_or_else(|| bad(format!("`{part}` is not an option; accepted: unit=SIZE")))?;
-            if level == Level::Mirror {
+            if level == RaidLevel::Mirror {
                 return Err(bad("a mirror has no stripe unit; leave `unit=` out".to_owned()));
             }
             unit_bytes = value.parse::<Bytes>().map_err(|error| bad(error.to_string()))?.0;
@@ -80,9 +80,9 @@ mod tests {
     fn sets_are_read_with_their_device_and_mistakes_told_with_a_remedy() {
         let set: SetSpec = "raid5:5,unit=64KiB".parse().unwrap();
         assert_eq!(set.device, None);
-        assert_eq!(set.layout, Layout { level: Level::Parity, members: 5, unit_sectors: 128 });
+        assert_eq!(set.layout, Layout { level: RaidLevel::Parity, members: 5, unit_sectors: 128 });
         let named: SetSpec = "8:0=mirror:2".parse().unwrap();
-        assert_eq!((named.device.as_deref(), named.layout.level), (Some("8:0"), Level::Mirror));
+        assert_eq!((named.device.as_deref(), named.layout.level), (Some("8:0"), RaidLevel::Mirror));
         for (text, hint) in [
             ("raid5", "LEVEL:DRIVES"),
             ("raid6:5", "accepted: raid0"),

@@ -43,7 +43,7 @@ CPU3 (sda):
 
 #[test]
 fn flags_of_a_request_do_not_change_what_it_does() {
-    for (rwbs, wanted) in [
+    for (rwbs, command) in [
         ("RM", Some(Op::Read)),
         ("RA", Some(Op::Read)),
         ("RSM", Some(Op::Read)),
@@ -59,7 +59,7 @@ fn flags_of_a_request_do_not_change_what_it_does() {
         );
         let (requests, _) = read(text.as_bytes());
         let found = requests.iter().find(|r| r.lba == 64).map(|r| r.op);
-        assert_eq!(found, wanted, "{rwbs}");
+        assert_eq!(found, command, "{rwbs}");
     }
 }
 

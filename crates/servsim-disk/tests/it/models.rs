@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use servsim_disk::error::ModelError;
 use servsim_disk::evaluate::{at_load, at_load_pooled, replications};
-use servsim_disk::features::{History, Wanted};
+use servsim_disk::features::{Command, History};
 use servsim_disk::models::bulk::Walker;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::grow::Node;
@@ -139,9 +139,9 @@ fn drawing_in_step_is_drawing_one_by_one() {
     let mut history = History::default();
     let mut rows = Vec::new();
     for request in &base {
-        let wanted = Wanted::from(request);
-        rows.push(history.features(&wanted, request.arrival_ns, 7, 0));
-        history.advance(&wanted, request.completion_ns);
+        let command = Command::from(request);
+        rows.push(history.features(&command, request.arrival_ns, 7, 0));
+        history.advance(&command, request.completion_ns);
     }
     let (mut one, mut other) = (Pcg64Mcg::seed_from_u64(8), Pcg64Mcg::seed_from_u64(8));
     let mut draws = vec![0.0; rows.len()];
@@ -168,7 +168,7 @@ fn the_short_way_of_a_device_that_serves_in_order_is_the_general_one() {
         let mut general = Vec::new();
         for (id, request) in base.iter().enumerate() {
             let each = &mut |started| general.push(started);
-            station.submit(id as u64, Wanted::from(request), request.arrival_ns, each);
+            station.submit(id as u64, Command::from(request), request.arrival_ns, each);
         }
         station.advance(u64::MAX, &mut |started| general.push(started));
         assert!(closed_loop(&model, &base, 1.0, 4).unwrap() == general);

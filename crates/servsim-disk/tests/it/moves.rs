@@ -4,7 +4,7 @@
 use crate::truth::{heated, mean, truth};
 
 use servsim_disk::cache::{self, Cache, Law};
-use servsim_disk::features::Wanted;
+use servsim_disk::features::Command;
 use servsim_disk::mechanics;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{file, Model};
@@ -21,13 +21,13 @@ fn told_apart(drive: &Drive, served: &[Served], law: Law) -> f64 {
     let mut cache = Cache::new(law);
     let (mut reads, mut right) = (0, 0);
     for service in served {
-        let wanted = Wanted::from(&service.request);
-        if wanted.op == Op::Read {
-            let quick_us = drive.overhead_us + f64::from(wanted.sectors) * drive.bus_us_per_sector + 1.0;
+        let command = Command::from(&service.request);
+        if command.op == Op::Read {
+            let quick_us = drive.overhead_us + f64::from(command.sectors) * drive.bus_us_per_sector + 1.0;
             reads += 1;
-            right += u32::from((service.service_ns() as f64 * 1e-3 <= quick_us) == cache.holds(&wanted));
+            right += u32::from((service.service_ns() as f64 * 1e-3 <= quick_us) == cache.holds(&command));
         }
-        cache.advance(&wanted);
+        cache.advance(&command);
     }
     f64::from(right) / f64::from(reads)
 }

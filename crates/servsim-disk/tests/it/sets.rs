@@ -1,13 +1,13 @@
 //! Sets of drives: hand-computed times, conservation, and the single drive as the simplest set.
 
-use servsim_disk::features::Wanted;
+use servsim_disk::features::Command;
 use servsim_disk::models::mechanical::Drive;
 use servsim_disk::models::{DeviceModel, Model};
 use servsim_disk::request::{Op, Request, NO_START};
 use servsim_disk::server::station::{Device, Started};
 use servsim_disk::server::{Discipline, Server};
 use servsim_disk::sets::array::Array;
-use servsim_disk::sets::layout::{Layout, Level};
+use servsim_disk::sets::layout::{Layout, RaidLevel};
 use servsim_disk::simulate::closed_set;
 use servsim_oracle::drive::Words;
 
@@ -19,9 +19,9 @@ struct Clockwork {
 }
 
 impl Device for Clockwork {
-    fn submit(&mut self, id: u64, wanted: Wanted, now_ns: u64, started: &mut dyn FnMut(Started)) {
+    fn submit(&mut self, id: u64, command: Command, now_ns: u64, started: &mut dyn FnMut(Started)) {
         self.advance(now_ns, started);
-        self.waiting.push_back((id, now_ns, wanted.sectors));
+        self.waiting.push_back((id, now_ns, command.sectors));
     }
 
     fn advance(&mut self, now_ns: u64, started: &mut dyn FnMut(Started)) {
@@ -42,7 +42,7 @@ impl Device for Clockwork {
     }
 }
 
-fn set(level: Level, members: usize) -> Array<Clockwork> {
+fn set(level: RaidLevel, members: usize) -> Array<Clockwork> {
     let layout = Layout { level, members, unit_sectors: 8 };
     Array::new(layout, (0..members).map(|_| Clockwork::default()).collect())
 }
@@ -52,7 +52,7 @@ fn run(array: &mut Array<Clockwork>, requests: &[(u64, u64, u32, Op)]) -> Vec<(u
     let mut seen = vec![(0, 0); requests.len()];
     let each = &mut |s: Started| seen[s.id as usize] = (s.start_ns, s.completion_ns);
     for (id, &(now_ns, lba, sectors, op)) in requests.iter().enumerate() {
-        array.submit(id as u64, Wanted { lba, sectors, op }, now_ns, each);
+        array.submit(id as u64, Command { lba, sectors, op }, now_ns, each);
     }
     array.advance(u64::MAX, each);
     assert_eq!(array.waiting(), 0);
@@ -62,7 +62,7 @@ fn run(array: &mut Array<Clockwork>, requests: &[(u64, u64, u32, Op)]) -> Vec<(u
 
 #[test]
 fn a_striped_request_ends_with_its_slowest_piece() {
-    let mut array = set(Level::Stripe, 3);
+    let mut array = set(RaidLevel::Stripe, 3);
     // Sectors 4..36: 12 on the first drive, 12 on the second, 8 on the third.
     let seen = run(&mut array, &[(100, 4, 32, Op::Read), (100, 16, 8, Op::Read)]);
     assert_eq!(seen, [(100, 122), (118, 136)]);
@@ -70,7 +70,7 @@ fn a_striped_request_ends_with_its_slowest_piece() {
 
 #[test]
 fn a_mirror_reads_from_the_drive_with_less_to_do_then_from_the_nearer() {
-    let mut array = set(Level::Mirror, 2);
+    let mut array = set(RaidLevel::Mirror, 2);
     let requests = [
         (0, 0, 8, Op::Read),    // first drive: 0 to 18
         (1, 800, 8, Op::Read),  // second drive: 1 to 19
@@ -85,7 +85,7 @@ fn a_mirror_reads_from_the_drive_with_less_to_do_then_from_the_nearer() {
 
 #[test]
 fn a_small_raid_5_write_reads_twice_then_writes_twice() {
-    let mut array = set(Level::Parity, 3);
+    let mut array = set(RaidLevel::Parity, 3);
     // 4 sectors: reads 0 to 14, writes 14 to 28, on one data drive and the parity drive.
     let small = run(&mut array, &[(0, 0, 4, Op::Write)]);
     assert_eq!(small, [(0, 28)]);
@@ -93,14 +93,14 @@ fn a_small_raid_5_write_reads_twice_then_writes_twice() {
         |array: &Array<Clockwork>| array.work().iter().fold((0, 0), |t, w| (t.0 + w.reads, t.1 + w.writes));
     assert_eq!(work(&array), (2, 2));
     // A whole stripe of 16 sectors: three writes of 8, no read.
-    let mut array = set(Level::Parity, 3);
+    let mut array = set(RaidLevel::Parity, 3);
     assert_eq!(run(&mut array, &[(0, 16, 16, Op::Write)]), [(0, 18)]);
     assert_eq!(work(&array), (0, 3));
 }
 
 #[test]
 fn the_second_half_of_a_small_write_queues_behind_what_came_meanwhile() {
-    let mut array = set(Level::Parity, 3);
+    let mut array = set(RaidLevel::Parity, 3);
     // Stripe 0: data on drives 0 and 1, parity on 2. The read of drive 0 arrives during the first half.
     let seen = run(&mut array, &[(0, 0, 4, Op::Write), (5, 0, 8, Op::Read)]);
     // Drive 0: read for the write 0..14, the read 14..32, the write 32..46.
@@ -135,7 +135,9 @@ fn nothing_is_lost_and_what_is_transferred_follows_from_the_level() {
         .collect();
     let sum = |op: Op| requests.iter().filter(|r| r.op == op).map(|r| u64::from(r.sectors)).sum::<u64>();
     let mut means = Vec::new();
-    for (level, members) in [(Level::Stripe, 1), (Level::Stripe, 4), (Level::Mirror, 2), (Level::Parity, 5)] {
+    for (level, members) in
+        [(RaidLevel::Stripe, 1), (RaidLevel::Stripe, 4), (RaidLevel::Mirror, 2), (RaidLevel::Parity, 5)]
+    {
         let layout = Layout { level, members, unit_sectors: 128 };
         let run = closed_set(&model, layout, &requests, 1.0, 3).unwrap();
         assert_eq!(run.services.len(), requests.len());
@@ -145,10 +147,10 @@ fn nothing_is_lost_and_what_is_transferred_follows_from_the_level() {
         }
         let moved: u64 = run.members.iter().map(|work| work.sectors).sum();
         match level {
-            Level::Stripe => assert_eq!(moved, sum(Op::Read) + sum(Op::Write)),
-            Level::Mirror => assert_eq!(moved, sum(Op::Read) + 2 * sum(Op::Write)),
+            RaidLevel::Stripe => assert_eq!(moved, sum(Op::Read) + sum(Op::Write)),
+            RaidLevel::Mirror => assert_eq!(moved, sum(Op::Read) + 2 * sum(Op::Write)),
             // Old and new data and at least as much parity as the widest piece.
-            Level::Parity => assert!(moved > sum(Op::Read) + 2 * sum(Op::Write)),
+            RaidLevel::Parity => assert!(moved > sum(Op::Read) + 2 * sum(Op::Write)),
         }
         let total: u64 = run.services.iter().map(|s| s.completion_ns - s.arrival_ns).sum();
         means.push(total / requests.len() as u64);
@@ -161,7 +163,7 @@ fn nothing_is_lost_and_what_is_transferred_follows_from_the_level() {
 
 #[test]
 fn a_set_of_one_is_the_drive_itself() {
-    let mut one = set(Level::Stripe, 1);
+    let mut one = set(RaidLevel::Stripe, 1);
     let mut words = Words(3);
     let mut now_ns = 0;
     let requests: Vec<_> = (0..300)
@@ -175,7 +177,7 @@ fn a_set_of_one_is_the_drive_itself() {
     let mut alone = vec![(0, 0); requests.len()];
     let each = &mut |s: Started| alone[s.id as usize] = (s.start_ns, s.completion_ns);
     for (id, &(now_ns, lba, sectors, op)) in requests.iter().enumerate() {
-        drive.submit(id as u64, Wanted { lba, sectors, op }, now_ns, each);
+        drive.submit(id as u64, Command { lba, sectors, op }, now_ns, each);
     }
     drive.advance(u64::MAX, each);
     assert_eq!(seen, alone);

@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use servsim_core::{DiskRequest, Drive, RandomStream, SECTOR};
-use servsim_disk::features::{Features, History, Wanted};
+use servsim_disk::features::{Command, Features, History};
 use servsim_disk::models::{DeviceModel, Service};
 use servsim_disk::request::Op;
 use servsim_disk::server::queue::{Queue, Waiting};
@@ -87,15 +87,15 @@ impl<'a> Queued<'a> {
     }
 }
 
-fn wanted(request: &DiskRequest) -> Wanted {
+fn command(request: &DiskRequest) -> Command {
     let op = if request.write { Op::Write } else { Op::Read };
-    Wanted { lba: request.sector, sectors: request.bytes.div_ceil(SECTOR) as u32, op }
+    Command { lba: request.sector, sectors: request.bytes.div_ceil(SECTOR) as u32, op }
 }
 
 impl Drive for Queued<'_> {
     fn push(&mut self, id: usize, request: DiskRequest, now: u64) {
         // The queue only compares arrivals, so cycles do as well as nanoseconds.
-        self.queue.push(Waiting { id: id as u64, arrival_ns: now, wanted: wanted(&request) });
+        self.queue.push(Waiting { id: id as u64, arrival_ns: now, command: command(&request) });
     }
 
     fn take(&mut self) -> Option<usize> {
@@ -103,9 +103,9 @@ impl Drive for Queued<'_> {
     }
 
     fn mechanism(&mut self, request: &DiskRequest, now: u64) -> u64 {
-        let wanted = wanted(request);
+        let command = command(request);
         let Mechanism::Model { service, rng, hertz } = &mut self.mechanism else {
-            self.history.advance(&wanted, now);
+            self.history.advance(&command, now);
             let Mechanism::Fixed(times) = &self.mechanism else { unreachable!("there are two kinds") };
             return times.of(request);
         };
@@ -117,13 +117,13 @@ impl Drive for Queued<'_> {
         let idle_ns = if self.latest_end == 0 { 0 } else { start_ns.saturating_sub(self.latest_end) };
         let others = self.busy_until.len() as u32;
         let features = if service.uses_features() {
-            self.history.features(&wanted, start_ns, idle_ns, others)
+            self.history.features(&command, start_ns, idle_ns, others)
         } else {
             Features::default()
         };
-        let context = ServiceContext { wanted: &wanted, features: &features, start_ns };
+        let context = ServiceContext { command: &command, features: &features, start_ns };
         let end = start_ns + service.service_ns(&context, rng);
-        self.history.advance(&wanted, end);
+        self.history.advance(&command, end);
         self.busy_until.push(Reverse(end));
         self.latest_end = self.latest_end.max(end);
         (((u128::from(end - start_ns)) * hertz + NANOS / 2) / NANOS) as u64

@@ -10,7 +10,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Where a request can be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum Activity {
     /// It thinks, this long on average, seconds.
     Think(f64),
     /// It is served at this station, this long on average when alone, seconds.
@@ -21,9 +21,9 @@ pub enum Kind {
 
 /// A place, and the pools that who is there holds.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct RoutePlace {
     /// What requests do there.
-    pub kind: Kind,
+    pub kind: Activity,
     /// Pools held meanwhile.
     pub holds: Vec<usize>,
     /// Index of the step after it.
@@ -34,7 +34,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Route {
     /// Where requests can be.
-    pub places: Vec<Place>,
+    pub places: Vec<RoutePlace>,
     steps: Vec<Step>,
     /// Per step its place, if requests stay there.
     place_of: Vec<Option<usize>>,
@@ -59,7 +59,7 @@ impl Route {
         let mut places = Vec::new();
         let think = network.classes[0].think();
         if think > 0.0 {
-            places.push(Place { kind: Kind::Think(think), holds: Vec::new(), next: 0 });
+            places.push(RoutePlace { kind: Activity::Think(think), holds: Vec::new(), next: 0 });
         }
         let (mut place_of, mut inside) = (vec![None; steps.len()], vec![0; network.pools.len()]);
         let mut held: Vec<usize> = Vec::new();
@@ -68,8 +68,8 @@ impl Route {
                 Step::Serve { station, probability, .. } if probability < 1.0 => {
                     return Err(unsupported("fractions of a visit", station, "give whole visits"));
                 }
-                Step::Serve { station, mean, .. } => Kind::Serve(station, mean),
-                Step::Acquire(pool) => Kind::Wait(pool),
+                Step::Serve { station, mean, .. } => Activity::Serve(station, mean),
+                Step::Acquire(pool) => Activity::Wait(pool),
                 Step::Release(pool) => {
                     held.retain(|&p| p != pool);
                     continue;
@@ -77,14 +77,14 @@ impl Route {
                 Step::Fork(_) => return Err(unsupported("forks", 0, "use `forkjoin` or `simulation`")),
             };
             place_of[index] = Some(places.len());
-            places.push(Place { kind, holds: held.clone(), next: index + 1 });
-            if let Kind::Wait(pool) = kind {
+            places.push(RoutePlace { kind, holds: held.clone(), next: index + 1 });
+            if let Activity::Wait(pool) = kind {
                 inside[pool] = index + 1;
                 held.push(pool);
             }
         }
         for (k, station) in network.stations.iter().enumerate() {
-            let come = places.iter().filter(|p| matches!(p.kind, Kind::Serve(s, _) if s == k)).count();
+            let come = places.iter().filter(|p| matches!(p.kind, Activity::Serve(s, _) if s == k)).count();
             if station.discipline != Discipline::Ps && station.speed != Speed::Delay && come > 1 {
                 let remedy = "set discipline = \"ps\", or use `simulation`";
                 return Err(unsupported("first come, first served at several places", k, remedy));
@@ -103,7 +103,7 @@ impl Route {
 
     /// A place where every request is served or thinks, once.
     pub fn first(&self) -> usize {
-        self.places.iter().position(|p| !matches!(p.kind, Kind::Wait(_))).unwrap_or(0)
+        self.places.iter().position(|p| !matches!(p.kind, Activity::Wait(_))).unwrap_or(0)
     }
 
     /// Units of each pool in use.
@@ -120,9 +120,9 @@ impl Route {
         let count = f64::from(counts[place]);
         match self.places[place].kind {
             _ if counts[place] == 0 => 0.0,
-            Kind::Wait(_) => 0.0,
-            Kind::Think(mean) => count / mean,
-            Kind::Serve(station, mean) => {
+            Activity::Wait(_) => 0.0,
+            Activity::Think(mean) => count / mean,
+            Activity::Serve(station, mean) => {
                 let present = self.present(station, counts);
                 count / f64::from(present) * self.speeds[station].at(present as usize) / mean
             }
@@ -131,7 +131,7 @@ impl Route {
 
     /// Requests at a station.
     pub fn present(&self, station: usize, counts: &[u32]) -> u32 {
-        let here = |place: &Place| matches!(place.kind, Kind::Serve(s, _) if s == station);
+        let here = |place: &RoutePlace| matches!(place.kind, Activity::Serve(s, _) if s == station);
         self.places.iter().zip(counts).filter(|(place, _)| here(place)).map(|(_, &count)| count).sum()
     }
 
@@ -146,7 +146,7 @@ impl Route {
     fn proceed(&self, mut step: usize, counts: &mut [u32], held: &mut [u32]) {
         loop {
             match self.steps.get(step) {
-                None if matches!(self.places[0].kind, Kind::Think(_)) => {
+                None if matches!(self.places[0].kind, Activity::Think(_)) => {
                     counts[0] += 1;
                     return;
                 }

@@ -9,7 +9,7 @@ use super::layered::LayeredMeans;
 use crate::closed::Tolerance;
 use crate::error::ModelError;
 use crate::network::Network;
-use chain::{Chain, Kind, Place, Route};
+use chain::{Activity, Chain, Route, RoutePlace};
 
 /// States that `auto` takes on: a second at most.
 pub const FEW_STATES: f64 = 200_000.0;
@@ -60,9 +60,9 @@ fn means(network: &Network, route: &Route, chain: &Chain, probability: &[f64]) -
         means.throughput += weight * route.rate(route.first(), &counts);
         for (place, &count) in route.places.iter().zip(&counts) {
             match place.kind {
-                Kind::Serve(station, _) => means.queue[station] += weight * f64::from(count),
-                Kind::Wait(pool) => means.waiting[pool] += weight * f64::from(count),
-                Kind::Think(_) => {}
+                Activity::Serve(station, _) => means.queue[station] += weight * f64::from(count),
+                Activity::Wait(pool) => means.waiting[pool] += weight * f64::from(count),
+                Activity::Think(_) => {}
             }
         }
         let held = route.held(&counts);
@@ -92,7 +92,9 @@ fn count(network: &Network, route: &Route) -> f64 {
 
 /// Ways in which 0 to `most` requests can be in a level.
 fn below(network: &Network, route: &Route, level: Option<usize>, most: usize) -> Vec<f64> {
-    let here = |place: &&Place| place.holds.last().copied() == level && !matches!(place.kind, Kind::Wait(_));
+    let here = |place: &&RoutePlace| {
+        place.holds.last().copied() == level && !matches!(place.kind, Activity::Wait(_))
+    };
     let mut ways = vec![0.0; most + 1];
     ways[0] = 1.0;
     for _ in route.places.iter().filter(here) {

@@ -1,7 +1,7 @@
-//! Training requests told again at shorter distances, for models that will be asked about moves.
+//! Augments training requests with such of shorter distances, for models that will be asked about moves.
 //!
 //! A move brings together what lay apart, so that it makes distances which the trace hardly holds.
-//! Each of the nearest requests is told again, nearer, and quicker by what the arm saves.
+//! Each of the nearest requests is repeated nearer, and quicker by what the arm saves.
 
 use crate::features::{
     Features, CACHED, DISTANCE, FROM_START, OP, PREVIOUS_DISTANCE, PREVIOUS_OP, PREVIOUS_SECTORS, SEEK,
@@ -11,17 +11,17 @@ use crate::mechanics::Mechanics;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// Shortest distance told, sectors.
+/// Shortest distance added, sectors.
 const SHORTEST: f32 = 2.0;
 /// Doublings of it that are looked at.
 const OCTAVES: u16 = 15;
 /// Requests within an octave that speak for themselves.
 const ENOUGH: usize = 100;
-/// Requests told of an octave with fewer,
-const TOLD: usize = 120;
+/// Requests added to an octave with fewer,
+const ADDED: usize = 120;
 /// from among so many that are next in distance.
 const DONORS: usize = 600;
-/// Distances of the request before are told from here on downwards.
+/// Distances of the request before are augmented from here on downwards.
 const NEAR: f32 = 20_000.0;
 /// A write answered in less than this share of what a read takes is answered before it is written.
 const BUFFERED: f32 = 0.6;
@@ -33,7 +33,7 @@ fn at_share(mut values: Vec<f32>, share: f64) -> Option<f32> {
 }
 
 /// Requests like the nearest of `features`, with their times in us.
-pub fn retold(
+pub fn augmented(
     features: &[Features],
     targets_us: &[f32],
     mechanics: &Mechanics,
@@ -65,7 +65,7 @@ pub fn retold(
             continue;
         }
         let donors = &by_distance[beyond..by_distance.len().min(beyond + DONORS)];
-        for time in 0..if donors.is_empty() { 0 } else { TOLD } {
+        for time in 0..if donors.is_empty() { 0 } else { ADDED } {
             let donor = donors[rng.random_range(0..donors.len())];
             let distance = from * 2_f32.powf(rng.random());
             let mut row = features[donor];
@@ -125,8 +125,8 @@ mod tests {
             rows.push(row);
         }
         let mut rng = Pcg64Mcg::seed_from_u64(1);
-        let (nearer, quicker) = retold(&rows, &times, &mechanics, &mut rng);
-        assert_eq!((nearer.len(), quicker.len()), (TOLD * usize::from(OCTAVES), nearer.len()));
+        let (nearer, quicker) = augmented(&rows, &times, &mechanics, &mut rng);
+        assert_eq!((nearer.len(), quicker.len()), (ADDED * usize::from(OCTAVES), nearer.len()));
         for (row, us) in nearer.iter().zip(&quicker) {
             assert!(row[DISTANCE] < 80_000.0 && row[SEEK] == -row[DISTANCE]);
             let rest = us - mechanics.seek_us(f64::from(row[DISTANCE])) as f32;
@@ -136,8 +136,8 @@ mod tests {
         }
         // Where there are enough, nothing is told.
         rows.iter_mut().take(150).for_each(|row| row[DISTANCE] = 3000.0);
-        let (nearer, _) = retold(&rows, &times, &mechanics, &mut rng);
+        let (nearer, _) = augmented(&rows, &times, &mechanics, &mut rng);
         let told = |distance: f32| nearer.iter().filter(|row| row[DISTANCE] >= distance).count();
-        assert_eq!((told(2048.0) - told(4096.0), told(1024.0) - told(2048.0)), (0, TOLD));
+        assert_eq!((told(2048.0) - told(4096.0), told(1024.0) - told(2048.0)), (0, ADDED));
     }
 }
