@@ -12,8 +12,9 @@ from layout_result import layout_result
 from scipy import stats
 from servsim import _core, captures, report
 from servsim.captures import simulate_captures
-from servsim.comparison import METRICS, Design, judge
+from servsim.comparison import Design, judge
 from servsim.comparison.grouping import designs
+from servsim.comparison.metrics import metric
 from servsim.environment import shipped_trace
 from servsim.errors import Interrupted, UsageError
 from servsim.report import check
@@ -24,7 +25,7 @@ from servsim.statistics.nested import unit_means
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 MACHINE = "foglia-2004-4p"
-CPT = METRICS["cycles_per_transaction"]
+CPT = metric("cycles_per_transaction")
 
 
 @pytest.fixture(scope="module")
