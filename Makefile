@@ -18,6 +18,9 @@ help: ## list the commands
 # What packages are installed for: quickstart, workload, disk-capture, test (scripts/install-deps.sh).
 FOR ?= quickstart
 test acceptance: FOR = test
+# Which extras of pyproject.toml are installed: tools for tests, but for quickstart.
+EXTRAS ?= dev
+quickstart: EXTRAS =
 
 deps: ## install what is missing, and say what and why; FOR=workload, disk-capture or test for more than quickstart
 	@scripts/install-deps.sh $(FOR)
@@ -35,7 +38,7 @@ $(VENV)/.maturin: | $(PY)
 
 build: $(VENV)/.maturin ## build the Rust programs and install the Python package into .venv
 	@echo "build: compiling the native module and its Python package, optimised"
-	@. $(VENV)/bin/activate && maturin develop --release -q --extras dev
+	@. $(VENV)/bin/activate && PIP_QUIET=1 maturin develop --release -q $(addprefix --extras ,$(EXTRAS))
 	@echo "build: compiling the stand-alone programs, optimised"
 	@cargo build --release -q $(RUST) --bins
 	@echo "build: compiling the capture plug-in, and the counting one that checks it"

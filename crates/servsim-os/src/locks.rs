@@ -2,8 +2,9 @@
 //!
 //! Over 400 lines: the rules that end a hold or a wait act on one state and must be read together.
 //!
-//! *Spinning* classes pass a lock on at its release, to the waiter that came first (as a ticket or
-//! MCS lock does). *Sleeping* classes free it and wake the first waiter (of shared waiters all that
+//! *Kernel spinlocks* pass to the waiter that came first at their release (as a ticket or MCS lock does); no waiter
+//! can lose its processor meanwhile. *User-mode* ones are free then, for whoever tries first (test and set). *Sleeping*
+//! classes free it and wake the first waiter (of shared waiters all that
 //! lead the queue); until that one runs, anybody may take the lock, which avoids the convoys that a
 //! strict hand-over makes. A waiter that was woken in vain keeps its place and is handed the lock
 //! at the next release, as Linux mutexes do, so nobody waits forever. A lock for *work that one does for
@@ -229,7 +230,9 @@ impl Locks {
         if again {
             let queue = &mut self.entries[lock].queue;
             if let Some(waiter) = queue.iter_mut().find(|w| w.owner == owner && w.woken) {
-                (waiter.woken, waiter.insists) = (false, true);
+                // A user-mode spinner spins again; others sleep on and are handed the lock next.
+                let spins = class.spins();
+                (waiter.woken, waiter.insists, waiter.sleeps) = (false, !spins, !spins);
             }
             return;
         }
@@ -280,6 +283,17 @@ impl Locks {
             let joins = together && waiter.class.goes_on_together();
             if !joins && !self.entries[lock].admits(waiter.class) {
                 return;
+            }
+            if waiter.class == LockClass::UserSpin {
+                // Whoever tries first has it: one that was handed it while off its processor would keep
+                // everybody else spinning for a time slice or more.
+                if waiter.sleeps && !waiter.woken {
+                    woken.push(waiter.owner);
+                    self.entries[lock].queue[next].woken = true;
+                    return;
+                }
+                next += 1;
+                continue;
             }
             if waiter.sleeps && !waiter.woken {
                 woken.push(waiter.owner);

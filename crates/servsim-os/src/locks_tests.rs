@@ -120,12 +120,30 @@ fn a_cycle_of_waiters_is_broken_and_counted() {
 }
 
 #[test]
-fn a_spinner_that_sleeps_instead_is_woken_with_the_lock_in_hand() {
-    let mut locks = Locks::new(2);
+fn a_spinlock_of_user_mode_is_never_handed_to_one_that_may_be_off_its_processor() {
+    let mut locks = Locks::new(4);
+    locks.acquire(0, 8, UserSpin, 0);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 1), Verdict::Spin);
+    assert_eq!(locks.acquire(2, 8, UserSpin, 2), Verdict::Spin);
+    assert!(release(&mut locks, 0, 8, 5).is_empty());
+    // Task 1 came first, but its time slice ended while it spun: task 2 does not wait for it.
+    assert_eq!(locks.acquire(2, 8, UserSpin, 6), Verdict::Granted);
+    release(&mut locks, 2, 8, 7);
+    assert_eq!(locks.acquire(3, 8, UserSpin, 8), Verdict::Granted);
+    release(&mut locks, 3, 8, 9);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 10), Verdict::Granted);
+}
+
+#[test]
+fn a_spinner_that_sleeps_instead_is_woken_and_spins_again_if_another_was_quicker() {
+    let mut locks = Locks::new(3);
     locks.acquire(0, 8, UserSpin, 0);
     assert_eq!(locks.acquire(1, 8, UserSpin, 1), Verdict::Spin);
     locks.sleep_instead(1);
     assert_eq!(release(&mut locks, 0, 8, 5), [1]);
+    assert_eq!(locks.acquire(2, 8, UserSpin, 6), Verdict::Granted);
+    assert_eq!(locks.acquire(1, 8, UserSpin, 7), Verdict::Spin);
+    assert!(release(&mut locks, 2, 8, 8).is_empty(), "it spins, and needs no wake-up");
     assert_eq!(locks.acquire(1, 8, UserSpin, 9), Verdict::Granted);
 }
 
