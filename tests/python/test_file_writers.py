@@ -50,6 +50,7 @@ ELSEWHERE = {
     "crates/servsim-machine/src/replay.rs": "written when the simulator has a fault",
     "crates/servsim-py/src/files.rs": "the writer itself, for Python",
     "crates/servsim-trace/src/annotate.rs": "its own tests; needs the emulator",
+    "python/servsim/capture/store.py": "folders of the guest; needs the emulator",
     "python/servsim/cli/disk/printing.py": "several files, each as those above",
     "python/servsim/comparison/designs.py": "several files, each as those above",
     "python/servsim/disk/capture.py": "needs the kernel's events, as root",
@@ -64,6 +65,7 @@ ELSEWHERE = {
 
 #: Writing by other means than the one writer, and why that is right.
 OTHERWISE = {
+    "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-workload/src/control.rs": "a device",
     "python/servsim/capture/boot.py": "logs, and a folder that is renamed when it is whole",
     "python/servsim/capture/checkpoint.py": "a folder that is renamed when it is whole",
