@@ -150,6 +150,12 @@ def test_help_loads_no_heavy_module() -> None:
     assert loaded & set(HEAVY) == set()
 
 
+def test_a_simulation_begins_without_the_statistics_library_of_comparisons() -> None:
+    code = "import sys, servsim.captures; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "scipy.stats" not in done.stdout.split(), "half a second of every `servsim simulate`"
+
+
 def test_the_map_lists_exactly_the_crates_and_modules_that_exist(packages: list[dict[str, Any]]) -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert text == maps.fresh(text), "ARCHITECTURE.md is stale: run `make maps`"

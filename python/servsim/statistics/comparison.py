@@ -14,7 +14,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from servsim.errors import UsageError
-from servsim.statistics.intervals import Estimate
+from servsim.statistics.intervals import Estimate, student_quantile
 
 #: More runs than this nobody makes; searches for a number of runs end here.
 MOST_RUNS = 1_000_000
@@ -85,7 +85,7 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool, confiden
     correlation = float(np.corrcoef(x, y)[0, 1]) if related else None
     if error == 0:
         return Difference(gap, gap, gap, 1.0 if gap == 0 else 0.0, paired, correlation)
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    half = student_quantile(confidence, freedom) * error
     p = 2 * float(stats.t.sf(abs(gap) / error, freedom))
     return Difference(gap, gap - half, gap + half, p, paired, correlation)
 
@@ -227,7 +227,7 @@ def runs_to_separate(a: Estimate, b: Estimate) -> int | None:
 
 
 def _half(sd: float, n: int, confidence: float) -> float:
-    return float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / sqrt(n)
+    return student_quantile(confidence, n - 1) * sd / sqrt(n)
 
 
 def _fewest(enough: Callable[[int], bool]) -> int | None:
@@ -243,7 +243,7 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 
 def runs_for_absolute(sd: float, freedom_from: int, half_width: float, confidence: float = 0.95) -> int:
     """Return Stein's (1945) number of runs: a first stage of ``freedom_from`` runs fixes it for good."""
-    quantile = float(stats.t.ppf((1 + confidence) / 2, freedom_from - 1))
+    quantile = student_quantile(confidence, freedom_from - 1)
     if half_width <= 0 or not isfinite(half_width):
         raise UsageError("the wished precision must be a positive share of the mean, for example 0.01")
     return max(freedom_from, ceil((quantile * sd / half_width) ** 2))

@@ -14,7 +14,7 @@ from scipy import stats
 
 from servsim.errors import UsageError
 from servsim.statistics.comparison import Difference, runs_for_absolute
-from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.intervals import Estimate, estimate, student_quantile
 
 #: Runs of the first stage: fewer leave Student's factor so large that the second stage gets long.
 FIRST_STAGE = 10
@@ -52,7 +52,7 @@ def two_stage(values: Sequence[float], first: int, confidence: float = 0.95) -> 
     known = estimate(data[:first].tolist(), confidence)
     if known.sd is None:
         raise UsageError("a first stage needs at least two runs")
-    half = float(stats.t.ppf((1 + confidence) / 2, first - 1)) * known.sd / sqrt(data.size)
+    half = student_quantile(confidence, first - 1) * known.sd / sqrt(data.size)
     mean = float(data.mean())
     return Estimate(int(data.size), mean, known.sd, mean - half, mean + half, confidence)
 
