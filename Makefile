@@ -61,7 +61,7 @@ check: $(PY) ## formatting, lints, links of documentation, types, architecture, 
 
 test: deps build check ## what continuous integration runs (30 minutes at most on two cores)
 	cargo test -q $(RUST)
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadfile
 
 acceptance: deps build ## full-scale checks, resumable; SHARD=i/n runs one part (90 minutes at most)
 	@$(PY) scripts/acceptance.py --shard $(or $(SHARD),1/1)
