@@ -11,11 +11,12 @@ use servsim_import::captured::CapturedTasks;
 use servsim_import::InMemory;
 use servsim_machine::timing::{run, run_from, Model};
 use servsim_machine::warm::{warm_up, Amount};
-use servsim_machine::Setup;
-use servsim_mem::protocol::{by_name, Options};
-use servsim_mem::Geometry;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+
+#[path = "../tests/it/support/setup.rs"]
+mod setup;
+use setup::setup;
 
 /// Nanoseconds this process has had a processor, from the kernel's accounting.
 fn cpu_nanos() -> u64 {
@@ -56,22 +57,9 @@ fn synthetic(tasks: u32, length: u64) -> InMemory {
     InMemory::from_streams((0..tasks).map(info).collect(), Vec::new(), (0..tasks).map(stream).collect())
 }
 
-fn setup_of(machine: &Machine) -> Setup {
-    Setup {
-        processors: machine.processors,
-        geometry: Geometry {
-            size: machine.cache.size.0,
-            ways: machine.cache.associativity,
-            line: machine.cache.line.0,
-        },
-        protocol: by_name(&machine.protocol.name, &Options::default()).expect("a known protocol"),
-        shadow: true,
-    }
-}
-
 fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
     let machine = Machine::from_toml("", "bench", overrides).expect("valid");
-    let setup = setup_of(&machine);
+    let setup = setup(&machine);
     let model = Model::new(&machine, &setup, None, 0);
     let start = cpu_nanos();
     let result = run(source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
@@ -82,12 +70,12 @@ fn rate(source: &dyn TaskSource, overrides: &[String]) -> f64 {
 /// timing engine, and what it costs to begin where they end.
 fn worth(source: &dyn TaskSource) {
     let machine = Machine::from_toml("", "bench", &["processors=4".to_owned()]).expect("valid");
-    let model = Model::new(&machine, &setup_of(&machine), Some(1), 0);
+    let model = Model::new(&machine, &setup(&machine), Some(1), 0);
     let begin = cpu_nanos();
     let start =
         warm_up(source, &model.shape(), Amount::References(20_000_000), &mut |_| true).expect("warms");
     let functional = cpu_nanos() - begin;
-    let timed_model = Model::new(&machine, &setup_of(&machine), Some(1), start.transactions);
+    let timed_model = Model::new(&machine, &setup(&machine), Some(1), start.transactions);
     let begin = cpu_nanos();
     run(source, &timed_model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).expect("runs");
     let timed = cpu_nanos() - begin;

@@ -33,6 +33,21 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A number of which nothing but this is known.
+    fn plain(path: String, unit: &'static str, meaning: &'static str) -> Self {
+        Self {
+            path,
+            unit,
+            meaning,
+            title: None,
+            better: None,
+            needs: &[],
+            summarised: false,
+            counter: None,
+            parts: Vec::new(),
+        }
+    }
+
     /// As the other languages read it.
     pub fn to_json(&self) -> Value {
         json!({
@@ -125,26 +140,14 @@ const RECORDED: &[(&str, &str, &str)] = &[
 /// Everything that is known, figures of summaries first.
 pub fn entries() -> Vec<Entry> {
     let figure = |f: &crate::figures::Figure| Entry {
-        path: f.path.to_owned(),
-        unit: f.unit,
-        meaning: f.meaning,
         title: f.title,
         better: f.better,
         needs: f.needs,
         summarised: true,
-        counter: None,
-        parts: Vec::new(),
+        ..Entry::plain(f.path.to_owned(), f.unit, f.meaning)
     };
-    let recorded = |&(path, unit, meaning): &(&str, &'static str, &'static str)| Entry {
-        path: path.to_owned(),
-        unit,
-        meaning,
-        title: None,
-        better: None,
-        needs: &[],
-        summarised: false,
-        counter: None,
-        parts: Vec::new(),
+    let recorded = |&(path, unit, meaning): &(&str, &'static str, &'static str)| {
+        Entry::plain(path.to_owned(), unit, meaning)
     };
     let counters = SETS.iter().flat_map(|(prefix, set)| set.iter().filter_map(|c| of_counter(prefix, c)));
     FIGURES.iter().map(figure).chain(counters).chain(RECORDED.iter().map(recorded)).collect()
@@ -155,15 +158,10 @@ fn of_counter(prefix: &str, counter: &'static Counter) -> Option<Entry> {
     let parts = if counter.parts.is_empty() { "" } else { ".*" };
     let total = (counter.layout == Layout::ModesAndTotal).then_some("total");
     (counter.layout != Layout::Hidden).then(|| Entry {
-        path: format!("{prefix}{}{parts}", counter.path),
-        unit: counter.unit,
-        meaning: counter.meaning,
-        title: None,
-        better: None,
-        needs: &[],
         summarised: counter.summarised,
         counter: Some(counter),
         parts: counter.parts.iter().copied().chain(total).collect(),
+        ..Entry::plain(format!("{prefix}{}{parts}", counter.path), counter.unit, counter.meaning)
     })
 }
 

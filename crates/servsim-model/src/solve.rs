@@ -4,7 +4,7 @@
 use crate::error::ModelError;
 use crate::network::{Discipline, Network, Speed, Station};
 use crate::percentiles;
-use crate::sim::{self, Plan};
+use crate::sim::{self, Plan, Simulation};
 use crate::solution::Solution;
 use crate::solvers::{find, markov, mixed, Nature, Options, Run};
 
@@ -57,10 +57,14 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         visits: Some(AUTO_VISITS),
         ..options.simulation.clone()
     };
-    if name == "simulation"
-        || sim::effort(network, &simulation).is_ok_and(|(_, visits)| visits <= sim::MOST_VISITS)
-    {
-        return solve(network, "simulation", &Options { simulation, ..options.clone() });
+    let options = &Options { simulation, ..options.clone() };
+    if name == "simulation" {
+        return solve(network, name, options);
+    }
+    if let Ok(ready) = Simulation::new(network, &options.simulation) {
+        if ready.effort(&options.simulation).is_ok_and(|(_, visits)| visits <= sim::MOST_VISITS) {
+            return ready.solve(options);
+        }
     }
     let mut solution = solve(network, name, options)?;
     solution.notes.push(format!(

@@ -102,7 +102,7 @@ class Comparison:
     @property
     def unit(self) -> str:
         """What the intervals are over: ``run``, or ``capture`` where designs ran several."""
-        return "capture" if any(design.result.captures for design in self.designs) else "run"
+        return _unit(self.designs)
 
     @property
     def ranked(self) -> bool:
@@ -234,7 +234,7 @@ def judge(
     wish = precision or (stopped.precision if stopped else USUAL_PRECISION)
     known = [_known(d, v, stopped, wish) for d, v in zip(designs, values, strict=True)]
     barred = _barred(designs)
-    unit = "capture" if any(design.result.captures for design in designs) else "run"
+    unit = _unit(designs)
     pairs = _pairs(known, metric, unit, paired=why_not is None, stopped=stopped)
     if barred is not None:
         pairs = [replace(pair, better=None, reason=barred) for pair in pairs]
@@ -274,13 +274,17 @@ def _known(design: Design, values: list[float], stopped: Stopped | None, precisi
     return Known(design.name, values, unit_names(design.result), t, bootstrap_interval(values), further)
 
 
+def _unit(designs: Sequence[Design]) -> str:
+    return "capture" if any(design.result.captures for design in designs) else "run"
+
+
 def unpaired_because(designs: Sequence[Design]) -> str | None:
     """Say why runs cannot be paired by seed, or captures with themselves; None when they can.
 
     The i-th runs of two designs belong together when both replayed the same trace over the same
     transactions with the same seed, and no seed occurs twice.
     """
-    if any(design.result.captures for design in designs):
+    if _unit(designs) == "capture":
         if any(design.result.captures != designs[0].result.captures for design in designs):
             return "the designs were run on different captures"
     else:

@@ -1,5 +1,7 @@
 //! What `classify` says of traces whose answer is known, and that its groups add up.
 
+use crate::support::whole_trace::whole_trace;
+
 use serde_json::Value;
 use servsim_machine::classify::{classify, Grouping, Order, Question, Symbols};
 use servsim_machine::{RunSpec, SimulateError};
@@ -7,20 +9,9 @@ use std::path::{Path, PathBuf};
 
 fn request(trace: PathBuf, overrides: &[&str]) -> RunSpec {
     RunSpec {
-        trace,
-        format: None,
-        trace_hash: String::new(),
-        machine: "name = \"test\"\nprocessors = 2\n".into(),
         machine_file: "test.toml".into(),
         overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
-        functional: true,
-        transactions: servsim_machine::Transactions::All,
-        warmup: Some(0),
-        start: servsim_machine::Start::Cold,
-        users: None,
-        replications: 1,
-        seed: 1,
-        threads: 1,
+        ..whole_trace(trace, "name = \"test\"\nprocessors = 2\n")
     }
 }
 

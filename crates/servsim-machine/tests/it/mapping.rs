@@ -2,6 +2,7 @@
 //! The engine under each mapping is compared with the oracle fed the same renamed references.
 
 use crate::support::counts;
+use crate::support::whole_trace::whole_trace;
 
 use servsim_config::Machine;
 use servsim_core::reference::CONTINUATION;
@@ -9,7 +10,7 @@ use servsim_core::{Batch, GlobalSource, Op, Privacy, RandomStream, Record, TaskI
 use servsim_import::ListSource;
 use servsim_machine::functional;
 use servsim_machine::mapped::{self, Frames};
-use servsim_machine::{simulate, RunSpec, Setup, Start};
+use servsim_machine::{simulate, RunSpec, Setup};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
 use servsim_oracle::{Counts, Facts, Oracle, Protocol, Shape};
@@ -134,20 +135,9 @@ fn conflicts(lines: &str, mapping: &str) -> u64 {
     std::fs::write(&trace, lines).unwrap();
     let of = |functional| {
         let request = RunSpec {
-            trace: trace.clone(),
-            format: None,
-            trace_hash: String::new(),
-            machine: "processors = 1\n[cache]\nsize = \"16 KiB\"\nassociativity = 1\n".into(),
-            machine_file: "m.toml".into(),
             overrides: vec![format!("memory.mapping={mapping}")],
             functional,
-            transactions: servsim_machine::Transactions::All,
-            warmup: Some(0),
-            start: Start::Cold,
-            users: None,
-            replications: 1,
-            seed: 1,
-            threads: 1,
+            ..whole_trace(&trace, "processors = 1\n[cache]\nsize = \"16 KiB\"\nassociativity = 1\n")
         };
         let result = simulate(&request, &mut |_| true).unwrap();
         result["replications"][0]["misses"]["conflict"]["user"].as_u64().unwrap()

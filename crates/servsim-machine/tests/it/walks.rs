@@ -2,6 +2,7 @@
 //! which traces can be translated.
 
 use crate::support::one_run::one_run;
+use crate::support::whole_trace::whole_trace;
 
 use serde_json::Value;
 use servsim_core::RandomStream;
@@ -112,22 +113,7 @@ fn a_trace_without_virtual_addresses_is_refused_unless_the_user_says_what_they_a
     let path = folder.path().join("t.txt");
     let fault = |machine: &str, trace: &str, functional: bool| {
         std::fs::write(&path, trace).unwrap();
-        let request = servsim_machine::RunSpec {
-            trace: path.clone(),
-            format: None,
-            trace_hash: String::new(),
-            machine: machine.into(),
-            machine_file: "m.toml".into(),
-            overrides: Vec::new(),
-            functional,
-            start: servsim_machine::Start::Cold,
-            users: None,
-            transactions: servsim_machine::Transactions::All,
-            warmup: Some(0),
-            replications: 1,
-            seed: 1,
-            threads: 1,
-        };
+        let request = servsim_machine::RunSpec { functional, ..whole_trace(&path, machine) };
         servsim_machine::simulate(&request, &mut |_| true).map_err(|error| error.to_string())
     };
     for functional in [false, true] {

@@ -2,6 +2,7 @@
 
 use crate::support::handlers::WithHandlers;
 use crate::support::setup::setup;
+use crate::support::whole_trace::whole_trace;
 
 use serde_json::Value;
 use servsim_config::Machine;
@@ -22,20 +23,14 @@ const MACHINE: &str =
 
 fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> RunSpec {
     RunSpec {
-        trace,
-        format: None,
         trace_hash: "sha256:0".into(),
-        machine: MACHINE.into(),
-        machine_file: "m.toml".into(),
         overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
         functional: false,
         transactions: servsim_machine::Transactions::Number(2),
-        warmup: Some(0),
         start,
-        users: None,
         replications: 2,
-        seed: 1,
         threads: 2,
+        ..whole_trace(trace, MACHINE)
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::error::ModelError;
 use crate::network::Network;
 use crate::options::Options;
-use crate::sim::{self, Plan, MOST_VISITS};
+use crate::sim::{Plan, Simulation, MOST_VISITS};
 use crate::solution::{ClassResult, Solution};
 
 /// Relative half-width at which a percentile is known well enough.
@@ -26,19 +26,22 @@ const LONGER: f64 = 2.0;
 /// Adds percentiles to a solution whose means are known.
 ///
 /// # Errors
-/// As [`sim::solve`], but what only makes percentiles impossible becomes a note.
+/// As [`crate::sim::solve`], but what only makes percentiles impossible becomes a note.
 pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Result<(), ModelError> {
     let exact = solution.nature == "exact";
     let runs = options.simulation.replications;
     let asked = options.simulation.requests;
     let first = Plan { requests: asked / SHORTER, half_width: None, ..options.simulation.clone() };
-    let mut requests = match sim::effort(network, &first) {
+    let ready = Simulation::new(network, &first).and_then(|ready| Ok((ready.effort(&first)?, ready)));
+    let (mut requests, ready) = match ready {
         Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
-        Ok((requests, visits)) if visits <= MOST_VISITS => requests,
+        Ok(((requests, visits), ready)) if visits <= MOST_VISITS => (requests, ready),
         refused => {
             let why = refused.map_or_else(
                 |error| error.to_string(),
-                |(_, visits)| format!("simulating them takes {visits:.0e} visits or more; use `simulation`"),
+                |((_, visits), _)| {
+                    format!("simulating them takes {visits:.0e} visits or more; use `simulation`")
+                },
             );
             solution.notes.push(format!("percentiles withheld: {why}"));
             return Ok(());
@@ -47,7 +50,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
     let longest = requests.max(asked * LONGER);
     let measured = loop {
         let plan = Plan { requests, ..first.clone() };
-        let found = sim::solve(network, &Options { simulation: plan, ..options.clone() });
+        let found = ready.solve(&Options { simulation: plan, ..options.clone() });
         let last = requests >= longest;
         match found {
             Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),

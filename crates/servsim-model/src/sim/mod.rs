@@ -34,6 +34,12 @@ const MOST_DOUBLINGS: usize = 12;
 /// [`ModelError::Unstable`]; [`ModelError::Invalid`] for a run too short to see every class;
 /// [`ModelError::NotConverged`] when the wanted half-width is out of reach.
 pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
+    check(network, options)?;
+    Simulation::new(network, &options.simulation)?.solve(options)
+}
+
+/// Refuses plans that give no answer, and networks that have none.
+fn check(network: &Network, options: &Options) -> Result<(), ModelError> {
     let plan = &options.simulation;
     if plan.replications < 2 || plan.requests.is_nan() || plan.requests < 1.0 {
         return Err(ModelError::invalid(
@@ -54,43 +60,22 @@ pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelErro
         ));
     }
     options.check_percentiles()?;
-    mixed::check_stability(network)?;
-    let ready = Ready::new(network, plan)?;
-    let mut requests = ready.pace.settled(network, plan)?;
-    for _ in 0..MOST_DOUBLINGS {
-        let runs = ready.replicate(plan, requests)?;
-        let mut solution = summarise(network, &runs, &options.percentiles)?;
-        let widest = widest_interval(&solution);
-        if plan.half_width.is_none_or(|wanted| widest <= wanted) {
-            return Ok(solution);
-        }
-        if plan.visits.is_some_and(|most| 2.0 * ready.pace.effort(plan, requests) > most) {
-            let note = format!(
-                "the widest interval is ± {:.1} %; for less, give a half-width or more requests per replication",
-                100.0 * widest
-            );
-            solution.notes.push(note);
-            return Ok(solution);
-        }
-        requests *= 2.0;
-    }
-    Err(ModelError::NotConverged {
-        solver: "simulation".into(),
-        residual: plan.half_width.unwrap_or(0.0),
-        iterations: MOST_DOUBLINGS,
-        station: network.name.clone(),
-    })
+    mixed::check_stability(network)
 }
 
-/// A model made ready: the steps of its classes, and its pace.
-struct Ready<'a> {
+/// A model made ready: the steps of its classes, and its pace by one pilot run.
+pub struct Simulation<'a> {
     network: &'a Network,
     programs: Vec<Vec<Step>>,
     pace: Pace,
 }
 
-impl<'a> Ready<'a> {
-    fn new(network: &'a Network, plan: &Plan) -> Result<Self, ModelError> {
+impl<'a> Simulation<'a> {
+    /// Runs the pilot, with the plan's seed.
+    ///
+    /// # Errors
+    /// [`ModelError::Invalid`] for more than [`MOST_CUSTOMERS`] and absurd visit counts; [`ModelError::Interrupted`].
+    pub fn new(network: &'a Network, plan: &Plan) -> Result<Self, ModelError> {
         if network.population() > MOST_CUSTOMERS {
             let plain = network.pools.is_empty() && network.forks.is_empty();
             let remedy =
@@ -109,6 +94,48 @@ impl<'a> Ready<'a> {
         Ok(Self { network, programs, pace })
     }
 
+    /// Requests per replication that a simulation begins with, and about how many visits to stations it takes.
+    ///
+    /// # Errors
+    /// [`ModelError::Invalid`] when too many would be needed.
+    pub fn effort(&self, plan: &Plan) -> Result<(f64, f64), ModelError> {
+        let requests = self.pace.settled(self.network, plan)?;
+        Ok((requests, self.pace.effort(plan, requests)))
+    }
+
+    /// Simulates.
+    ///
+    /// # Errors
+    /// As [`solve`].
+    pub fn solve(&self, options: &Options) -> Result<Solution, ModelError> {
+        check(self.network, options)?;
+        let plan = &options.simulation;
+        let mut requests = self.pace.settled(self.network, plan)?;
+        for _ in 0..MOST_DOUBLINGS {
+            let runs = self.replicate(plan, requests)?;
+            let mut solution = summarise(self.network, &runs, &options.percentiles)?;
+            let widest = widest_interval(&solution);
+            if plan.half_width.is_none_or(|wanted| widest <= wanted) {
+                return Ok(solution);
+            }
+            if plan.visits.is_some_and(|most| 2.0 * self.pace.effort(plan, requests) > most) {
+                let note = format!(
+                    "the widest interval is ± {:.1} %; for less, give a half-width or more requests per replication",
+                    100.0 * widest
+                );
+                solution.notes.push(note);
+                return Ok(solution);
+            }
+            requests *= 2.0;
+        }
+        Err(ModelError::NotConverged {
+            solver: "simulation".into(),
+            residual: plan.half_width.unwrap_or(0.0),
+            iterations: MOST_DOUBLINGS,
+            station: self.network.name.clone(),
+        })
+    }
+
     fn replicate(&self, plan: &Plan, requests: f64) -> Result<Vec<Measured>, ModelError> {
         let (warmup, span) = self.pace.spans(plan, requests);
         (0..plan.replications)
@@ -121,16 +148,6 @@ impl<'a> Ready<'a> {
             })
             .collect()
     }
-}
-
-/// Requests per replication that a simulation begins with, and about how many visits to stations it takes.
-///
-/// # Errors
-/// As [`solve`], for models that are not simulated at all.
-pub fn effort(network: &Network, plan: &Plan) -> Result<(f64, f64), ModelError> {
-    let pace = Ready::new(network, plan)?.pace;
-    let requests = pace.settled(network, plan)?;
-    Ok((requests, pace.effort(plan, requests)))
 }
 
 /// Customers of a simulation: about 100 bytes each.

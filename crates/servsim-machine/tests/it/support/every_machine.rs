@@ -1,6 +1,7 @@
 //! Runs of a captured trace on machines that together use everything a trace holds.
 
-use servsim_machine::{simulate, RunSpec, SimulateError, Start, Transactions};
+use super::whole_trace::whole_trace;
+use servsim_machine::{simulate, RunSpec, SimulateError};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 
@@ -24,20 +25,10 @@ pub const MACHINES: [(&str, bool, &str); 3] = [
 /// On an internal fault, and when the run does not end.
 pub fn run(trace: &Path, functional: bool, machine: &str) -> Result<serde_json::Value, String> {
     let request = RunSpec {
-        trace: trace.to_owned(),
         format: Some("servsim".into()),
-        trace_hash: String::new(),
-        machine: machine.into(),
         machine_file: "machine.toml".into(),
-        overrides: Vec::new(),
         functional,
-        transactions: Transactions::All,
-        warmup: Some(0),
-        start: Start::Cold,
-        users: None,
-        replications: 1,
-        seed: 1,
-        threads: 1,
+        ..whole_trace(trace, machine)
     };
     let mut looks = 0;
     let mut proceed = |_| {

@@ -8,3 +8,4 @@ pub mod one_run;
 pub mod setup;
 pub mod small_trace;
 pub mod text;
+pub mod whole_trace;

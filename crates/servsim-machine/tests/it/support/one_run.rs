@@ -1,5 +1,6 @@
 //! One run of a text trace on a machine without random delays, from description to JSON.
 
+use super::whole_trace::whole_trace;
 use serde_json::Value;
 use servsim_machine::{simulate, RunSpec};
 
@@ -9,20 +10,11 @@ pub fn one_run(trace: &str, processors: usize, machine: &str, functional: bool) 
     let path = folder.path().join("t.txt");
     std::fs::write(&path, trace).unwrap();
     let request = RunSpec {
-        trace: path,
-        format: None,
-        trace_hash: String::new(),
-        machine: format!("processors = {processors}\n[perturbation]\nmemory_delay = \"0 cycles\"\n{machine}"),
-        machine_file: "m.toml".into(),
-        overrides: Vec::new(),
         functional,
-        transactions: servsim_machine::Transactions::All,
-        warmup: Some(0),
-        start: servsim_machine::Start::Cold,
-        users: None,
-        replications: 1,
-        seed: 1,
-        threads: 1,
+        ..whole_trace(
+            path,
+            format!("processors = {processors}\n[perturbation]\nmemory_delay = \"0 cycles\"\n{machine}"),
+        )
     };
     simulate(&request, &mut |_| true).unwrap()["replications"][0].clone()
 }
