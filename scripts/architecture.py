@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: Layers from the bottom up: title, then its crates without the ``servsim-`` prefix.
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("foundations", frozenset({"files", "units"})),
+    ("foundations", frozenset({"driver", "files", "units"})),
     ("data", frozenset({"trace", "config"})),
     ("core", frozenset({"core"})),
     ("parts", frozenset({"cpu", "mem", "os", "disk", "import"})),

@@ -1,6 +1,6 @@
-//! Drivers of real servers, and what every driver needs: reproducible random streams, the
-//! transaction mark that a trace capture recognises, processor time from `/proc`, and the
-//! checkpoint hook and control block used inside an emulated guest.
+//! Drivers of real servers, and what every driver needs: processor time from `/proc`, and the
+//! checkpoint hook and control block used inside an emulated guest. Marks and random streams are those
+//! of `servsim-driver`.
 //!
 //! One module per workload (`oltp`); the rest is shared. Nothing here knows traces or machines:
 //! a driver is an ordinary client program and runs as well on the bare host.
@@ -8,9 +8,8 @@
 pub mod control;
 pub mod cpu;
 pub mod error;
-pub mod mark;
 pub mod oltp;
 pub mod pause;
-pub mod rng;
 
 pub use error::{Error, Result};
+pub use servsim_driver::{mark, rng};

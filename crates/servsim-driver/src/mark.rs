@@ -5,7 +5,7 @@
 //! | register | content |
 //! |---|---|
 //! | EAX bits 0-7 | kind: 1 transaction end, 2 measurement start, 3 measurement stop, 4 this task is a client |
-//! | EAX bits 8-15 | transaction type: 1 New-Order, 2 Payment, 3 Order-Status, 4 Delivery, 5 Stock-Level; 0 otherwise |
+//! | EAX bits 8-15 | transaction type, from 1, as the program numbers its own (OLTP: 1 New-Order, 2 Payment, 3 Order-Status, 4 Delivery, 5 Stock-Level; a kernel: 1 an iteration); 0 otherwise |
 //! | EAX bit 16 | 1 if the transaction was rolled back on purpose |
 //! | RCX | sequence number among the marks of this process, from 0 |
 //! | RDX | process identifier of the server process that did the work; 0 when the kind has none |
