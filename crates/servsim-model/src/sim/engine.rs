@@ -1,28 +1,18 @@
 //! One replication: an event queue, the requests in flight and the stations and pools they use.
 //! Deterministic for a given seed. The random numbers are PCG XSL RR 128/64 (O'Neill 2014).
 
+use super::calendar::{Calendar, Event};
 use super::histogram::Histogram;
 use super::program::Step;
-use super::server::{JobId, Moment, Server};
+use super::server::{JobId, Server};
 use crate::error::ModelError;
 use crate::network::{Load, Network};
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// Events between two looks at the interrupt flag.
 const CHECK_EVERY: u64 = 1 << 16;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A request of an open class enters.
-    Arrival(usize),
-    /// A customer has finished thinking.
-    Begin(JobId),
-    /// A station's alarm, valid for one version.
-    Alarm(usize, u64),
-}
 
 #[derive(Debug, Clone)]
 struct Job {
@@ -68,8 +58,7 @@ pub struct Engine<'a> {
     programs: &'a [Vec<Step>],
     random: Pcg64Mcg,
     now: f64,
-    sequence: u64,
-    events: BinaryHeap<Reverse<(Moment, u64, Event)>>,
+    calendar: Calendar,
     jobs: Vec<Job>,
     free_jobs: Vec<JobId>,
     servers: Vec<Server>,
@@ -92,8 +81,7 @@ impl<'a> Engine<'a> {
             programs,
             random: Pcg64Mcg::seed_from_u64(seed),
             now: 0.0,
-            sequence: 0,
-            events: BinaryHeap::new(),
+            calendar: Calendar::new(stations, classes),
             jobs: Vec::new(),
             free_jobs: Vec::new(),
             servers: network.stations.iter().map(Server::new).collect(),
@@ -128,7 +116,7 @@ impl<'a> Engine<'a> {
                 }
                 Load::Open { rate } => {
                     let at = self.exponential(1.0 / rate);
-                    self.schedule(at, Event::Arrival(c));
+                    self.calendar.set_arrival(c, at);
                 }
             }
         }
@@ -157,16 +145,12 @@ impl<'a> Engine<'a> {
 
     fn run_until(&mut self, end: f64, interrupted: Option<fn() -> bool>) -> Result<(), ModelError> {
         let mut count = 0u64;
-        while let Some(Reverse((at, _, _))) = self.events.peek() {
-            if at.0 > end {
-                break;
-            }
+        while let Some((at, event)) = self.calendar.pop(end) {
             count += 1;
             if count & (CHECK_EVERY - 1) == 0 && interrupted.is_some_and(|check| check()) {
                 return Err(ModelError::Interrupted);
             }
-            let Some(Reverse((at, _, event))) = self.events.pop() else { break };
-            self.now = at.0;
+            self.now = at;
             self.handle(event);
         }
         self.now = end;
@@ -180,18 +164,16 @@ impl<'a> Engine<'a> {
                 self.begin(job);
                 if let Load::Open { rate } = self.network.classes[class].load {
                     let next = self.now + self.exponential(1.0 / rate);
-                    self.schedule(next, Event::Arrival(class));
+                    self.calendar.set_arrival(class, next);
                 }
             }
             Event::Begin(job) => self.begin(job),
-            Event::Alarm(station, version) => {
-                if self.servers[station].version == version {
-                    self.settle_station(station);
-                    if let Some(job) = self.servers[station].complete(self.now) {
-                        self.counts[station][self.jobs[job as usize].class] -= 1;
-                        self.set_alarm(station);
-                        self.served(job);
-                    }
+            Event::Alarm(station) => {
+                self.settle_station(station);
+                if let Some(job) = self.servers[station].complete(self.now) {
+                    self.counts[station][self.jobs[job as usize].class] -= 1;
+                    self.set_alarm(station);
+                    self.served(job);
                 }
             }
         }
@@ -284,10 +266,7 @@ impl<'a> Engine<'a> {
     }
 
     fn set_alarm(&mut self, station: usize) {
-        if let Some(at) = self.servers[station].alarm() {
-            let version = self.servers[station].version;
-            self.schedule(at, Event::Alarm(station, version));
-        }
+        self.calendar.set_alarm(station, self.servers[station].alarm());
     }
 
     fn finish(&mut self, job: JobId) {
@@ -308,7 +287,7 @@ impl<'a> Engine<'a> {
     fn think(&mut self, job: JobId) {
         let think = self.network.classes[self.jobs[job as usize].class].think();
         let until = self.now + if think > 0.0 { self.exponential(think) } else { 0.0 };
-        self.schedule(until, Event::Begin(job));
+        self.calendar.think(job, until);
     }
 
     fn new_job(&mut self, class: usize, parent: Option<JobId>) -> JobId {
@@ -319,11 +298,6 @@ impl<'a> Engine<'a> {
         }
         self.jobs.push(job);
         (self.jobs.len() - 1) as JobId
-    }
-
-    fn schedule(&mut self, at: f64, event: Event) {
-        self.sequence += 1;
-        self.events.push(Reverse((Moment(at), self.sequence, event)));
     }
 
     fn uniform(&mut self) -> f64 {

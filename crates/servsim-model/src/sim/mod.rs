@@ -5,6 +5,7 @@
 //! All service times are exponential. The measured span is a fixed time, so that throughput is
 //! unbiased once the warm-up has passed.
 
+mod calendar;
 pub mod engine;
 pub mod histogram;
 mod length;

@@ -1,9 +1,8 @@
 //! How one simulated station orders its work: infinite servers, processor sharing by virtual time,
 //! first come first served on `m` servers, and preemptive-resume priority on one.
 //!
-//! A station is told when a job arrives or when its alarm rings, and answers with the jobs that
-//! are done and the time of its next alarm. An alarm carries the version it was set under; an
-//! older one is ignored.
+//! A station is told when a job arrives or when its alarm rings, and answers with the job that is
+//! done and the time of its next alarm.
 
 use crate::network::{Discipline, Speed, Station};
 use std::cmp::Reverse;
@@ -48,8 +47,6 @@ pub struct Server {
     updated: f64,
     arrivals: u64,
     present: usize,
-    /// Version of the alarm that counts.
-    pub version: u64,
     /// Integral over time of the speed in use.
     pub work_done: f64,
 }
@@ -65,7 +62,7 @@ impl Server {
             _ => Order::Sharing { virtual_time: 0.0, finish: BinaryHeap::new() },
         };
         let speed = station.speed.clone();
-        Self { speed, order, updated: 0.0, arrivals: 0, present: 0, version: 0, work_done: 0.0 }
+        Self { speed, order, updated: 0.0, arrivals: 0, present: 0, work_done: 0.0 }
     }
 
     /// Accounts for the time since the last change.
@@ -109,7 +106,6 @@ impl Server {
                 jobs.insert((Reverse(priority), self.arrivals), (job, work));
             }
         }
-        self.version += 1;
     }
 
     /// Time of the next completion if nothing else happens.
@@ -142,7 +138,6 @@ impl Server {
             Order::Priority { jobs } => jobs.pop_first().map(|(_, (job, _))| job),
         }?;
         self.present -= 1;
-        self.version += 1;
         Some(job)
     }
 }

@@ -71,12 +71,16 @@ fn sweep(chain: &Chain, probability: &mut [f64]) -> f64 {
 fn group(chain: &Chain, place: usize, probability: &mut [f64]) {
     let column = &chain.counts()[place];
     // Numbers that occur, counted through: a place that is never empty has no group 0.
-    let mut numbers = column.clone();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let mut rank = vec![0; numbers.last().map_or(1, |&most| most as usize + 1)];
-    numbers.iter().enumerate().for_each(|(at, &number)| rank[number as usize] = at);
-    let (of, groups) = (|state: usize| -> usize { rank[column[state] as usize] }, numbers.len());
+    let most = column.iter().copied().max().unwrap_or(0) as usize;
+    let mut occurs = vec![false; most + 1];
+    column.iter().for_each(|&number| occurs[number as usize] = true);
+    let mut groups = 0;
+    let mut rank = vec![0; most + 1];
+    for number in (0..=most).filter(|&number| occurs[number]) {
+        rank[number] = groups;
+        groups += 1;
+    }
+    let of = |state: usize| -> usize { rank[column[state] as usize] };
     let (mut weight, mut flow) = (vec![0.0; groups], vec![0.0; groups * groups]);
     for state in 0..chain.size() {
         let to = of(state);
