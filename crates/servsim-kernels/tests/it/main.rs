@@ -1,0 +1,4 @@
+//! Integration tests of the kernels, as one program.
+
+mod kernels;
+mod program;
