@@ -233,7 +233,7 @@ pub fn outside(model: &DeviceModel, requests: &[Request], cut: usize) -> f64 {
     let mut unknown = 0_usize;
     for served in services(requests, model.server.slots as usize, model.server.recorded_start) {
         let command = Command::from(&served.request);
-        let features = history.features(&command, served.start_ns, served.idle_ns, served.others);
+        let features = history.features(&served.start());
         unknown += usize::from(served.number >= cut && !forest.support.knows(&features));
         history.advance(&command, served.request.completion_ns);
     }

@@ -2,12 +2,14 @@
 //!
 //! Everything is in *service order*, since an arm moves in the order of service, not of arrival.
 //! [`History`] is the same in fitting and in simulation, so that a model never sees a feature in
-//! one that means something else in the other. Left out: the responses of earlier requests, whose
-//! feedback makes free-running models drift.
+//! one that means something else in the other. Features are made from a [`Start`], which holds no
+//! completion: what shows only when a request is done cannot be among them. Left out: the responses of
+//! earlier requests, whose feedback makes free-running models drift.
 
 use crate::cache::{Cache, Law};
 use crate::mechanics::Radius;
-use crate::request::{distance, Op, Request};
+use crate::request::{distance, Op};
+pub use crate::request::{Command, Start};
 
 /// Number of features; a power of two, so that a row fills a cache line.
 pub const FEATURES: usize = 16;
@@ -76,23 +78,6 @@ struct RecentAccess {
 
 const NO_ACCESS: RecentAccess = RecentAccess { granule: u32::MAX, number: 0, end_and_op: 0 };
 
-/// The part of a request that a device sees.
-#[derive(Debug, Clone, Copy)]
-pub struct Command {
-    /// First sector.
-    pub lba: u64,
-    /// Length in sectors.
-    pub sectors: u32,
-    /// Read or write.
-    pub op: Op,
-}
-
-impl From<&Request> for Command {
-    fn from(request: &Request) -> Self {
-        Command { lba: request.lba, sectors: request.sectors, op: request.op }
-    }
-}
-
 /// What a device has served so far.
 #[derive(Debug, Clone)]
 pub struct History {
@@ -151,10 +136,10 @@ impl History {
         self.previous.map(|previous| previous.lba + u64::from(previous.sectors))
     }
 
-    /// The features of `command`, whose service starts at `start_ns` after `idle_ns` without work
-    /// (0 when it waited) while `others` requests are being served.
+    /// The features of the request that starts.
     #[inline(always)]
-    pub fn features(&self, command: &Command, start_ns: u64, idle_ns: u64, others: u32) -> Features {
+    pub fn features(&self, start: &Start) -> Features {
+        let &Start { ref command, start_ns, idle_ns, others } = start;
         let (seek, from_start, previous_op, previous_sectors) = match &self.previous {
             Some(previous) => {
                 let from_start = distance(command.lba, previous.lba) as f32;
@@ -260,7 +245,7 @@ mod tests {
         let at = |lba| Command { lba, sectors: 8, op: Op::Read };
         history.advance(&at(1000), 10);
         history.advance(&at(900_000), 20);
-        let features = history.features(&at(1008), 30, 10, 0);
+        let features = history.features(&Start { command: at(1008), start_ns: 30, idle_ns: 10, others: 0 });
         assert_eq!(features[9..11], [0.0, 1.0]);
         assert_eq!(features[1], 1008.0 - 900_008.0);
     }
@@ -286,7 +271,7 @@ mod tests {
                 known.max_by_key(|place| place.1).map_or([NONE_RECENT, NONE_RECENT, 0.0], |place| {
                     [distance(lba, place.2) as f32, (number - place.1) as f32, f32::from(place.3 as u8)]
                 });
-            let features = history.features(&command, 0, 0, 0);
+            let features = history.features(&Start { command, start_ns: 0, idle_ns: 0, others: 0 });
             assert_eq!([features[9], features[10], features[13]], expected);
             found[usize::from(expected[0] < NONE_RECENT)] += 1;
             history.advance(&command, 0);

@@ -14,6 +14,7 @@
 #![cfg_attr(test, allow(clippy::float_cmp))] // Tests compare values that are computed exactly.
 
 pub mod cache;
+pub mod clock;
 pub mod error;
 pub mod evaluate;
 pub mod features;

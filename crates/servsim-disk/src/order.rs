@@ -3,8 +3,11 @@
 //! A request's service starts at its recorded start; without one, at its arrival or, if later, when
 //! the device last had fewer than its number of slots busy: the latest completion for a device that
 //! serves one request at a time.
+//!
+//! Services come in the order in which they start. On a device with several slots that is not the order
+//! of completions, in which a request would know of others that complete, or even arrive, after it starts.
 
-use crate::request::Request;
+use crate::request::{Command, Request, Start};
 use std::collections::VecDeque;
 
 /// A request as the device served it.
@@ -23,6 +26,17 @@ pub struct Served {
 }
 
 impl Served {
+    /// What was known when it started.
+    #[inline(always)]
+    pub fn start(&self) -> Start {
+        Start {
+            command: Command::from(&self.request),
+            start_ns: self.start_ns,
+            idle_ns: self.idle_ns,
+            others: self.others,
+        }
+    }
+
     /// Physical service time: completion minus start, ns.
     pub fn service_ns(&self) -> u64 {
         self.request.completion_ns - self.start_ns
@@ -42,7 +56,7 @@ pub struct ServiceOrder {
     /// In flight, by time of service (see [`ServiceOrder::rank`]).
     in_flight: VecDeque<(usize, Request)>,
     arrived: usize,
-    /// The last completions, oldest first, as many as there are slots.
+    /// The latest completions, earliest first, as many as there are slots.
     completions: VecDeque<u64>,
     /// The last completion of a device with one slot, which needs no list.
     latest: Option<u64>,
@@ -64,11 +78,12 @@ impl ServiceOrder {
         }
     }
 
-    /// What decides the order of service: the recorded start, or the completion, which has the same
-    /// order on a device that serves one request at a time.
+    /// What decides the order of service: the recorded start; without one the completion, which has the
+    /// same order on a device that serves one request at a time, or else the arrival.
     #[inline]
     fn rank(&self, request: &Request) -> u64 {
-        request.recorded_start_ns().filter(|_| self.uses_recorded_start).unwrap_or(request.completion_ns)
+        let unrecorded = if self.slots == 1 { request.completion_ns } else { request.arrival_ns };
+        request.recorded_start_ns().filter(|_| self.uses_recorded_start).unwrap_or(unrecorded)
     }
 
     /// The next arrival; `each` gets every request whose service is known to come before it.
@@ -147,15 +162,13 @@ impl ServiceOrder {
         let start_ns =
             recorded.unwrap_or_else(|| request.arrival_ns.max(slot_free).min(request.completion_ns));
         let idle_ns = latest.map_or(0, |latest| start_ns.saturating_sub(latest));
-        // Requests that complete later were in flight too, if they had arrived: they still queue here.
-        let waiting = self.in_flight.iter().filter(|(_, other)| other.arrival_ns <= start_ns).count() as u32;
-        let others = waiting + self.completions.iter().filter(|&&done| done > start_ns).count() as u32;
+        let others = self.completions.iter().filter(|&&done| done > start_ns).count() as u32;
         each(&Served { request, start_ns, idle_ns, others, number });
-        if self.completions.len() == self.slots {
-            self.completions.pop_front();
-        }
         let at = self.completions.partition_point(|&done| done <= request.completion_ns);
         self.completions.insert(at, request.completion_ns);
+        if self.completions.len() > self.slots {
+            self.completions.pop_front();
+        }
     }
 }
 

@@ -60,6 +60,36 @@ impl Request {
     }
 }
 
+/// The part of a request that a device sees.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// First sector.
+    pub lba: u64,
+    /// Length in sectors.
+    pub sectors: u32,
+    /// Read or write.
+    pub op: Op,
+}
+
+impl From<&Request> for Command {
+    fn from(request: &Request) -> Self {
+        Command { lba: request.lba, sectors: request.sectors, op: request.op }
+    }
+}
+
+/// All that is known of a request when its service starts.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// The request.
+    pub command: Command,
+    /// Start of service, ns.
+    pub start_ns: u64,
+    /// Time without work before it, ns; 0 when it waited.
+    pub idle_ns: u64,
+    /// Requests in service then, itself left out.
+    pub others: u32,
+}
+
 /// Signed difference of two sector numbers.
 pub fn distance(to: u64, from: u64) -> i64 {
     to as i64 - from as i64

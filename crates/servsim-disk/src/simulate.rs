@@ -5,7 +5,7 @@
 //! replays the arrivals, at any load, and lets the server produce the queue.
 
 use crate::error::ModelError;
-use crate::features::{Command, Features, History, FEATURES};
+use crate::features::{Command, Features, History, Start, FEATURES};
 use crate::models::bulk::{keys, set_time_keys, Guesses, Keys, Walker, LANES};
 use crate::models::forest::Forest;
 use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
@@ -86,7 +86,7 @@ impl<'a> Batch<'a> {
     fn add(&mut self, served: &Served, responses: &mut [u64]) {
         let command = Command::from(&served.request);
         let at = self.length % BATCH;
-        self.features[at] = self.history.features(&command, served.start_ns, served.idle_ns, served.others);
+        self.features[at] = self.history.features(&served.start());
         self.numbers[at] = served.number;
         responses[served.number] = served.wait_ns();
         self.history.advance(&command, served.request.completion_ns);
@@ -129,7 +129,7 @@ pub fn open_loop_draws(
     let mut history = service.history();
     let handle = &mut |served: &Served| {
         let command = Command::from(&served.request);
-        let features = history.features(&command, served.start_ns, served.idle_ns, served.others);
+        let features = history.features(&served.start());
         let wait_us = served.wait_ns() as f64 * 1e-3;
         for value in &mut values {
             let context =
@@ -211,7 +211,7 @@ fn closed_in_order(
     loop {
         let mut length = 0;
         for (row, arrival) in rows.iter_mut().zip(arrivals.by_ref()) {
-            *row = keys(&history.features(&arrival.1, 0, 0, 0));
+            *row = keys(&history.features(&Start { command: arrival.1, start_ns: 0, idle_ns: 0, others: 0 }));
             history.advance(&arrival.1, 0);
             command[length] = arrival;
             length += 1;

@@ -4,7 +4,7 @@
 //! request passes once through the order of service, and each so-many-th is kept for the trees. The
 //! stride doubles whenever the sample is full, so it stays evenly spread over any length of trace.
 
-use super::forest::{self, Forest};
+use super::forest::{self, Allowed, Forest};
 use super::paper::Paper;
 use super::unconditional::Unconditional;
 use super::{kind, DeviceModel, Model, ResponseContext, Training};
@@ -183,12 +183,7 @@ impl Sample {
         let command = Command::from(&served.request);
         let service_ns = served.service_ns();
         if self.seen & (self.stride - 1) == 0 {
-            self.features.push(self.history.features(
-                &command,
-                served.start_ns,
-                served.idle_ns,
-                served.others,
-            ));
+            self.features.push(self.history.features(&served.start()));
             self.service_us.push(service_ns as f32 * 1e-3);
             if self.features.len() >= SAMPLE_LIMIT {
                 self.halve();
@@ -262,10 +257,15 @@ impl Fitter {
         }
         let Pass { inference, mut order, mut sample } = self.pass.expect("the pass has begun");
         order.finish(&mut |served| sample.add(served));
+        let allowed = Allowed {
+            place: !self.options.movable,
+            // Where it would tell the service, it is part of the answer.
+            idleness: inference.completion_tick_ms.is_none(),
+        };
         let forest = Forest::fit(
             &sample.features,
             &sample.service_us,
-            self.options.movable,
+            allowed,
             sample.cache,
             sample.mechanics,
             self.options.seed,

@@ -36,6 +36,15 @@ const ALL: u32 = (1 << (FEATURES - 1)) - 1;
 /// them carries over to other loads better.
 const IDLE_MUST_GAIN: f64 = 0.985;
 
+/// What of a request a forest may know.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowed {
+    /// Where on the disk it lies.
+    pub place: bool,
+    /// How long the device had been idle.
+    pub idleness: bool,
+}
+
 /// A fitted forest of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forest {
@@ -63,20 +72,20 @@ pub struct Forest {
 
 impl Forest {
     /// Fits the service times `targets_us` given `features`, both in service order and equally long.
-    /// With `movable`, it knows no block by its place on the disk.
     pub fn fit(
         features: &[Features],
         targets_us: &[f32],
-        movable: bool,
+        allowed: Allowed,
         cache: Option<Law>,
         mechanics: Option<Mechanics>,
         seed: u64,
     ) -> Forest {
-        let most = match (movable, cache) {
-            (false, _) => ALL,
-            (true, None) => ALL & !PLACE,
-            (true, Some(_)) => (ALL | CACHED) & !PLACE & !RECENT,
+        let places = match (allowed.place, cache) {
+            (true, _) => ALL,
+            (false, None) => ALL & !PLACE,
+            (false, Some(_)) => (ALL | CACHED) & !PLACE & !RECENT,
         };
+        let most = if allowed.idleness { places } else { places & !IDLE };
         let growth = choose_growth(features, targets_us, most, seed);
         let Some(mechanics) = mechanics else {
             return Forest { cache, ..Forest::grow(features, targets_us, &growth, seed) };

@@ -9,6 +9,7 @@
 
 use super::queue::{place_of, place_of_arm};
 use super::{Discipline, Server, DISCIPLINES};
+use crate::clock::idle_tells_service;
 use crate::order::{services, Served};
 use crate::request::{distance, queue_lengths, Op, Request};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,10 @@ pub struct Inference {
     pub agreement: [f64; 3],
     /// Share of busy services too short for one slot (or overlapping, with recorded starts).
     pub concurrent_share: f64,
+    /// Period, ms, of a clock on which completions fall while arrivals do not: the idle time before a
+    /// request then tells its service, and no model is given it.
+    #[serde(default)]
+    pub completion_tick_ms: Option<f64>,
 }
 
 /// Infers the server of one device from its `requests`, in arrival order.
@@ -55,9 +60,11 @@ pub fn infer(requests: &[Request]) -> Inference {
         choices: 0,
         agreement: [1.0; 3],
         concurrent_share,
+        completion_tick_ms: None,
     };
     if slots == 1 {
         let served = services(requests, 1, recorded_start);
+        inference.completion_tick_ms = idle_tells_service(&served).map(|tick| tick.period_ns * 1e-6);
         (inference.choices, inference.agreement) = agreement(&served, 1);
         if inference.choices >= CHOICES {
             let best =

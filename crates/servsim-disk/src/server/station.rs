@@ -7,7 +7,7 @@
 
 use super::queue::{Queue, Waiting};
 use super::Server;
-use crate::features::{Command, Features, History};
+use crate::features::{Command, Features, History, Start};
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -105,7 +105,7 @@ impl<M: ServiceModel> Station<M> {
         let idle_ns = if self.latest_completion == 0 { 0 } else { idle_ns };
         let others = self.busy_until.len() as u32;
         let features = if self.model.uses_features() {
-            self.history.features(&request.command, start_ns, idle_ns, others)
+            self.history.features(&Start { command: request.command, start_ns, idle_ns, others })
         } else {
             Features::default()
         };

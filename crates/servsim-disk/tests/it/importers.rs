@@ -3,6 +3,7 @@
 use servsim_disk::error::ImportError;
 use servsim_disk::importers::{load, write_native, ImportOptions, ImportReport};
 use servsim_disk::request::{Op, Request};
+use servsim_oracle::drive::Words;
 
 fn read_as(
     format: Option<&str>,
@@ -153,9 +154,66 @@ fn fio_nbdkit_msr_and_disksim_lines_give_their_requests() {
 
     let (requests, report) = read(b"W Hit 4583176 4 663.0 45422.0\nR Hit 3962268 12 6657.0 64047.0\n");
     assert_eq!((first(&requests), report.format), ((0, 663_000, 4_583_176, 4, Op::Write), "disksim"));
-    // The second line's interval is the pause after the first request has completed.
-    assert_eq!((requests[1].arrival_ns, requests[1].start_ns), (64_710_000, 64_710_000));
-    assert_eq!(requests[1].completion_ns, 71_367_000);
+    // Two lines do not show their family: no interval may tell the service of its own line.
+    assert_eq!((requests[1].arrival_ns, requests[1].start_ns), (46_085_000, 46_085_000));
+    assert_eq!(requests[1].completion_ns, 52_742_000);
+    assert!(report.notes[0].starts_with("too few lines"), "{:?}", report.notes);
+}
+
+/// Lines of a validation trace: services in us, and the interval that goes with each.
+fn validation(services: &[u64], interval: impl Fn(usize) -> u64) -> Vec<u8> {
+    let line = |(at, service): (usize, &u64)| {
+        format!("R Miss {} 8 {service}.000000 {}.000000\n", at * 7919 % 9973 * 8, interval(at))
+    };
+    services.iter().enumerate().map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn each_family_of_validation_traces_is_read_in_its_own_way() {
+    let mut words = Words(11);
+    let services: Vec<u64> = (0..700).map(|_| 2000 + words.below(18_000)).collect();
+    let gaps: Vec<u64> = (0..700).map(|_| 15_000 + words.below(45_000)).collect();
+    // Issued at times drawn beforehand: the interval is what is left of a gap after the service before.
+    let before = |at: usize| if at == 0 { gaps[0] } else { gaps[at].saturating_sub(services[at - 1]) };
+    let (requests, report) = read(&validation(&services, before));
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
+    for at in 1..700 {
+        let gap = requests[at].arrival_ns - requests[at - 1].arrival_ns;
+        assert_eq!(gap, 1000 * gaps[at].max(services[at - 1]), "{at}");
+    }
+    // Issued by a host that sleeps: from issue to issue it is whole ticks, give or take.
+    let late: Vec<u64> = (0..700).map(|_| words.below(700)).collect();
+    let after = |at: usize| services[at].div_ceil(9960) * 9960 + 9960 - services[at] + late[at];
+    let (requests, report) = read(&validation(&services, after));
+    assert!(report.notes[0].contains("up to ticks of"), "{:?}", report.notes);
+    for at in 1..700 {
+        let idle = requests[at].arrival_ns - requests[at - 1].completion_ns;
+        assert_eq!(idle, 1000 * after(at - 1), "{at}");
+    }
+}
+
+#[test]
+fn no_arrival_of_a_validation_trace_changes_when_its_own_and_later_services_do() {
+    let mut words = Words(12);
+    for follows in [false, true] {
+        let services: Vec<u64> = (0..700).map(|_| 2000 + words.below(18_000)).collect();
+        let ticks: Vec<u64> = (0..700).map(|_| 30_000 + words.below(40_000)).collect();
+        let interval = |services: &[u64], at: usize| {
+            if follows {
+                9960 * 3 - services[at]
+            } else {
+                ticks[at]
+            }
+        };
+        let arrivals = |services: &[u64]| -> Vec<u64> {
+            let (requests, _) = read(&validation(services, |at| interval(services, at)));
+            requests.iter().map(|request| request.arrival_ns).collect()
+        };
+        let mut shuffled = services.clone();
+        shuffled[500..].reverse();
+        assert_ne!(services, shuffled);
+        assert_eq!(arrivals(&services)[..=500], arrivals(&shuffled)[..=500], "follows: {follows}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use servsim_disk::error::ModelError;
 use servsim_disk::evaluate::{at_load, at_load_pooled, replications};
-use servsim_disk::features::{Command, History};
+use servsim_disk::features::{Command, History, Start};
 use servsim_disk::models::bulk::Walker;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::grow::Node;
@@ -140,7 +140,7 @@ fn drawing_in_step_is_drawing_one_by_one() {
     let mut rows = Vec::new();
     for request in &base {
         let command = Command::from(request);
-        rows.push(history.features(&command, request.arrival_ns, 7, 0));
+        rows.push(history.features(&Start { command, start_ns: request.arrival_ns, idle_ns: 7, others: 0 }));
         history.advance(&command, request.completion_ns);
     }
     let (mut one, mut other) = (Pcg64Mcg::seed_from_u64(8), Pcg64Mcg::seed_from_u64(8));

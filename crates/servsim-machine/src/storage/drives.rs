@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use servsim_core::{DiskRequest, Drive, RandomStream, SECTOR};
-use servsim_disk::features::{Command, Features, History};
+use servsim_disk::features::{Command, Features, History, Start};
 use servsim_disk::models::{DeviceModel, Service};
 use servsim_disk::request::Op;
 use servsim_disk::server::queue::{Queue, Waiting};
@@ -117,7 +117,7 @@ impl Drive for Queued<'_> {
         let idle_ns = if self.latest_end == 0 { 0 } else { start_ns.saturating_sub(self.latest_end) };
         let others = self.busy_until.len() as u32;
         let features = if service.uses_features() {
-            self.history.features(&command, start_ns, idle_ns, others)
+            self.history.features(&Start { command, start_ns, idle_ns, others })
         } else {
             Features::default()
         };

@@ -45,6 +45,11 @@ def print_models(result: dict[str, Any]) -> None:
                 f"{name} {100 * share:.1f} %" for name, share in zip(names, inference["agreement"], strict=True)
             )
             print(f"  of {inference['choices']} choices of the scheduler each explains: {shares}")
+        if inference and inference["completion_tick_ms"]:
+            print(
+                f"  requests complete on ticks of {inference['completion_tick_ms']:.2f} ms and do not arrive on them: "
+                "idle times would tell service times, so the model is not given them"
+            )
         for name, share in list((device["model"].get("importance") or {}).items())[:6]:
             print(f"  {name:<28} {100 * share:5.1f} % of what is explained")
 
