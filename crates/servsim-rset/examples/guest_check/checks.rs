@@ -1,0 +1,177 @@
+//! The checks: every policy page by page, threads where they were dealt to, processes bound and moved.
+
+use crate::{kernel, traps};
+use serde_json::{json, Value};
+use servsim_rset::{
+    bind_process, bind_thread, migrate_process, Block, MemoryPolicy, Nodes, ResourceSet, RsetError,
+    ThreadOrder, Topology,
+};
+use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// A check, with its name: what it found, or a panic with what was wrong.
+type Check = (&'static str, fn() -> Value);
+
+/// Every check.
+pub const ALL: [Check; 13] = [
+    ("topology", topology),
+    ("orders", orders),
+    ("local", local),
+    ("touch", touch),
+    ("remote", remote),
+    ("striped", striped),
+    ("mappings", mappings),
+    ("process", process),
+    ("phase of interleaving", traps::phase),
+    ("huge pages", traps::huge_pages),
+    ("balancing", traps::balancing),
+    ("cpuset", traps::cpuset),
+    ("hot-plug", traps::hot_plug),
+];
+
+const BYTES: usize = 1 << 20;
+
+/// The machine, and all of it.
+pub fn machine() -> (Topology, ResourceSet) {
+    let machine = Topology::discover().unwrap();
+    let all = machine.global().unwrap();
+    (machine, all)
+}
+
+/// Runs something on a node.
+pub fn on<T: Send>(node: u32, run: impl FnOnce() -> T + Send) -> T {
+    let set = Topology::discover().unwrap().node_set(node).unwrap();
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(move || {
+            bind_thread(0, &set).unwrap();
+            run()
+        });
+        inside.join().unwrap_or_else(|reason| std::panic::resume_unwind(reason))
+    })
+}
+
+/// Striping of so many pages in a row.
+pub fn stripes(pages: usize) -> MemoryPolicy {
+    MemoryPolicy::Striped { stride: NonZeroUsize::new(pages).unwrap() }
+}
+
+fn topology() -> Value {
+    let (machine, all) = machine();
+    let shape: Vec<String> = machine.nodes().map(|node| node.processors.to_string()).collect();
+    assert_eq!(shape, ["0-3", "4-7", "8-11", "12-15"]);
+    assert_eq!(all.nodes.to_string(), "0-3");
+    assert!(machine.nodes().all(|node| node.distances.values().all(|&d| d == 10 || d == 30)));
+    json!({"memory": machine.nodes().map(|node| node.memory).collect::<Vec<_>>()})
+}
+
+fn orders() -> Value {
+    let (machine, all) = machine();
+    for order in [ThreadOrder::Fill, ThreadOrder::RoundRobin] {
+        let dealt = order.processors(&machine, &all, 16).unwrap();
+        for (index, &processor) in dealt.iter().enumerate() {
+            let node = if order == ThreadOrder::Fill { index / 4 } else { index % 4 };
+            assert_eq!(machine.node_of(processor).unwrap().id as usize, node);
+            let set = ResourceSet { processors: [processor].into_iter().collect(), ..ResourceSet::empty() };
+            let seen = std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    bind_thread(0, &set).unwrap();
+                    // SAFETY: asks for a number.
+                    unsafe { libc::sched_getcpu() }
+                });
+                thread.join().unwrap()
+            });
+            assert_eq!(seen as u32, processor);
+        }
+    }
+    json!({})
+}
+
+/// Allocates on `from`, writes from `toucher`, and expects every page in the node that `wished` names.
+fn everywhere(policy: MemoryPolicy, wished: impl Fn(u32, u32) -> u32) -> Value {
+    let (machine, all) = machine();
+    for from in 0..4 {
+        let toucher = (from + 1) % 4;
+        let mut block = on(from, || Block::allocate(&machine, &all, policy, BYTES).unwrap());
+        on(toucher, || block.fill(1));
+        let found = block.verify().unwrap();
+        assert!(found.is_as_wished(), "{found:?}");
+        let node = wished(from, toucher);
+        assert_eq!(found.per_node.into_iter().collect::<Vec<_>>(), [(node, block.pages())]);
+    }
+    json!({})
+}
+
+fn local() -> Value {
+    everywhere(MemoryPolicy::Local, |from, _| from)
+}
+
+fn touch() -> Value {
+    everywhere(MemoryPolicy::Touch, |_, toucher| toucher)
+}
+
+fn remote() -> Value {
+    everywhere(MemoryPolicy::Remote, |from, _| (from + 1) % 4)
+}
+
+fn striped() -> Value {
+    let (machine, all) = machine();
+    let odd = ResourceSet { nodes: "1,3".parse().unwrap(), ..all.clone() };
+    let three = ResourceSet { nodes: "0,2-3".parse().unwrap(), ..all.clone() };
+    for set in [&all, &odd, &three] {
+        for stride in [1, 4, 16, 1000] {
+            let mut block = Block::allocate(&machine, set, stripes(stride), BYTES + 4096).unwrap();
+            block.fill(1);
+            let found = kernel::nodes_of(block.as_ptr() as usize, block.pages());
+            let nodes: Vec<u32> = set.nodes.iter().collect();
+            for (page, node) in found.into_iter().enumerate() {
+                assert_eq!(node, nodes[page / stride % nodes.len()] as i32, "page {page}, stride {stride}");
+            }
+            assert!(block.verify().unwrap().is_as_wished());
+        }
+    }
+    json!({})
+}
+
+/// No policy may use up mappings, and each allocation's time is told.
+fn mappings() -> Value {
+    let (machine, all) = machine();
+    let mut milliseconds = serde_json::Map::new();
+    for policy in [MemoryPolicy::Local, MemoryPolicy::Touch, stripes(1), stripes(4), stripes(16)] {
+        let before = kernel::mappings();
+        let begin = Instant::now();
+        let mut block = Block::allocate(&machine, &all, policy, 64 << 20).unwrap();
+        block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        milliseconds.insert(policy.to_string(), json!(begin.elapsed().as_millis() as u64));
+        assert!(kernel::mappings() <= before + 2, "{policy} takes {} mappings", kernel::mappings() - before);
+        assert!(block.verify().unwrap().is_as_wished());
+    }
+    json!({"milliseconds of 64 MiB": milliseconds})
+}
+
+fn process() -> Value {
+    let (machine, _) = machine();
+    let zero = machine.node_set(0).unwrap();
+    let mut holding = on(0, || {
+        let held =
+            Command::new("/init").arg("hold").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        bind_process(held.id() as i32, &zero).unwrap();
+        held
+    });
+    let mut line = String::new();
+    BufReader::new(holding.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let id = holding.id();
+    assert!(kernel::pages_per_node(id)[0] > 1000, "{:?}", kernel::pages_per_node(id));
+    let two = machine.node_set(2).unwrap();
+    bind_process(id as i32, &two).unwrap();
+    let left = migrate_process(id as i32, &machine.with_memory(), &two).unwrap();
+    let pages = kernel::pages_per_node(id);
+    assert!(pages[2] > 1000 && pages[0] < 100, "{pages:?}");
+    drop(holding.stdin.take());
+    assert!(holding.wait().unwrap().success());
+    assert!(matches!(bind_process(id as i32, &two), Err(RsetError::NoProcess { .. })));
+    let none = ResourceSet { nodes: Nodes::default(), ..two };
+    assert!(matches!(migrate_process(1, &machine.with_memory(), &none), Err(RsetError::NoMemory { .. })));
+    json!({"pages that would not move": left, "pages": pages})
+}

@@ -1,0 +1,248 @@
+//! The system calls, and nothing else: every `unsafe` line about the kernel stands here.
+//!
+//! Numbers of nodes travel in masks of [`MASK_BITS`] bits. The kernel reads one bit less than it is told of
+//! (`get_nodes` in mm/mempolicy.c), so it is told of one more.
+
+use crate::error::RsetError;
+use crate::ids::{Nodes, Processors};
+use std::io::Error;
+
+/// Bits of the masks that are given to the kernel and taken from it: the most nodes of any Linux.
+const MASK_BITS: usize = 1024;
+/// Bits of a mask of processors: the most of any Linux on a PC.
+const PROCESSOR_BITS: usize = 8192;
+const WORD: usize = libc::c_ulong::BITS as usize;
+/// `get_mempolicy` is to tell what the cpuset allows (linux/mempolicy.h).
+const MPOL_F_MEMS_ALLOWED: libc::c_ulong = 1 << 2;
+/// `move_pages` moves pages that nobody else maps (linux/mempolicy.h).
+const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+
+/// A policy of the kernel for a range of memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    /// From these nodes alone, the nearest to who touches it first.
+    Bind,
+    /// Page by page from the nodes in turn.
+    Interleave,
+}
+
+fn check(call: impl FnOnce() -> String, outcome: libc::c_long) -> Result<libc::c_long, RsetError> {
+    if outcome < 0 {
+        let source = Error::last_os_error();
+        Err(RsetError::refused(call(), source))
+    } else {
+        Ok(outcome)
+    }
+}
+
+/// Bytes of a page.
+pub fn page_size() -> usize {
+    // SAFETY: asks for a constant.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Processors that a thread (0: this one) may run on by its affinity.
+pub fn affinity(thread: i32) -> Result<Processors, RsetError> {
+    let mut mask = vec![0 as libc::c_ulong; PROCESSOR_BITS / WORD];
+    // SAFETY: the kernel writes at most the bytes it is told of.
+    let outcome =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, thread, PROCESSOR_BITS / 8, mask.as_mut_ptr()) };
+    if outcome < 0 && Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        return Err(RsetError::NoProcess { id: thread });
+    }
+    check(|| "sched_getaffinity".into(), outcome)?;
+    Ok(Processors::from_mask(&mask))
+}
+
+/// Sets the processors that a thread (0: this one) may run on.
+pub fn set_affinity(thread: i32, processors: &Processors) -> Result<(), RsetError> {
+    let mask = processors.mask();
+    // SAFETY: the kernel reads the bytes it is told of.
+    let outcome = unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, thread, size_of_val(mask.as_slice()), mask.as_ptr())
+    };
+    if outcome < 0 && Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        return Err(RsetError::NoProcess { id: thread });
+    }
+    check(|| format!("sched_setaffinity to processors {processors}"), outcome).map(drop)
+}
+
+/// Processors that this process's cpuset allows: what is left when a thread asks for all.
+pub fn allowed_processors() -> Result<Processors, RsetError> {
+    let ask = || {
+        let all = (0..PROCESSOR_BITS as u32).collect();
+        // Where asking is forbidden, nothing more than what was inherited can be had.
+        let _ = set_affinity(0, &all);
+        affinity(0)
+    };
+    // A thread of its own: nobody else's affinity changes.
+    std::thread::scope(|scope| scope.spawn(ask).join().expect("asking does not panic"))
+}
+
+/// Nodes whose memory this process's cpuset allows.
+pub fn allowed_nodes() -> Result<Nodes, RsetError> {
+    match memory_policy(MPOL_F_MEMS_ALLOWED) {
+        Ok((_, nodes)) => Ok(nodes),
+        // A kernel without nodes has one.
+        Err(RsetError::Refused { source, .. }) if source.raw_os_error() == Some(libc::ENOSYS) => {
+            Ok(Nodes::one(0))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Nodes to which this thread's memory is bound, if it is.
+pub fn bound_nodes() -> Result<Option<Nodes>, RsetError> {
+    match memory_policy(0) {
+        Ok((mode, nodes)) => Ok((mode == libc::MPOL_BIND).then_some(nodes)),
+        Err(RsetError::Refused { source, .. }) if source.raw_os_error() == Some(libc::ENOSYS) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn memory_policy(flags: libc::c_ulong) -> Result<(i32, Nodes), RsetError> {
+    let mut mode: libc::c_int = 0;
+    let mut mask = vec![0 as libc::c_ulong; MASK_BITS / WORD];
+    let wanted = if flags == 0 { &raw mut mode } else { std::ptr::null_mut() };
+    // SAFETY: the kernel writes one number, if it is wanted, and a mask of the bits it is told of.
+    let outcome = unsafe {
+        libc::syscall(libc::SYS_get_mempolicy, wanted, mask.as_mut_ptr(), MASK_BITS, 0usize, flags)
+    };
+    check(|| "get_mempolicy".into(), outcome)?;
+    Ok((mode, Nodes::from_mask(&mask)))
+}
+
+/// Binds the memory that this thread takes from now on.
+pub fn set_memory_policy(nodes: &Nodes) -> Result<(), RsetError> {
+    let mask = nodes.mask();
+    // SAFETY: the kernel reads a mask of the bits it is told of.
+    let outcome = unsafe {
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, mask.as_ptr(), mask.len() * WORD + 1)
+    };
+    check(|| format!("set_mempolicy to nodes {nodes}"), outcome).map(drop)
+}
+
+/// Gives `bytes` from `start` a policy over `nodes`.
+pub fn bind_memory(start: usize, bytes: usize, mode: Mode, nodes: &Nodes) -> Result<(), RsetError> {
+    let mask = nodes.mask();
+    let number = match mode {
+        Mode::Bind => libc::MPOL_BIND,
+        Mode::Interleave => libc::MPOL_INTERLEAVE,
+    };
+    // SAFETY: the kernel reads the mask; the range is a mapping of the caller's.
+    let outcome = unsafe {
+        libc::syscall(libc::SYS_mbind, start, bytes, number, mask.as_ptr(), mask.len() * WORD + 1, 0usize)
+    };
+    check(|| format!("mbind of {bytes} bytes to nodes {nodes}"), outcome).map(drop)
+}
+
+/// The node of each page; `None` where there is none yet.
+pub fn nodes_of(pages: &[usize]) -> Result<Vec<Option<u32>>, RsetError> {
+    let status = move_pages(pages, None)?;
+    Ok(status.into_iter().map(|node| u32::try_from(node).ok()).collect())
+}
+
+/// Moves each page to its node.
+pub fn place(pages: &[usize], nodes: &[libc::c_int]) -> Result<(), RsetError> {
+    let status = move_pages(pages, Some(nodes))?;
+    match status.iter().zip(nodes).find(|(found, wished)| found != wished) {
+        Some((&found, wished)) if found < 0 => Err(RsetError::refused(
+            format!("move_pages of a page to node {wished}"),
+            Error::from_raw_os_error(-found),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn move_pages(pages: &[usize], nodes: Option<&[libc::c_int]>) -> Result<Vec<libc::c_int>, RsetError> {
+    let mut status = vec![-libc::ENOENT; pages.len()];
+    let wished = nodes.map_or(std::ptr::null(), <[libc::c_int]>::as_ptr);
+    // SAFETY: all lists have `pages.len()` entries; the pages are named, not touched.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            pages.len(),
+            pages.as_ptr(),
+            wished,
+            status.as_mut_ptr(),
+            MPOL_MF_MOVE,
+        )
+    };
+    check(|| format!("move_pages of {} pages", pages.len()), outcome)?;
+    Ok(status)
+}
+
+/// Moves the pages of a process that lie in nodes `from` to nodes `to`; returns how many could not be moved.
+pub fn migrate(process: i32, from: &Nodes, to: &Nodes) -> Result<u64, RsetError> {
+    let mut masks = [from.mask(), to.mask()];
+    let words = masks.iter().map(Vec::len).max().unwrap_or(1);
+    masks.iter_mut().for_each(|mask| mask.resize(words, 0));
+    // SAFETY: both masks have the bits that the kernel is told of.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_migrate_pages,
+            process,
+            words * WORD + 1,
+            masks[0].as_ptr(),
+            masks[1].as_ptr(),
+        )
+    };
+    if outcome < 0 && Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+        return Err(RsetError::NoProcess { id: process });
+    }
+    let what = || format!("migrate_pages of process {process} from nodes {from} to nodes {to}");
+    Ok(check(what, outcome)? as u64)
+}
+
+/// The processor on which this thread runs at this moment.
+pub fn processor() -> Result<u32, RsetError> {
+    // SAFETY: asks for a number.
+    let outcome = unsafe { libc::sched_getcpu() };
+    Ok(check(|| "getcpu".into(), outcome.into())? as u32)
+}
+
+/// Maps `bytes` of fresh memory.
+pub fn map(bytes: usize) -> Result<usize, RsetError> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping overlaps nothing.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(RsetError::refused(format!("mmap of {bytes} bytes"), Error::last_os_error()));
+    }
+    Ok(start as usize)
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// The range is whole pages of mappings that nobody uses any more.
+pub unsafe fn unmap(start: usize, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: promised by the caller. Unmapping what is mapped cannot fail but for the number of mappings.
+        unsafe { libc::munmap(start as *mut libc::c_void, bytes) };
+    }
+}
+
+/// Keeps huge pages out of a range, so that single pages can be placed.
+pub fn without_huge_pages(start: usize, bytes: usize) {
+    // SAFETY: advice changes no contents. A kernel without huge pages refuses it, and needs none.
+    unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_NOHUGEPAGE) };
+}
+
+/// Makes every page of a fresh range exist.
+///
+/// # Safety
+/// The range is writable and nobody else uses it yet.
+pub unsafe fn populate(start: usize, bytes: usize) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) != 0 {
+            // Kernels before 5.14.
+            for page in (start..start + bytes).step_by(page_size()) {
+                (page as *mut u8).write_volatile(0);
+            }
+        }
+    }
+}

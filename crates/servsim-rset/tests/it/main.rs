@@ -1,0 +1,7 @@
+//! Integration tests of Resource Sets: on machines that exist as folders, and on this one.
+
+mod algebra;
+mod here;
+mod machines;
+mod policies;
+mod support;

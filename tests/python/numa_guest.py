@@ -1,0 +1,105 @@
+"""A guest of four nodes with four processors each, for what a machine of one node cannot show.
+
+Its kernel is Debian's, taken from its package without being installed; its only program is the one under test, as
+the first process. Nothing runs on the host but the emulator, which ends by itself.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from servsim import cache
+from servsim.capture import store
+from servsim.capture.emulator import find_emulator
+from servsim.capture.initramfs import Member, archive
+from servsim.errors import EnvironmentProblem
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = 4
+PROCESSORS_PER_NODE = 4
+#: Enough for everything that the checks hold at once.
+MEBIBYTES_PER_NODE = 256
+#: Virtual seconds are host seconds here; a busy host has been seen to need 90.
+LIMIT_S = 400
+_TARGET = "x86_64-unknown-linux-gnu"
+
+
+def static_example(package: str, name: str) -> bytes:
+    """Return an example program of a crate, linked statically: the guest has no C library."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        pytest.skip("needs cargo to build what runs in the guest")
+    folder = ROOT / "target" / "guest-driver"
+    command = [cargo, "build", "-q", "--release", "--locked", "-p", package, "--example", name]
+    command += ["--target", _TARGET, "--target-dir", str(folder)]
+    environment = {
+        **os.environ,
+        "RUSTFLAGS": "-C target-feature=+crt-static",
+        "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
+    }
+    subprocess.run(command, cwd=ROOT, check=True, env=environment)
+    return (folder / _TARGET / "release" / "examples" / name).read_bytes()
+
+
+def kernel() -> Path:
+    """Return Debian's kernel, from the cache or from its package; skips where the package cannot be had."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        pytest.skip("needs the package manager of Debian to get a kernel for the guest")
+    depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=False)
+    names = [line.split()[-1] for line in depends.stdout.splitlines() if line.strip().startswith("Depends:")]
+    if not names:
+        pytest.skip("the package lists hold no linux-image-amd64: run apt-get update")
+
+    def download(partial: Path) -> None:
+        done = subprocess.run(
+            ["apt-get", "download", names[0]], cwd=partial, capture_output=True, text=True, check=False
+        )
+        packages = list(partial.glob("*.deb"))
+        if done.returncode != 0 or not packages:
+            raise EnvironmentProblem(f"apt-get cannot download {names[0]}: {done.stderr.strip()}")
+        subprocess.run(["dpkg-deb", "-x", packages[0], "tree"], cwd=partial, check=True)
+        shutil.move(next((partial / "tree" / "boot").glob("vmlinuz-*")), partial / "vmlinuz")
+        shutil.rmtree(partial / "tree")
+        packages[0].unlink()
+
+    folder = cache.folder("numa-guest") / names[0]
+    try:
+        store.build_once(folder, download)
+    except EnvironmentProblem as error:
+        pytest.skip(str(error))
+    return folder / "vmlinuz"
+
+
+def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init") -> list[str]:
+    """Boot the guest with these files, wait until it is off, and return what it said, a line each."""
+    try:
+        emulator = find_emulator()
+    except EnvironmentProblem as error:
+        pytest.skip(str(error))
+    initrd, console = folder / "initrd", folder / "console"
+    places = [Member("dev"), Member("proc"), Member("sys")]
+    initrd.write_bytes(archive([*places, *(Member(name, content) for name, content in files.items())]))
+    command = [str(emulator.path), *_machine(), "-kernel", str(kernel()), "-initrd", str(initrd)]
+    command += ["-append", f"console=ttyS0 panic=-1 quiet rdinit={first}", "-serial", f"file:{console}"]
+    # Never with /dev/kvm: that a device is there does not mean that this kernel can use it.
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return console.read_text(errors="replace").splitlines()
+
+
+def _machine() -> list[str]:
+    processors = NODES * PROCESSORS_PER_NODE
+    words = ["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-m", str(NODES * MEBIBYTES_PER_NODE)]
+    words += ["-smp", f"{processors},sockets={NODES},cores={PROCESSORS_PER_NODE}"]
+    words += ["-nodefaults", "-display", "none", "-no-reboot"]
+    for node in range(NODES):
+        first = node * PROCESSORS_PER_NODE
+        words += ["-object", f"memory-backend-ram,size={MEBIBYTES_PER_NODE}M,id=m{node}"]
+        words += ["-numa", f"node,nodeid={node},memdev=m{node},cpus={first}-{first + PROCESSORS_PER_NODE - 1}"]
+    for source in range(NODES):
+        for to in range(source + 1, NODES):
+            words += ["-numa", f"dist,src={source},dst={to},val=30"]
+    return words

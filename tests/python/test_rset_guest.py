@@ -1,0 +1,32 @@
+"""Resource Sets where there are several nodes: a guest of four, page by page (`guest_check` of servsim-rset)."""
+
+import re
+
+import numa_guest
+import pytest
+
+CHECKS = numa_guest.ROOT / "crates/servsim-rset/examples/guest_check/checks.rs"
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the guest says of each check, by the check's name."""
+    program = numa_guest.static_example("servsim-rset", "guest_check")
+    lines = numa_guest.boot(tmp_path_factory.mktemp("guest"), {"init": program})
+    told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]
+    assert told[-1] == "done", lines
+    return {re.split(r" ok | failed: ", line)[0]: line for line in told[:-1]}
+
+
+def _names() -> list[str]:
+    return re.findall(r'^    \("([^"]+)", [a-z_:]+\),$', CHECKS.read_text(encoding="utf-8"), re.M)
+
+
+@pytest.mark.parametrize("name", _names())
+def test_in_a_guest_of_four_nodes(said: dict[str, str], name: str) -> None:
+    assert said[name].startswith(f"{name} ok "), said[name]
+
+
+def test_every_check_ran(said: dict[str, str]) -> None:
+    assert len(_names()) > 10
+    assert list(said) == _names()
