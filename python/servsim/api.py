@@ -12,6 +12,7 @@ from servsim import simulation
 from servsim.captures import simulate_captures
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.result import Result, check
+from servsim.text import require_utf8
 
 if TYPE_CHECKING:
     from servsim.comparison import Comparison
@@ -33,7 +34,7 @@ class Trace:
     Raises
     ------
     UsageError
-        When there is no such file.
+        When there is no such file, or its name is not UTF-8.
 
     Examples
     --------
@@ -45,6 +46,7 @@ class Trace:
     def __init__(self, path: str | Path, format: str | None = None) -> None:
         self.path = Path(path)
         self.format = format
+        require_utf8(str(path))
         if not self.path.exists():
             raise UsageError(f"there is no trace {str(path)!r}")
 

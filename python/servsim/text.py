@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from servsim.errors import UsageError
+
 #: What a terminal would take for a command, or cannot show: control characters but tab and line feed, and halves of
 #: characters that a file name of another encoding leaves.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -27,6 +29,21 @@ def printable(text: str) -> str:
     'a\\x1b[31mb'
     """
     return _UNPRINTABLE.sub(_escaped, text)
+
+
+def require_utf8(*names: str) -> None:
+    """Refuse names of files that results, reports and messages could not hold.
+
+    Raises
+    ------
+    UsageError
+        When a name has bytes that are not UTF-8.
+    """
+    for name in names:
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(f"{name} is not UTF-8, and results and reports could not name it: rename it") from None
 
 
 def columns(rows: Sequence[Sequence[str]], left: int = 1, right: int | None = None) -> list[str]:

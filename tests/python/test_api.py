@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import re
 import subprocess
 import sys
 from html import unescape
@@ -11,14 +12,20 @@ from pathlib import Path
 import pytest
 import servsim
 from layout_result import layout_result
+from servsim import _core
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.result import check
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 WINDOW = ("--warm-up", "2", "--transactions", "2", "--replications", "2")
 
-#: Modules whose examples are run as printed.
-DOCUMENTED = ("servsim.api", "servsim.comparison.grouping", "servsim.statistics.intervals")
+PACKAGE = Path(servsim.__file__).parent
+#: Modules with examples in their docstrings.
+DOCUMENTED = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if re.search(r">>> (?!.*doctest: \+SKIP)", path.read_text(encoding="utf-8"))
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +38,17 @@ def result() -> servsim.Result:
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert tried and not failed
+
+
+def test_the_example_of_the_readme_runs_as_printed(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    _core.trace_cut(servsim.Trace.example().path, tmp_path / "oltp.svt", (4, 6), None, None)
+    # Two replications of two transactions prove as much as the ten of many that a reader wants.
+    code = example.replace("replications=10", "replications=2")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and code != example, done.stderr
+    assert "cycles per transaction" in done.stdout
 
 
 def test_a_run_from_python_is_the_run_of_the_command_line(result: servsim.Result, tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ def test_the_mean_lies_in_the_middle_of_its_interval(values: list[float]) -> Non
     assert known.mean - known.low == pytest.approx(known.high - known.mean, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize("count", range(2, 30))
+def test_equal_values_have_no_spread(count: int) -> None:
+    known = estimate([0.1] * count)
+    assert (known.mean, known.sd, known.half_width) == (0.1, 0.0, 0.0)
+
+
 def test_one_replication_has_a_mean_and_no_interval() -> None:
     known = estimate([7.0])
     assert (known.mean, known.sd, known.low, known.high, known.half_width) == (7.0, None, None, None, None)

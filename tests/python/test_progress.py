@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,10 +173,13 @@ def test_names_of_others_reach_the_terminal_as_text(capsys: pytest.CaptureFixtur
 
 
 def test_a_file_name_that_is_not_utf_8_is_wrong_input_and_no_bug(tmp_path: Path) -> None:
-    name = os.fsencode(tmp_path) + b"/n\xffame.json"
-    for command in ("report", "simulate", "trace info"):
+    trace = shipped_trace()
+    assert trace is not None
+    name = os.fsencode(tmp_path) + b"/n\xffame.svt"
+    shutil.copy(trace, name)
+    for command in ("report", "simulate", "trace info", "trace check", "disk fit", "model solve", "sweep"):
         words = [*command.split(), name, *(["-m", MACHINE] if command == "simulate" else [])]
         program = Path(sys.executable).with_name("servsim")
         done = subprocess.run([program, *words], capture_output=True, check=False)
         assert done.returncode == 2, done.stderr
-        assert done.stderr.count(b"\n") == 1 and b"Traceback" not in done.stderr
+        assert done.stderr.count(b"\n") == 1 and b"rename it" in done.stderr

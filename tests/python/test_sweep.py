@@ -156,7 +156,7 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("extra", "factors", "words"),
     [
-        ("processors = 4", "", ["unknown key `processors`"]),
+        ("processors = 4", "", ["unknown key `processors`; a study has name, ", "tables settings, factors"]),
         ("[settings]\nprocessors = 4", "", ["`processors` is both fixed in [settings] and a factor"]),
         ("", 'machine = ["foglia-2004-8p"]', ["`machine` is both fixed and a factor"]),
         ("", "cache.lime = [1]", ["unknown setting `cache.lime`; did you mean `cache.line`?"]),

@@ -27,9 +27,7 @@ pub use storage::{Named, Placement, Range, Storage};
 /// When there is no such key, with the nearest one.
 pub fn explain(key: &str) -> Result<String, String> {
     let Some(setting) = setting_named(key) else {
-        let near = nearest(key, SETTINGS.iter().map(|s| s.key));
-        let hint = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-        return Err(format!("unknown key `{key}`{hint}"));
+        return Err(read::unknown(key));
     };
     Ok(format!(
         "{}\n  meaning: {}\n  accepted: {}\n  default: {}\n  source: {}",

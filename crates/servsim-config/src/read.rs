@@ -79,7 +79,8 @@ fn give_default(given: &mut Given, setting: &'static Setting, location: SourceLo
     given.entry(setting.key).or_insert_with(|| (setting.default_value(), location));
 }
 
-fn unknown(key: &str) -> String {
+/// Says that there is no such key, with the nearest one or where they are listed.
+pub(crate) fn unknown(key: &str) -> String {
     if matches!(key, "l2.line" | "l3.line") {
         return format!(
             "{key}: cache.line is that of every level; a line size of its own for a level is not simulated"

@@ -187,13 +187,14 @@ fn prefix(name: &OsStr) -> OsString {
 /// A new file that this process holds locked.
 fn fresh(folder: &Path, prefix: &OsStr) -> Result<(File, TempPath)> {
     loop {
-        // As any program creates files: the umask decides who may read them.
+        // As any program creates files: the umask decides who may read them. Opened here, because the library's own
+        // errors name the unfinished file, which the user never gave.
+        let open = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let made = tempfile::Builder::new()
             .prefix(prefix)
             .suffix(SUFFIX)
             .rand_bytes(RANDOM)
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)?;
+            .make_in(folder, open)?;
         // Without locks nobody takes this file for abandoned, so that a failure does no harm.
         let _ = flock(made.as_file(), FlockOperation::NonBlockingLockExclusive);
         // Before it was locked another writer of the target may have removed it.

@@ -115,6 +115,10 @@ fn a_full_disk_is_the_hosts_fault_and_a_missing_folder_the_names() {
     let missing = write(&folder.path().join("none/a"), b"", Special::Refuse).unwrap_err();
     assert_eq!(missing.blame(), Blame::Name);
     assert!(missing.to_string().ends_with("make its folder first, or choose another"), "{missing}");
+    assert!(
+        !missing.to_string().contains(SUFFIX),
+        "the name of the unfinished file is ours alone: {missing}"
+    );
     for name in ["", "..", "a"] {
         let path = folder.path().join(name);
         std::fs::create_dir_all(&path).unwrap();

@@ -60,7 +60,7 @@ fn trace_info(py: Python<'_>, path: PathBuf) -> PyResult<String> {
             Meta { kernel_symbols: none(), shared_data: none(), files: none(), ..reader.meta().clone() };
         Ok(json!({
             "schema": "servsim.trace.info/1",
-            "path": path,
+            "path": path.display().to_string(),
             "meta": meta,
             "kernel_symbols": symbols,
             "shared_data_ranges": shared,
@@ -83,7 +83,7 @@ fn trace_stats(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         let statistics = servsim_trace::statistics(&reader)?;
         Ok(json!({
             "schema": "servsim.trace.stats/1",
-            "path": path,
+            "path": path.display().to_string(),
             "truncated": reader.truncated(),
             "file_bytes": reader.file_bytes(),
             "statistics": statistics,
@@ -96,7 +96,7 @@ fn trace_stats(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     answer(py, move || {
         let report = servsim_trace::check(&path)?;
-        let mut document = json!({"schema": "servsim.trace.check/1", "path": path});
+        let mut document = json!({"schema": "servsim.trace.check/1", "path": path.display().to_string()});
         if let (Some(document), Ok(serde_json::Value::Object(report))) =
             (document.as_object_mut(), serde_json::to_value(&report))
         {

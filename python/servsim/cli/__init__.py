@@ -20,7 +20,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from servsim.cli.options import present
 from servsim.errors import InternalBug, ServsimError
-from servsim.text import printable
+from servsim.text import printable, require_utf8
 
 #: Subcommands; each module ``servsim.cli.NAME`` has ``register(app)``.
 COMMANDS: tuple[str, ...] = (
@@ -187,6 +187,7 @@ def run() -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
+            require_utf8(*sys.argv[1:])
             build()(standalone_mode=True)
         finally:
             sys.stdout.flush()

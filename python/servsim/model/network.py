@@ -155,7 +155,7 @@ class Network:
     >>> from servsim.model import Closed, Network, Station, solve
     >>> network = Network([Closed("users", 3, think=15.0)], [Station("cpu", 0.605), Station("disk", 3.45)])
     >>> round(solve(network).throughput, 4)
-    0.1487
+    0.1462
     """
 
     classes: Sequence[Closed | Open]

@@ -99,9 +99,10 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
         raise UsageError("a mean needs at least one value, and every value finite")
     if not 0 < confidence < 1:
         raise UsageError(f"a confidence of {confidence} is out of range: give one between 0 and 1")
-    mean = float(data.mean())
+    # Of equal values a rounded mean may differ from each, and that is no spread.
+    mean = float(data.mean()) if np.ptp(data) else float(data[0])
     if data.size == 1:
         return Estimate(1, mean, None, None, None, confidence)
-    sd = float(data.std(ddof=1))
+    sd = float(data.std(ddof=1)) if np.ptp(data) else 0.0
     half = student_quantile(confidence, data.size - 1) * sd / sqrt(data.size)
     return Estimate(int(data.size), mean, sd, mean - half, mean + half, confidence)

@@ -119,7 +119,8 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
     faults: list[str] = []
     for key in read:
         if key not in (*KEYS, *TABLES):
-            faults.append(f"unknown key `{key}`{_nearest(key, [*KEYS, *TABLES])}")
+            listed = f"; a study has {', '.join(KEYS)}, and the tables {', '.join(TABLES)}"
+            faults.append(f"unknown key `{key}`{_nearest(key, [*KEYS, *TABLES]) or listed}")
     faults += _type_faults(read)
     settings, factors = (_flat(table) if isinstance(table := read.get(key, {}), Mapping) else {} for key in TABLES[:2])
     faults += _setting_faults(settings, factors, read)

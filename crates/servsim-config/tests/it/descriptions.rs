@@ -116,6 +116,7 @@ fn every_setting_explains_itself_and_accepts_its_own_default() {
         assert!(setting.kind.read(setting.default, quoted).is_ok(), "{}", setting.key);
     }
     assert!(explain("cache.sise").unwrap_err().contains("cache.size"));
+    assert!(explain("D12").unwrap_err().ends_with("`servsim explain` lists every key"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The named columns of a CSV trace: `arrival_us,op,lba,sectors,completion_us` and their kin.
 
 use crate::error::{suggestion, ImportError};
+use std::fmt;
 
 /// What a column holds, with the factor to its base unit (ns, sectors or bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,34 @@ pub enum Column {
     /// Ignored.
     Skip,
 }
+
+impl fmt::Display for Column {
+    /// What a field of this column has to be.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |f: &mut fmt::Formatter<'_>, what: &str, scale: i64| {
+            let unit = UNITS.iter().find(|(_, ns)| *ns == scale).map_or("", |(unit, _)| unit);
+            write!(f, "{what} in {unit}, of at most 9e18 ns")
+        };
+        match *self {
+            Self::Arrival(scale) => time(f, "an arrival time", scale),
+            Self::SincePrevious(scale) => time(f, "a time since the previous arrival", scale),
+            Self::Start(scale) => time(f, "a start of service", scale),
+            Self::Completion(scale) => time(f, "a completion time", scale),
+            Self::Service(scale) => time(f, "a service time", scale),
+            Self::Response(scale) => time(f, "a response time", scale),
+            Self::Op => f.write_str("an operation: 0 or R reads, 1 or W writes"),
+            Self::Lba => f.write_str("the number of a sector"),
+            Self::Offset => f.write_str("an offset in bytes"),
+            Self::Sectors => f.write_str("a number of sectors"),
+            Self::Bytes => f.write_str("a number of bytes"),
+            Self::Device => f.write_str("the name of a device"),
+            Self::Skip => f.write_str("a field"),
+        }
+    }
+}
+
+/// Units of time, with their nanoseconds.
+const UNITS: [(&str, i64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000), ("ns", 1)];
 
 const TIMES: &[&str] = &[
     "arrival",
@@ -111,15 +140,11 @@ fn column(name: &str) -> Result<Column, String> {
         return Ok(column);
     }
     let (kind, unit) = name.rsplit_once('_').unwrap_or((name, ""));
-    let scale = match unit {
-        "s" => 1_000_000_000,
-        "ms" => 1_000_000,
-        "us" => 1000,
-        "ns" => 1,
-        _ if TIMES.contains(&name) => {
+    let Some(&(_, scale)) = UNITS.iter().find(|(known, _)| *known == unit) else {
+        if TIMES.contains(&name) {
             return Err(format!("`{name}` needs its unit: write `{name}_us` (s, ms, us or ns)"));
         }
-        _ => return Err(unknown(name)),
+        return Err(unknown(name));
     };
     match kind {
         "arrival" | "issue" => Ok(Column::Arrival(scale)),

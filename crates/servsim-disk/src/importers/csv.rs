@@ -129,7 +129,7 @@ impl<'a> Row<'a> {
             let field = &rest[..rest.iter().position(|&byte| byte == b',').unwrap_or(rest.len())];
             from += field.len() + 1;
             row.set(*column, field).ok_or_else(|| {
-                format!("column {}: `{}` is not {column:?}", at + 1, String::from_utf8_lossy(field))
+                format!("column {}: `{}` is not {column}", at + 1, String::from_utf8_lossy(field))
             })?;
         }
         Ok(row)

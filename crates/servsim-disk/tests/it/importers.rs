@@ -323,6 +323,22 @@ fn bad_times_flushes_duplicates_and_jumps_are_counted() {
 }
 
 #[test]
+fn a_field_that_is_no_value_of_its_column_is_told_in_words() {
+    let heading = b"arrival_us,op,lba,sectors,completion_us\n".as_slice();
+    for (line, said) in [
+        (
+            "18446744073709551615,0,8,8,5",
+            "column 1: `18446744073709551615` is not an arrival time in us, of at",
+        ),
+        ("1,x,8,8,5", "column 2: `x` is not an operation: 0 or R reads, 1 or W writes"),
+        ("1,0,-8,8,5", "column 3: `-8` is not the number of a sector"),
+    ] {
+        let refused = refusal(&[heading, line.as_bytes()].concat());
+        assert!(refused.contains("line 2") && refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
 fn errors_name_the_format_the_line_and_the_remedy() {
     let message =
         |format, bytes: &[u8]| read_as(format, bytes, &ImportOptions::default()).unwrap_err().to_string();
