@@ -116,6 +116,9 @@ pub trait Kernel: Sync {
     /// Writes the initial values; every thread those of its [`Member::init_share`].
     fn init(&self, me: &Member<'_>);
 
+    /// Computes what the first iteration begins with, behind a barrier, before the measured phase.
+    fn begin(&self, _me: &Member<'_>) {}
+
     /// Computes one iteration; a barrier follows it.
     fn iterate(&self, me: &Member<'_>);
 

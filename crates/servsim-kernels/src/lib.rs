@@ -14,5 +14,8 @@ pub mod registry;
 pub mod report;
 pub mod run;
 pub mod team;
+#[cfg(test)]
+mod testing;
+pub mod water;
 
 pub use error::{Error, Result};

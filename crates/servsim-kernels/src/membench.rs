@@ -280,3 +280,28 @@ fn huge_pages() -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     chosen.map_or_else(|| "unknown".to_owned(), |(word, _)| word.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{failures, request, run};
+
+    #[test]
+    fn checks_notice_two_cycles_and_words_that_differ() {
+        let (request, mut structures) = request(&SPEC, "8 KiB");
+        let bench = Membench::new(&request, &mut structures).unwrap();
+        let team = run(&bench);
+        assert_eq!(failures(&bench, &team), Vec::<&str>::new());
+
+        // Exchanging two links cuts the cycle into two.
+        let (first, second) = (bench.chain.get(0), bench.chain.get(LINE));
+        bench.chain.set(0, second);
+        bench.chain.set(LINE, first);
+        assert_eq!(failures(&bench, &team), ["lines that the chase does not visit exactly once"]);
+        bench.chain.set(0, first);
+        bench.chain.set(LINE, second);
+
+        bench.source.set(1500, 0);
+        assert_eq!(failures(&bench, &team), ["threads that read a wrong sum", "words not copied"]);
+    }
+}

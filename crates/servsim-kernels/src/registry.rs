@@ -4,7 +4,8 @@ use crate::kernel::Spec;
 use crate::{Error, Result};
 
 /// All kernels.
-pub static KERNELS: &[&Spec] = &[&crate::fft::SPEC, &crate::membench::SPEC];
+pub static KERNELS: &[&Spec] =
+    &[&crate::fft::SPEC, &crate::water::nsquared::SPEC, &crate::water::spatial::SPEC, &crate::membench::SPEC];
 
 /// The kernel of a name.
 ///

@@ -78,6 +78,8 @@ impl Prepared<'_> {
         team.run(|me| {
             self.kernel.init(&me);
             me.barrier();
+            self.kernel.begin(&me);
+            me.barrier();
             let start = Instant::now();
             if me.id == 0 {
                 mark(Event::Start);

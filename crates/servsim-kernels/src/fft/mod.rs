@@ -186,3 +186,57 @@ impl Kernel for Fft {
         checks::all(self, team, iterations)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{failures, request, run};
+
+    #[test]
+    fn checks_notice_a_wrong_field_and_a_wrong_root() {
+        let (request, mut structures) = request(&SPEC, "8");
+        let fft = Fft::new(&request, &mut structures).unwrap();
+        let team = run(&fft);
+        assert_eq!(failures(&fft, &team), Vec::<&str>::new());
+
+        let team = run(&fft);
+        fft.field.set(0, fft.field.get(0) + 1e-6);
+        assert_eq!(failures(&fft, &team), ["the stepped field against sums of damped frequencies"]);
+
+        for (iterations, right) in [(2, true), (3, false)] {
+            let team = run(&fft);
+            let checks = fft.check(&team, iterations).unwrap();
+            assert_eq!(checks.iter().all(|check| check.passed), right);
+        }
+    }
+
+    #[test]
+    fn a_transform_of_one_line_is_the_sum_of_its_definition() {
+        use std::f64::consts::TAU;
+        let n = 16;
+        let mut structures = Structures::within(servsim_units::Bytes(1 << 20));
+        let lines = Lines::new(n as u64, 1, &mut structures).unwrap();
+        let line = structures.array::<f64>("test.line", 2 * n as u64).unwrap();
+        let value = |k: usize| ((k * k % 7) as f64, (k % 5) as f64 - 2.0);
+        let team = Team::new(1, crate::team::Init::Serial, 0);
+        team.run(|me| {
+            lines.init(&me);
+            for k in 0..n {
+                line.set(2 * k, value(k).0);
+                line.set(2 * k + 1, value(k).1);
+            }
+            lines.transform(0, &line, 0, 2, Direction::Forward);
+        })
+        .unwrap();
+        for frequency in 0..n {
+            let (mut real, mut imaginary) = (0.0, 0.0);
+            for k in 0..n {
+                let (sine, cosine) = (-TAU * (frequency * k) as f64 / n as f64).sin_cos();
+                real += value(k).0 * cosine - value(k).1 * sine;
+                imaginary += value(k).0 * sine + value(k).1 * cosine;
+            }
+            assert!((line.get(2 * frequency) - real).abs() < 1e-11);
+            assert!((line.get(2 * frequency + 1) - imaginary).abs() < 1e-11);
+        }
+    }
+}

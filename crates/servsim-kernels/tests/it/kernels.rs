@@ -10,7 +10,8 @@ use servsim_units::Bytes;
 use serde_json::Value;
 
 /// A size of each kernel that takes a fraction of a second.
-const SMALL: &[(&str, &str)] = &[("fft", "16"), ("membench", "64 KiB")];
+const SMALL: &[(&str, &str)] =
+    &[("fft", "16"), ("water-nsquared", "125"), ("water-spatial", "512"), ("membench", "64 KiB")];
 
 fn run(spec: &'static Spec, size: &str, threads: usize, init: Init, seed: u64) -> Value {
     let settings = spec.settings.iter().map(|setting| (setting.name, setting.default.to_owned())).collect();
@@ -67,5 +68,16 @@ fn every_iteration_is_marked_and_every_structure_is_listed() {
         }
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{name}: structures overlap");
+    }
+}
+
+#[test]
+fn both_ways_of_finding_pairs_of_water_give_the_same_bits() {
+    // 64 molecules are one cell, 512 have two cells a side, 1728 three.
+    for size in ["64", "512", "1728"] {
+        let all = run(find("water-nsquared").unwrap(), size, 2, Init::Parallel, 3);
+        let cells = run(find("water-spatial").unwrap(), size, 3, Init::Parallel, 3);
+        assert_eq!(all["digest"], cells["digest"], "{size} molecules");
+        assert_eq!(all["result"], cells["result"], "{size} molecules");
     }
 }
