@@ -10,6 +10,8 @@ pub mod error;
 pub mod fft;
 pub mod kernel;
 pub mod membench;
+pub mod ocean;
+pub mod reduction;
 pub mod registry;
 pub mod report;
 pub mod run;

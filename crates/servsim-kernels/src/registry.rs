@@ -4,8 +4,13 @@ use crate::kernel::Spec;
 use crate::{Error, Result};
 
 /// All kernels.
-pub static KERNELS: &[&Spec] =
-    &[&crate::fft::SPEC, &crate::water::nsquared::SPEC, &crate::water::spatial::SPEC, &crate::membench::SPEC];
+pub static KERNELS: &[&Spec] = &[
+    &crate::fft::SPEC,
+    &crate::ocean::SPEC,
+    &crate::water::nsquared::SPEC,
+    &crate::water::spatial::SPEC,
+    &crate::membench::SPEC,
+];
 
 /// The kernel of a name.
 ///

@@ -19,6 +19,7 @@ use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
 use crate::kernel::{Check, Kernel, Outcome, Request};
+use crate::reduction::PAGE;
 use crate::team::{Member, Team};
 use crate::{Error, Result};
 use model::{Interaction, Vector, BOLTZMANN, MASSES, SITES};
@@ -33,8 +34,6 @@ const SPACING: f64 = 3.105;
 const LEAST_SIDE: u64 = 4;
 /// Numbers of a molecule in positions, velocities and forces.
 const NUMBERS: usize = 3 * SITES;
-/// Elements of a page: the distance of the accumulators of two threads.
-const PAGE: usize = 512;
 
 /// Molecules and what acts on them.
 pub struct System {

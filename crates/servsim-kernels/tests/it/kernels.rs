@@ -10,8 +10,13 @@ use servsim_units::Bytes;
 use serde_json::Value;
 
 /// A size of each kernel that takes a fraction of a second.
-const SMALL: &[(&str, &str)] =
-    &[("fft", "16"), ("water-nsquared", "125"), ("water-spatial", "512"), ("membench", "64 KiB")];
+const SMALL: &[(&str, &str)] = &[
+    ("fft", "16"),
+    ("ocean", "34"),
+    ("water-nsquared", "125"),
+    ("water-spatial", "512"),
+    ("membench", "64 KiB"),
+];
 
 fn run(spec: &'static Spec, size: &str, threads: usize, init: Init, seed: u64) -> Value {
     let settings = spec.settings.iter().map(|setting| (setting.name, setting.default.to_owned())).collect();

@@ -74,6 +74,8 @@ fn bad_input_is_refused_in_one_sentence_with_a_remedy() {
         ("fft --size 18446744073709551615", 2, "give 9223372036854775808"),
         ("fft --size 64 --memory 1MiB", 2, "a larger --memory"),
         ("fft --memory 1", 2, "write a number and a unit"),
+        ("ocean --size 512", 2, "give 258 or 514"),
+        ("ocean --size 1", 2, "give 10"),
         ("water-spatial --size 100", 2, "give 64 or 125"),
         ("water-nsquared --size 27", 2, "give 64"),
         ("water-nsquared --size 64 --threads 65", 2, "give at most 64 --threads"),
