@@ -6,6 +6,8 @@
 //! file each, one line in [`registry`]; [`run`] has the phases that all share.
 
 pub mod array;
+pub mod barnes;
+pub mod buckets;
 pub mod error;
 pub mod fft;
 pub mod kernel;

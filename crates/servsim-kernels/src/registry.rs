@@ -9,6 +9,7 @@ pub static KERNELS: &[&Spec] = &[
     &crate::ocean::SPEC,
     &crate::water::nsquared::SPEC,
     &crate::water::spatial::SPEC,
+    &crate::barnes::SPEC,
     &crate::membench::SPEC,
 ];
 

@@ -15,6 +15,7 @@ const SMALL: &[(&str, &str)] = &[
     ("ocean", "34"),
     ("water-nsquared", "125"),
     ("water-spatial", "512"),
+    ("barnes", "700"),
     ("membench", "64 KiB"),
 ];
 

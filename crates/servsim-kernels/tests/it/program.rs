@@ -76,6 +76,8 @@ fn bad_input_is_refused_in_one_sentence_with_a_remedy() {
         ("fft --memory 1", 2, "write a number and a unit"),
         ("ocean --size 512", 2, "give 258 or 514"),
         ("ocean --size 1", 2, "give 10"),
+        ("barnes --size 10", 2, "at least 16 bodies"),
+        ("barnes --theta 9", 2, "--theta must be a number from 0 to 1.5, not '9'"),
         ("water-spatial --size 100", 2, "give 64 or 125"),
         ("water-nsquared --size 27", 2, "give 64"),
         ("water-nsquared --size 64 --threads 65", 2, "give at most 64 --threads"),
