@@ -3,9 +3,10 @@
 use crate::closed::Tolerance;
 use crate::error::ModelError;
 use crate::sim::Plan;
+use crate::solvers::markov;
 
 /// What may be asked of a solver.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// When iterations stop, and sizes that are refused.
     pub tolerance: Tolerance,
@@ -13,6 +14,19 @@ pub struct Options {
     pub percentiles: Vec<f64>,
     /// Simulation: length, replications, seed.
     pub simulation: Plan,
+    /// States that a Markov chain may have.
+    pub states: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tolerance: Tolerance::default(),
+            percentiles: Vec::new(),
+            simulation: Plan::default(),
+            states: markov::MOST_STATES,
+        }
+    }
 }
 
 impl Options {

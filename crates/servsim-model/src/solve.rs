@@ -48,7 +48,17 @@ const AUTO_VISITS: f64 = 4e6;
 /// The answer of the solver chosen, where that is exact or its error known to be small; else simulated, with
 /// intervals; and approximated, with a note, where there are too many customers to simulate.
 fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelError> {
-    let name = choose(network);
+    let mut name = choose(network);
+    if name == "markov" {
+        // Orders of those in line are not counted beforehand, so there may turn out to be too many states.
+        let few = Options { states: markov::FEW_STATES, ..options.clone() };
+        match solve(network, name, &few) {
+            Err(ModelError::Unsupported { .. } | ModelError::NotConverged { .. }) => {
+                name = approximate(network);
+            }
+            other => return other,
+        }
+    }
     if !matches!(name, "layered" | "forkjoin" | "priority" | "simulation") {
         return solve(network, name, options);
     }
@@ -83,7 +93,7 @@ pub fn solve_quickly(network: &Network, name: &str, options: &Options) -> Result
         return solve(network, name, options);
     }
     let quick = match choose(network) {
-        "markov" => "layered",
+        "markov" => approximate(network),
         other => other,
     };
     match solve(network, quick, options) {
@@ -94,11 +104,21 @@ pub fn solve_quickly(network: &Network, name: &str, options: &Options) -> Result
 
 /// The solver that suits a network: exact where there is one, else approximate, else `simulation`.
 pub fn choose(network: &Network) -> &'static str {
+    let name = approximate(network);
+    let product_form = !matches!(name, "simulation" | "layered" | "forkjoin" | "priority");
+    if !product_form && markov::suits(network) {
+        return "markov";
+    }
+    name
+}
+
+/// The solver that suits a network, chains apart.
+fn approximate(network: &Network) -> &'static str {
     if unequal_in_turn(network).is_some() {
         return "simulation";
     }
     if !network.pools.is_empty() {
-        return if markov::suits(network) { "markov" } else { "layered" };
+        return "layered";
     }
     if !network.forks.is_empty() {
         return "forkjoin";

@@ -58,7 +58,7 @@ impl Asked {
             iterations: self.max_iterations.unwrap_or(defaults.tolerance.iterations),
             ..defaults.tolerance
         };
-        let plan = defaults.simulation;
+        let plan = &defaults.simulation;
         let simulation = Plan {
             replications: self.replications.unwrap_or(plan.replications),
             requests: self.requests.unwrap_or(plan.requests),
@@ -68,8 +68,8 @@ impl Asked {
             visits: None,
             interrupted: None,
         };
-        let percentiles = self.percentiles.clone().unwrap_or(defaults.percentiles);
-        Options { tolerance, percentiles, simulation }
+        let percentiles = self.percentiles.clone().unwrap_or_default();
+        Options { tolerance, percentiles, simulation, ..defaults }
     }
 }
 

@@ -14,7 +14,7 @@ pub mod program;
 pub mod server;
 
 use crate::error::ModelError;
-use crate::network::Network;
+use crate::network::{Class, Load, Network};
 use crate::options::Options;
 use crate::solution::{ClassResult, Interval, PoolResult, Solution, StationResult};
 use crate::solvers::mixed;
@@ -151,6 +151,8 @@ impl<'a> Simulation<'a> {
     }
 }
 
+/// Share of an open class's requests that may still be under way when a run ends.
+const MOST_BEHIND: f64 = 0.02;
 /// Customers of a simulation: about 100 bytes each.
 const MOST_CUSTOMERS: usize = 10_000_000;
 
@@ -218,14 +220,21 @@ fn class_result(
 ) -> Result<ClassResult, ModelError> {
     let name = network.classes[class].name.clone();
     if runs.iter().any(|r| r.completed[class] == 0) {
+        let ranked = network.classes.iter().any(|other| other.priority > network.classes[class].priority);
+        let remedy = if ranked {
+            "classes of higher priority leave it hardly any time: give it a higher one, or lower their load"
+        } else {
+            "ask for more requests per replication"
+        };
         return Err(ModelError::invalid(
             format!("no request of class `{name}` completed in one of the replications"),
-            "ask for more requests per replication",
+            remedy,
         ));
     }
     let rates: Vec<f64> = runs.iter().map(|r| r.completed[class] as f64 / r.span).collect();
     let times: Vec<f64> = runs.iter().map(|r| r.response[class] / r.completed[class] as f64).collect();
     let (throughput, throughput_interval) = interval(&rates);
+    keeps_up(&network.classes[class], throughput, throughput_interval)?;
     let (response, response_interval) = interval(&times);
     let mut all = Histogram::default();
     for run in runs {
@@ -243,6 +252,23 @@ fn class_result(
         throughput_interval: Some(throughput_interval),
         response_interval: Some(response_interval),
     })
+}
+
+/// Refuses an open class of which fewer requests leave than come: what others leave of a station is too little for
+/// it, which offered loads alone cannot tell when the others are closed.
+fn keeps_up(class: &Class, throughput: f64, interval: Interval) -> Result<(), ModelError> {
+    let Load::Open { rate } = class.load else { return Ok(()) };
+    // Twice the interval's half-width, so that chance never refuses.
+    if rate - throughput < (2.0 * (interval.high - throughput)).max(MOST_BEHIND * rate) {
+        return Ok(());
+    }
+    Err(ModelError::invalid(
+        format!(
+            "class `{}` does not keep up: of {rate:.4} requests a second {throughput:.4} are completed, since classes served before or beside it take the rest of a station",
+            class.name
+        ),
+        "lower its rate or their load, give it a higher priority, or make the station faster",
+    ))
 }
 
 /// A percentile of all replications, with the 95 % half-width of its mean over them.

@@ -1,12 +1,11 @@
 //! Solvers of whole networks made ready for the registry: each refuses what it does not treat, solves, and
 //! completes the means to an answer.
 
-use super::layered::LayeredMeans;
 use super::{mixed, Options};
 use crate::closed::ClosedMeans;
 use crate::error::ModelError;
-use crate::network::{Network, Pool};
-use crate::solution::{PoolResult, Solution};
+use crate::network::{Class, Load, Network, Pool};
+use crate::solution::{ClassResult, PoolResult, Solution};
 
 /// Runs the layered solver.
 ///
@@ -14,8 +13,16 @@ use crate::solution::{PoolResult, Solution};
 /// As `solvers::layered`.
 pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     one_class_without_forks(network, "layered")?;
-    let means = super::layered::solve(network, &options.tolerance)?;
-    with_pools(network, "layered", &means, "pools: hierarchical decomposition".into())
+    let found = super::layered::solve(network, &options.tolerance)?;
+    let means = ClosedMeans {
+        throughput: vec![found.throughput],
+        queue: found.queue.iter().map(|&q| vec![q]).collect(),
+        marginal: vec![None; network.stations.len()],
+        iterations: found.rounds,
+        residual: found.residual,
+    };
+    let pools = (found.held.as_slice(), found.waiting.as_slice());
+    with_pools(network, "layered", means, pools, "pools: hierarchical decomposition".into())
 }
 
 /// Runs the solver of Markov chains.
@@ -23,11 +30,16 @@ pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelEr
 /// # Errors
 /// As `solvers::markov`.
 pub fn markov(network: &Network, options: &Options) -> Result<Solution, ModelError> {
-    one_class_without_forks(network, "markov")?;
-    let means = super::markov::solve(network, &options.tolerance)?;
-    let states = super::markov::states(network)?;
-    let note = format!("Markov chain of {states:.0} states, exponential times");
-    with_pools(network, "markov", &means, note)
+    let found = super::markov::solve(network, &options.tolerance, options.states)?;
+    let means = ClosedMeans {
+        throughput: found.throughput,
+        queue: found.queue,
+        marginal: vec![None; network.stations.len()],
+        iterations: found.rounds,
+        residual: found.residual,
+    };
+    let note = format!("Markov chain of {} states, exponential times", found.states);
+    with_pools(network, "markov", means, (&found.held, &found.waiting), note)
 }
 
 fn one_class_without_forks(network: &Network, solver: &str) -> Result<(), ModelError> {
@@ -45,36 +57,36 @@ fn one_class_without_forks(network: &Network, solver: &str) -> Result<(), ModelE
     Ok(())
 }
 
-/// Completes means of stations and pools to an answer.
+/// Completes means of stations, and of units held and requests waiting at pools, to an answer.
 fn with_pools(
     network: &Network,
     solver: &str,
-    found: &LayeredMeans,
+    means: ClosedMeans,
+    (held, waiting): (&[f64], &[f64]),
     note: String,
 ) -> Result<Solution, ModelError> {
-    let means = ClosedMeans {
-        throughput: vec![found.throughput],
-        queue: found.queue.iter().map(|&q| vec![q]).collect(),
-        marginal: vec![None; network.stations.len()],
-        iterations: found.rounds,
-        residual: found.residual,
-    };
     let means = mixed::reduce(network).guard(solver, means)?;
     let mut solution = mixed::assemble(network, &means);
-    let class = &network.classes[0];
-    let x = means.throughput[0];
-    let response = network.population() as f64 / x - class.think();
-    solution.classes[0].response = response;
-    solution.classes[0].in_system = x * response;
+    for (class, result) in network.classes.iter().zip(&mut solution.classes) {
+        respond_by_little(class, result);
+    }
+    let x = solution.throughput();
     let pool = |(p, pool): (usize, &Pool)| PoolResult {
         name: pool.name.clone(),
-        utilization: found.held[p] / pool.size as f64,
-        waiting: found.waiting[p],
-        wait: found.waiting[p] / x,
+        utilization: held[p] / pool.size as f64,
+        waiting: waiting[p],
+        wait: waiting[p] / x,
     };
     solution.pools = network.pools.iter().enumerate().map(pool).collect();
     solution.notes.push(note);
     Ok(solution)
+}
+
+/// The response time that population, think time and throughput leave (Little's law).
+fn respond_by_little(class: &Class, result: &mut ClassResult) {
+    let Load::Closed { population, think } = class.load else { return };
+    result.response = if population > 0 { population as f64 / result.throughput - think } else { 0.0 };
+    result.in_system = result.throughput * result.response;
 }
 
 /// Runs the fork-join solver.
@@ -93,9 +105,7 @@ pub fn forkjoin(network: &Network, options: &Options) -> Result<Solution, ModelE
     let closed = mixed::reduce(network);
     let means = super::forkjoin::solve(network, &closed, &options.tolerance)?;
     let mut solution = mixed::assemble(network, &means);
-    let response = network.population() as f64 / means.throughput[0] - network.classes[0].think();
-    solution.classes[0].response = response;
-    solution.classes[0].in_system = means.throughput[0] * response;
+    respond_by_little(&network.classes[0], &mut solution.classes[0]);
     solution
         .notes
         .push("fork-join: slowest of independent exponential branches, Nelson-Tantawi correction".into());

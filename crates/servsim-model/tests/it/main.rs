@@ -9,5 +9,6 @@ mod markov;
 mod mutated_texts;
 mod parts;
 mod percentiles;
+mod referee;
 mod refusals;
 mod simulation;

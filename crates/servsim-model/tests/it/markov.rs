@@ -2,7 +2,7 @@
 //! follows every request by itself.
 
 use crate::common::{relative, Draw};
-use servsim_model::{solve, Class, Discipline, Network, Options, Pool, Speed, Station};
+use servsim_model::{solve, Class, Discipline, Fork, Network, Options, Pool, Speed, Station};
 use std::collections::HashMap;
 
 fn markov(network: &Network) -> servsim_model::Solution {
@@ -229,37 +229,46 @@ fn states_that_hardly_ever_occur_do_not_spoil_the_rest() {
 
 #[test]
 fn what_is_not_such_a_chain_is_refused_and_auto_takes_another_solver() {
+    use servsim_model::solvers::markov::states;
     let refused = |network: &Network| solve(network, "markov", &Options::default()).unwrap_err().to_string();
-    let mut network = random(&mut Draw(3), 4);
-    network.stations.iter_mut().for_each(|s| s.discipline = Discipline::Fcfs);
-    assert!(
-        refused(&network).contains("first come, first served at several places"),
-        "{}",
-        refused(&network)
-    );
-    assert_eq!(solve::choose(&network), "layered");
-
     let mut large = Network::single(3_000, 1.0, &[0.1, 0.2, 0.3]);
     large.pools = vec![Pool { name: "pool".into(), size: 900, parent: None, holds: vec![0.1, 0.1, 0.0] }];
     assert!(refused(&large).contains("states") && refused(&large).contains("`layered`"));
     assert_eq!(solve::choose(&large), "layered");
 
-    let classes = vec![Class::closed("a", 2, 1.0), Class::closed("b", 2, 1.0)];
-    let two = Network::new("two", classes, vec![Station::queue("cpu", &[0.1, 0.1])]);
-    assert!(refused(&two).contains("several classes"));
+    let open = Network::new("open", vec![Class::open("a", 2.0)], vec![Station::queue("cpu", &[0.1])]);
+    assert!(refused(&open).contains("open classes (at `a`)"), "{}", refused(&open));
+    // Thirty who stand in line in any order: far more states than numbers tell.
+    let classes = vec![Class::closed("a", 15, 1.0), Class::closed("b", 15, 1.0)];
+    let line = Station::queue("cpu", &[0.1, 0.2]).with_discipline(Discipline::Fcfs);
+    let long = Network::new("long", classes, vec![line]);
+    assert!(
+        states(&long).unwrap() > 1e8 && refused(&long).contains("use `simulation`"),
+        "{}",
+        refused(&long)
+    );
+    assert_eq!(solve(&long, "auto", &Options::default()).unwrap().solver, "simulation");
 }
 
 #[test]
 fn the_number_of_states_is_known_before_they_are_followed() {
-    use servsim_model::solvers::markov::{chain, states};
+    use servsim_model::solvers::markov::{chain, route, states};
     let mut draw = Draw(8);
     for case in 0..30 {
         let network = random(&mut draw, case % 6 + 1);
-        let route = chain::Route::new(&network).unwrap();
+        let route = route::Route::new(&network).unwrap();
         let found = chain::Chain::explore(&route, 1_000_000).unwrap().size();
         let counted = states(&network).unwrap();
         assert!(found as f64 <= counted, "case {case}: {found}, counted {counted}");
         assert!(found as f64 >= 0.5 * counted, "case {case}: {found}, counted {counted}");
+    }
+    // Two classes that stand in line at two stations.
+    for populations in [[3, 2], [4, 4], [0, 5]] {
+        let classes = vec![Class::closed("a", populations[0], 1.0), Class::closed("b", populations[1], 0.0)];
+        let line = |name| Station::queue(name, &[0.1, 0.2]).with_discipline(Discipline::Fcfs);
+        let network = Network::new("lines", classes, vec![line("one"), line("two")]);
+        let found = chain::Chain::explore(&route::Route::new(&network).unwrap(), 1_000_000).unwrap().size();
+        assert!(relative(states(&network).unwrap(), found as f64) < 1e-12, "{populations:?} {found}");
     }
 }
 
@@ -282,6 +291,80 @@ fn points_of_a_curve_are_quick_and_what_ifs_compare_like_with_like() {
     assert!((exact - decomposed).abs() > 1e-6, "{exact} {decomposed}");
     assert!((gain(one, "auto") - exact).abs() < 1e-12);
     assert!((gain(&[disk.clone(), crowd], "auto") - decomposed).abs() < 1e-12);
+}
+
+#[test]
+fn lines_of_several_classes_with_equal_times_are_product_form() {
+    let mut draw = Draw(12);
+    for case in 0..20 {
+        let classes =
+            vec![Class::closed("a", draw.integer(1, 4), 0.3), Class::closed("b", draw.integer(1, 3), 0.0)];
+        let time = draw.between(0.1, 0.5);
+        let mut line = Station::queue("line", &[time, 2.5 * time]).with_discipline(Discipline::Fcfs);
+        line.visits = vec![1.0, 2.5];
+        line.speed = Speed::Servers(draw.integer(1, 3));
+        let disk = Station::queue("disk", &[draw.between(0.1, 0.5), draw.between(0.1, 0.5)]);
+        let network = Network::new("lines", classes, vec![line, disk]);
+        let exact = solve(&network, "convolution", &Options::default()).unwrap();
+        let found = markov(&network);
+        for (a, b) in found.classes.iter().zip(&exact.classes) {
+            assert!(relative(a.throughput, b.throughput) < 1e-8, "case {case} {}", a.name);
+            assert!(relative(a.response, b.response) < 1e-7, "case {case} {}", a.name);
+        }
+        for (a, b) in found.stations.iter().zip(&exact.stations) {
+            assert!(relative(a.queue[1], b.queue[1]) < 1e-7, "case {case} {}", a.name);
+        }
+    }
+}
+
+#[test]
+fn one_request_alone_takes_as_long_as_the_slowest_of_its_parts() {
+    for discipline in [Discipline::Ps, Discipline::Fcfs] {
+        let mut network = Network::single(1, 0.0, &[0.3, 0.6]);
+        network.stations.iter_mut().for_each(|s| s.discipline = discipline);
+        network.forks = vec![Fork { name: "both".into(), branches: vec![0, 1] }];
+        // Mean of the larger of two exponential times: the sum less the mean of the smaller.
+        let expected = 0.3 + 0.6 - 0.2;
+        assert!(relative(markov(&network).response(), expected) < 1e-9, "{discipline:?}");
+    }
+}
+
+#[test]
+fn small_models_of_every_kind_are_as_slowly_simulated() {
+    use crate::referee::{models::KINDS, truth};
+    let mut compared = 0;
+    for (name, kind) in
+        KINDS.iter().filter(|k| ["fcfs unequal", "priorities", "forks", "pools"].contains(&k.0))
+    {
+        let mut draw = Draw(41);
+        for case in 0..28 {
+            let network = kind(&mut draw);
+            if !network.open().is_empty() || network.population() > 12 || !states_below(&network, 5_000.0) {
+                continue;
+            }
+            let found = match solve(&network, "markov", &Options::default()) {
+                Ok(found) => found,
+                // A class that thinks nowhere and is served first everywhere.
+                Err(error) if error.to_string().contains("never let be served") => continue,
+                Err(error) => panic!("{name} {case}: {error} {network:?}"),
+            };
+            for (class, known) in found.classes.iter().zip(truth(&network, case, 2e6)) {
+                let Some(known) = known else { continue };
+                let near =
+                    |found: f64, mean: f64, error: f64| (found - mean).abs() <= 5.0 * error + 0.002 * mean;
+                let (x, r) = (known.throughput, known.response);
+                assert!(near(class.throughput, x.mean, x.error), "{name} {case} {class:?} {x:?} {network:?}");
+                assert!(near(class.response, r.mean, r.error), "{name} {case} {class:?} {r:?} {network:?}");
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} classes compared");
+    assert!(compared > 50, "{compared}");
+}
+
+fn states_below(network: &Network, most: f64) -> bool {
+    servsim_model::solvers::markov::states(network).is_ok_and(|states| states < most)
 }
 
 /// Pools of these sizes, each inside the one before, around the first station, the second, and the others.

@@ -1,15 +1,19 @@
-//! Pools, locks and everything else of one closed class exactly: the numbers of requests at each place
-//! are a Markov chain, and where it is small its equilibrium is computed. What is served before what
-//! is as the simulator has it: outside a pool first, then the pools in the order of the list.
+//! Closed models exactly, product form or not: where every request is, and in which order they came where that
+//! matters, is a Markov chain, and where it is small its equilibrium is computed. Pools and locks, priorities, first
+//! come, first served with unequal times, forks; exponential times. What is served before what is as the simulator
+//! has it: outside a pool first, then the pools in the order of the list.
 
 pub mod balance;
 pub mod chain;
+pub mod moves;
+mod orders;
+pub mod route;
 
-use super::layered::LayeredMeans;
 use crate::closed::Tolerance;
 use crate::error::ModelError;
-use crate::network::Network;
-use chain::{Activity, Chain, Route, RoutePlace};
+use crate::network::{Load, Network};
+use chain::Chain;
+use route::{Activity, Route, RoutePlace};
 
 /// States that `auto` takes on: a second at most.
 pub const FEW_STATES: f64 = 200_000.0;
@@ -18,20 +22,46 @@ pub const MOST_STATES: f64 = 2e6;
 /// Largest flow out of balance, over all flow.
 const RESIDUAL: f64 = 1e-11;
 
-/// Solves a network of one closed class.
+/// What an equilibrium says.
+#[derive(Debug, Clone, Default)]
+pub struct ChainMeans {
+    /// Requests per second and class.
+    pub throughput: Vec<f64>,
+    /// Mean number at each station, per class.
+    pub queue: Vec<Vec<f64>>,
+    /// Mean number waiting per pool.
+    pub waiting: Vec<f64>,
+    /// Mean number of units held per pool.
+    pub held: Vec<f64>,
+    /// States of the chain.
+    pub states: usize,
+    /// Sweeps made.
+    pub rounds: usize,
+    /// Residual of the last.
+    pub residual: f64,
+}
+
+/// Solves a closed network.
 ///
 /// # Errors
-/// [`ModelError::Unsupported`] for more than [`MOST_STATES`] states and for what [`Route::new`] refuses;
+/// [`ModelError::Unsupported`] for more than `most` states and for what [`Route::new`] refuses;
 /// [`ModelError::NotConverged`].
-pub fn solve(network: &Network, tolerance: &Tolerance) -> Result<LayeredMeans, ModelError> {
+pub fn solve(network: &Network, tolerance: &Tolerance, most: f64) -> Result<ChainMeans, ModelError> {
     let route = Route::new(network)?;
     let states = count(network, &route);
-    let chain = if states <= MOST_STATES { Chain::explore(&route, MOST_STATES as usize) } else { None };
+    let chain = if states <= most { Chain::explore(&route, most as usize) } else { None };
     let Some(chain) = chain else {
-        let feature = format!("{states:.2e} states, more than {MOST_STATES:.0e},");
+        let feature = format!("{states:.2e} states or more, above {most:.0e},");
         let place = &network.classes[0].name;
-        return Err(ModelError::unsupported("markov", feature, place, "use `layered` or `simulation`"));
+        let remedy =
+            if network.pools.is_empty() { "use `simulation`" } else { "use `layered` or `simulation`" };
+        return Err(ModelError::unsupported("markov", feature, place, remedy));
     };
+    if chain.size() > 1 && chain.out.contains(&0.0) {
+        let feature = "requests that others of higher priority never let be served";
+        let place = &network.classes[0].name;
+        return Err(ModelError::unsupported("markov", feature, place, "raise their priority"));
+    }
     let found = balance::equilibrium(&chain, RESIDUAL.max(tolerance.residual * 1e-2), tolerance.iterations);
     if found.residual > tolerance.residual {
         return Err(ModelError::NotConverged {
@@ -46,38 +76,48 @@ pub fn solve(network: &Network, tolerance: &Tolerance) -> Result<LayeredMeans, M
     Ok(means)
 }
 
-fn means(network: &Network, route: &Route, chain: &Chain, probability: &[f64]) -> LayeredMeans {
-    let pools = network.pools.len();
-    let mut means = LayeredMeans {
-        queue: vec![0.0; network.stations.len()],
+fn means(network: &Network, route: &Route, chain: &Chain, probability: &[f64]) -> ChainMeans {
+    let (pools, classes) = (network.pools.len(), network.classes.len());
+    let mut means = ChainMeans {
+        throughput: vec![0.0; classes],
+        queue: vec![vec![0.0; classes]; network.stations.len()],
         waiting: vec![0.0; pools],
         held: vec![0.0; pools],
-        ..LayeredMeans::default()
+        states: chain.size(),
+        ..ChainMeans::default()
     };
-    // Every request passes the first place once.
     for (state, &weight) in probability.iter().enumerate() {
-        let counts = chain.at(state);
-        means.throughput += weight * route.rate(route.first(), &counts);
-        for (place, &count) in route.places.iter().zip(&counts) {
-            match place.kind {
-                Activity::Serve(station, _) => means.queue[station] += weight * f64::from(count),
-                Activity::Wait(pool) => means.waiting[pool] += weight * f64::from(count),
+        let state = chain.at(route, state);
+        for chosen in route.moves(&state) {
+            if let Some(class) = route.completes(chosen) {
+                means.throughput[class] += weight * chosen.rate;
+            }
+        }
+        for (place, &count) in route.places.iter().zip(&state.counts) {
+            let number = weight * f64::from(count);
+            match &place.kind {
+                Activity::Serve(station, _) | Activity::Part(station, _) => {
+                    means.queue[*station][place.class] += number;
+                }
+                Activity::Parts(parts) => {
+                    parts.iter().for_each(|part| means.queue[part.0][place.class] += number);
+                }
+                Activity::Wait(pool) => means.waiting[*pool] += number,
                 Activity::Think(_) => {}
             }
         }
-        let held = route.held(&counts);
+        let held = route.held(&state.counts);
         means.held.iter_mut().zip(held).for_each(|(mean, held)| *mean += weight * f64::from(held));
     }
     means
 }
 
-/// Whether `auto` takes the chain: pools it treats, and [`FEW_STATES`] at most.
+/// Whether `auto` tries the chain: what it treats, with [`FEW_STATES`] at most as far as can be told beforehand.
 pub fn suits(network: &Network) -> bool {
-    let treated = network.forks.is_empty() && network.classes.len() == 1 && network.open().is_empty();
-    treated && states(network).is_ok_and(|states| states <= FEW_STATES)
+    states(network).is_ok_and(|states| states <= FEW_STATES)
 }
 
-/// Number of states of a network that [`solve`] treats, counted level by level.
+/// Number of states of a network that [`solve`] treats, or a little more.
 ///
 /// # Errors
 /// As [`Route::new`].
@@ -86,24 +126,43 @@ pub fn states(network: &Network) -> Result<f64, ModelError> {
 }
 
 fn count(network: &Network, route: &Route) -> f64 {
-    let n = network.population();
-    below(network, route, None, n)[n]
+    let population = |class: usize| match network.classes[class].load {
+        Load::Closed { population, .. } => population,
+        Load::Open { .. } => 0,
+    };
+    let of = |class: usize| below(network, route, class, None, population(class));
+    let classes = 0..network.classes.len();
+    let numbers: f64 = classes.clone().map(|c| of(c)[population(c)]).product();
+    if numbers > MOST_STATES || route.kept.is_empty() || !network.pools.is_empty() {
+        return numbers;
+    }
+    orders::count(route, &classes.map(population).collect::<Vec<_>>())
 }
 
-/// Ways in which 0 to `most` requests can be in a level.
-fn below(network: &Network, route: &Route, level: Option<usize>, most: usize) -> Vec<f64> {
-    let here = |place: &&RoutePlace| {
-        place.holds.last().copied() == level && !matches!(place.kind, Activity::Wait(_))
-    };
+/// Ways in which 0 to `most` requests of a class can be in a level.
+fn below(network: &Network, route: &Route, class: usize, level: Option<usize>, most: usize) -> Vec<f64> {
+    let here = |place: &&RoutePlace| place.class == class && place.holds.last().copied() == level;
     let mut ways = vec![0.0; most + 1];
     ways[0] = 1.0;
-    for _ in route.places.iter().filter(here) {
-        (1..=most).for_each(|n| ways[n] += ways[n - 1]);
+    let mut branches = 0;
+    for place in route.places.iter().filter(here) {
+        match place.kind {
+            Activity::Wait(_) => {}
+            Activity::Part(..) => branches += 1,
+            _ => (1..=most).for_each(|n| ways[n] += ways[n - 1]),
+        }
+    }
+    let join = |ways: &[f64], of: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        (0..=most).map(|n| (0..=n).map(|m| of(m) * ways[n - m]).sum()).collect()
+    };
+    if branches > 0 {
+        // In a section of m requests the slowest branch has m, the others fewer or as many.
+        let least = |m: usize| (m as f64 + 1.0).powi(branches) - (m as f64).powi(branches);
+        ways = join(&ways, &least);
     }
     for (index, pool) in network.pools.iter().enumerate().filter(|(_, p)| p.parent == level) {
-        let inside = below(network, route, Some(index), pool.size.min(most));
-        let of = |n: usize| inside[n.min(inside.len() - 1)];
-        ways = (0..=most).map(|n| (0..=n).map(|m| of(m) * ways[n - m]).sum()).collect();
+        let inside = below(network, route, class, Some(index), pool.size.min(most));
+        ways = join(&ways, &|n| inside[n.min(inside.len() - 1)]);
     }
     ways
 }
