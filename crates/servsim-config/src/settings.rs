@@ -42,7 +42,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("name", Kind::Text, "unnamed", "Name of the machine in results.", "free choice"),
     setting(
         "processors",
-        Kind::Count(1, 64),
+        Kind::Count(1, 1024),
         "4",
         "Number of processors, each with its own cache.",
         "Foglia et al. 2004 section 5 begins with 4",

@@ -169,8 +169,18 @@ pub fn open_in_order(
     if is_captured(path, name) {
         return Ok(Box::new(captured::CapturedOrder::open(path)?.with_private_kernel(private_kernel)));
     }
+    if processors > MOST_NAMED {
+        return Err(SourceError(format!(
+            "{}: its format names at most {MOST_NAMED} processors, and the machine has {processors}; set \
+             processors={MOST_NAMED} or fewer, or use the timing engine, which places tasks itself",
+            path.display()
+        )));
+    }
     (format_of(path, name)?.open)(path, processors)
 }
+
+/// Most processors that the references of a trace can be bound to.
+pub const MOST_NAMED: usize = servsim_core::ANY_CPU as usize;
 
 /// How a trace is read as one stream per task.
 #[derive(Debug, Clone, Copy)]

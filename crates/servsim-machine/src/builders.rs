@@ -8,7 +8,7 @@ use crate::setup::Setup;
 use servsim_config::{Arbitration, CoreModel, Machine, OuterLevel};
 use servsim_core::GlobalSource;
 use servsim_import::captured::CodeDetail;
-use servsim_import::{open_in_order, Reading};
+use servsim_import::{open_in_order, Reading, MOST_NAMED};
 use servsim_mem::protocol::{by_name, Options, Rules};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec, PrefetchSpec, TlbSpec};
 
@@ -115,7 +115,7 @@ fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
 /// How the timing engine reads a trace.
 pub(crate) fn reading_of(machine: &Machine, setup: &Setup) -> Reading {
     Reading {
-        processors: servsim_mem::MAX_PROCESSORS,
+        processors: MOST_NAMED,
         line: setup.geometry.line,
         private_kernel: machine.protocol.private_kernel,
         locks: machine.locks.arbitrated != Arbitration::Off,

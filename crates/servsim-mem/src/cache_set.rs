@@ -1,92 +1,126 @@
-//! Sets of coherent caches. Two host words hold a set; nothing outside this file and the index of copies
-//! knows, so that machines with more caches need a change here only.
+//! Sets of coherent caches, as wide as a machine needs: one host word for up to 64 caches, two for 128, and 32 for
+//! more. What a transaction does is compiled for each width ([`CacheSet`] is its type parameter), so that small
+//! machines pay nothing for large ones; outside a transaction nobody knows the width.
 
 /// Most coherent caches of a machine: two, of a split first level, for each of its processors.
-pub const MAX_CACHES: usize = u128::BITS as usize;
+pub const MAX_CACHES: usize = 2 * crate::MAX_PROCESSORS;
 
 /// A set of coherent caches, by number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CacheSet(u128);
-
-impl CacheSet {
+pub trait CacheSet: Copy + Default + PartialEq + std::fmt::Debug {
     /// The set of `cache` alone.
     #[inline]
-    pub fn of(cache: usize) -> Self {
-        debug_assert!(cache < MAX_CACHES, "a set holds {MAX_CACHES} caches");
-        Self(1 << cache)
+    #[must_use]
+    fn of(cache: usize) -> Self {
+        let mut set = Self::default();
+        set.insert(cache);
+        set
     }
-
-    /// The set whose bits are these.
-    #[inline]
-    pub(crate) fn from_bits(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// One bit for each cache.
-    #[inline]
-    pub(crate) fn bits(self) -> u128 {
-        self.0
-    }
-
     /// Whether `cache` is in it.
-    #[inline]
-    pub fn has(self, cache: usize) -> bool {
-        self.0 >> cache & 1 != 0
-    }
-
+    fn has(&self, cache: usize) -> bool;
     /// Whether nothing is in it.
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
+    fn is_empty(&self) -> bool;
     /// Adds `cache`.
-    #[inline]
-    pub fn insert(&mut self, cache: usize) {
-        *self = self.union(Self::of(cache));
-    }
-
+    fn insert(&mut self, cache: usize);
     /// Takes `cache` out.
-    #[inline]
-    pub fn remove(&mut self, cache: usize) {
-        *self = self.without(cache);
-    }
-
+    fn remove(&mut self, cache: usize);
     /// The set without `cache`.
     #[inline]
     #[must_use]
-    pub fn without(self, cache: usize) -> Self {
-        self.difference(Self::of(cache))
+    fn without(mut self, cache: usize) -> Self {
+        self.remove(cache);
+        self
     }
-
-    /// What is not in the other.
-    #[inline]
-    #[must_use]
-    pub fn difference(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    /// What is in either.
-    #[inline]
-    #[must_use]
-    pub fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
+    /// Its words of 64 caches each, the lowest first.
+    fn words(&self) -> impl Iterator<Item = u64> + '_;
+    /// The set with these words; those that it has no room for are left out.
+    fn of_words(words: impl Iterator<Item = u64>) -> Self;
+    /// Takes out the first cache.
+    fn take_first(&mut self) -> Option<usize>;
     /// Its caches, in ascending order.
     #[inline]
-    pub fn iter(self) -> impl Iterator<Item = usize> {
-        // Word by word, because most machines have caches for one only.
-        let mut words = [self.0 as u64, (self.0 >> 64) as u64];
-        std::iter::from_fn(move || {
-            let (word, base) = if words[0] != 0 { (&mut words[0], 0) } else { (&mut words[1], 64) };
-            if *word == 0 {
-                return None;
+    fn iter(mut self) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || self.take_first())
+    }
+}
+
+macro_rules! numbers {
+    ($($set:ty),+) => {$(
+        impl CacheSet for $set {
+            #[inline]
+            fn has(&self, cache: usize) -> bool {
+                self >> cache & 1 != 0
             }
-            let cache = base + word.trailing_zeros() as usize;
-            *word &= *word - 1;
-            Some(cache)
-        })
+            #[inline]
+            fn is_empty(&self) -> bool {
+                *self == 0
+            }
+            #[inline]
+            fn insert(&mut self, cache: usize) {
+                *self |= 1 << cache;
+            }
+            #[inline]
+            fn remove(&mut self, cache: usize) {
+                *self &= !(1 << cache);
+            }
+            #[inline]
+            fn take_first(&mut self) -> Option<usize> {
+                let first = self.trailing_zeros();
+                if first == Self::BITS {
+                    return None;
+                }
+                *self &= *self - 1;
+                Some(first as usize)
+            }
+            #[inline]
+            fn words(&self) -> impl Iterator<Item = u64> + '_ {
+                (0..Self::BITS / 64).map(move |word| (self >> (64 * word)) as u64)
+            }
+            fn of_words(words: impl Iterator<Item = u64>) -> Self {
+                let placed = (0..Self::BITS / 64).zip(words);
+                placed.fold(0, |set, (at, word)| set | Self::from(word) << (64 * at))
+            }
+        }
+    )+};
+}
+numbers!(u64, u128);
+
+/// Host words of a set of more than 128 caches.
+const WORDS: usize = MAX_CACHES / 64;
+
+/// A set of more than 128 caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Many([u64; WORDS]);
+
+impl Default for Many {
+    fn default() -> Self {
+        Self([0; WORDS])
+    }
+}
+
+impl CacheSet for Many {
+    fn has(&self, cache: usize) -> bool {
+        self.0[cache / 64].has(cache % 64)
+    }
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|&word| word == 0)
+    }
+    fn insert(&mut self, cache: usize) {
+        self.0[cache / 64].insert(cache % 64);
+    }
+    fn remove(&mut self, cache: usize) {
+        self.0[cache / 64].remove(cache % 64);
+    }
+    fn take_first(&mut self) -> Option<usize> {
+        let (at, word) = self.0.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
+        word.take_first().map(|first| at * 64 + first)
+    }
+    fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+    fn of_words(words: impl Iterator<Item = u64>) -> Self {
+        let mut set = Self::default();
+        set.0.iter_mut().zip(words).for_each(|(own, word)| *own = word);
+        set
     }
 }
 
@@ -94,13 +128,21 @@ impl CacheSet {
 mod tests {
     use super::*;
 
+    fn caches_come_out_once_and_in_order<S: CacheSet>(last: usize) {
+        let mut set = S::default();
+        [last, 0, 40, 41, 0].into_iter().for_each(|cache| set.insert(cache));
+        set.remove(41);
+        assert!(set.has(40) && !set.has(41) && !set.is_empty());
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 40, last]);
+        assert_eq!(set.without(40).iter().collect::<Vec<_>>(), [0, last]);
+        assert_eq!(S::of_words(set.words()), set);
+        assert!(S::of(last).without(last).is_empty());
+    }
+
     #[test]
-    fn caches_come_out_once_and_in_order() {
-        let mut set = CacheSet::default();
-        [127, 0, 64, 63, 0].into_iter().for_each(|cache| set.insert(cache));
-        set.remove(63);
-        assert!(set.has(64) && !set.has(63) && !set.is_empty());
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 64, 127]);
-        assert_eq!(set.without(64).union(CacheSet::of(3)).iter().collect::<Vec<_>>(), [0, 3, 127]);
+    fn sets_of_every_width_hold_the_same() {
+        caches_come_out_once_and_in_order::<u64>(63);
+        caches_come_out_once_and_in_order::<u128>(127);
+        caches_come_out_once_and_in_order::<Many>(MAX_CACHES - 1);
     }
 }

@@ -5,21 +5,25 @@
 //! processors as with 4. It is consulted on misses and upgrades only (1-5 % of references), but
 //! then nearly always in a place that the host's caches have lost. So a look-up touches one place,
 //! which the line number alone tells: open addressing, the masks beside the line, as narrow as the
-//! number of caches allows. With up to 16 caches a line takes 16 bytes, four to a host line.
+//! number of caches allows. With up to 16 caches a line takes 16 bytes, four to a host line; with more than 128
+//! the masks lie apart (`far_lines.rs`).
 
-use crate::cache_set::CacheSet;
+mod far_lines;
+
+use crate::cache_set::{CacheSet, Many};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
+use far_lines::FarLines;
 
 /// What is known of one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LineRecord {
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LineRecord<S> {
     /// Caches with a valid copy.
-    pub valid: CacheSet,
+    pub valid: S,
     /// Caches whose frame still has the tag, without a valid copy.
-    pub stale: CacheSet,
+    pub stale: S,
     /// Caches that ever held the line.
-    pub seen: CacheSet,
+    pub seen: S,
 }
 
 /// No line has this number, since a line has 4 bytes or more.
@@ -57,28 +61,6 @@ macro_rules! lines {
                 line
             }
         }
-
-        impl From<$mask> for CacheSet {
-            #[inline]
-            fn from(mask: $mask) -> Self {
-                Self::from_bits(u128::from(mask))
-            }
-        }
-
-        impl From<Line<$mask>> for LineRecord {
-            #[inline]
-            fn from(line: Line<$mask>) -> Self {
-                let [valid, stale, seen] = line.masks;
-                Self { valid: valid.into(), stale: stale.into(), seen: seen.into() }
-            }
-        }
-
-        impl From<LineRecord> for [$mask; 3] {
-            #[inline]
-            fn from(LineRecord { valid, stale, seen }: LineRecord) -> Self {
-                [valid.bits() as $mask, stale.bits() as $mask, seen.bits() as $mask]
-            }
-        }
     )+};
 }
 lines!(u16, u64, u128);
@@ -91,12 +73,115 @@ enum Lines {
     /// Up to 64 caches.
     Wide(Table<Line<u64>>),
     /// Up to 128 caches.
-    Widest(Table<Line<u128>>),
+    Wider(Table<Line<u128>>),
+    /// More.
+    Widest(FarLines),
+}
+
+/// Evaluates `$body` with `$table` as the table of whichever lines these are.
+macro_rules! with_table {
+    ($lines:expr, $table:ident => $body:expr) => {
+        match $lines {
+            Lines::Narrow($table) => $body,
+            Lines::Wide($table) => $body,
+            Lines::Wider($table) => $body,
+            Lines::Widest(FarLines { table: $table, .. }) => $body,
+        }
+    };
 }
 
 /// The index of copies.
 #[derive(Debug)]
 pub struct CopyIndex(Lines);
+
+/// How wide the sets of a machine are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// `u64` holds them.
+    One,
+    /// `u128` does.
+    Two,
+    /// [`Many`] does.
+    Many,
+}
+
+/// Calls `$of.$run::<S>($($argument),*)` with the narrowest set `S` for the index `$index`.
+macro_rules! with_cache_set {
+    ($index:expr, $of:ident.$run:ident($($argument:expr),*)) => {
+        match $index.width() {
+            $crate::copy_index::Width::One => $of.$run::<u64>($($argument),*),
+            $crate::copy_index::Width::Two => $of.$run::<u128>($($argument),*),
+            $crate::copy_index::Width::Many => $of.$run::<$crate::cache_set::Many>($($argument),*),
+        }
+    };
+}
+pub(crate) use with_cache_set;
+
+/// A set that the records of an index of its width are made of.
+pub trait Indexed: CacheSet {
+    /// The record at `place`.
+    fn record(index: &CopyIndex, place: usize) -> LineRecord<Self>;
+    /// Replaces the record at `place`.
+    fn set_record(index: &mut CopyIndex, place: usize, record: &LineRecord<Self>);
+}
+
+const OTHER_WIDTH: &str = "sets are as wide as the index says";
+
+impl Indexed for u64 {
+    #[inline]
+    fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
+        let [valid, stale, seen] = match &index.0 {
+            Lines::Narrow(table) => {
+                let [valid, stale, seen] = table.entry(place).masks;
+                [valid.into(), stale.into(), seen.into()]
+            }
+            Lines::Wide(table) => table.entry(place).masks,
+            _ => unreachable!("{OTHER_WIDTH}"),
+        };
+        LineRecord { valid, stale, seen }
+    }
+    #[inline]
+    fn set_record(
+        index: &mut CopyIndex,
+        place: usize,
+        &LineRecord { valid, stale, seen }: &LineRecord<Self>,
+    ) {
+        match &mut index.0 {
+            Lines::Narrow(table) => table.entry_mut(place).masks = [valid as u16, stale as u16, seen as u16],
+            Lines::Wide(table) => table.entry_mut(place).masks = [valid, stale, seen],
+            _ => unreachable!("{OTHER_WIDTH}"),
+        }
+    }
+}
+
+impl Indexed for u128 {
+    #[inline]
+    fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
+        let Lines::Wider(table) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
+        let [valid, stale, seen] = table.entry(place).masks;
+        LineRecord { valid, stale, seen }
+    }
+    #[inline]
+    fn set_record(
+        index: &mut CopyIndex,
+        place: usize,
+        &LineRecord { valid, stale, seen }: &LineRecord<Self>,
+    ) {
+        let Lines::Wider(table) = &mut index.0 else { unreachable!("{OTHER_WIDTH}") };
+        table.entry_mut(place).masks = [valid, stale, seen];
+    }
+}
+
+impl Indexed for Many {
+    fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
+        let Lines::Widest(lines) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
+        lines.get(place)
+    }
+    fn set_record(index: &mut CopyIndex, place: usize, record: &LineRecord<Self>) {
+        let Lines::Widest(lines) = &mut index.0 else { unreachable!("{OTHER_WIDTH}") };
+        lines.set(place, record);
+    }
+}
 
 impl CopyIndex {
     /// An empty index of the copies in `caches` caches.
@@ -104,63 +189,74 @@ impl CopyIndex {
         Self(match caches {
             0..=16 => Lines::Narrow(Table::default()),
             17..=64 => Lines::Wide(Table::default()),
-            _ => Lines::Widest(Table::default()),
+            65..=128 => Lines::Wider(Table::default()),
+            _ => Lines::Widest(FarLines::new(caches.div_ceil(64))),
         })
     }
 
-    /// The record of `line`.
+    /// How wide its sets are.
     #[inline]
-    pub fn record(&self, line: u64) -> LineRecord {
+    pub fn width(&self) -> Width {
         match &self.0 {
-            Lines::Narrow(table) => table.get(line).map_or_else(LineRecord::default, |line| (*line).into()),
-            Lines::Wide(table) => table.get(line).map_or_else(LineRecord::default, |line| (*line).into()),
-            Lines::Widest(table) => table.get(line).map_or_else(LineRecord::default, |line| (*line).into()),
+            Lines::Narrow(_) | Lines::Wide(_) => Width::One,
+            Lines::Wider(_) => Width::Two,
+            Lines::Widest(_) => Width::Many,
         }
     }
 
-    /// Replaces the record of `line`.
+    /// Where the record of `line` is, made if it is new. It stays there until another is made.
     #[inline]
-    pub fn set_record(&mut self, line: u64, record: LineRecord) {
-        match &mut self.0 {
-            Lines::Narrow(table) => table.at(line).masks = record.into(),
-            Lines::Wide(table) => table.at(line).masks = record.into(),
-            Lines::Widest(table) => table.at(line).masks = record.into(),
-        }
+    pub fn place_of(&mut self, line: u64) -> usize {
+        with_table!(&mut self.0, table => table.place_of(line))
+    }
+
+    /// Where the record of `line` is, if it has one.
+    #[inline]
+    pub fn find(&self, line: u64) -> Option<usize> {
+        with_table!(&self.0, table => table.find(line))
+    }
+
+    /// The record at `place`; `S` is as wide as [`CopyIndex::width`] says.
+    #[inline]
+    pub fn record<S: Indexed>(&self, place: usize) -> LineRecord<S> {
+        S::record(self, place)
+    }
+
+    /// Replaces the record at `place`.
+    #[inline]
+    pub fn set_record<S: Indexed>(&mut self, place: usize, record: &LineRecord<S>) {
+        S::set_record(self, place, record);
     }
 
     /// Brings the record of `line` nearer.
     #[inline]
     pub fn prefetch(&self, line: u64) {
-        match &self.0 {
-            Lines::Narrow(table) => table.prefetch(line),
-            Lines::Wide(table) => table.prefetch(line),
-            Lines::Widest(table) => table.prefetch(line),
-        }
+        with_table!(&self.0, table => table.prefetch(line));
     }
 
     /// Writes the lines, ascending, and which caches ever held each. Which have it now, the caches know.
     pub fn save(&self, out: &mut Writer) {
-        let seen = |line: LineRecord| line.seen;
-        let lines: Vec<(u64, CacheSet)> = match &self.0 {
-            Lines::Narrow(table) => {
-                table.sorted().iter().map(|line| (line.line, seen((*line).into()))).collect()
-            }
-            Lines::Wide(table) => {
-                table.sorted().iter().map(|line| (line.line, seen((*line).into()))).collect()
-            }
-            Lines::Widest(table) => {
-                table.sorted().iter().map(|line| (line.line, seen((*line).into()))).collect()
-            }
-        };
+        with_cache_set!(self, self.save_sets(out));
+    }
+
+    fn save_sets<S: Indexed>(&self, out: &mut Writer) {
+        let lines: Vec<u64> = with_table!(&self.0, table => table.sorted().iter().map(|l| l.line).collect());
         out.put(lines.len() as u64);
         let mut before = 0;
-        for (line, seen) in lines {
+        for line in lines {
             out.put(line - before);
-            out.put(seen.bits() as u64);
-            if matches!(self.0, Lines::Widest(_)) {
-                out.put((seen.bits() >> 64) as u64);
-            }
+            let record = self.find(line).map_or_else(LineRecord::<S>::default, |place| self.record(place));
+            record.seen.words().take(self.words()).for_each(|word| out.put(word));
             before = line;
+        }
+    }
+
+    /// Host words of a set in a state that is saved.
+    fn words(&self) -> usize {
+        match &self.0 {
+            Lines::Narrow(_) | Lines::Wide(_) => 1,
+            Lines::Wider(_) => 2,
+            Lines::Widest(lines) => lines.width,
         }
     }
 
@@ -170,7 +266,12 @@ impl CopyIndex {
     /// When the bytes are no such lines.
     pub fn restore(&mut self, caches: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
         *self = Self::new(caches);
+        with_cache_set!(self, self.restore_sets(caches, from))
+    }
+
+    fn restore_sets<S: Indexed>(&mut self, caches: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
         let mut line = 0_u64;
+        let mut words = Vec::new();
         for index in 0..from.length()? {
             let further = from.take()?;
             line = line
@@ -180,35 +281,29 @@ impl CopyIndex {
             if index > 0 && further == 0 {
                 return Err(Damaged("a line in it occurs twice"));
             }
-            let mut seen = u128::from(from.take()?);
-            if matches!(self.0, Lines::Widest(_)) {
-                seen |= u128::from(from.take()?) << 64;
+            words.clear();
+            for _ in 0..self.words() {
+                words.push(from.take()?);
             }
-            if seen & !(u128::MAX >> (128 - caches)) != 0 {
+            let seen = S::of_words(words.iter().copied());
+            if seen.iter().any(|cache| cache >= caches) {
                 return Err(Damaged("a line in it was held by more caches than there are"));
             }
-            let seen = CacheSet::from_bits(seen);
-            self.set_record(line, LineRecord { seen, ..LineRecord::default() });
+            let place = self.place_of(line);
+            self.set_record(place, &LineRecord { seen, ..LineRecord::default() });
         }
         Ok(())
     }
 
     /// Number of lines with a record.
     pub fn lines(&self) -> usize {
-        match &self.0 {
-            Lines::Narrow(table) => table.len(),
-            Lines::Wide(table) => table.len(),
-            Lines::Widest(table) => table.len(),
-        }
+        with_table!(&self.0, table => table.len())
     }
 
     /// Bytes of host memory in use, for the bench.
     pub fn bytes(&self) -> usize {
-        match &self.0 {
-            Lines::Narrow(table) => table.bytes(),
-            Lines::Wide(table) => table.bytes(),
-            Lines::Widest(table) => table.bytes(),
-        }
+        let apart = if let Lines::Widest(lines) = &self.0 { lines.words.capacity() * 8 } else { 0 };
+        apart + with_table!(&self.0, table => table.bytes())
     }
 }
 
@@ -218,24 +313,38 @@ mod tests {
     use servsim_core::RandomStream;
     use std::collections::HashMap;
 
+    fn agrees_with_a_plain_map<S: Indexed>(caches: usize) {
+        let mut index = CopyIndex::new(caches);
+        let mut plain: HashMap<u64, LineRecord<S>> = HashMap::new();
+        let mut random = RandomStream::new(caches as u64, "copy index");
+        for _ in 0..20_000 {
+            let line = random.below(3000) << (random.below(3) * 20);
+            let expected = plain.entry(line).or_default();
+            let place = index.place_of(line);
+            assert_eq!(index.record(place), *expected, "{caches} caches, line {line:#x}");
+            let mut set = || {
+                let mut set = S::default();
+                (0..random.below(5)).for_each(|_| set.insert(random.below(caches as u64) as usize));
+                set
+            };
+            *expected = LineRecord { valid: set(), stale: set(), seen: set() };
+            index.set_record(place, expected);
+        }
+        let (mut out, mut again) = (Writer::default(), CopyIndex::new(caches));
+        index.save(&mut out);
+        let bytes = out.into_bytes();
+        again.restore(caches, &mut Reader::new(&bytes)).expect("its own bytes");
+        for (&line, record) in &plain {
+            let kept = LineRecord { seen: record.seen, ..LineRecord::default() };
+            let place = again.find(line).expect("it was saved");
+            assert_eq!(again.record::<S>(place), kept, "{caches} caches, line {line:#x}");
+        }
+    }
+
     #[test]
     fn records_of_every_width_agree_with_a_plain_map() {
-        for caches in [1, 8, 16, 17, 64, 65, 128] {
-            let mut index = CopyIndex::new(caches);
-            let mut plain: HashMap<u64, LineRecord> = HashMap::new();
-            let mut random = RandomStream::new(caches as u64, "copy index");
-            let all = u128::MAX >> (128 - caches);
-            for _ in 0..20_000 {
-                let line = random.below(3000) << (random.below(3) * 20);
-                let expected = plain.entry(line).or_default();
-                assert_eq!(index.record(line), *expected, "{caches} caches, line {line:#x}");
-                let mask = |r: &mut RandomStream| {
-                    CacheSet::from_bits((u128::from(r.next_u64()) << 64 | u128::from(r.next_u64())) & all)
-                };
-                let (valid, stale, seen) = (mask(&mut random), mask(&mut random), mask(&mut random));
-                *expected = LineRecord { valid, stale, seen };
-                index.set_record(line, *expected);
-            }
-        }
+        [1, 8, 16, 17, 64].into_iter().for_each(agrees_with_a_plain_map::<u64>);
+        [65, 128].into_iter().for_each(agrees_with_a_plain_map::<u128>);
+        [129, 1024, crate::MAX_CACHES].into_iter().for_each(agrees_with_a_plain_map::<Many>);
     }
 }

@@ -14,7 +14,6 @@ mod state;
 mod timed;
 
 use crate::array::{Array, Geometry};
-use crate::cache_set::CacheSet;
 use crate::counters::Counters;
 use crate::level::{Displaced, Level, LevelCounters};
 use crate::observer::Observer;
@@ -22,7 +21,7 @@ use crate::prefetch::PrefetchSpec;
 use crate::protocol::{BusOp, Table};
 use crate::replacement::{by_name, Replacement};
 use crate::shared::{Inside, Shared};
-use crate::system::{Access, CoherentSystem, Outcome, Page};
+use crate::system::{Access, CoherentSystem, Outcome, Page, Snooped};
 use crate::tlb::TlbSpec;
 use crate::words::WordMask;
 use servsim_core::RandomStream;
@@ -389,15 +388,14 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Returns the shared level that supplied the block, if one did.
     fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
         let line = access.line;
-        // One domain for each coherent cache, or none at all.
-        let touched =
-            if self.domains.is_empty() { CacheSet::default() } else { outcome.lost.union(outcome.cleaned) };
-        for cpu in touched.iter() {
-            for level in &mut self.domains[cpu].levels {
-                if outcome.lost.has(cpu) {
-                    level.invalidate(line);
-                } else {
-                    level.clean(line);
+        // One domain for each coherent cache, or none at all. A hit made no transaction, and changed no copies.
+        if !self.domains.is_empty() && outcome.op.is_some() {
+            for &(cpu, how) in &self.system.snooped {
+                for level in &mut self.domains[cpu].levels {
+                    match how {
+                        Snooped::Lost => level.invalidate(line),
+                        Snooped::Cleaned => level.clean(line),
+                    }
                 }
             }
         }
@@ -483,12 +481,12 @@ struct Private<'a, W, O> {
 
 impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
     fn hold(&mut self, line: u64) -> bool {
-        !self.system.holders(line).is_empty()
+        self.system.first_holder(line).is_some()
     }
 
     fn take(&mut self, line: u64) -> bool {
         let mut dirty = false;
-        for cache in self.system.holders(line).iter() {
+        while let Some(cache) = self.system.first_holder(line) {
             if let Some(domain) = self.domains.get_mut(cache) {
                 for level in &mut domain.levels {
                     level.counters.back_invalidations += u64::from(level.erase(line).is_some());

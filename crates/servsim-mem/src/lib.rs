@@ -29,7 +29,7 @@ pub mod tlb;
 pub mod words;
 
 pub use array::{Geometry, SetIndex};
-pub use cache_set::{CacheSet, MAX_CACHES};
+pub use cache_set::MAX_CACHES;
 pub use counters::{CoherenceClass, Counters, MissClass};
 pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
@@ -48,4 +48,4 @@ pub use tlb::{Mmu, TlbCounters, TlbSpec, Translated, Walk};
 pub use words::{Wide, WordMask};
 
 /// Most processors.
-pub const MAX_PROCESSORS: usize = 64;
+pub const MAX_PROCESSORS: usize = 1024;

@@ -65,13 +65,19 @@ impl<E: Entry> Table<E> {
     /// The entry of `key`, if it was ever made.
     #[inline]
     pub fn get(&self, key: E::Key) -> Option<&E> {
-        let entry = &self.entries[self.place(key)];
-        (!entry.is_free()).then_some(entry)
+        self.find(key).map(|place| self.entry(place))
     }
 
     /// The entry of `key`, made if it is new.
     #[inline]
     pub fn at(&mut self, key: E::Key) -> &mut E {
+        let place = self.place_of(key);
+        &mut self.entries[place]
+    }
+
+    /// Where the entry of `key` is, made if it is new. It stays there until another is made.
+    #[inline]
+    pub fn place_of(&mut self, key: E::Key) -> usize {
         let mut place = self.place(key);
         if self.entries[place].is_free() {
             // At most three quarters are in use: with more, searches for what is not there get long.
@@ -82,6 +88,25 @@ impl<E: Entry> Table<E> {
             self.used += 1;
             self.entries[place] = E::new(key);
         }
+        place
+    }
+
+    /// Where the entry of `key` is, if it was ever made.
+    #[inline]
+    pub fn find(&self, key: E::Key) -> Option<usize> {
+        let place = self.place(key);
+        (!self.entries[place].is_free()).then_some(place)
+    }
+
+    /// The entry at a place where one is.
+    #[inline]
+    pub fn entry(&self, place: usize) -> &E {
+        &self.entries[place]
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn entry_mut(&mut self, place: usize) -> &mut E {
         &mut self.entries[place]
     }
 

@@ -30,7 +30,7 @@ use crate::array::{
     PREFETCHED, PRIVATE_COPY, REMOVED,
 };
 use crate::cache_set::CacheSet;
-use crate::copy_index::{CopyIndex, LineRecord};
+use crate::copy_index::{with_cache_set, CopyIndex, Indexed, LineRecord};
 use crate::counters::{CoherenceClass, Counters, MissClass};
 use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
@@ -119,12 +119,17 @@ pub struct Outcome {
     pub dropped_clean: Option<u64>,
     /// Whether memory took the block from the cache that supplied it, or the word that was sent.
     pub to_memory: bool,
-    /// Caches that lost their copy.
-    pub lost: CacheSet,
-    /// Caches whose copy was dirty and is clean now.
-    pub cleaned: CacheSet,
     /// Whether the access is complete; if not, it is applied again.
     pub done: bool,
+}
+
+/// What a transaction of another cache did to a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Snooped {
+    /// It was dirty and is clean now.
+    Cleaned,
+    /// It is gone.
+    Lost,
 }
 
 /// The caches of a machine.
@@ -139,6 +144,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
     pub(crate) copies: CopyIndex,
+    /// Caches whose copy the last transaction changed in a way that levels inside them see, in ascending order.
+    pub(crate) snooped: Vec<(usize, Snooped)>,
     pub(crate) distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
@@ -210,6 +217,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
             copies: CopyIndex::new(processors),
+            snooped: Vec::new(),
             distinct_lines: 0,
             evictions: vec![0; processors],
             switches: Switches::new(processors),
@@ -230,15 +238,20 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if self.switches.runs(cpu, task) {
             return;
         }
-        let previous = self.switches.last(cpu).filter(|&previous| previous != task);
-        if let Some(previous) = previous.filter(|_| self.table.rules.flush_private) {
-            self.flush_private(cpu, previous);
+        if self.table.rules.flush_private {
+            self.flush_before(cpu, task);
         }
         self.switches.begin(cpu, task);
     }
 
     #[cold]
-    fn flush_private(&mut self, cpu: usize, task: u32) {
+    fn flush_before(&mut self, cpu: usize, task: u32) {
+        if let Some(previous) = self.switches.last(cpu).filter(|&previous| previous != task) {
+            with_cache_set!(self.copies, self.flush_private(cpu, previous));
+        }
+    }
+
+    fn flush_private<S: Indexed>(&mut self, cpu: usize, task: u32) {
         for index in 0..self.arrays[cpu].frames.len() {
             let (line, frame) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index]);
             let leaves = frame.flags & PRIVATE_COPY != 0 && u32::from(frame.user) == task + 1;
@@ -250,9 +263,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
                 self.missing_cell(state, "Evict", cpu, line);
             }
-            let mut record = self.copies.record(line);
+            let place = self.copies.place_of(line);
+            let mut record = self.copies.record::<S>(place);
             record.valid.remove(cpu);
-            self.copies.set_record(line, record);
+            self.copies.set_record(place, &record);
             self.flush_written(record.stale, cpu, line, index);
             self.lose(cpu, index);
             self.switches.lost(cpu, line, Taker::Flush);
@@ -362,7 +376,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// The same for an access that is known not to hit.
+    #[inline]
     pub(crate) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
+        with_cache_set!(self.copies, self.transact_on(access, page))
+    }
+
+    /// The same with sets of caches as wide as the machine needs.
+    fn transact_on<S: Indexed>(&mut self, access: &Access<W>, page: Page) -> Outcome {
         let private = page.private;
         self.copies.prefetch(access.line);
         let found = self.arrays[access.cpu].find(access.line);
@@ -373,7 +393,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             unreachable!("a local access hits")
         };
         let (op, again) = (*op, *again);
-        let mut record = self.copies.record(access.line);
+        let listed = self.copies.place_of(access.line);
+        let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
         self.counters[access.cpu].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
@@ -395,7 +416,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[access.cpu].use_frame(index);
             index
         };
-        self.copies.set_record(access.line, record);
+        self.copies.set_record(listed, &record);
         self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
         self.complete(access, record.stale, index, next, !again);
         outcome
@@ -435,7 +456,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Sets the new state, touches the words and commits a completed write.
-    fn complete(&mut self, access: &Access<W>, stale: CacheSet, index: usize, next: State, done: bool) {
+    fn complete<S: CacheSet>(&mut self, access: &Access<W>, stale: S, index: usize, next: State, done: bool) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.state = next;
@@ -461,7 +482,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Adds words written by `cpu` to the frames of the caches `stale`, which lost the line but keep
     /// its tag.
-    fn announce(&mut self, stale: CacheSet, cpu: usize, line: u64, words: W, writer: u32) {
+    fn announce<S: CacheSet>(&mut self, stale: S, cpu: usize, line: u64, words: W, writer: u32) {
         for other in stale.without(cpu).iter() {
             let array = &mut self.arrays[other];
             let index = array.find(line).expect("a stale record has its tag");
@@ -472,7 +493,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Announces the words that collected in an exclusive copy.
-    fn flush_written(&mut self, stale: CacheSet, cpu: usize, line: u64, index: usize) {
+    fn flush_written<S: CacheSet>(&mut self, stale: S, cpu: usize, line: u64, index: usize) {
         let frame = &mut self.arrays[cpu].frames[index];
         if frame.written.is_empty() {
             return;
@@ -499,7 +520,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    fn classify_coherence(&mut self, access: &Access<W>, valid: CacheSet, op: BusOp, page: Page) {
+    fn classify_coherence<S: CacheSet>(&mut self, access: &Access<W>, valid: S, op: BusOp, page: Page) {
         let holders = valid.without(access.cpu);
         let class = if holders.is_empty() {
             CoherenceClass::Needless
@@ -519,7 +540,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    fn any_touched(&self, holders: CacheSet, access: &Access<W>) -> bool {
+    fn any_touched<S: CacheSet>(&self, holders: S, access: &Access<W>) -> bool {
         holders.iter().any(|cpu| {
             let array = &self.arrays[cpu];
             let index = array.find(access.line).expect("a holder has the line");
@@ -528,16 +549,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Lets every other holder react; returns the response lines.
-    fn snoop(
+    fn snoop<S: CacheSet>(
         &mut self,
         access: &Access<W>,
-        record: &mut LineRecord,
+        record: &mut LineRecord<S>,
         op: BusOp,
         private: bool,
         outcome: &mut Outcome,
     ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
         let mut lines = Lines::NONE;
+        self.snooped.clear();
         for other in record.valid.without(access.cpu).iter() {
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
@@ -554,8 +576,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             outcome.from_cache |= supply;
             outcome.to_memory |= memory;
             let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;
-            if dirty(state) && !dirty(next) {
-                outcome.cleaned.insert(other);
+            if next == INVALID {
+                self.snooped.push((other, Snooped::Lost));
+            } else if dirty(state) && !dirty(next) {
+                self.snooped.push((other, Snooped::Cleaned));
             }
             let modified = supply && op.is_fetch() && dirty(state);
             self.counters[access.cpu].hit_modified[usize::from(access.kernel)][0] += u64::from(modified);
@@ -563,10 +587,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
                 self.drop_copy(access, other, index, op);
-                let other = CacheSet::of(other);
-                outcome.lost = outcome.lost.union(other);
-                record.valid = record.valid.difference(other);
-                record.stale = record.stale.union(other);
+                record.valid.remove(other);
+                record.stale.insert(other);
             }
         }
         lines
@@ -598,10 +620,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Classifies the miss and gives the line its frame `index`, which had its tag if `found`.
-    fn fill(
+    fn fill<S: Indexed>(
         &mut self,
         access: &Access<W>,
-        record: &mut LineRecord,
+        record: &mut LineRecord<S>,
         (found, index): (Option<usize>, usize),
         page: Page,
         outcome: &mut Outcome,
@@ -615,16 +637,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Gives the line its frame `index`, which had its tag if `found`, without a word touched.
-    fn take_frame(
+    fn take_frame<S: Indexed>(
         &mut self,
         access: &Access<W>,
-        record: &mut LineRecord,
+        record: &mut LineRecord<S>,
         (found, index): (Option<usize>, usize),
         page: Page,
         outcome: &mut Outcome,
     ) {
         if found.is_none() {
-            match self.evict(access, index) {
+            match self.evict::<S>(access, index) {
                 Some((line, true)) => outcome.write_back = Some(line),
                 Some((line, false)) => outcome.dropped_clean = Some(line),
                 None => {}
@@ -632,10 +654,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[access.cpu].place(index, access.line);
         }
         self.distinct_lines += usize::from(record.seen.is_empty());
-        let own = CacheSet::of(access.cpu);
-        record.valid = record.valid.union(own);
-        record.stale = record.stale.difference(own);
-        record.seen = record.seen.union(own);
+        record.valid.insert(access.cpu);
+        record.stale.remove(access.cpu);
+        record.seen.insert(access.cpu);
         self.arrays[access.cpu].fill_frame(index);
         let frame = &mut self.arrays[access.cpu].frames[index];
         frame.touched = W::default();
@@ -653,10 +674,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Counts the miss; its class, unless that is still to be judged.
-    fn classify_miss(
+    fn classify_miss<S: CacheSet>(
         &mut self,
         access: &Access<W>,
-        seen: CacheSet,
+        seen: S,
         found: Option<usize>,
         page: Page,
     ) -> Option<MissClass> {
@@ -709,7 +730,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// The class of a miss that no invalidation caused.
-    fn classify_other(&mut self, access: &Access<W>, seen: CacheSet) -> MissClass {
+    fn classify_other<S: CacheSet>(&mut self, access: &Access<W>, seen: S) -> MissClass {
         if let Some(cause) =
             self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, access.line)
         {
@@ -728,13 +749,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Makes room in a frame; returns its line and whether that is written back.
-    fn evict(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
+    fn evict<S: Indexed>(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
         let cpu = access.cpu;
         let line = self.arrays[cpu].tags[index];
         if line == EMPTY {
             return None;
         }
-        let state = self.leave(cpu, line, index)?;
+        let state = self.leave::<S>(cpu, line, index)?;
         self.evictions[cpu] += 1;
         self.switches.lost(cpu, line, Taker::Fill(access.task));
         self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
@@ -742,13 +763,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Ends what is known of the copy in a frame; its state, if it was valid.
-    fn leave(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
+    fn leave<S: Indexed>(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
         let state = self.arrays[cpu].frames[index].state;
-        let mut record = self.copies.record(line);
-        let own = CacheSet::of(cpu);
-        record.valid = record.valid.difference(own);
-        record.stale = record.stale.difference(own);
-        self.copies.set_record(line, record);
+        // It has a record, so that those of others stay where they are.
+        let listed = self.copies.place_of(line);
+        let mut record = self.copies.record::<S>(listed);
+        record.valid.remove(cpu);
+        record.stale.remove(cpu);
+        self.copies.set_record(listed, &record);
         if state == INVALID {
             return None;
         }
@@ -772,7 +794,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
     pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
         let index = self.arrays[cpu].find(line)?;
-        let state = self.leave(cpu, line, index);
+        let state = with_cache_set!(self.copies, self.leave(cpu, line, index));
         self.arrays[cpu].erase(index);
         let state = state?;
         self.switches.lost(cpu, line, Taker::Fill(access.task));
@@ -780,9 +802,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Some(self.write_back(cpu, state, access.kernel))
     }
 
-    /// Caches with a valid copy of `line`.
-    pub fn holders(&mut self, line: u64) -> CacheSet {
-        self.copies.record(line).valid
+    /// The first cache with a valid copy of `line`.
+    pub fn first_holder(&self, line: u64) -> Option<usize> {
+        with_cache_set!(self.copies, self.first_holder_in(line))
+    }
+
+    fn first_holder_in<S: Indexed>(&self, line: u64) -> Option<usize> {
+        self.copies.record::<S>(self.copies.find(line)?).valid.iter().next()
     }
 
     /// Whether the copy of `line` at cache `cpu` is dirty.

@@ -15,11 +15,11 @@ fn an_empty_description_is_the_published_machine() {
 
 #[test]
 fn every_error_is_reported_at_once_with_line_and_remedy() {
-    let text = "processors = 65\nclock = \"fast\"\n[cache]\nsize = \"3200 B\"\nlin = \"64 B\"\n\
+    let text = "processors = 1025\nclock = \"fast\"\n[cache]\nsize = \"3200 B\"\nlin = \"64 B\"\n\
                 [bus]\ninvalidate = 5\n[protocol]\nname = \"mesy\"\n[cash]\nsize = \"1 KiB\"\n";
     let faults = faults(text);
     let expected = [
-        ("line 1", "65 is outside 1 to 64"),
+        ("line 1", "1025 is outside 1 to 1024"),
         ("line 2", "\"1 GHz\""),
         ("line 4", "ways do not divide 3200 B"),
         ("line 5", "did you mean `cache.line`"),

@@ -8,6 +8,7 @@ mod differential;
 mod fabric;
 mod levels;
 mod locks;
+mod many_processors;
 mod mapping;
 mod multi_config;
 mod mutated_traces;

@@ -2,6 +2,7 @@
 
 use super::Hierarchy;
 use crate::array::{Array, EMPTY};
+use crate::copy_index::{with_cache_set, Indexed};
 use crate::observer::Observer;
 use crate::protocol::INVALID;
 use crate::snapshot::{Damaged, Reader, Writer};
@@ -51,6 +52,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             arrays,
             shadows,
             copies,
+            snooped: _,
             distinct_lines,
             evictions: _,
             switches,
@@ -76,23 +78,25 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.distinct_lines = from.below(self.copies.lines() as u64 + 1)? as usize;
         for cache in 0..self.arrays.len() {
             self.arrays[cache].restore(self.table.rows.len(), from)?;
-            self.find_lines(cache)?;
+            with_cache_set!(self.copies, self.find_lines(cache))?;
         }
         self.shadows.iter_mut().try_for_each(|shadow| shadow.restore(from))?;
         self.switches.restore(from)
     }
 
     /// Enters the lines of a cache in the index of copies.
-    fn find_lines(&mut self, cache: usize) -> Result<(), Damaged> {
+    fn find_lines<S: Indexed>(&mut self, cache: usize) -> Result<(), Damaged> {
         let Array { tags, frames, .. } = &self.arrays[cache];
         for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
-            let mut record = self.copies.record(line);
+            let place =
+                self.copies.find(line).ok_or(Damaged("a cache in it holds a line that nobody touched"))?;
+            let mut record = self.copies.record::<S>(place);
             if record.seen.is_empty() {
                 return Err(Damaged("a cache in it holds a line that nobody touched"));
             }
             let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
             held.insert(cache);
-            self.copies.set_record(line, record);
+            self.copies.set_record(place, &record);
         }
         Ok(())
     }

@@ -98,6 +98,7 @@ impl Replacement {
     ///
     /// # Panics
     /// For a set without ways.
+    #[inline]
     pub fn victim(&mut self, set: usize, ways: impl Iterator<Item = (bool, u64)>) -> usize {
         // One number per way, so that a search is a chain of minima without branches.
         let ages = ways.map(|(valid, stamp)| u64::from(valid) << 63 | stamp);

@@ -6,6 +6,7 @@
 
 use super::{Access, CoherentSystem, Outcome, Page};
 use crate::array::{NO_WRITER, PREFETCHED};
+use crate::copy_index::{with_cache_set, Indexed};
 use crate::observer::Observer;
 use crate::prefetch::Trigger;
 use crate::protocol::{OnAccess, Table, INVALID};
@@ -24,6 +25,10 @@ servsim_core::counters! {
 impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Fetches the line of `access`, a load that touches nothing, if this cache has no copy.
     pub fn prefetch(&mut self, access: &Access<W>, page: Page) -> Option<Outcome> {
+        with_cache_set!(self.copies, self.prefetch_on(access, page))
+    }
+
+    fn prefetch_on<S: Indexed>(&mut self, access: &Access<W>, page: Page) -> Option<Outcome> {
         let found = self.arrays[access.cpu].find(access.line);
         if found.is_some_and(|index| self.arrays[access.cpu].frames[index].state != INVALID) {
             return None;
@@ -32,7 +37,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let op = *op;
         self.history.keep(access.line, access.step(page.private));
         let place = found.unwrap_or_else(|| self.make_room(access));
-        let mut record = self.copies.record(access.line);
+        let listed = self.copies.place_of(access.line);
+        let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
         let counters = &mut self.counters[access.cpu];
         counters.bus[mode][op as usize] += 1;
@@ -49,7 +55,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_writer = NO_WRITER;
         }
         self.take_frame(access, &mut record, (found, place), page, &mut outcome);
-        self.copies.set_record(access.line, record);
+        self.copies.set_record(listed, &record);
         let frame = &mut self.arrays[access.cpu].frames[place];
         frame.flags |= PREFETCHED;
         frame.state = next;
