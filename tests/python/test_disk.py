@@ -179,3 +179,44 @@ def test_given_pairs_are_predicted_within_five_points(order: str) -> None:
     truth = 100 * (mean(after) / mean(before) - 1)
     result, _ = disk.reorganize(before, policies=["hot-block"])
     assert abs(result["results"][0]["prediction"]["change_percent"] - truth) < 5
+
+
+def test_a_load_that_is_no_number_is_told_as_one(trace: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m.ssdm")
+    disk.fit(str(trace), model)
+    for factor in (float("nan"), float("inf"), 0.0, -1.0):
+        with pytest.raises(UsageError, match=r"load .* is not a positive factor"):
+            disk.simulate(str(trace), model, load=factor)
+        with pytest.raises(UsageError, match=r"load .* is not a positive factor"):
+            disk.evaluate(str(trace), truths=[(factor, str(trace))])
+    with pytest.raises(UsageError, match="train share nan"):
+        disk.fit(str(trace), train=float("nan"))
+
+
+def test_requests_that_take_no_time_are_refused_with_a_remedy_and_a_few_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "instant.csv"
+    heading = "arrival_us,op,lba,sectors,response_us"
+    rows = [f"{1000 * at},{at % 2},{at * 7919 % 4001 * 8},8" for at in range(2000)]
+    path.write_text("\n".join([heading, *(f"{row},0" for row in rows)]))
+    done = _servsim("disk", "evaluate", str(path))
+    assert done.returncode == 2 and "check the units" in done.stderr, done.stderr
+    path.write_text("\n".join([heading, *(f"{row},{0 if at % 2 else 40 + at % 9}" for at, row in enumerate(rows))]))
+    done = _servsim("disk", "evaluate", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "1000 requests that took no time, the first at line 3" in done.stderr
+
+
+def test_a_device_with_too_few_requests_is_left_out_and_the_others_are_not(trace: Path, tmp_path: Path) -> None:
+    rows = trace.read_text().splitlines()
+    both = [f"{rows[0]},device", *(f"{row},{'sdb' if at % 100 == 7 else 'sda'}" for at, row in enumerate(rows[1:]))]
+    path = tmp_path / "two.csv"
+    path.write_text("\n".join(both))
+    for command in ("evaluate", "fit", "reorganize"):
+        done = _servsim("disk", command, str(path))
+        assert done.returncode == 0, done.stderr
+        assert "warning: sdb is left out: the trace is too short" in done.stderr
+        assert "sda" in done.stdout
+    short = tmp_path / "short.csv"
+    short.write_text("\n".join(rows[:100]))
+    done = _servsim("disk", "evaluate", str(short))
+    assert done.returncode == 2 and "too short" in done.stderr

@@ -22,6 +22,9 @@ pub enum ImportError {
         /// Names of all formats.
         known: String,
     },
+    /// Text in an encoding that no format uses.
+    #[error("the file is UTF-16 text; save it as UTF-8")]
+    Utf16,
     /// A format name that does not exist.
     #[error("no trace format is called `{name}`{nearest}; accepted: {known}")]
     UnknownFormat {
@@ -38,6 +41,9 @@ pub enum ImportError {
     /// The input holds no complete request.
     #[error("the trace holds no completed request ({0}); capture both issue and completion events")]
     Empty(String),
+    /// Most requests have times or places that no device has.
+    #[error("most requests have times or places that no device has ({0}); check the format and the units of its columns")]
+    Implausible(String),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -78,6 +84,12 @@ pub enum ModelError {
         model: String,
         /// Class the trace shows.
         trace: String,
+    },
+    /// Nothing to judge a model by.
+    #[error("no request of `{device}` takes any time: check the units of the trace's columns; nothing can be fitted or judged")]
+    NoTime {
+        /// The device.
+        device: String,
     },
     /// A value out of range.
     #[error("{0}")]

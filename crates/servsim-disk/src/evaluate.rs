@@ -152,6 +152,9 @@ pub fn evaluate(
         ));
     }
     let real: Vec<f64> = requests.iter().map(|request| request.response_ns() as f64 * 1e-3).collect();
+    if mean(&real[split.cut..]) == 0.0 {
+        return Err(ModelError::NoTime { device: model.device.clone() });
+    }
     let open: Vec<f64> = open_loop(model, requests, seed).iter().map(|ns| *ns as f64 * 1e-3).collect();
     let free = responses_us(&closed_loop(model, requests, 1.0, seed)?);
     let keys = slice_keys(requests);

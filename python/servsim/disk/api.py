@@ -1,6 +1,7 @@
 """The functions of :mod:`servsim.disk`; the work is done in ``servsim._core``."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servsim import _core
+from servsim.errors import UsageError
 
 #: Share of a trace to train on: what the 1997 paper used of its longer trace (7 of 29 days).
 PAPER_SHARE = 0.24
@@ -63,7 +65,16 @@ def _source(source: Source | str) -> str:
     return (source if isinstance(source, Source) else Source(str(source))).text()
 
 
+def _factor(load: float) -> float:
+    """Return a load factor; JSON, in which options travel, has no word for what is no number."""
+    if not (math.isfinite(load) and load > 0):
+        raise UsageError(f"load {load} is not a positive factor; 1.2 means 20 % more")
+    return load
+
+
 def _fit_request(kind: str, train: float, seed: int, **more: str | int | bool | None) -> dict[str, Any]:
+    if not 0 < train <= 1:
+        raise UsageError(f"train share {train} is not above 0 and at most 1; 0.24 is the paper's")
     return {"kind": kind, "train": train, "seed": seed, **more}
 
 
@@ -229,8 +240,8 @@ def evaluate(
     request = {
         "fit": _fit_request(kind, train, seed, **more),
         "model": model,
-        "loads": list(loads),
-        "truths": [(load, json.loads(_source(truth))) for load, truth in truths],
+        "loads": [_factor(load) for load in loads],
+        "truths": [(_factor(load), json.loads(_source(truth))) for load, truth in truths],
         "allow_other_device": allow_other_device,
     }
     return _dict(_core.disk_evaluate(_source(source), json.dumps(request)))
@@ -273,7 +284,7 @@ def simulate(
     request = {
         "model": model,
         "mode": mode,
-        "load": load,
+        "load": _factor(load),
         "seed": seed,
         "map": map_path,
         "sets": list(sets),
@@ -324,7 +335,7 @@ def reorganize(
         "model": model,
         "policies": list(policies),
         "blocks": blocks,
-        "load": load,
+        "load": _factor(load),
         "allow_other_device": allow_other_device,
     }
     result, maps = _core.disk_reorganize(_source(source), json.dumps(request))

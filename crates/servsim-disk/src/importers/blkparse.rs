@@ -30,8 +30,8 @@ impl Importer for Blkparse {
     }
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
-        for_each_line(input, &mut |_, line| {
-            collector.report.records += 1;
+        for_each_line(input, &mut |number, line| {
+            collector.line(number);
             let fields: Vec<&str> = words(line).collect();
             if let Some(event) = parse(&fields) {
                 apply(&event, collector)

@@ -6,7 +6,7 @@ use super::ImportOptions;
 use crate::error::ImportError;
 use crate::request::{Op, Request, NO_START};
 use serde::Serialize;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A backward step of the trace clock beyond this is a jump (less is the skew between processors).
 const BACKWARD_JUMP_NS: i64 = 1_000_000_000;
@@ -15,12 +15,19 @@ const FORWARD_JUMP_NS: i64 = 86_400 * 1_000_000_000;
 
 /// Times in ns since 1970 end here, in the year 2116: differences and sums of two cannot overflow.
 const LAST_NS: i64 = i64::MAX / 2;
+/// No device keeps a request longer: kernels give up after minutes.
+const LONGEST_NS: i64 = 3600 * 1_000_000_000;
 /// No device is longer than the longest file (2^63 bytes).
 const DEVICE_SECTORS: u64 = 1 << 54;
 /// No request is longer than the 4 GiB that a kernel counts with 32 bits.
 const REQUEST_SECTORS: u32 = 1 << 23;
 /// What [`Collector::device`] returns when names can no longer be told apart by 16 bits.
 const TOO_MANY_DEVICES: u16 = u16::MAX;
+
+const NEGATIVE: &str = "negative_times";
+const ENDLESS: &str = "endless";
+const INSTANT: &str = "instant";
+const IMPOSSIBLE: &str = "impossible_places";
 
 /// What an import kept, and what it could not keep and why.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -43,6 +50,10 @@ pub struct ImportReport {
     pub clock_jumps: u64,
     /// Requests that complete before they arrive, or lie before time zero or too far after it (dropped).
     pub negative_times: u64,
+    /// Requests that take more than an hour (dropped).
+    pub endless: u64,
+    /// Requests that take no time at all.
+    pub instant: u64,
     /// Requests beyond the end of any device, or longer than any request can be (dropped).
     pub impossible_places: u64,
     /// Flushes and other requests without data (dropped).
@@ -59,29 +70,46 @@ pub struct ImportReport {
     pub by_tracer: u64,
     /// Requests of devices that were not asked for.
     pub other_devices: u64,
+    /// Where the first request of a count was found, by the name of the count.
+    pub first: BTreeMap<&'static str, String>,
     /// Assumptions made while reading.
     pub notes: Vec<String>,
 }
 
 impl ImportReport {
-    /// The counts of what was not kept or is suspect, by name, zeros left out.
-    pub fn warnings(&self) -> Vec<(&'static str, u64)> {
+    /// The counts of what was not kept or is suspect, by name and with the first place, zeros left out.
+    pub fn warnings(&self) -> Vec<(String, u64)> {
+        let place = |count: &str| {
+            self.first.get(count).map_or(String::new(), |place| format!(", the first at {place}"))
+        };
         [
-            ("requests without completion (dropped)", self.without_completion),
-            ("completions without issue (dropped)", self.completion_without_issue),
-            ("ids issued again while in flight", self.duplicate_ids),
-            ("clock jumps", self.clock_jumps),
-            ("requests with negative times (dropped)", self.negative_times),
-            ("requests beyond the end of any device (dropped)", self.impossible_places),
-            ("zero-length requests such as flushes (dropped)", self.zero_length),
-            ("operations that neither read nor write (dropped)", self.other_operations),
-            ("requests merged into others", self.merged),
-            ("events lost by the tracer", self.lost_events),
-            ("lines of another kind (skipped)", self.unrecognised_lines),
+            ("", "requests without completion (dropped)", self.without_completion),
+            ("", "completions without issue (dropped)", self.completion_without_issue),
+            ("", "ids issued again while in flight", self.duplicate_ids),
+            ("", "clock jumps", self.clock_jumps),
+            (NEGATIVE, "requests with negative times (dropped)", self.negative_times),
+            (ENDLESS, "requests of more than an hour (dropped)", self.endless),
+            (INSTANT, "requests that took no time", self.instant),
+            (
+                IMPOSSIBLE,
+                "requests beyond the end of any device, or longer than any (dropped)",
+                self.impossible_places,
+            ),
+            ("", "zero-length requests such as flushes (dropped)", self.zero_length),
+            ("", "operations that neither read nor write (dropped)", self.other_operations),
+            ("", "requests merged into others", self.merged),
+            ("", "events lost by the tracer", self.lost_events),
+            ("", "lines of another kind (skipped)", self.unrecognised_lines),
         ]
         .into_iter()
-        .filter(|(_, count)| *count > 0)
+        .filter(|(_, _, count)| *count > 0)
+        .map(|(name, what, count)| (format!("{what}{}", place(name)), count))
         .collect()
+    }
+
+    /// Requests whose times or places no device has.
+    pub fn implausible(&self) -> u64 {
+        self.negative_times + self.endless + self.impossible_places
     }
 
     /// The warnings in one line.
@@ -122,6 +150,8 @@ pub struct Collector<'a> {
     device_ids: HashMap<String, u16>,
     in_flight: HashMap<(u16, u64), VecDeque<Pending>>,
     last_event_ns: Option<i64>,
+    /// The line being read, of formats that have lines.
+    line: Option<u64>,
 }
 
 impl<'a> Collector<'a> {
@@ -138,12 +168,33 @@ impl<'a> Collector<'a> {
             device_ids: HashMap::new(),
             in_flight: HashMap::new(),
             last_event_ns: None,
+            line: None,
         }
     }
 
     /// The options of this import.
     pub fn options(&self) -> &ImportOptions {
         self.options
+    }
+
+    /// Line `number` holds the next record.
+    pub fn line(&mut self, number: u64) {
+        self.line = Some(number);
+        self.report.records += 1;
+    }
+
+    /// Notes where the first request of the count called `name` was found.
+    #[cold]
+    fn found(&mut self, name: &'static str) {
+        let records = self.report.records;
+        let place = || self.line.map_or_else(|| format!("record {records}"), |line| format!("line {line}"));
+        self.report.first.entry(name).or_insert_with(place);
+    }
+
+    /// A request with a time that cannot be: it is not kept.
+    pub fn negative_time(&mut self) {
+        self.report.negative_times += 1;
+        self.found(NEGATIVE);
     }
 
     /// The index of the device called `name`, a new one if need be.
@@ -234,13 +285,24 @@ impl<'a> Collector<'a> {
         let ordered = start_ns.is_none_or(|start| pending.arrival_ns <= start && start <= completion_ns);
         if pending.arrival_ns < 0 || completion_ns < pending.arrival_ns || completion_ns > LAST_NS || !ordered
         {
-            report.negative_times += 1;
+            self.negative_time();
+            return Ok(());
+        }
+        if completion_ns - pending.arrival_ns > LONGEST_NS {
+            report.endless += 1;
+            self.found(ENDLESS);
             return Ok(());
         }
         if pending.sectors > REQUEST_SECTORS || pending.lba > DEVICE_SECTORS {
             report.impossible_places += 1;
+            self.found(IMPOSSIBLE);
             return Ok(());
         }
+        if completion_ns == pending.arrival_ns {
+            report.instant += 1;
+            self.found(INSTANT);
+        }
+        let report = &mut self.report;
         if device == TOO_MANY_DEVICES {
             return Err(ImportError::Malformed {
                 format: report.format,

@@ -47,7 +47,7 @@ impl Importer for Csv {
                     return Ok(());
                 }
             }
-            collector.report.records += 1;
+            collector.line(number);
             let row = Row::parse(line, &columns).map_err(|problem| ImportError::Malformed {
                 format: "csv",
                 place: format!("line {number}"),

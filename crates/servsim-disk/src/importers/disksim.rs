@@ -41,14 +41,14 @@ impl Importer for Disksim {
         let mut held = Vec::new();
         let mut clock: Option<Clock> = None;
         for_each_line(input, &mut |number, line| {
-            collector.report.records += 1;
+            collector.line(number);
             let line = parse(line).ok_or_else(|| ImportError::Malformed {
                 format: "disksim",
                 place: format!("line {number}"),
                 problem: "expected `R|W Hit|Miss lba sectors service_us interval_us`".to_owned(),
             })?;
             if line.service_ns < 0 || line.interval_ns < 0 {
-                collector.report.negative_times += 1;
+                collector.negative_time();
                 return Ok(());
             }
             if let Some(clock) = &mut clock {

@@ -29,25 +29,32 @@ impl Importer for Fio {
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
         let device = collector.device("fio");
+        // The fifth column is the place if that is logged, and else the priority class, 0 or 1; the time
+        // of issue may follow.
+        let mut no_place = None;
         collector
             .report
             .notes
             .push("fio stamps requests in whole milliseconds: idle times are that coarse".to_owned());
         for_each_line(input, &mut |number, line| {
-            collector.report.records += 1;
+            collector.line(number);
             let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
             let error = |problem: &str| ImportError::Malformed {
                 format: "fio",
                 place: format!("line {number}"),
                 problem: problem.to_owned(),
             };
-            if fields.len() < 5 {
+            if fields.len() < 5 || fields.len() == 5 && fields[4].starts_with(b"0x") {
                 return Err(error("no offset column; record with --log_offset=1"));
             }
             let numbers: Vec<i64> = fields[..5].iter().map_while(|field| scaled(field, 1)).collect();
             let [time_ms, latency_ns, direction, bytes, offset] = numbers[..] else {
                 return Err(error("expected `time_ms, latency_ns, dir, bs, offset` in whole numbers"));
             };
+            let next = fields.get(5).and_then(|field| scaled(field, 1));
+            let is_priority =
+                matches!(offset, 0 | 1) && (fields.len() == 5 || next.is_some_and(|next| next > 1));
+            no_place = Some(no_place.unwrap_or(true) && is_priority);
             let op = match direction {
                 0 => Op::Read,
                 1 => Op::Write,
@@ -59,7 +66,7 @@ impl Importer for Fio {
             let completion_ns = time_ms.saturating_mul(1_000_000);
             collector.at(completion_ns);
             if latency_ns < 0 || bytes < 0 || offset < 0 {
-                collector.report.negative_times += 1;
+                collector.negative_time();
                 return Ok(());
             }
             // The stamp is rounded down: a request of the first millisecond may seem to start before zero.
@@ -73,6 +80,15 @@ impl Importer for Fio {
                 by_tracer: false,
             };
             collector.emit(device, &pending, arrival_ns.saturating_add(latency_ns))
-        })
+        })?;
+        if no_place == Some(true) {
+            return Err(ImportError::Malformed {
+                format: "fio",
+                place: "column 5".to_owned(),
+                problem: "0 or 1 throughout is a priority, not an offset; record with --log_offset=1"
+                    .to_owned(),
+            });
+        }
+        Ok(())
     }
 }

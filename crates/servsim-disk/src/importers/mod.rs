@@ -109,6 +109,9 @@ pub fn stream(
     } else {
         let head = input.fill_buf()?;
         let head = &head[..head.len().min(HEAD_BYTES)];
+        if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
+            return Err(ImportError::Utf16);
+        }
         *IMPORTERS
             .iter()
             .find(|importer| importer.recognises(head))
@@ -117,6 +120,9 @@ pub fn stream(
     let mut collector = Collector::new(importer.name(), options, sink);
     importer.read(input, &mut collector)?;
     let report = collector.finish();
+    if 2 * report.implausible() > report.records {
+        return Err(ImportError::Implausible(report.losses()));
+    }
     if report.requests == 0 {
         return Err(ImportError::Empty(report.losses()));
     }

@@ -37,7 +37,7 @@ impl Importer for Msr {
                 collector.report.unrecognised_lines += 1;
                 return Ok(());
             }
-            collector.report.records += 1;
+            collector.line(number);
             let fields: Vec<&str> = std::str::from_utf8(line).unwrap_or("").split(',').collect();
             let (pending, response_ns) = parse(&fields).ok_or_else(|| ImportError::Malformed {
                 format: "msr",

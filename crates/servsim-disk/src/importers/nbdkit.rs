@@ -30,7 +30,7 @@ impl Importer for Nbdkit {
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
         for_each_line(input, &mut |number, line| {
-            collector.report.records += 1;
+            collector.line(number);
             let fields: Vec<&str> = words(line).collect();
             let time = fields.first().zip(fields.get(1)).and_then(|(date, time)| nanoseconds(date, time));
             let Some(time_ns) = time else {

@@ -3,6 +3,9 @@
 use crate::error::ImportError;
 use std::io::BufRead;
 
+/// A byte-order mark as UTF-8.
+const UTF8_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Called with the number and the text of each line.
 type EachLine<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ImportError>;
 
@@ -13,6 +16,7 @@ type EachLine<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ImportError>;
 pub fn for_each_line(input: &mut dyn BufRead, each: EachLine<'_>) -> Result<(), ImportError> {
     let mut carried: Vec<u8> = Vec::new();
     let mut number = 0;
+    skip_mark(input)?;
     loop {
         let buffer = input.fill_buf()?;
         if buffer.is_empty() {
@@ -39,6 +43,17 @@ pub fn for_each_line(input: &mut dyn BufRead, each: EachLine<'_>) -> Result<(), 
         return Ok(());
     }
     line(number + 1, &carried, each)
+}
+
+/// Passes over the mark that some programs put before UTF-8 text.
+fn skip_mark(input: &mut dyn BufRead) -> Result<(), ImportError> {
+    let head = input.fill_buf()?;
+    if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
+        return Err(ImportError::Utf16);
+    }
+    let mark = if head.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 };
+    input.consume(mark);
+    Ok(())
 }
 
 /// Drops a trailing carriage return and passes over blank lines.
@@ -152,7 +167,9 @@ pub fn whole(text: &str) -> Option<u64> {
 
 /// Whether the first line of `head` satisfies `test`.
 pub fn first_line(head: &[u8], test: impl Fn(&str) -> bool) -> bool {
-    head.split(|&byte| byte == b'\n')
+    head.strip_prefix(UTF8_MARK)
+        .unwrap_or(head)
+        .split(|&byte| byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .find(|line| !line.is_empty() && line[0] != b'#')
         .and_then(|line| std::str::from_utf8(line).ok())

@@ -30,8 +30,8 @@ impl Importer for Tracefs {
     }
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
-        for_each_line(input, &mut |_, line| {
-            collector.report.records += 1;
+        for_each_line(input, &mut |number, line| {
+            collector.line(number);
             let fields: Vec<&str> = words(line).collect();
             if let Some(lost) = lost_events(&fields) {
                 collector.report.lost_events += lost;

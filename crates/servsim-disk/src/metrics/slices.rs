@@ -1,7 +1,7 @@
 //! Error within slices of alike requests: a model that is right only on average fails here.
 //!
 //! A slice is operation x queue class (1, 2-3, 4-7, 8-15, 16+) x tercile of the absolute seek x
-//! length above the median; slices under 100 requests are left out.
+//! length above the median; slices under 100 requests, and those that take no time, are left out.
 
 use super::demerit::{demerit_percent, floor_percent};
 use super::quantile;
@@ -61,7 +61,9 @@ pub fn slice_error(keys: &[Key], simulated: &[f64], real: &[f64], seed: u64) -> 
             slices.entry(slice).or_default().push(at);
         }
     }
-    slices.retain(|_, members| members.len() >= MINIMUM);
+    // An error relative to nothing says nothing.
+    let takes_time = |members: &[usize]| members.iter().any(|&at| real[at] > 0.0);
+    slices.retain(|_, members| members.len() >= MINIMUM && takes_time(members));
     let (mut error, mut floor, mut weight) = (0.0, 0.0, 0.0);
     for (number, members) in slices.values().enumerate() {
         let pick = |times: &[f64]| members.iter().map(|&at| times[at]).collect::<Vec<_>>();

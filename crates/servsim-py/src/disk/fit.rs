@@ -5,6 +5,7 @@ use super::{interruptible, options, Fault, Outcome};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{json, Value};
+use servsim_disk::error::ModelError;
 use servsim_disk::importers::ImportReport;
 use servsim_disk::models::fit::{fit, FitOptions, Fitter};
 use servsim_disk::models::mechanical::{Drive, WriteCache};
@@ -106,28 +107,76 @@ pub(super) fn disk_fit(
         request.check()?;
         let fit_options = request.options()?;
         let kind = kind(&request.kind)?;
+        let mut skipped = Skipped::default();
         let (models, report) = if !kind.fitted {
             (vec![shipped(&request, fit_options.discipline)?], None)
         } else if kind.name == "forest" && request.train >= 1.0 {
-            let (models, report) = fit_streaming(&source, fit_options)?;
+            let (models, report) = fit_streaming(&source, fit_options, &mut skipped)?;
             (models, Some(report))
         } else {
             let (requests, report) = source.load()?;
-            let mut training = Vec::new();
-            for (_, part) in by_device(&requests) {
-                training.extend_from_slice(&part[..request.cut(part.len())]);
-            }
-            (fit(kind.name, &training, &report.devices, &fit_options)?, Some(report))
+            let models = fit_parts(&requests, &report.devices, &request, &fit_options, &mut skipped)?;
+            (models, Some(report))
         };
+        skipped.unless_all(models.len())?;
         let bytes = file::to_bytes(&models);
         if let Some(output) = &output {
             write_file(output, &bytes)?;
         }
         let devices: Vec<Value> = models.iter().map(DeviceModel::describe).collect();
         let report = report.as_ref().map(report_json);
-        Ok(json!({"schema": "servsim.disk.fit/1", "import": report, "bytes": bytes.len(), "output": output, "devices": devices})
+        Ok(json!({"schema": "servsim.disk.fit/1", "import": report, "bytes": bytes.len(), "output": output, "devices": devices, "skipped": skipped.json()})
             .to_string())
     })
+}
+
+/// Devices that a command left out, with the reason: one of several with too few requests, say, must
+/// not spoil the answer for the others.
+#[derive(Default)]
+pub(super) struct Skipped(Vec<(String, ModelError)>);
+
+impl Skipped {
+    /// What was made for the device called `name`, or nothing if it is no use for that.
+    pub(super) fn keep<T>(&mut self, name: &str, made: Result<T, ModelError>) -> Outcome<Option<T>> {
+        match made {
+            Ok(made) => Ok(Some(made)),
+            Err(error @ (ModelError::TooShort { .. } | ModelError::NoTime { .. })) => {
+                self.0.push((name.to_owned(), error));
+                Ok(None)
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// The first reason as an error, if it was so for all devices.
+    pub(super) fn unless_all(&mut self, kept: usize) -> Outcome<()> {
+        if kept > 0 || self.0.is_empty() {
+            return Ok(());
+        }
+        let (name, error) = self.0.swap_remove(0);
+        Err(Fault::Usage(if self.0.is_empty() { error.to_string() } else { format!("{name}: {error}") }))
+    }
+
+    pub(super) fn json(&self) -> Vec<Value> {
+        self.0.iter().map(|(name, error)| json!({"device": name, "reason": error.to_string()})).collect()
+    }
+}
+
+/// Fits the training part of every device.
+fn fit_parts(
+    requests: &[Request],
+    devices: &[String],
+    request: &FitRequest,
+    fit_options: &FitOptions,
+    skipped: &mut Skipped,
+) -> Outcome<Vec<DeviceModel>> {
+    let mut models = Vec::new();
+    for (device, part) in by_device(requests) {
+        let made = fit(&request.kind, &part[..request.cut(part.len())], devices, fit_options);
+        let name = devices.get(usize::from(device)).map_or("disk", String::as_str);
+        models.extend(skipped.keep(name, made)?.into_iter().flatten());
+    }
+    Ok(models)
 }
 
 /// Fits the default model without holding the trace in memory, if its requests come nearly in
@@ -135,6 +184,7 @@ pub(super) fn disk_fit(
 pub(super) fn fit_streaming(
     source: &Source,
     fit_options: FitOptions,
+    skipped: &mut Skipped,
 ) -> Outcome<(Vec<DeviceModel>, ImportReport)> {
     let mut windows: Vec<Window> = Vec::new();
     let mut late = 0_u64;
@@ -149,15 +199,21 @@ pub(super) fn fit_streaming(
     if late > 0 {
         // Far out of order: sort the whole trace instead.
         let (requests, report) = source.load()?;
-        return Ok((fit("forest", &requests, &report.devices, &fit_options)?, report));
+        let mut models = Vec::new();
+        for (device, part) in by_device(&requests) {
+            let made = fit("forest", &part, &report.devices, &fit_options);
+            models.extend(skipped.keep(&report.devices[usize::from(device)], made)?.into_iter().flatten());
+        }
+        return Ok((models, report));
     }
     let mut models = Vec::new();
     for (window, name) in windows.into_iter().zip(&report.devices) {
         // A device whose every request was dropped has nothing to fit.
         if let Some(fitter) = window.finish() {
-            let mut model = fitter.finish()?;
-            model.device.clone_from(name);
-            models.push(model);
+            if let Some(mut model) = skipped.keep(name, fitter.finish())? {
+                model.device.clone_from(name);
+                models.push(model);
+            }
         }
     }
     Ok((models, report))

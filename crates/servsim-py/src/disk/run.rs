@@ -1,6 +1,6 @@
 //! Models at work: judged, simulated, used to plan a reorganisation.
 
-use super::fit::{read_models, shipped, FitRequest};
+use super::fit::{read_models, shipped, FitRequest, Skipped};
 use super::source::{report_json, Source};
 use super::{interruptible, options, Fault, Outcome};
 use pyo3::prelude::*;
@@ -63,14 +63,16 @@ pub(super) fn disk_evaluate(py: Python<'_>, source: &str, request: &str) -> PyRe
         for (load, source) in &request.truths {
             truths.push((*load, by_device(&source.load()?.0)));
         }
-        let mut evaluations = Vec::new();
+        let (mut evaluations, mut skipped) = (Vec::new(), Skipped::default());
         for (device, part) in by_device(&requests) {
             let name = &report.devices[usize::from(device)];
             let cut = request.fit.cut(part.len());
             let model = match &models {
                 Some(models) => model_for(models, name, &part, request.allow_other_device)?,
                 None if kind(&request.fit.kind)?.fitted => {
-                    fit(&request.fit.kind, &part[..cut], &report.devices, &fit_options)?.remove(0)
+                    let made = fit(&request.fit.kind, &part[..cut], &report.devices, &fit_options);
+                    let Some(mut made) = skipped.keep(name, made)? else { continue };
+                    made.remove(0)
                 }
                 None => shipped(&request.fit, fit_options.discipline)?,
             };
@@ -81,13 +83,15 @@ pub(super) fn disk_evaluate(py: Python<'_>, source: &str, request: &str) -> PyRe
                     parts.iter().find(|(other, _)| *other == device).map(|(_, truth)| truth.as_slice());
                 loads.push((*load, truth));
             }
-            let evaluation = evaluate(&model, &part, Split { cut }, &loads, request.fit.seed)?;
+            let judged = evaluate(&model, &part, Split { cut }, &loads, request.fit.seed);
+            let Some(evaluation) = skipped.keep(name, judged)? else { continue };
             let mut value = json!(evaluation);
             value["server"] = json!(model.server);
             value["inference"] = json!(model.inference);
             evaluations.push(value);
         }
-        Ok(json!({"schema": "servsim.disk.evaluate/1", "import": report_json(&report), "train": request.fit.train, "devices": evaluations})
+        skipped.unless_all(evaluations.len())?;
+        Ok(json!({"schema": "servsim.disk.evaluate/1", "import": report_json(&report), "train": request.fit.train, "devices": evaluations, "skipped": skipped.json()})
             .to_string())
     })
 }
@@ -239,7 +243,7 @@ pub(super) fn disk_reorganize(
         request.fit.check()?;
         let (requests, report) = source.load()?;
         let models = request.model.as_deref().map(read_models).transpose()?;
-        let (mut results, mut maps) = (Vec::new(), Vec::new());
+        let (mut results, mut maps, mut skipped) = (Vec::new(), Vec::new(), Skipped::default());
         for (device, part) in by_device(&requests) {
             let name = &report.devices[usize::from(device)];
             let cut = request.fit.cut(part.len());
@@ -247,7 +251,9 @@ pub(super) fn disk_reorganize(
                 model_for(models, name, &part, request.allow_other_device)?
             } else {
                 let options = FitOptions { movable: true, ..request.fit.options()? };
-                fit(&request.fit.kind, &part[..cut], &report.devices, &options)?.remove(0)
+                let made = fit(&request.fit.kind, &part[..cut], &report.devices, &options);
+                let Some(mut made) = skipped.keep(name, made)? else { continue };
+                made.remove(0)
             };
             for policy in &request.policies {
                 let map = plan(&part, request.blocks, policy.parse::<Policy>()?);
@@ -257,7 +263,8 @@ pub(super) fn disk_reorganize(
                 maps.push((name.clone(), policy.clone(), map.to_text(name)));
             }
         }
-        let json = json!({"schema": "servsim.disk.reorganize/1", "import": report_json(&report), "blocks": request.blocks, "load": request.load, "results": results});
+        skipped.unless_all(results.len())?;
+        let json = json!({"schema": "servsim.disk.reorganize/1", "import": report_json(&report), "blocks": request.blocks, "load": request.load, "results": results, "skipped": skipped.json()});
         Ok((json.to_string(), maps))
     })
 }

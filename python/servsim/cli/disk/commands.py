@@ -26,6 +26,7 @@ from servsim.cli.disk.printing import (
     print_models,
     print_run,
     warn,
+    warn_of_skipped,
     write_plots,
 )
 from servsim.cli.progress import Progress
@@ -91,6 +92,7 @@ def fit(
         print_json(result)
         return
     warn(result["import"])
+    warn_of_skipped(result)
     print_models(result)
     if output:
         print(f"wrote {output}, {result['bytes']} bytes")
@@ -160,6 +162,7 @@ def evaluate(
         print_json(result)
         return
     warn(result["import"])
+    warn_of_skipped(result)
     for entry in result["devices"]:
         print_evaluation(entry)
 
@@ -254,6 +257,7 @@ def reorganize(
         print_json(result)
         return
     warn(result["import"])
+    warn_of_skipped(result)
     for entry in result["results"]:
         what = entry["prediction"]
         print(

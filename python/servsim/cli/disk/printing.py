@@ -28,6 +28,12 @@ def warn(report: dict[str, Any] | None) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
+def warn_of_skipped(result: dict[str, Any]) -> None:
+    """Tell on stderr which devices were left out, and why."""
+    for entry in result["skipped"]:
+        print(f"warning: {entry['device']} is left out: {entry['reason']}", file=sys.stderr)
+
+
 def _server(server: dict[str, Any]) -> str:
     places = f" by places of {server['place_sectors']} sectors" if server["place_sectors"] > 1 else ""
     return f"{server['discipline']}{places}, {server['slots']} at a time"
