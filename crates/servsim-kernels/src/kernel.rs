@@ -1,6 +1,8 @@
 //! What every kernel offers: how it is asked for, its phases, its checks.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use serde_json::Value;
 use servsim_units::Bytes;
@@ -83,9 +85,14 @@ impl Request {
     ///
     /// # Panics
     /// When the kernel's specification does not list the setting.
-    pub fn setting(&self, name: &'static str, least: f64, most: f64) -> Result<f64> {
+    pub fn setting<T: FromStr + PartialOrd + Display + Copy>(
+        &self,
+        name: &'static str,
+        least: T,
+        most: T,
+    ) -> Result<T> {
         let text = &self.settings[name];
-        let value = text.parse().ok().filter(|value| (least..=most).contains(value));
+        let value = text.parse().ok().filter(|value| *value >= least && *value <= most);
         value.ok_or_else(|| {
             Error::Usage(format!("--{name} must be a number from {least} to {most}, not '{text}'"))
         })

@@ -10,6 +10,7 @@ pub mod barnes;
 pub mod buckets;
 pub mod error;
 pub mod fft;
+pub mod fmm;
 pub mod kernel;
 pub mod membench;
 pub mod ocean;

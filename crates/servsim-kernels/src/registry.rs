@@ -10,6 +10,7 @@ pub static KERNELS: &[&Spec] = &[
     &crate::water::nsquared::SPEC,
     &crate::water::spatial::SPEC,
     &crate::barnes::SPEC,
+    &crate::fmm::SPEC,
     &crate::membench::SPEC,
 ];
 

@@ -8,7 +8,7 @@ use crate::kernel::Check;
 /// Bodies whose forces are compared with sums over all.
 const SAMPLES: usize = 100;
 /// Change of the energy that is allowed, as a part of its magnitude.
-const ENERGY: f64 = 5e-3;
+const ENERGY: f64 = 1e-2;
 
 pub fn all(barnes: &Barnes) -> Vec<Check> {
     let start = barnes.energy.get(0);

@@ -24,7 +24,7 @@ use tree::Tree;
 pub static SPEC: Spec = Spec {
     name: "barnes",
     summary: "gravity among bodies by an octree (Barnes-Hut)",
-    size: "bodies, at least 16",
+    size: "bodies, at least 64",
     default_size: "4096",
     paper: Some(("131072", 4)),
     iterations: 3,
@@ -36,8 +36,8 @@ pub static SPEC: Spec = Spec {
     make: |request, structures| Ok(Box::new(Barnes::new(request, structures)?)),
 };
 
-/// Fewer are no cluster.
-const LEAST: u64 = 16;
+/// Of fewer, single close encounters decide the energy.
+const LEAST: u64 = 64;
 /// Time step.
 const STEP: f64 = 0.025;
 /// Length below which gravity is softened.

@@ -16,6 +16,7 @@ const SMALL: &[(&str, &str)] = &[
     ("water-nsquared", "125"),
     ("water-spatial", "512"),
     ("barnes", "700"),
+    ("fmm", "900"),
     ("membench", "64 KiB"),
 ];
 
