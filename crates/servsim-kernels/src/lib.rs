@@ -18,6 +18,7 @@ pub mod reduction;
 pub mod registry;
 pub mod report;
 pub mod run;
+pub mod splash;
 pub mod team;
 #[cfg(test)]
 mod testing;

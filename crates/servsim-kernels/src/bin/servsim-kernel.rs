@@ -3,6 +3,7 @@
 //! Data go to standard output, messages to standard error. Exit codes: 0 success, 1 a check failed,
 //! 2 wrong usage, 3 environment problem, 70 a fault of the program.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
@@ -11,6 +12,7 @@ use servsim_kernels::kernel::{Request, Spec};
 use servsim_kernels::registry::{find, KERNELS};
 use servsim_kernels::report;
 use servsim_kernels::run::{prepare, Manner};
+use servsim_kernels::splash;
 use servsim_kernels::team::Init;
 use servsim_kernels::{Error, Result};
 use servsim_units::Bytes;
@@ -69,6 +71,17 @@ fn kernel_command(spec: &'static Spec) -> Command {
         )
         .arg(option("memory", "Memory that the structures may take, with a unit [default: what is free]"))
         .args(own)
+        .arg(
+            option("splash-dir", "Run the program of this folder, your own build of SPLASH, instead of ours")
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with_all(["init", "polls", "memory", "print-structures"])
+                .conflicts_with_all(spec.settings.iter().map(|setting| setting.name)),
+        )
+        .arg(
+            option("splash-input", "Its input, instead of one made of size, threads and iterations")
+                .value_parser(value_parser!(PathBuf))
+                .requires("splash-dir"),
+        )
         .arg(flag("print-structures", "Print the structures and their addresses as JSON, not the report"))
         .arg(flag("json", "Print the report as JSON"))
 }
@@ -89,6 +102,18 @@ fn execute(matches: &ArgMatches) -> Result<u8> {
     }
     let spec = find(name)?;
     let (request, manner) = read(spec, given)?;
+    if let Some(folder) = given.get_one::<PathBuf>("splash-dir").cloned() {
+        let iterations_given = given.contains_id("iterations");
+        let input = given.get_one::<PathBuf>("splash-input").cloned();
+        let manner = splash::Manner { folder, input, iterations: manner.iterations, iterations_given };
+        let report = splash::run(spec, &request, &manner)?;
+        if given.get_flag("json") {
+            println!("{report:#}");
+        } else {
+            print!("{}", report["output"].as_str().unwrap_or_default());
+        }
+        return Ok(verdict(name, &report));
+    }
     let prepared = prepare(spec, request, manner)?;
     let only_structures = given.get_flag("print-structures");
     if only_structures {
@@ -100,6 +125,11 @@ fn execute(matches: &ArgMatches) -> Result<u8> {
     } else if !only_structures {
         print!("{}", report::text(&report));
     }
+    Ok(verdict(name, &report))
+}
+
+/// Tells which checks failed; the exit code.
+fn verdict(name: &str, report: &Value) -> u8 {
     for check in report["checks"].as_array().into_iter().flatten() {
         if check["passed"] != Value::Bool(true) {
             let (value, limit) = (&check["value"], &check["limit"]);
@@ -109,7 +139,7 @@ fn execute(matches: &ArgMatches) -> Result<u8> {
             );
         }
     }
-    Ok(u8::from(report["valid"] != Value::Bool(true)))
+    u8::from(report["valid"] != Value::Bool(true))
 }
 
 fn list(json: bool) {

@@ -2,3 +2,4 @@
 
 mod kernels;
 mod program;
+mod splash;

@@ -4,11 +4,11 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn servsim_kernel(words: &str) -> Output {
+pub fn servsim_kernel(words: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_servsim-kernel")).args(words.split_ascii_whitespace()).output().unwrap()
 }
 
-fn json(output: &Output) -> Value {
+pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!(
             "{error}: {} {}",
