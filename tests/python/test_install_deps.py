@@ -59,7 +59,8 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-FOR_TESTS = {"chromium", "chromium-driver", "valgrind", "clang", "libbpf-dev", "libbpf1", "postgresql-15"}
+WORKLOAD = {"postgresql-15", "openjdk-17-jdk-headless"}
+FOR_TESTS = {"chromium", "chromium-driver", "valgrind", "clang", "libbpf-dev", "libbpf1", *WORKLOAD}
 
 
 def test_quickstart_installs_nothing_that_only_tests_or_one_feature_need(host: Host) -> None:
@@ -76,7 +77,7 @@ def test_the_tests_install_all_that_they_need(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("purpose", "wanted"), [("workload", {"postgresql-15"}), ("disk-capture", {"clang", "libbpf-dev", "libbpf1"})]
+    ("purpose", "wanted"), [("workload", WORKLOAD), ("disk-capture", {"clang", "libbpf-dev", "libbpf1"})]
 )
 def test_a_feature_installs_its_own_packages(host: Host, purpose: str, wanted: set[str]) -> None:
     assert host.install(purpose).returncode == 0

@@ -12,6 +12,8 @@ __all__ = ["REGISTRY", "Request", "Workload", "find"]
 
 #: Name on the command line and the class that implements it, as ``module:class``.
 REGISTRY: dict[str, str] = {
+    "javaserver": "servsim.workloads.javaserver:JavaServer",
+    "kernels": "servsim.workloads.kernels:Kernels",
     "oltp": "servsim.workloads.oltp:Oltp",
 }
 

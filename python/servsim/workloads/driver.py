@@ -27,13 +27,20 @@ def path(name: str) -> Path:
     if found is None:
         cache.checkout("running a workload")
         raise EnvironmentProblem(
-            f"the driver {name} is not built: run 'make build' (or 'cargo build --release -p servsim-workload')"
+            f"the driver {name} is not built: run 'make build' (or 'cargo build --release --bins')"
         )
     return Path(found)
 
 
-def run(program: Path, arguments: Sequence[str | Path]) -> None:
+def run(program: Path, arguments: Sequence[str | Path], *, name: str | None = None) -> None:
     """Run a driver to its end: its data go to our standard output, its progress to standard error.
+
+    Parameters
+    ----------
+    program, arguments
+        The command.
+    name
+        What the driver calls itself in its messages; the program's name unless given.
 
     Raises
     ------
@@ -42,7 +49,8 @@ def run(program: Path, arguments: Sequence[str | Path]) -> None:
     """
     sys.stdout.flush()
     process = subprocess.Popen([program, *arguments], stderr=subprocess.PIPE, text=True)
-    prefix = f"{program.name}: "
+    name = name or program.name
+    prefix = f"{name}: "
     messages: list[str] = []
     try:
         assert process.stderr is not None
@@ -57,7 +65,7 @@ def run(program: Path, arguments: Sequence[str | Path]) -> None:
             process.terminate()
             process.wait()
     if code != 0:
-        message = "; ".join(messages) or f"{program.name} ended with exit code {code}"
+        message = "; ".join(messages) or f"{name} ended with exit code {code}"
         raise MEANING.get(code, InternalBug)(message)
 
 
