@@ -84,6 +84,25 @@ def test_names_and_numbers_of_others_are_taken_or_refused_in_a_sentence() -> Non
     assert np.isnan(solve(Network([Closed("users", 0)], [Station("cpu", 0.5)])).response)
 
 
+def test_every_answer_says_what_it_is_worth(tmp_path: Path) -> None:
+    assert solve(lazowska()).accuracy == "exact"
+    assert solve(lazowska(), "simulation", requests=500).accuracy == "simulated: 95 % intervals"
+    near = solve(lazowska(), "linearizer").accuracy
+    assert "97 of 100 models (single servers)" in near and "0.50% of throughput and 1.00% of response" in near
+    file = tmp_path / "ranked.toml"
+    file.write_text(
+        '[[class]]\nname = "a"\npopulation = 4\npriority = 1\nthink = "1 s"\n'
+        '[[class]]\nname = "b"\npopulation = 3\n'
+        '[[station]]\nname = "cpu"\ndemand = "200 ms"\ndiscipline = "priority"\n'
+    )
+    shown = run("model", "solve", str(file), "--percentile", "50")
+    assert shown.stdout.startswith("markov (exact)"), shown
+    assert "note: auto chose `markov`: exact: few enough states" in shown.stderr
+    assert json.loads(run("model", "solve", str(file), "--json").stdout)["accuracy"] == {"kind": "exact"}
+    approximate = run("model", "solve", str(file), "--solver", "priority", "--percentile", "50")
+    assert "approximate: error not known, classes of low priority may be off by any factor" in approximate.stdout
+
+
 def test_bounds_bracket_the_curve() -> None:
     points = curve(lazowska(), [1, 5, 50])
     for low, x, high in zip(points["low"], points["throughput"], points["high"], strict=True):

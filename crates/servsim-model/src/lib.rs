@@ -17,6 +17,7 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod allocation;
+pub mod bands;
 pub mod closed;
 pub mod error;
 pub mod fit;

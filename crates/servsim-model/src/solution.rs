@@ -1,6 +1,7 @@
 //! What a solver answers: means per class and station, percentiles, intervals when simulated, and
 //! the notes that say which approximation was made. Serialised as `servsim.model.solve/1`.
 
+use crate::bands::Accuracy;
 use serde::Serialize;
 
 /// A figure with its 95 % interval (simulation only).
@@ -58,6 +59,8 @@ pub struct Solution {
     pub solver: String,
     /// `exact`, `approximate` or `simulated`.
     pub nature: &'static str,
+    /// What the figures are worth.
+    pub accuracy: Accuracy,
     /// One entry per class.
     pub classes: Vec<ClassResult>,
     /// One entry per station.

@@ -1,6 +1,7 @@
 //! The one entry point: picks a solver (or takes the one named), refuses features it does not
 //! treat, and completes the answer with percentiles and notes.
 
+use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::{Discipline, Network, Speed, Station};
 use crate::percentiles;
@@ -34,33 +35,40 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
     };
     solution.solver = name.into();
     solution.nature = solver.nature.name();
+    solution.accuracy = match solver.nature {
+        Nature::Exact => Accuracy::Exact,
+        Nature::Approximate => Accuracy::of(network, name),
+        Nature::Simulated => Accuracy::Interval,
+    };
     if solver.nature != Nature::Simulated {
         percentiles::add(network, options, &mut solution)?;
     }
     Ok(solution)
 }
 
+/// Classes times stations up to which `auto` takes Linearizer.
+const MOST_CORRECTED: usize = 200;
 /// Relative half-width that `auto` simulates to.
 const AUTO_HALF_WIDTH: f64 = 0.01;
 /// Visits after which `auto` is content with less: about two seconds.
 const AUTO_VISITS: f64 = 4e6;
 
-/// The answer of the solver chosen, where that is exact or its error known to be small; else simulated, with
-/// intervals; and approximated, with a note, where there are too many customers to simulate.
+/// Exact where a solver is; else approximated where the band is narrow; else simulated, with intervals; else, with
+/// too many customers to simulate, approximated with whatever band is known. The answer says why.
 fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     let mut name = choose(network);
     if name == "markov" {
-        // Orders of those in line are not counted beforehand, so there may turn out to be too many states.
+        // The number of states was only estimated, and a class may starve.
         let few = Options { states: markov::FEW_STATES, ..options.clone() };
         match solve(network, name, &few) {
             Err(ModelError::Unsupported { .. } | ModelError::NotConverged { .. }) => {
                 name = approximate(network);
             }
-            other => return other,
+            other => return other.map(|solution| chosen(solution, "exact: few enough states")),
         }
     }
-    if !matches!(name, "layered" | "forkjoin" | "priority" | "simulation") {
-        return solve(network, name, options);
+    if matches!(name, "mva" | "convolution") {
+        return solve(network, name, options).map(|solution| chosen(solution, "exact: product form"));
     }
     let simulation = Plan {
         half_width: options.simulation.half_width.or(Some(AUTO_HALF_WIDTH)),
@@ -68,19 +76,42 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         ..options.simulation.clone()
     };
     let options = &Options { simulation, ..options.clone() };
-    if name == "simulation" {
-        return solve(network, name, options);
-    }
-    if let Ok(ready) = Simulation::new(network, &options.simulation) {
-        if ready.effort(&options.simulation).is_ok_and(|(_, visits)| visits <= sim::MOST_VISITS) {
-            return ready.solve(options);
+    let accuracy = Accuracy::of(network, name);
+    if accuracy.is_small() {
+        match solve(network, name, options) {
+            Err(ModelError::Unsupported { .. } | ModelError::NotConverged { .. }) => {}
+            other => {
+                return other.map(|s| chosen(s, "too large for an exact solver, and the band is narrow"))
+            }
         }
     }
-    let mut solution = solve(network, name, options)?;
-    solution.notes.push(format!(
-        "`{name}` is an approximation whose error here is not known; too many customers to simulate unasked"
-    ));
-    Ok(solution)
+    let mut simulated = None;
+    if let Ok(ready) = Simulation::new(network, &options.simulation) {
+        if ready.effort(&options.simulation).is_ok_and(|(_, visits)| visits <= sim::MOST_VISITS) {
+            let why = match (name, &accuracy) {
+                ("simulation", _) => "neither exact nor approximate solvers treat it".into(),
+                (_, Accuracy::Band { throughput, response, .. }) => format!(
+                    "too large for an exact solver, and `{name}` may be off by {:.2} % of throughput and {:.2} % of response time",
+                    throughput * 100.0,
+                    response * 100.0
+                ),
+                _ => format!("too large for an exact solver, and the error of `{name}` is not known"),
+            };
+            simulated = Some(ready.solve(options).map(|solution| chosen(solution, &why)));
+        }
+    }
+    match simulated {
+        Some(found) => found,
+        None if name == "simulation" => solve(network, name, options),
+        None => solve(network, name, options)
+            .map(|s| chosen(s, "too many customers for an exact solver and to simulate unasked")),
+    }
+}
+
+/// The solution with the reason why its solver was chosen.
+fn chosen(mut solution: Solution, why: &str) -> Solution {
+    solution.notes.insert(0, format!("auto chose `{}`: {why}", solution.solver));
+    solution
 }
 
 /// As [`solve`], for one of many points: with `"auto"` chains and simulations give way to approximations, and to
@@ -137,6 +168,8 @@ fn approximate(network: &Network) -> &'static str {
     match (states * network.stations.len() as f64 <= AUTO_EXACT_LIMIT || closed.len() <= 1, simple) {
         (true, true) => "mva",
         (true, false) => "convolution",
+        // Beyond, Linearizer's corrections take seconds and AQL's, which are fewer, do not.
+        (false, _) if closed.len() * network.stations.len() > MOST_CORRECTED => "aql",
         (false, _) => "linearizer",
     }
 }

@@ -74,7 +74,7 @@ def solve(
         return
     data = solution.data
     how = f"{data['iterations']} iterations, residual {data['residual']:.1e}"
-    typer.echo(f"{data['solver']} ({data['nature']})" + (f", {how}" if data["iterations"] else ""))
+    typer.echo(f"{data['solver']} ({solution.accuracy})" + (f", {how}" if _iterates(data) else ""))
     asked = percentile if any(c["percentiles"] for c in data["classes"]) else []
     names = [f"p{p:g}" for p in asked]
     rows = []
@@ -100,6 +100,11 @@ def solve(
         table(["pool", "utilisation", "waiting", "wait"], rows)
     for note in data["notes"]:
         typer.echo(f"note: {note}", err=True)
+
+
+def _iterates(data: dict[str, Any]) -> bool:
+    """Say whether the solver went on until a residual was small; a simulation counts replications instead."""
+    return bool(data["iterations"]) and data["nature"] != "simulated"
 
 
 def _intervals(c: dict[str, Any], asked: list[float]) -> list[list[str]]:

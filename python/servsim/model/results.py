@@ -73,8 +73,23 @@ class Solution:
 
     @property
     def notes(self) -> list[str]:
-        """Approximations made."""
+        """Why the solver was chosen, and approximations made."""
         return list(self.data["notes"])
+
+    @property
+    def accuracy(self) -> str:
+        """What throughput and response times are worth: exact, a band around them, intervals, or not known."""
+        worth = self.data["accuracy"]
+        if worth["kind"] == "exact":
+            return "exact"
+        if worth["kind"] == "interval":
+            return "simulated: 95 % intervals"
+        if worth["kind"] == "unknown":
+            return f"approximate: error not known, {worth['why']}"
+        return (
+            f"approximate: in 97 of 100 models ({worth['models']}) the truth is within {worth['throughput']:.2%} of "
+            f"throughput and {worth['response']:.2%} of response time"
+        )
 
     def percentiles(self, name: str | None = None) -> dict[float, float]:
         """Response-time percentiles in seconds of one class (the first by default).

@@ -13,6 +13,7 @@ mod plan;
 pub mod program;
 pub mod server;
 
+use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::{Class, Load, Network};
 use crate::options::Options;
@@ -198,6 +199,7 @@ fn summarise(network: &Network, runs: &[Measured], percents: &[f64]) -> Result<S
     Ok(Solution {
         solver: "simulation".into(),
         nature: "simulated",
+        accuracy: Accuracy::Interval,
         classes,
         stations,
         pools,

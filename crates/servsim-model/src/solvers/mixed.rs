@@ -3,6 +3,7 @@
 //! the open classes meet the closed queue. At a single server the reduction is the factor
 //! `1 / (1 - rho)`; elsewhere the effective rates are ratios of positive series.
 
+use crate::bands::Accuracy;
 use crate::closed::{Closed, ClosedMeans, ClosedSolver, Tolerance};
 use crate::error::ModelError;
 use crate::network::{Load, Network, Speed, Station};
@@ -172,6 +173,7 @@ fn complete(network: &Network, throughput: &[f64], queues: Vec<Vec<f64>>, means:
     Solution {
         solver: String::new(),
         nature: "exact",
+        accuracy: Accuracy::Exact,
         classes,
         stations,
         pools: Vec::new(),

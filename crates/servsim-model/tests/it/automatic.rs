@@ -1,5 +1,6 @@
 //! What `auto` does with models that no solver treats exactly, and what bounds and extremes must hold.
 
+use servsim_model::bands::Accuracy;
 use servsim_model::sim::Plan;
 use servsim_model::solvers::bounds::bounds;
 use servsim_model::{solve, Class, Discipline, Network, Options, Solution, Speed, Station};
@@ -39,12 +40,40 @@ fn small_models_are_exact_whatever_their_discipline_and_others_simulated_to_a_st
 }
 
 #[test]
+fn an_answer_says_what_it_is_worth_and_why_it_was_chosen() {
+    let answer = |network: &Network, worth: &str, why: &str| {
+        let solution = auto(network);
+        let text = serde_json::to_value(&solution).unwrap()["accuracy"].to_string();
+        assert!(text.contains(worth), "{text}");
+        assert!(solution.notes[0].contains(why), "{:?}", solution.notes);
+    };
+    answer(&two(Discipline::Ps), r#""exact""#, "product form");
+    answer(&two(Discipline::Priority), r#""exact""#, "few enough states");
+    // Six classes of fifty: no exact solver; several servers widen the band beyond what `auto` accepts.
+    let classes = (0..6).map(|c| Class::closed(&format!("c{c}"), 50, 10.0 + f64::from(c))).collect();
+    let demands = |first: f64| (0..6).map(|c| first * (1.0 + f64::from(c))).collect::<Vec<f64>>();
+    let stations = vec![Station::queue("cpu", &demands(0.01)), Station::queue("disk", &demands(0.012))];
+    let mut crowd = Network::new("crowd", classes, stations);
+    answer(
+        &crowd,
+        r#""single servers""#,
+        "`linearizer`: too large for an exact solver, and the band is narrow",
+    );
+    crowd.stations[0].speed = Speed::Servers(4);
+    answer(&crowd, r#""interval""#, "`linearizer` may be off by 7.00 % of throughput");
+    // Rates that no approximation treats: no remedy is named that refuses as well.
+    crowd.stations[0].speed = Speed::Rates(vec![1.0, 1.6, 2.0]);
+    answer(&crowd, r#""interval""#, "the error of `linearizer` is not known");
+}
+
+#[test]
 fn a_crowd_too_large_to_simulate_is_approximated_with_a_note() {
     let mut network = two(Discipline::Priority);
     network.classes[0] = Class::closed("a", 3_000_000, 1e6);
     let solution = auto(&network);
     assert_eq!(solution.solver, "priority");
-    assert!(solution.notes.iter().any(|n| n.contains("not known")), "{:?}", solution.notes);
+    assert!(matches!(solution.accuracy, Accuracy::Unknown { .. }), "{:?}", solution.accuracy);
+    assert!(solution.notes.iter().any(|n| n.contains("too many customers")), "{:?}", solution.notes);
 }
 
 #[test]

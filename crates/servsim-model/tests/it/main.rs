@@ -2,6 +2,7 @@
 
 mod approximate;
 mod automatic;
+mod bands;
 mod common;
 mod exact;
 mod layered;
