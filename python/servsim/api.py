@@ -3,15 +3,16 @@
 The command line runs the same functions. Every error is one of `servsim.errors`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from servsim import simulation
 from servsim.captures import simulate_captures
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.result import Result, check
+from servsim.run_options import RunOptions
 from servsim.text import require_utf8
 
 if TYPE_CHECKING:
@@ -148,18 +149,7 @@ class Machine:
 def simulate(
     trace: Trace | str | Path | Sequence[Trace | str | Path],
     machine: Machine | str | Path,
-    *,
-    engine: str = "timing",
-    transactions: int | str | None = None,
-    warmup: int | None = None,
-    replications: int = 1,
-    seed: int = 1,
-    threads: int | None = None,
-    functional_warmup: str | int | None = None,
-    save_checkpoint: str | Path | None = None,
-    from_checkpoint: str | Path | None = None,
-    users: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Run a trace on a machine.
 
@@ -168,9 +158,8 @@ def simulate(
     trace, machine
         Objects, or what they are made from; several captures of one workload are one design, whose intervals are over
         captures.
-    engine, transactions, warmup, replications, seed, threads, functional_warmup, save_checkpoint, \
-from_checkpoint, users, progress
-        As for `servsim.simulation.simulate`.
+    **options
+        See `servsim.run_options.RunOptions`.
 
     Returns
     -------
@@ -201,17 +190,7 @@ from_checkpoint, users, progress
         chosen.name,
         format=held[0].format,
         overrides=chosen.replaced,
-        engine=engine,
-        transactions=transactions,
-        warmup=warmup,
-        replications=replications,
-        seed=seed,
-        threads=threads,
-        functional_warmup=functional_warmup,
-        save_checkpoint=save_checkpoint,
-        from_checkpoint=from_checkpoint,
-        users=users,
-        progress=progress,
+        **options,
     )
     names = ", ".join(one.path.name for one in held)
     return check(document, f"{names} on {chosen.name}", needs=())

@@ -6,13 +6,14 @@ of each replication says which of them it ran. Captures are the level over which
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from servsim.errors import Interrupted, UsageError
 from servsim.replication import joined
 from servsim.result_warnings import FEW_REPLICATIONS, ResultWarning, put, recorded
+from servsim.run_options import RunOptions
 from servsim.simulation import file_hash, simulate, trace_info
 
 #: Fewer captures than this leave the interval wide: its factor is 12.7 for two, 4.3 for three, 2.8 for five.
@@ -26,7 +27,12 @@ _OF_ONE_TRACE = {"save_checkpoint": "--save-checkpoint", "from_checkpoint": "--f
 
 
 def simulate_captures(
-    traces: Sequence[Path], machine: str | Path, *, progress: Callable[[int], None] | None = None, **options: Any
+    traces: Sequence[Path],
+    machine: str | Path,
+    *,
+    format: str | None = None,
+    overrides: list[str] | None = None,
+    **options: Unpack[RunOptions],
 ) -> dict[str, Any]:
     """Run several captures of one workload on a machine, each with the same seeds.
 
@@ -34,10 +40,10 @@ def simulate_captures(
     ----------
     traces
         Captured traces; one alone is what `servsim.simulation.simulate` runs.
-    machine, progress
-        As for `servsim.simulation.simulate`; the references count over all captures.
+    machine, format, overrides
+        As for `servsim.simulation.simulate`.
     **options
-        The other options of `servsim.simulation.simulate`, for each capture.
+        See `servsim.run_options.RunOptions`, for each capture; references of ``progress`` count over all captures.
 
     Returns
     -------
@@ -52,7 +58,7 @@ def simulate_captures(
         When it was interrupted after the first replication had ended; it holds the result so far.
     """
     if len(traces) == 1:
-        return simulate(traces[0], machine, progress=progress, **options)
+        return simulate(traces[0], machine, format=format, overrides=overrides, **options)
     given = [flag for name, flag in _OF_ONE_TRACE.items() if options.get(name) is not None]
     if given:
         raise UsageError(
@@ -64,6 +70,7 @@ def simulate_captures(
     hashes = _check(traces, same_length=not whole)
     done: list[dict[str, Any]] = []
     before = seen = 0
+    progress = options.get("progress")
 
     def told(references: int) -> None:
         nonlocal seen
@@ -71,10 +78,11 @@ def simulate_captures(
         if progress is not None:
             progress(before + references)
 
+    options["progress"] = told
     for trace in traces:
         seen = 0
         try:
-            done.append(simulate(trace, machine, progress=told, **options))
+            done.append(simulate(trace, machine, format=format, overrides=overrides, **options))
         except Interrupted as stop:
             raise Interrupted(_joined([*done, stop.result], traces, hashes)) from None
         except KeyboardInterrupt:

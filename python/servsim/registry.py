@@ -113,9 +113,7 @@ def title(path: str) -> str:
 def unit(path: str) -> str:
     """Return the unit of a number by its path; ``count`` for one that is not known."""
     known = entry(path)
-    if known is None:
-        return "count"
-    return "cycles" if " or " in known.unit and path.endswith("_cycles") else known.unit.split(" or ")[0]
+    return "count" if known is None else known.unit
 
 
 def choose(path: str, purpose: str) -> Entry:

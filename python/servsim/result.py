@@ -222,12 +222,17 @@ def _hertz(value: object) -> float | None:
     if isinstance(value, int | float) and value > 0:
         return float(value)
     if isinstance(value, str):
-        number, _, unit = value.partition(" ")
         try:
-            return float(number) * HERTZ[unit.strip()]
+            return hertz(value)
         except (ValueError, KeyError):
             return None
     return None
+
+
+def hertz(clock: str) -> float:
+    """Return a clock written as text, such as ``1 GHz``, in hertz."""
+    number, _, unit = clock.partition(" ")
+    return float(number) * HERTZ[unit.strip()]
 
 
 def check(document: object, source: str, needs: Sequence[str] = ("cycles", "transactions")) -> Result:

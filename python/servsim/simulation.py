@@ -7,11 +7,12 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from servsim import _core
 from servsim.errors import Interrupted, UsageError
 from servsim.result_warnings import ResultWarning, put, recorded
+from servsim.run_options import RunOptions
 
 #: First bytes of a captured trace (FORMAT.md).
 _TRACE_MAGIC = b"servsim\n"
@@ -52,17 +53,7 @@ def simulate(
     *,
     format: str | None = None,
     overrides: list[str] | None = None,
-    engine: str = "timing",
-    transactions: int | str | None = None,
-    warmup: int | None = None,
-    replications: int = 1,
-    seed: int = 1,
-    threads: int | None = None,
-    functional_warmup: str | int | None = None,
-    save_checkpoint: str | Path | None = None,
-    from_checkpoint: str | Path | None = None,
-    users: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    **options: Unpack[RunOptions],
 ) -> dict[str, Any]:
     """Run a trace on a machine.
 
@@ -76,35 +67,8 @@ def simulate(
         Format of the trace when its extension does not say; see `servsim.trace.formats.READ`.
     overrides
         Settings that replace those of the description, each ``KEY=VALUE``.
-    engine
-        ``timing`` (tasks re-scheduled, cycles) or ``functional`` (order of the trace, exact counts).
-    transactions
-        Number of transactions to measure, or ``"all"`` and what the trace holds after the last. Without it the
-        middle half of the trace's transactions, or the whole of a trace that marks none; the options of the
-        result tell which.
-    warmup
-        Transactions that are timed before the measurement; without it a quarter of the trace's, at least
-        one for each of its users.
-    replications
-        Runs with successive seeds.
-    seed
-        Seed of the first run; the same seed gives the same bytes.
-    threads
-        Host threads: one replication each, all cores without it; a functional run is divided over
-        them only when they are given.
-    functional_warmup
-        How much of the trace warms the caches without timing before the run begins there: a number of
-        transactions, or text such as ``"5000000 references"``; with ``"whole trace"`` it begins again after
-        all of it. The same for all replications.
-    save_checkpoint
-        File that keeps the state at the end of the functional warm-up; replaced if it exists.
-    from_checkpoint
-        File that ``save_checkpoint`` wrote: begin there, instead of a functional warm-up.
-    users
-        Run only so many of the users that transactions end for; all without it. Refused when a task that
-        stays waits for one that would go.
-    progress
-        Called a few times a second with the number of references simulated so far.
+    **options
+        See `servsim.run_options.RunOptions`.
 
     Returns
     -------
@@ -123,46 +87,40 @@ def simulate(
     >>> simulate("trace.txt", "foglia-2004-4p", engine="functional")  # doctest: +SKIP
     """
     description = machine_path(str(machine)).read_text(encoding="utf-8", errors="replace")
-    return simulate_text(
-        trace,
-        description,
-        str(machine),
-        format=format,
-        overrides=overrides,
-        engine=engine,
-        transactions=transactions,
-        warmup=warmup,
-        replications=replications,
-        seed=seed,
-        threads=threads,
-        functional_warmup=functional_warmup,
-        save_checkpoint=save_checkpoint,
-        from_checkpoint=from_checkpoint,
-        users=users,
-        progress=progress,
-    )
+    return simulate_text(trace, description, str(machine), format=format, overrides=overrides, **options)
 
 
 def simulate_text(
-    trace: str | Path, description: str, machine: str, *, engine: str = "timing", **options: Any
+    trace: str | Path,
+    description: str,
+    machine: str,
+    *,
+    format: str | None = None,
+    overrides: list[str] | None = None,
+    **options: Unpack[RunOptions],
 ) -> dict[str, Any]:
     """Run a trace on a machine whose description is given as text; ``machine`` is its name in messages.
 
-    The other options, and what is returned and raised, are those of `simulate`.
+    The options, and what is returned and raised, are those of `simulate`.
     """
     path = Path(trace)
     if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
     _refuse_impossible(options)
-    options["overrides"] = options.get("overrides") or []
-    if options.get("functional_warmup") is not None:
-        options["functional_warmup"] = str(options["functional_warmup"])
-    text = _core.simulate(path, description, machine_file=machine, trace_hash=file_hash(path), engine=engine, **options)
-    result: dict[str, Any] = json.loads(text)
-    info = trace_info(path)
-    if info is not None:
-        _tell_truncated(info, [result])
-    _tell_workload(path, [result])
+    given: dict[str, Any] = {**options}
+    if given.get("functional_warmup") is not None:
+        given["functional_warmup"] = str(given["functional_warmup"])
+    text = _core.simulate(
+        path,
+        description,
+        machine_file=machine,
+        trace_hash=file_hash(path),
+        format=format,
+        overrides=overrides or [],
+        **given,
+    )
+    result = _summarised(json.loads(text))
+    _tell_origin(path, [result])
     if result.get("interrupted"):
         done, wanted = len(result["replications"]), options.get("replications", 1)
         text = f"interrupted: {done} of {wanted} replications had ended, and these are kept"
@@ -255,10 +213,8 @@ def simulate_each(
         progress=progress,
     )
     result: dict[str, Any] = json.loads(text)
-    info = trace_info(path)
-    if info is not None:
-        _tell_truncated(info, result["results"])
-    _tell_workload(path, result["results"])
+    result["results"] = [_summarised(document) for document in result["results"]]
+    _tell_origin(path, result["results"])
     return result
 
 
@@ -278,21 +234,23 @@ def resolve(description: str, machine: str, overrides: list[str]) -> dict[str, A
     return resolved
 
 
-def _tell_truncated(info: Mapping[str, Any], documents: Sequence[dict[str, Any]]) -> None:
-    """Warn in results of a trace that is not whole."""
-    if info["truncated"] is not None:
-        truncated = ResultWarning("weak", "truncated", info["truncated"])
-        for document in documents:
-            put(document, [*recorded(document), truncated])
+def _summarised(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what the simulator gave with its summary, which stands before the replications."""
+    from servsim.replication import summary
+
+    replications = document.pop("replications")
+    return {**document, "summary": summary(replications), "replications": replications}
 
 
-def _tell_workload(path: Path, documents: Sequence[dict[str, Any]]) -> None:
-    """Say in results what a captured trace is a trace of: the workload, its scale, how it was captured."""
+def _tell_origin(path: Path, documents: Sequence[dict[str, Any]]) -> None:
+    """Say in results what a captured trace is a trace of, and warn if it is not whole."""
     info = trace_info(path)
     if info is None:
         return
     meta = info["meta"]
     for document in documents:
+        if info["truncated"] is not None:
+            put(document, [*recorded(document), ResultWarning("weak", "truncated", info["truncated"])])
         document["workload"] = {"name": meta["workload"], **meta.get("provenance", {})}
 
 

@@ -33,7 +33,12 @@ def test_every_figure_is_explained() -> None:
         text = run(servsim, "explain", entry["path"]) if entry["path"] == "idle_share" else None
         assert text is None or entry["meaning"] in text.stdout, text
         assert _core.figure(entry["path"]) is not None
-    assert "disk.*.*" in str(_core.figure("disk.2.mean_wait_cycles"))
+    assert "disk.*.mean_wait_cycles" in str(_core.figure("disk.2.mean_wait_cycles"))
+    assert (unit("disk.2.utilization"), unit("disk.2.mean_present"), unit("io_bus.1.mean_wait_cycles")) == (
+        "1",
+        "requests",
+        "cycles",
+    )
     assert _core.figure("cache.line") is None
 
 

@@ -102,9 +102,13 @@ def test_windows_of_growing_length_average_out_what_is_independent() -> None:
 
 def test_the_description_of_a_host_is_one_that_the_simulator_takes() -> None:
     machine = resolve(host.describe(HOST, 3.21e9), "host", [])
-    assert machine["cache"]["size"] == "32 KiB", "the largest power of two within 48 KiB"
+    assert machine["cache"]["size"] == "48 KiB" and machine["l3"]["associativity"] == "16"
     assert machine["clock"] == "3210 MHz" and machine["disk"]["write_time"] == "2 ms"
     assert machine["disk"]["flushes"] == "shared", "a log is flushed by one for all"
+    odd = dataclasses.replace(HOST, third=60 << 20, ways=(12, 8, 15))
+    machine = resolve(host.describe(odd, 1e9), "host", [])
+    assert [machine[level]["associativity"] for level in ("cache", "l2", "l3")] == ["12", "8", "15"]
+    assert machine["l3"]["size"] == "60 MiB", "caches need not be powers of two"
     bare = dataclasses.replace(HOST, first=0, second=0, third=0)
     assert resolve(host.describe(bare, 1e9), "host", [])["l2"]["size"] == "none"
 
@@ -117,14 +121,27 @@ def test_every_configuration_is_warmed_by_the_transactions_of_the_base() -> None
 
 
 def test_caches_are_read_as_linux_tells_them(tmp_path: Path) -> None:
-    told = [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "1024K"), ("3", "Unified", "32M")]
-    for index, (level, kind, size) in enumerate(told):
+    told = [
+        ("1", "Data", "48K", "12"),
+        ("1", "Instruction", "32K", "8"),
+        ("2", "Unified", "1024K", "8"),
+        ("3", "Unified", "32M", "0"),
+    ]
+    for index, (level, kind, size, ways) in enumerate(told):
         folder = tmp_path / f"index{index}"
         folder.mkdir()
-        for name, value in (("level", level), ("type", kind), ("size", size), ("coherency_line_size", "128")):
+        facts = {"level": level, "type": kind, "size": size, "ways_of_associativity": ways}
+        for name, value in {**facts, "coherency_line_size": "128"}.items():
             (folder / name).write_text(value + "\n")
-    assert host.cache_sizes(tmp_path) == (48 << 10, 1 << 20, 32 << 20, 128)
-    assert host.cache_sizes(tmp_path / "none") == (0, 0, 0, 64)
+    assert host.caches(tmp_path) == {
+        "first": 48 << 10,
+        "second": 1 << 20,
+        "third": 32 << 20,
+        "line": 128,
+        "ways": (12, 8, 0),
+    }
+    nothing = {"first": 0, "second": 0, "third": 0, "line": 64, "ways": (0, 0, 0)}
+    assert host.caches(tmp_path / "none") == nothing
 
 
 def test_native_runs_have_the_settings_of_the_guest() -> None:

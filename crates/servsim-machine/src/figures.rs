@@ -7,14 +7,7 @@
 
 use crate::counted::counted;
 use crate::result::{gsp, ProcessorTimes, Replication, Timing};
-
-/// How a figure is found.
-enum Source {
-    /// It is one number; none where it has no meaning.
-    One(fn(&Replication) -> Option<f64>),
-    /// There is one for each value of the `*` in its path, in this order.
-    Each(fn(&Replication) -> Vec<(String, f64)>),
-}
+use crate::storage::results::{PartFigure, OF_BUSES, OF_DISKS};
 
 /// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +20,7 @@ pub enum Better {
 
 /// One figure of a run.
 pub struct Figure {
-    /// Its path in summaries; `*` stands for a number from 1 or for a name.
+    /// Its path in summaries.
     pub path: &'static str,
     /// Its unit; `1` for shares and ratios.
     pub unit: &'static str,
@@ -39,7 +32,8 @@ pub struct Figure {
     pub better: Option<Better>,
     /// What every replication must have, and greater than zero, to tell it.
     pub needs: &'static [&'static str],
-    source: Source,
+    /// How it is found; none where it has no meaning.
+    of: fn(&Replication) -> Option<f64>,
 }
 
 impl Figure {
@@ -55,88 +49,66 @@ impl Figure {
     }
 }
 
-const fn figure(path: &'static str, unit: &'static str, meaning: &'static str, source: Source) -> Figure {
-    Figure { path, unit, meaning, title: None, better: None, needs: &[], source }
-}
-
-const fn one(
+const fn figure(
     path: &'static str,
     unit: &'static str,
     meaning: &'static str,
-    source: fn(&Replication) -> Option<f64>,
+    of: fn(&Replication) -> Option<f64>,
 ) -> Figure {
-    figure(path, unit, meaning, Source::One(source))
-}
-
-const fn each(
-    path: &'static str,
-    unit: &'static str,
-    meaning: &'static str,
-    source: fn(&Replication) -> Vec<(String, f64)>,
-) -> Figure {
-    figure(path, unit, meaning, Source::Each(source))
+    Figure { path, unit, meaning, title: None, better: None, needs: &[], of }
 }
 
 const TIMED: &[&str] = &["cycles", "transactions"];
 
-/// Every computed figure, in the order of summaries.
+/// Every computed figure, in the order of summaries; those of each disk and I/O bus follow ([`OF_DISKS`], [`OF_BUSES`]).
 pub const FIGURES: &[Figure] = &[
-    one("references", "references", "Instruction fetches, loads and stores", |r| Some(references(r))),
-    one("instructions", "instructions", "Instructions executed by all processors", |r| {
+    figure("references", "references", "Instruction fetches, loads and stores", |r| Some(references(r))),
+    figure("instructions", "instructions", "Instructions executed by all processors", |r| {
         Some(r.counters.instructions() as f64)
     }),
-    one("misses_per_reference", "1", "Misses of the first level, per reference", |r| {
+    figure("misses_per_reference", "1", "Misses of the first level, per reference", |r| {
         Some(misses(r) / references(r).max(1.0))
     })
     .better(Better::Lower, &["references"]),
-    one("misses_per_transaction", "misses/transaction", "Misses of the first level, per transaction", |r| {
-        (r.transactions() > 0).then(|| misses(r) / r.transactions() as f64)
-    })
+    figure(
+        "misses_per_transaction",
+        "misses/transaction",
+        "Misses of the first level, per transaction",
+        |r| (r.transactions() > 0).then(|| misses(r) / r.transactions() as f64),
+    )
     .better(Better::Lower, TIMED),
-    one("misses.context_switch", "misses", "Misses on lines that a task lost because of a switch", |r| {
+    figure("misses.context_switch", "misses", "Misses on lines that a task lost because of a switch", |r| {
         Some(r.counters.context_switch.iter().flatten().sum::<u64>() as f64)
     }),
-    one("prefetch.late", "lines", "Useful prefetches still on their way when they were asked for", |r| {
+    figure("prefetch.late", "lines", "Useful prefetches still on their way when they were asked for", |r| {
         r.prefetches.as_ref()?;
         Some(r.timing.as_ref()?.late_prefetches as f64)
     }),
-    one("tlb.misses_per_reference", "1", "Misses of the translation buffers, per reference", |r| {
+    figure("tlb.misses_per_reference", "1", "Misses of the translation buffers, per reference", |r| {
         Some(r.tlb.as_ref()?.misses() as f64 / references(r).max(1.0))
     })
     .better(Better::Lower, &["references"]),
-    one("tlb.cycles", "cycles", "Cycles of all processors spent on address translation", |r| {
+    figure("tlb.cycles", "cycles", "Cycles of all processors spent on address translation", |r| {
         r.tlb.as_ref()?;
         Some(r.timing.as_ref()?.processors.iter().map(|p| p.translation).sum::<u64>() as f64)
     }),
-    one("cycles", "cycles", "Length of the measured window", |r| Some(r.timing.as_ref()?.cycles as f64)),
-    one("gsp", "processors", "Global system power: the sum of the processors' utilisations", |r| {
+    figure("cycles", "cycles", "Length of the measured window", |r| Some(r.timing.as_ref()?.cycles as f64)),
+    figure("gsp", "processors", "Global system power: the sum of the processors' utilisations", |r| {
         r.timing.as_ref().map(gsp)
     })
     .titled("global system power")
     .better(Better::Higher, &["cycles"]),
-    one("bus_utilization", "1", "Share of the window that the bus was occupied", |r| {
+    figure("bus_utilization", "1", "Share of the window that the bus was occupied", |r| {
         r.timing.as_ref().map(|t| t.bus_busy as f64 / cycles(t))
     })
     .titled("bus utilisation")
     .better(Better::Lower, &["cycles"]),
-    one("idle_share", "1", "Share of the processors' time without a ready task", |r| {
+    figure("idle_share", "1", "Share of the processors' time without a ready task", |r| {
         let t = r.timing.as_ref()?;
         let idle = |p: &ProcessorTimes| p.idle as f64;
         Some(t.processors.iter().map(idle).sum::<f64>() / (cycles(t) * t.processors.len().max(1) as f64))
     }),
-    each(
-        "disk.*.*",
-        "1 or cycles",
-        "A disk's utilisation, requests present, and mean times of its requests",
-        |r| r.timing.as_ref().and_then(|t| Some(t.storage.as_ref()?.disks(t.cycles))).unwrap_or_default(),
-    ),
-    each(
-        "io_bus.*.*",
-        "1 or cycles",
-        "An I/O bus's utilisation, requests waiting for it, and their mean wait",
-        |r| r.timing.as_ref().and_then(|t| Some(t.storage.as_ref()?.buses(t.cycles))).unwrap_or_default(),
-    ),
-    one(
+    figure(
         "cycles_per_transaction",
         "cycles/transaction",
         "Elapsed cycles of the machine per transaction",
@@ -146,7 +118,7 @@ pub const FIGURES: &[Figure] = &[
         },
     )
     .better(Better::Lower, TIMED),
-    one("transactions_per_million_cycles", "transactions/Mcycle", "Throughput in simulated time", |r| {
+    figure("transactions_per_million_cycles", "transactions/Mcycle", "Throughput in simulated time", |r| {
         let t = r.timing.as_ref()?;
         (r.transactions() > 0).then(|| r.transactions() as f64 * 1e6 / cycles(t))
     })
@@ -155,24 +127,27 @@ pub const FIGURES: &[Figure] = &[
 
 /// The figures of one replication by full path: computed ones, then the counters that summaries describe.
 pub fn figures(replication: &Replication) -> Vec<(String, f64)> {
-    let of = |figure: &Figure| match figure.source {
-        Source::One(find) => {
-            find(replication).map(|value| (figure.path.to_owned(), value)).into_iter().collect()
-        }
-        Source::Each(find) => {
-            let stem = figure.path.split('*').next().unwrap_or_default();
-            find(replication)
-                .into_iter()
-                .map(|(name, value)| (format!("{stem}{name}"), value))
-                .collect::<Vec<_>>()
-        }
-    };
+    let computed =
+        FIGURES.iter().filter_map(|figure| Some((figure.path.to_owned(), (figure.of)(replication)?)));
     let counters = counted(replication).into_iter().filter(|(counter, _)| counter.summarised);
     let named = |(counter, values): (&servsim_core::counters::Counter, &[u64])| {
         counter.names().into_iter().zip(counter.both_modes(values)).collect::<Vec<_>>()
     };
     let counters = counters.flat_map(named).map(|(name, count)| (name, count as f64));
-    FIGURES.iter().flat_map(of).chain(counters).collect()
+    computed.chain(of_storage(replication)).chain(counters).collect()
+}
+
+/// The figures of each disk and I/O bus, where these are described.
+fn of_storage(replication: &Replication) -> Vec<(String, f64)> {
+    let Some(timing) = &replication.timing else { return Vec::new() };
+    let Some(storage) = &timing.storage else { return Vec::new() };
+    let named = |group: &'static str, figure: &'static PartFigure, found: Vec<(String, f64)>| {
+        found.into_iter().map(move |(part, value)| (format!("{group}.{part}.{}", figure.name), value))
+    };
+    let disks = OF_DISKS.iter().flat_map(|f| named("disk", f, storage.of_disks(f, timing.cycles)));
+    disks
+        .chain(OF_BUSES.iter().flat_map(|f| named("io_bus", f, storage.of_buses(f, timing.cycles))))
+        .collect()
 }
 
 fn misses(replication: &Replication) -> f64 {

@@ -1,5 +1,5 @@
 //! The result of a simulation as JSON, schema `servsim.simulate/1`: the resolved machine, the
-//! trace's hash, every replication raw, and a summary with intervals.
+//! trace's hash, and every replication raw. Its summary is added in Python, where all statistics are.
 //!
 //! Nothing in it depends on the host or its threads: the same input and seed give the same bytes.
 
@@ -7,7 +7,6 @@ use crate::counted::{self, Windowed};
 use crate::figures::figures;
 use crate::result::{gsp, Detail, KindResult, ProcessorTimes, Replication, TaskResult, Timing, Window};
 use crate::run_spec::RunSpec;
-use crate::statistics::Summary;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::USER_STATES;
 use crate::warnings::Warning;
@@ -244,17 +243,8 @@ pub(crate) fn header_of(
     Header { engine, machine: machine.resolved(), trace, options, warnings }
 }
 
-/// The whole result.
+/// The whole result but its summary.
 pub fn document(header: &Header, replications: &[Replication]) -> Value {
-    let mut summary = Map::new();
-    let all: Vec<Vec<(String, f64)>> = replications.iter().map(figures).collect();
-    for (name, _) in all.first().into_iter().flatten() {
-        let values: Vec<f64> = all
-            .iter()
-            .filter_map(|figures| figures.iter().find(|(n, _)| n == name).map(|(_, v)| *v))
-            .collect();
-        summary.insert(name.clone(), Summary::of(&values).to_json());
-    }
     json!({
         "schema": "servsim.simulate/1",
         "engine": header.engine,
@@ -262,7 +252,6 @@ pub fn document(header: &Header, replications: &[Replication]) -> Value {
         "trace": header.trace,
         "options": header.options,
         "warnings": header.warnings.iter().map(Warning::to_json).collect::<Vec<_>>(),
-        "summary": summary,
         "replications": replications.iter().map(Replication::to_json).collect::<Vec<_>>(),
     })
 }

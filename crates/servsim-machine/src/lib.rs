@@ -24,7 +24,6 @@ pub mod setup;
 pub mod sharded;
 pub mod simulate;
 mod software;
-pub mod statistics;
 pub mod storage;
 pub mod timing;
 mod translation;

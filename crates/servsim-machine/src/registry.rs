@@ -6,6 +6,7 @@
 
 use crate::counted::SETS;
 use crate::figures::{Better, FIGURES};
+use crate::storage::results::{OF_BUSES, OF_DISKS};
 use serde_json::{json, Value};
 use servsim_core::counters::{Counter, Layout, Rule};
 
@@ -83,13 +84,43 @@ const RECORDED: &[(&str, &str, &str)] = &[
         "Instructions executed with so many tasks at the processors",
     ),
     ("users.count", "users", "Users who were served"),
-    ("users.*", "cycles", "Cycles of all users in this state"),
+    ("users.processors_cycles", "cycles", "Cycles of all users whose server process was ready or running"),
+    ("users.devices_cycles", "cycles", "Cycles of all users whose server process waited for a device"),
     (
-        "work_by_kind.*.*",
-        "1",
-        "What transactions of a kind asked for, in all: instructions, loads, stores, disk requests",
+        "users.behind_processors_cycles",
+        "cycles",
+        "Cycles of all users behind a task that was ready or running",
     ),
-    ("cycle_stacks.*.*", "cycles", "Cycles of a processor by what they went on"),
+    ("users.behind_devices_cycles", "cycles", "Cycles of all users behind a task that waited for a device"),
+    (
+        "users.asleep_cycles",
+        "cycles",
+        "Cycles of all users who slept for a time, or waited for a task that did",
+    ),
+    ("users.gone_cycles", "cycles", "Cycles of all users for whom the trace had no more work"),
+    (
+        "work_by_kind.*.transactions",
+        "transactions",
+        "Transactions of a kind that were followed from begin to end",
+    ),
+    ("work_by_kind.*.instructions", "instructions", "Instructions of those transactions, in all"),
+    ("work_by_kind.*.loads", "references", "Loads of those transactions, in all"),
+    ("work_by_kind.*.stores", "references", "Stores of those transactions, in all"),
+    ("work_by_kind.*.disk_reads", "requests", "Disk reads of those transactions, in all"),
+    ("work_by_kind.*.disk_writes", "requests", "Disk writes of those transactions, in all"),
+    ("cycle_stacks.*.base", "cycles", "Cycles of a processor in which nothing delayed it"),
+    (
+        "cycle_stacks.*.dependence",
+        "cycles",
+        "Cycles of a processor waiting for results of earlier instructions",
+    ),
+    ("cycle_stacks.*.fetch_miss", "cycles", "Cycles of a processor waiting for instructions"),
+    ("cycle_stacks.*.load_miss", "cycles", "Cycles of a processor waiting for loads"),
+    ("cycle_stacks.*.store", "cycles", "Cycles of a processor waiting for room in its store buffer"),
+    ("cycle_stacks.*.translation", "cycles", "Cycles of a processor waiting for address translation"),
+    ("cycle_stacks.*.branch", "cycles", "Cycles of a processor lost to mispredicted branches"),
+    ("cycle_stacks.*.lock_spin", "cycles", "Cycles of a processor spinning for a lock"),
+    ("cycle_stacks.*.idle", "cycles", "Cycles of a processor without a ready task"),
     ("bus_busy_cycles", "cycles", "Cycles that the bus was occupied"),
     ("locks.*.acquisitions", "locks", "Locks of a class that were taken"),
     ("locks.*.contended", "locks", "Acquisitions that had to wait"),
@@ -123,16 +154,12 @@ const RECORDED: &[(&str, &str, &str)] = &[
         "cycles",
         "Cycles that a disk's mechanisms worked or held data for the bus",
     ),
-    ("storage.disks.*.utilization", "1", "Share of the window that a disk was busy"),
-    ("storage.disks.*.mean_present", "requests", "Mean number of requests at a disk"),
-    ("storage.disks.*.*", "cycles", "Mean time of a disk's requests"),
     ("storage.buses.*.bus", "1", "Number of the I/O bus"),
     ("storage.buses.*.tenures", "tenures", "Times the I/O bus was held"),
-    ("storage.buses.*.utilization", "1", "Share of the window that an I/O bus was held"),
-    ("storage.buses.*.mean_waiting", "requests", "Mean number of requests that waited for an I/O bus"),
-    ("storage.buses.*.*", "cycles", "Time of an I/O bus: held in all, or the mean wait for it"),
+    ("storage.buses.*.busy_cycles", "cycles", "Cycles that the I/O bus was held"),
     ("storage.flushes", "flushes", "Times that disks were told to write back their caches"),
-    ("storage.accesses.*.*", "requests", "Requests for a relation or file"),
+    ("storage.accesses.*.reads", "requests", "Reads of a relation or file"),
+    ("storage.accesses.*.writes", "requests", "Writes of a relation or file"),
     ("memory.reads", "lines", "Lines read from memory"),
     ("memory.writes", "lines", "Lines written to memory"),
 ];
@@ -150,7 +177,17 @@ pub fn entries() -> Vec<Entry> {
         Entry::plain(path.to_owned(), unit, meaning)
     };
     let counters = SETS.iter().flat_map(|(prefix, set)| set.iter().filter_map(|c| of_counter(prefix, c)));
-    FIGURES.iter().map(figure).chain(counters).chain(RECORDED.iter().map(recorded)).collect()
+    let further = RECORDED.iter().map(recorded).chain(of_parts(["storage.disks", "storage.buses"], false));
+    let figures = FIGURES.iter().map(figure).chain(of_parts(["disk", "io_bus"], true));
+    figures.chain(counters).chain(further).collect()
+}
+
+/// The figures that every disk and I/O bus has, under these paths.
+fn of_parts([disks, buses]: [&'static str; 2], summarised: bool) -> impl Iterator<Item = Entry> {
+    let each = [(disks, OF_DISKS), (buses, OF_BUSES)].into_iter();
+    let named =
+        each.flat_map(|(path, figures)| figures.iter().map(move |f| (format!("{path}.*.{}", f.name), f)));
+    named.map(move |(path, f)| Entry { summarised, ..Entry::plain(path, f.unit, f.meaning) })
 }
 
 /// The entry of a counter; modes are added, as where figures are shown.
@@ -200,9 +237,15 @@ mod tests {
             assert!(all[..place].iter().all(|other| other.path != known.path), "{}", known.path);
             assert!(!known.meaning.is_empty() && !known.meaning.ends_with('.'), "{}", known.path);
         }
+        // A `*` at the end says nothing of what it stands for, unless its parts are named or it is a number.
+        let numbered = ["processor_utilization.", "processor_levels."];
+        for known in all.iter().filter(|known| known.path.ends_with(".*") && known.parts.is_empty()) {
+            assert!(numbered.iter().any(|stem| known.path.starts_with(stem)), "{}", known.path);
+        }
         let found = |path: &str| entry(path).map(|found| found.path);
         assert_eq!(found("misses.context_switch").as_deref(), Some("misses.context_switch"));
-        assert_eq!(found("disk.2.mean_wait_cycles").as_deref(), Some("disk.*.*"));
+        assert_eq!(found("disk.2.mean_wait_cycles").as_deref(), Some("disk.*.mean_wait_cycles"));
+        assert_eq!(entry("storage.buses.1.mean_waiting").map(|found| found.unit), Some("requests"));
         assert_eq!(found("misses_by_loss.replaced.kernel").as_deref(), Some("misses_by_loss.*"));
         assert_eq!(found("processors.3.idle").as_deref(), Some("processors.*.idle"));
         assert_eq!(found("misses.total").as_deref(), Some("misses.*"));

@@ -34,6 +34,22 @@ use servsim_core::{Op, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use switches::{Journey, Lost};
 
+/// What is counted of a processor's references, by the registered paths of the simulator's counters.
+pub const COUNTED: [&str; 12] = [
+    "references_by_kind",
+    "misses",
+    "misses_true_by_self",
+    "misses_by_owner",
+    "misses_by_loss",
+    "coherence",
+    "coherence_by_owner",
+    "context_switch_misses",
+    "flushed_copies",
+    "removed",
+    "bus",
+    "bus.cache_to_cache",
+];
+
 /// Counters by name, user and kernel: `misses.cold`, `coherence.true_sharing`, `bus.read`.
 pub type Counts = BTreeMap<String, [u64; 2]>;
 
@@ -155,9 +171,9 @@ impl Oracle {
     pub fn reference(&mut self, cpu: usize, record: &Record, counted: bool, facts: &dyn Fn(u64) -> Facts) {
         let mode = usize::from(record.is_kernel());
         let name = match record.op {
-            Op::Fetch => "references.fetch",
-            Op::Load => "references.load",
-            Op::Store => "references.store",
+            Op::Fetch => "references_by_kind.fetch",
+            Op::Load => "references_by_kind.load",
+            Op::Store => "references_by_kind.store",
             Op::Event => return,
         };
         if counted {
@@ -362,7 +378,7 @@ impl Oracle {
             };
             self.count_miss(class, a.mode, a.owner);
             if let Some(cause) = self.switch_cause(a) {
-                self.count(&format!("context_switch.{cause}"), a.mode);
+                self.count(&format!("context_switch_misses.{cause}"), a.mode);
             }
         }
         if invalidation && !a.private && self.at_miss {
@@ -397,7 +413,7 @@ impl Oracle {
         }
         self.count_miss("true_sharing", a.mode, a.owner);
         if sharing.new_writers == BTreeSet::from([a.task]) {
-            self.count("misses.true_by_self", a.mode);
+            self.count("misses_true_by_self", a.mode);
         }
     }
 
@@ -463,7 +479,7 @@ impl Oracle {
                 sharing.new_writers.clear();
                 self.count_miss("true_sharing", mode, owner);
                 if by_self {
-                    self.count("misses.true_by_self", mode);
+                    self.count("misses_true_by_self", mode);
                 }
             }
         }

@@ -43,7 +43,7 @@ impl Oracle {
             if entry.state == "I" || !self.private_copies[&key] || self.last_user[&key] != task {
                 continue;
             }
-            self.count("flushed", 1);
+            self.count("flushed_copies", 1);
             if self.protocol.writes_back(entry.state) {
                 self.count("bus.write_back", 1);
             }

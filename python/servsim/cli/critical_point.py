@@ -11,6 +11,7 @@ from servsim.cli import options
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import UsageError
+from servsim.text import columns
 
 if TYPE_CHECKING:
     from servsim.critical_point import CriticalPoint
@@ -89,12 +90,12 @@ def _document(found: "CriticalPoint") -> dict[str, Any]:
 
 def _text(found: "CriticalPoint") -> str:
     counts = sorted(found.gsp)
-    lines = ["processors  GSP (95 % interval)      gain of one more"]
+    rows = [["processors", "GSP (95 % interval)", "gain of one more"]]
     for count in counts:
         known, gain = found.gsp[count], found.gains.get(count)
-        more = "" if gain is None else f"{gain.mean:6.3f} ± {gain.half_width:.3f}"
-        lines.append(f"{count:10}  {known.mean:7.3f} ± {known.half_width:<12.3f}  {more}")
-    lines.append("")
+        more = "" if gain is None else f"{gain.mean:.3f} ± {gain.half_width:.3f}"
+        rows.append([str(count), f"{known.mean:.3f} ± {known.half_width:.3f}", more])
+    lines = [*columns(rows, left=0), ""]
     if found.point is None:
         lines.append(f"Every processor up to {counts[-1]} adds 0.5 or more to GSP: no critical point was reached.")
     else:

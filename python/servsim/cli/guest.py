@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from servsim.capture.settings import GuestSettings
+from servsim.text import columns
 
 _DEFAULTS = GuestSettings()
 
@@ -87,12 +88,14 @@ def status(as_json: AsJson = False) -> None:
         print(json.dumps(found, indent=2))
         return
     emulator = found["emulator"]
-    print(f"emulator    {emulator.get('problem') or emulator['path'] + ' ' + emulator['version']}")
-    print(f"cache       {found['cache']}")
+    print(f"emulator: {emulator.get('problem') or emulator['path'] + ' ' + emulator['version']}")
+    print(f"cache: {found['cache']}")
+    rows = []
     for entry in found["entries"]:
         settings = entry["settings"] or {}
         scale = "x".join(str(settings[key]) for key in ("warehouses", "districts", "customers", "items") if settings)
-        print(f"{entry['kind']:<11} {entry['id']}  {entry['bytes'] / 2**20:6.0f} MiB  {scale}")
+        rows.append([f"{entry['bytes'] / 2**20:.0f} MiB", entry["kind"], entry["id"], scale])
+    print("\n".join(columns(rows, right=1)))
 
 
 def clean(

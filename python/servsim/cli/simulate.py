@@ -224,18 +224,14 @@ def _host(result: dict[str, Any], seconds: float) -> dict[str, Any]:
     summary = f"{references / 1e6:,.1f} M measured references in {seconds:.2f} s"
     host: dict[str, Any] = {"seconds": seconds, "references_per_second": references / seconds}
     if cycles:
-        hertz = _hertz(result["machine"]["clock"])
-        host["simulated_seconds"] = cycles / hertz
-        host["slowdown"] = seconds * hertz / cycles
+        from servsim.result import hertz
+
+        simulated = cycles / hertz(result["machine"]["clock"])
+        host["simulated_seconds"] = simulated
+        host["slowdown"] = seconds / simulated
         summary += f", {host['slowdown']:,.0f} times slower than the modelled machine"
     host["summary"] = summary
     return host
-
-
-def _hertz(text: str) -> float:
-    """Return a frequency such as ``1 GHz`` in hertz."""
-    number, unit = text.split()
-    return float(number) * {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}[unit]
 
 
 def _write(path: Path, text: str) -> None:
@@ -300,9 +296,9 @@ def _table(result: dict[str, Any]) -> str:
     names = [name for name in FIRST if name in summary]
     names += [name for name in summary if name not in FIRST]
     unit = " captures" if result.get("captures") else ""
-    lines += [f"{name:32} {_figure(summary[name], unit)}" for name in names]
+    lines += columns([[name, _figure(summary[name], unit)] for name in names], left=2)
     first = result["replications"][0]
-    lines += ["", f"misses, seed {first['seed']:<12} {'user':>14} {'kernel':>14}"]
+    misses = [[f"misses, seed {first['seed']}", "user", "kernel"]]
     for name, modes in first["misses"].items():
-        lines.append(f"  {name:22} {modes['user']:>16,} {modes['kernel']:>14,}")
-    return "\n".join(lines)
+        misses.append([f"  {name}", f"{modes['user']:,}", f"{modes['kernel']:,}"])
+    return "\n".join([*lines, "", *columns(misses)])

@@ -9,6 +9,7 @@ import typer
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
 from servsim.files import atomic_write
+from servsim.text import columns
 
 
 def register(app: typer.Typer) -> None:
@@ -37,27 +38,27 @@ def timeline(
     runs = document["replications"]
     if replication > len(runs):
         raise UsageError(f"{result} holds {len(runs)} replications, so there is no number {replication}")
-    columns = windows(runs[replication - 1])
+    found = windows(runs[replication - 1])
     if parquet is not None:
         say(f"wrote {parquet}: {write_parquet(runs, parquet)} windows of {len(runs)} replications")
     if perfetto is not None:
         atomic_write(perfetto, json.dumps(trace_events(document, replication - 1)))
         say(f"wrote {perfetto}: open it at ui.perfetto.dev, or in chrome://tracing without a network")
     if as_json:
-        print(json.dumps({"schema": "servsim.timeline/1", "replication": replication, "windows": columns}))
+        print(json.dumps({"schema": "servsim.timeline/1", "replication": replication, "windows": found}))
     elif parquet is None and perfetto is None:
-        print(_text(columns))
+        print(_text(found))
 
 
-def _text(columns: dict[str, list[float]]) -> str:
+def _text(windows: dict[str, list[float]]) -> str:
     """Return bus use, misses and transactions in at most twenty steps."""
-    count = len(columns["start_cycle"])
+    count = len(windows["start_cycle"])
     step = -(-count // 20)
-    lines = ["  from cycle   bus, %  misses/1000  transactions"]
+    rows = [["from cycle", "bus, %", "misses/1000", "transactions"]]
     for i in range(0, count, step):
         part = slice(i, i + step)
-        bus = 100 * sum(columns["bus_busy"][part]) / sum(columns["window_cycles"][part])
-        misses = 1000 * sum(columns["misses"][part]) / max(1, sum(columns["references"][part]))
-        done = sum(columns["transactions"][part])
-        lines.append(f"{columns['start_cycle'][i]:12,.0f} {bus:8.1f} {misses:12.2f} {done:13,.0f}")
-    return "\n".join(lines)
+        bus = 100 * sum(windows["bus_busy"][part]) / sum(windows["window_cycles"][part])
+        misses = 1000 * sum(windows["misses"][part]) / max(1, sum(windows["references"][part]))
+        done = sum(windows["transactions"][part])
+        rows.append([f"{windows['start_cycle'][i]:,.0f}", f"{bus:.1f}", f"{misses:.2f}", f"{done:,.0f}"])
+    return "\n".join(columns(rows, left=0))

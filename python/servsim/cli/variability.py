@@ -8,8 +8,10 @@ import typer
 
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
+from servsim.text import columns
 
 if TYPE_CHECKING:
+    from servsim.statistics.intervals import Estimate
     from servsim.variability import Variability
 
 
@@ -59,27 +61,36 @@ def variability(
 
 
 def _text(found: "Variability") -> str:
-    lines = ["cycles per transaction, by part of the trace (mean, 95 % interval)"]
+    means = []
     for cell in found.cells:
         known = cell.known
         assert known.half_width is not None and known.sd is not None
-        share = 100 * known.sd / known.mean
         where = f"{Path(cell.trace).name}, {cell.transactions} after {cell.warmup}"
-        lines.append(f"  {where:36} {known.mean:14,.0f} ± {known.half_width:,.0f}, n = {known.n}, sd {share:.2f} %")
+        means.append([where, *_known(known), f"sd {100 * known.sd / known.mean:.2f} %"])
     over = found.over_captures
     if over is not None and over.half_width is not None:
-        where = f"over {over.n} captures"
-        lines.append(f"  {where:36} {over.mean:14,.0f} ± {over.half_width:,.0f}, n = {over.n}")
-    lines += ["", "standard deviation in % of the mean, by source"]
-    for what, value in (
-        ("seeds (random memory delays)", found.seeds),
-        ("parts of the trace, beyond seeds", found.parts),
-        ("captures, beyond seeds and parts", found.captures),
-    ):
-        lines.append(f"  {what:36} {'one only' if value is None else f'{value:8.2f}'}")
+        means.append([f"over {over.n} captures", *_known(over), ""])
+    sources = [
+        [what, "one only" if value is None else f"{value:.2f}"]
+        for what, value in (
+            ("seeds (random memory delays)", found.seeds),
+            ("parts of the trace, beyond seeds", found.parts),
+            ("captures, beyond seeds and parts", found.captures),
+        )
+    ]
+    lines = ["cycles per transaction, by part of the trace (mean, 95 % interval)", *_indented(means)]
+    lines += ["", "standard deviation in % of the mean, by source", *_indented(sources)]
     if found.over_time:
-        lines += ["", "work within a run, by length of the interval (time variability)"]
-        lines.append(f"  {'cycles':>14} {'variation, %':>13} {'autocorrelation':>16} {'intervals':>10}")
-    for row in found.over_time:
-        lines.append(f"  {row.cycles:14,} {row.variation:13.1f} {row.autocorrelation:16.2f} {row.intervals:10}")
+        rows = [["cycles", "variation, %", "autocorrelation", "intervals"]]
+        for row in found.over_time:
+            rows.append([f"{row.cycles:,}", f"{row.variation:.1f}", f"{row.autocorrelation:.2f}", str(row.intervals)])
+        lines += ["", "work within a run, by length of the interval (time variability)", *_indented(rows, left=0)]
     return "\n".join(lines)
+
+
+def _known(known: "Estimate") -> list[str]:
+    return [f"{known.mean:,.0f}", f"± {known.half_width:,.0f}", f"n = {known.n}"]
+
+
+def _indented(rows: list[list[str]], left: int = 1) -> list[str]:
+    return [f"  {line}" for line in columns(rows, left=left)]

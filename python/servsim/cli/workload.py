@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from servsim.errors import UsageError
+from servsim.text import columns
 from servsim.workloads import REGISTRY, Request, find
 
 workload_app = typer.Typer(no_args_is_help=True, help="Load, run and check real servers on this host.")
@@ -50,8 +51,7 @@ def list_workloads(json: bool = _JSON) -> None:
         document = {"schema": "servsim.workload.list/1", "workloads": summaries}
         typer.echo(json_module.dumps(document, indent=2))
         return
-    for name, summary in summaries.items():
-        typer.echo(f"{name:<8} {summary}")
+    typer.echo("\n".join(columns(list(summaries.items()), left=2)))
 
 
 @workload_app.command(context_settings=_PASS_ON)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from servsim.result import HERTZ
+from servsim.result import hertz
 from servsim.timeline.windows import windows
 
 Event = dict[str, Any]
@@ -41,7 +41,7 @@ def trace_events(result: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
     replication = result["replications"][number]
     machine, trace = result.get("machine"), result.get("trace") or {}
     described = machine if isinstance(machine, Mapping) else {"name": machine}
-    scale = 1e6 / _hertz(str(described.get("clock", "1 GHz")))
+    scale = 1e6 / hertz(str(described.get("clock", "1 GHz")))
     columns = windows(replication)
     events = [
         _named(PROCESSORS, "processors"),
@@ -53,11 +53,6 @@ def trace_events(result: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
     ]
     about = {"machine": described.get("name"), "trace": trace.get("name"), "seed": replication["seed"]}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
-
-
-def _hertz(clock: str) -> float:
-    number, unit = clock.split()
-    return float(number) * HERTZ[unit]
 
 
 def _named(group: int, name: str, thread: int | None = None) -> Event:

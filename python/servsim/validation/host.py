@@ -5,8 +5,10 @@ import re
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from servsim.errors import EnvironmentProblem
 from servsim.workloads import postgres
@@ -37,6 +39,8 @@ class Host:
         Its median.
     server
         Version of the database server.
+    ways
+        Ways of the three levels; 0 where the host does not tell.
     """
 
     processors: tuple[int, ...]
@@ -48,6 +52,7 @@ class Host:
     flush_seconds: float
     flush_median_seconds: float
     server: str
+    ways: Sequence[int] = (0, 0, 0)
 
     def text(self) -> str:
         """Return it in a line."""
@@ -81,10 +86,10 @@ def look(folder: Path, most: int) -> Host:
             f"{most}: give the virtual machine more, or leave it out with --only"
         )
     times = flush_times(folder)
-    sizes = cache_sizes(CACHES)
     middle = sorted(times)[len(times) // 2]
     mean = sum(times) / len(times)
-    return Host(mine, _model(), *sizes, flush_seconds=mean, flush_median_seconds=middle, server=version)
+    found = caches(CACHES)
+    return Host(mine, _model(), **found, flush_seconds=mean, flush_median_seconds=middle, server=version)
 
 
 def server_version() -> str:
@@ -102,20 +107,21 @@ def version_in(executable: Path) -> str:
     return found.group(1).decode() if found else "unknown"
 
 
-def cache_sizes(folder: Path) -> tuple[int, int, int, int]:
-    """Return bytes of the first-level data, second and third-level cache, and of a line, from sysfs.
+def caches(folder: Path) -> dict[str, Any]:
+    """Return what `Host` keeps of the caches, from sysfs: bytes of the levels and of a line, and ways.
 
     A level that the system does not show has size 0; without any, a line is 64 bytes.
     """
-    sizes, line = {1: 0, 2: 0, 3: 0}, 64
+    sizes, ways, line = [0, 0, 0], [0, 0, 0], 64
     for index in sorted(folder.glob("index[0-9]*")):
         level, kind = int(_read(index / "level") or 0), _read(index / "type")
         found = re.fullmatch(r"(\d+)([KMG])", _read(index / "size"))
-        if level not in sizes or kind == "Instruction" or found is None:
+        if not 1 <= level <= 3 or kind == "Instruction" or found is None:
             continue
-        sizes[level] = int(found.group(1)) << {"K": 10, "M": 20, "G": 30}[found.group(2)]
+        sizes[level - 1] = int(found.group(1)) << {"K": 10, "M": 20, "G": 30}[found.group(2)]
+        ways[level - 1] = int(_read(index / "ways_of_associativity") or 0)
         line = int(_read(index / "coherency_line_size") or line)
-    return sizes[1], sizes[2], sizes[3], line
+    return {**dict(zip(("first", "second", "third"), sizes, strict=True)), "line": line, "ways": tuple(ways)}
 
 
 def flush_times(folder: Path, flushes: int = FLUSHES) -> list[float]:
@@ -145,16 +151,11 @@ def _model() -> str:
     return found.group(1) if found else "unknown"
 
 
-def _power(value: int, at_least: int) -> int:
-    """Return the largest power of two that is no larger, for caches are such in a description."""
-    return max(at_least, 1 << max(0, value.bit_length() - 1))
-
-
 def describe(host: Host, clock_hz: float, *, pool: bool = True) -> str:
     """Return this host's machine description.
 
-    Sizes of caches are the host's, rounded down to powers of two. Latencies are assumptions that fit
-    server cores of the 2020s; they are not fitted to anything. ``clock`` is the calibrated figure: it
+    Sizes of caches and their ways are the host's; ways that it does not tell are 8 and 16. Latencies are assumptions
+    that fit server cores of the 2020s; they are not fitted to anything. ``clock`` is the calibrated figure: it
     stands for everything about a core that the description does not have (issue ports, prefetching,
     latencies of its own), and is therefore no frequency of the hardware. A synchronous commit is one
     write and one flush in the trace, which share the measured time of an ``fdatasync``. Flushes are shared:
@@ -173,16 +174,16 @@ def describe(host: Host, clock_hz: float, *, pool: bool = True) -> str:
         'store_buffer = "64 words"',
         "outstanding_misses = 16",
         "[cache]",
-        f'size = "{_power(host.first, 16 << 10) >> 10} KiB"',
-        "associativity = 8",
+        f'size = "{(host.first or 32 << 10) >> 10} KiB"',
+        f"associativity = {host.ways[0] or 8}",
         f'line = "{host.line} B"',
         'organisation = "split"',
     ]
     if host.second:
-        lines += ["[l2]", f'size = "{_power(host.second, 1 << 16) >> 10} KiB"', "associativity = 16"]
+        lines += ["[l2]", f'size = "{host.second >> 10} KiB"', f"associativity = {host.ways[1] or 16}"]
         lines += ['latency = "14 cycles"']
     if host.third:
-        lines += ["[l3]", f'size = "{_power(host.third, 1 << 20) >> 10} KiB"', "associativity = 16"]
+        lines += ["[l3]", f'size = "{host.third >> 10} KiB"', f"associativity = {host.ways[2] or 16}"]
         lines += ['sharing = "shared"', 'inclusion = "neither"', 'latency = "46 cycles"']
     lines += [
         "[protocol]",

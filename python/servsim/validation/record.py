@@ -39,7 +39,10 @@ def read(path: Path) -> Record:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
             raise UsageError(f"{path} holds {document['schema']}, not {SCHEMA}")
-        host = {**document["host"], "processors": tuple(document["host"]["processors"])}
+        # JSON has no tuples.
+        host: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in document["host"].items()
+        }
         runs, long = ([NativeRun(**run) for run in document[key]] for key in ("runs", "long"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is no record of native runs ({error}): remove it, and it is measured anew") from error

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servsim.statistics.intervals import Estimate
+from servsim.text import columns
 from servsim.validation.ratios import Ratio
 from servsim.validation.study import CALIBRATED, Row
 from servsim.validation.windows import Spread
@@ -11,19 +12,17 @@ from servsim.validation.windows import Spread
 
 def table(found: Sequence[Row]) -> str:
     """Return a line per configuration, and below it the verdicts."""
-    lines = [
-        f"{'':24} {'':10} {'native':>20} {'simulated':>20}   {'native ratio':>20} {'predicted ratio':>20} {'error':>8}",
-        f"{'':24} {'':10} {'transactions/s':>20} {'transactions/s':>20}",
+    rows = [
+        ["", "", "native", "simulated", "native ratio", "predicted ratio", "error"],
+        ["", "", "transactions/s", "transactions/s", "", "", ""],
     ]
     for row in found:
         name = row.name if row.label == CALIBRATED else row.what
         rate, ours = _estimate(row.native), _estimate(row.simulated)
         measured, predicted = _ratio(row.measured), _ratio(row.predicted)
         error = "" if row.label == CALIBRATED else f"{row.error_percent:+.1f} %"
-        lines.append(f"{name:24.24} {row.label:10} {rate:>20} {ours:>20}   {measured:>20} {predicted:>20} {error:>8}")
-    lines.append("")
-    lines += [f"{row.what}: {row.verdict}" for row in found]
-    return "\n".join(lines)
+        rows.append([name, row.label, rate, ours, measured, predicted, error])
+    return "\n".join([*columns(rows, left=2), "", *(f"{row.what}: {row.verdict}" for row in found)])
 
 
 def _estimate(known: Estimate) -> str:
@@ -55,10 +54,10 @@ def summary(document: Mapping[str, Any]) -> str:
 
 def spread_table(title: str, unit: str, found: Sequence[Spread]) -> str:
     """Return the variability by length of the window."""
-    lines = [f"{title} ({unit}; {found[0].runs if found else 0} runs)"]
-    lines.append(f"  {'window':>10} {'sd, % of mean':>14} {'least':>7} {'most':>7} {'windows':>8}")
+    rows = [["window", "sd, % of mean", "least", "most", "windows"]]
     for row in found:
         ends = ["" if end is None else f"{end:.2f}" for end in (row.smallest, row.largest)]
         window = f"{row.seconds:.1f} s" if row.seconds >= 0.1 else f"{1e3 * row.seconds:.2f} ms"
-        lines.append(f"  {window:>10} {row.within_percent:14.1f} {ends[0]:>7} {ends[1]:>7} {row.windows:8}")
-    return "\n".join(lines)
+        rows.append([window, f"{row.within_percent:.1f}", *ends, str(row.windows)])
+    heading = f"{title} ({unit}; {found[0].runs if found else 0} runs)"
+    return "\n".join([heading, *(f"  {line}" for line in columns(rows, left=0))])

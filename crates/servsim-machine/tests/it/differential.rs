@@ -243,16 +243,16 @@ fn plain_text(case: &Case) -> String {
 
 /// Counters that some trace of a few hundred must move, or the comparison shows nothing of them.
 const MUST_MOVE: [&str; 15] = [
-    "context_switch.evicted",
-    "context_switch.migrated",
-    "context_switch.flushed",
-    "flushed",
+    "context_switch_misses.evicted",
+    "context_switch_misses.migrated",
+    "context_switch_misses.flushed",
+    "flushed_copies",
     "misses_by_loss.invalidated",
     "misses_by_loss.replaced",
     "misses_by_loss.flushed",
     "removed.copies",
     "removed.misses",
-    "misses.true_by_self",
+    "misses_true_by_self",
     "misses.true_sharing",
     "misses.false_sharing",
     "misses.passive_sharing",

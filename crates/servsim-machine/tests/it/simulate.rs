@@ -79,12 +79,6 @@ fn the_result_holds_everything_that_the_schema_promises() {
         }
         assert!(r["coherence"]["true_sharing"]["user"].is_u64());
     }
-    let entry = &result["summary"]["cycles_per_transaction"];
-    assert_eq!(entry["n"], 4);
-    let mean = entry["mean"].as_f64().unwrap();
-    let low = entry["interval_95"][0].as_f64().unwrap();
-    let high = entry["interval_95"][1].as_f64().unwrap();
-    assert!(low < mean && mean < high);
 }
 
 #[test]
@@ -126,7 +120,6 @@ fn warnings_come_before_figures_that_would_mislead() {
     for part in ["outnumber the ready tasks", "only 20 transactions", "too few for an interval"] {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
-    assert!(result["summary"]["gsp"]["interval_95"].is_null());
 }
 
 #[test]
@@ -265,7 +258,6 @@ fn of_many_replications_the_first_keep_what_happened_when_and_the_figures_are_th
         }
         assert!(r["cycles"].as_u64() > Some(0) && r["window_cycles"].is_u64(), "{index}");
     }
-    assert_eq!(many["summary"]["cycles_per_transaction"]["n"], 35);
     let notes: Vec<&Value> =
         many["warnings"].as_array().unwrap().iter().filter(|w| w["code"] == "detail").collect();
     assert!(

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from servsim.files import atomic_write, make_folder
+from servsim.text import columns
 
 
 def in_file_name(device: str) -> str:
@@ -78,24 +79,24 @@ def print_evaluation(entry: dict[str, Any]) -> None:
         f"{entry['requests']} requests; "
         f"{_server(entry['server'])}"
     )
-    print(f"  {'':<22}{'queue from trace':>18}{'free running':>16}")
     one, free = entry["one_step"], entry["free_running"]
-    rows = [
-        ("real mean, ms", "real_mean_ms"),
-        ("simulated mean, ms", "simulated_mean_ms"),
-        ("D all, %", "d_all_percent"),
-        ("D rest, %", "d_rest_percent"),
-        ("D99, %", "d99_percent"),
-        ("floor of D99, %", "floor99_percent"),
+    named = {
+        "real mean, ms": "real_mean_ms",
+        "simulated mean, ms": "simulated_mean_ms",
+        "D all, %": "d_all_percent",
+        "D rest, %": "d_rest_percent",
+        "D99, %": "d99_percent",
+        "floor of D99, %": "floor99_percent",
+    }
+    figures = [(title, one[key], free[key]) for title, key in named.items()]
+    figures += [
+        ("slices, %", one["slice"]["percent"], free["slice"]["percent"]),
+        ("floor of slices, %", one["slice"]["floor_percent"], free["slice"]["floor_percent"]),
+        (f"acf 1 (real: {one['acf_real'][0]:.3f})", one["acf_simulated"][0], free["acf_simulated"][0]),
     ]
-    for title, key in rows:
-        print(f"  {title:<22}{one[key]:>18.3f}{free[key]:>16.3f}")
-    print(f"  {'slices, %':<22}{one['slice']['percent']:>18.3f}{free['slice']['percent']:>16.3f}")
-    print(f"  {'floor of slices, %':<22}{one['slice']['floor_percent']:>18.3f}{free['slice']['floor_percent']:>16.3f}")
-    print(
-        f"  {'acf 1 (real)':<22}{one['acf_simulated'][0]:>18.3f}{free['acf_simulated'][0]:>16.3f}"
-        f"  ({one['acf_real'][0]:.3f})"
-    )
+    heading = ["", "queue from trace", "free running"]
+    lines = columns([heading, *([title, f"{first:.3f}", f"{second:.3f}"] for title, first, second in figures)])
+    print("\n".join(f"  {line}" for line in lines))
     print(
         f"  CRPS skill {entry['crps_skill']:.3f}; outside the training support {100 * entry['outside_support']:.1f} %"
     )
