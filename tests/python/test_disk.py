@@ -43,7 +43,7 @@ def test_a_model_is_fitted_judged_run_and_used_to_reorganise(trace: Path, tmp_pa
     assert fitted["devices"][0]["server"]["discipline"] == "fcfs"
     assert disk.info(model)["devices"][0]["kind"] == "forest"
     entry = disk.evaluate(str(trace))["devices"][0]
-    assert entry["crps_skill"] > 0.5
+    assert entry["skill"]["over_histogram"] > 0.5
     assert abs(entry["free_running"]["mean_error_percent"]) < 10
     assert evaluation_svg(entry).startswith("<svg")
     slow = disk.simulate(str(trace), model, load=1.3)
@@ -220,3 +220,23 @@ def test_a_device_with_too_few_requests_is_left_out_and_the_others_are_not(trace
     short.write_text("\n".join(rows[:100]))
     done = _servsim("disk", "evaluate", str(short))
     assert done.returncode == 2 and "too short" in done.stderr
+
+
+def test_a_model_that_fails_its_trial_says_so_and_runs_only_when_told_to(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    now, rows = 0, ["arrival_ns,op,lba,sectors,response_ns"]
+    for at in range(8000):
+        now += int(rng.integers(1, 60_000))
+        sectors = 8 << int(rng.integers(4))
+        slower = 3 if at >= 6000 else 1
+        rows.append(f"{now},{at % 2},{int(rng.integers(1 << 20)) * 8},{sectors},{slower * (30_000 + 9000 * sectors)}")
+    path, model = tmp_path / "ssd.csv", str(tmp_path / "m.ssdm")
+    path.write_text("\n".join(rows))
+    done = _servsim("disk", "fit", str(path), "-o", model)
+    assert done.returncode == 0 and "tried on the last quarter" in done.stdout, done.stderr
+    done = _servsim("disk", "simulate", str(path), "-m", model)
+    assert done.returncode == 2 and "is not worth using" in done.stderr, done.stderr
+    done = _servsim("disk", "simulate", str(path), "-m", model, "--allow-unskilled")
+    assert done.returncode == 0, done.stderr
+    done = _servsim("disk", "evaluate", str(path))
+    assert "free running" in done.stdout and "skill over histogram" in done.stdout, done.stderr

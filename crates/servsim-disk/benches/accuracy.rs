@@ -52,7 +52,7 @@ fn read(path: &Path) -> Vec<Request> {
 }
 
 fn measured(folder: &Path) {
-    println!("measured drives: D99 (floor), slices (floor), CRPS skill, mean");
+    println!("measured drives: all free running: D99 (floor), slices (floor), skill over a histogram, mean");
     let mut names: Vec<_> =
         std::fs::read_dir(folder).expect("a folder").flatten().map(|e| e.path()).collect();
     names.retain(|path| path.extension().is_some_and(|e| e == "trace"));
@@ -62,17 +62,18 @@ fn measured(folder: &Path) {
         let cut = (requests.len() as f64 * TRAIN) as usize;
         let seen =
             evaluate(&forest(&requests[..cut]), &requests, Split { cut }, &[], 0).expect("a good trace");
-        let one = &seen.one_step;
+        let one = &seen.free_running;
         let good = one.d99_percent <= (1.5 * one.floor99_percent).max(2.0);
         println!(
-            "  {:<16} D99 {:5.2} % ({:.2}){} slices {:5.2} % ({:.2})  CRPS {:.3}  mean {:+.2} %",
+            "  {:<16} D99 {:5.2} % ({:.2}){} slices {:5.2} % ({:.2})  skill {:.3} (one step {:.3})  mean {:+.2} %",
             path.file_stem().unwrap_or_default().to_string_lossy(),
             one.d99_percent,
             one.floor99_percent,
             if good { " " } else { "!" },
             one.slice.percent,
             one.slice.floor_percent,
-            seen.crps_skill,
+            seen.skill.over_histogram,
+            seen.one_step_skill.over_histogram,
             one.mean_error_percent,
         );
     }

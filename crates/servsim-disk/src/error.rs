@@ -91,6 +91,14 @@ pub enum ModelError {
         /// The device.
         device: String,
     },
+    /// The model failed its trial on requests that it had not seen.
+    #[error("the model of `{device}` is not worth using: run freely on the last quarter of its trace, {problem}; fit it to a longer trace, or pass --allow-unskilled to see what it says")]
+    NotWorthUsing {
+        /// The device.
+        device: String,
+        /// What was found.
+        problem: String,
+    },
     /// A value out of range.
     #[error("{0}")]
     Invalid(String),

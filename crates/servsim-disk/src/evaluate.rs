@@ -5,16 +5,15 @@ use crate::error::ModelError;
 use crate::features::Command;
 use crate::metrics::demerit::{demerit, demerit_percent, floor_percent};
 use crate::metrics::slices::{slice_error, Key, SliceError};
-use crate::metrics::{autocorrelation, crps, mean, quantile, sorted};
+use crate::metrics::{autocorrelation, mean, quantile, sorted};
 use crate::models::fit::response_contexts;
-use crate::models::{DeviceModel, Model};
+use crate::models::{DeviceModel, Model, SKILL_FLOOR};
 use crate::order::services;
 use crate::request::Request;
-use crate::simulate::{closed_loop, open_loop, open_loop_draws, responses_us};
+use crate::simulate::{closed_loop, open_loop, responses_us};
+use crate::skill::{self, Skill};
 use serde::Serialize;
 
-/// Draws a request for CRPS.
-const DRAWS: usize = 32;
 /// Requests simulated at another load, over all replications, at most.
 const POOLED: usize = 160_000;
 /// Share of requests outside the support beyond which a verdict warns.
@@ -116,14 +115,14 @@ pub struct Evaluation {
     pub requests: usize,
     /// Requests in the training part.
     pub trained_on: usize,
-    /// Queue and wait from the trace, as in the paper.
-    pub one_step: Distribution,
     /// Queue produced by the simulation, from arrivals alone.
     pub free_running: Distribution,
-    /// `1 - CRPS / CRPS(unconditional)` after the cut.
-    pub crps_skill: f64,
-    /// CRPS, ms.
-    pub crps_ms: f64,
+    /// Queue and wait from the trace, as in the paper.
+    pub one_step: Distribution,
+    /// Single requests after the cut, run freely: the skill that counts.
+    pub skill: Skill,
+    /// The same one step at a time, with the queue and the idle times of the trace.
+    pub one_step_skill: Skill,
     /// Share of requests after the cut that are unlike any in the training part.
     pub outside_support: f64,
     /// Quantiles of the response times after the cut, for plots.
@@ -160,7 +159,6 @@ pub fn evaluate(
     let keys = slice_keys(requests);
     let one_step = distribution(&keys, &open, &real, split.cut, seed);
     let free_running = distribution(&keys, &free, &real, split.cut, seed);
-    let (crps_ms, crps_skill) = scores(model, requests, &real, split.cut, seed);
     let outside_support = outside(model, requests, split.cut);
     let mut at_loads = Vec::new();
     for (load, truth) in truths {
@@ -171,10 +169,10 @@ pub fn evaluate(
         model: model.model.kind(),
         requests: requests.len(),
         trained_on: split.cut,
-        one_step,
         free_running,
-        crps_skill,
-        crps_ms,
+        one_step,
+        skill: skill::free_running(model, requests, split.cut, seed)?,
+        one_step_skill: skill::one_step(model, requests, split.cut, seed),
         outside_support,
         quantiles: quantiles(&real[split.cut..], &open[split.cut..], &free[split.cut..]),
         closed_loop: at_loads,
@@ -206,20 +204,6 @@ fn distribution(keys: &[Key], simulated: &[f64], real: &[f64], cut: usize, seed:
         acf_real: lags(real_rest),
         acf_simulated: lags(rest),
     }
-}
-
-/// Mean CRPS in ms, and the skill, of the requests after the cut.
-fn scores(model: &DeviceModel, requests: &[Request], real: &[f64], cut: usize, seed: u64) -> (f64, f64) {
-    let (mut sum, mut count) = (0.0, 0_usize);
-    open_loop_draws(model, requests, DRAWS, seed, &mut |number, draws| {
-        if number >= cut {
-            sum += crps::from_draws(draws, real[number]);
-            count += 1;
-        }
-    });
-    let score = sum / count.max(1) as f64;
-    let yardstick = crps::unconditional(&real[..cut.max(1)], &real[cut..]);
-    (score * 1e-3, if yardstick > 0.0 { 1.0 - score / yardstick } else { 0.0 })
 }
 
 /// Share of the requests from `cut` on that are unlike any the model was fitted to.
@@ -292,20 +276,33 @@ pub fn at_load_pooled(
     })
 }
 
+/// What the figures of free running allow one to believe.
 fn verdict(evaluation: &Evaluation, model: &DeviceModel) -> Vec<String> {
     let mut verdict = Vec::new();
-    let one = &evaluation.one_step;
-    let allowed = (1.5 * one.floor99_percent).max(2.0);
-    verdict.push(if one.d99_percent <= allowed {
-        format!("distribution: D99 {:.1} % is within what chance allows ({allowed:.1} %)", one.d99_percent)
-    } else {
-        format!("distribution: D99 {:.1} % is beyond what chance allows ({allowed:.1} %)", one.d99_percent)
-    });
-    let allowed = (1.5 * one.slice.floor_percent).max(8.0);
-    if one.slice.percent > allowed {
+    let (free, skill) = (&evaluation.free_running, &evaluation.skill);
+    let least = skill.over_histogram.min(skill.over_mean);
+    if least < SKILL_FLOOR {
+        let yardstick = if skill.over_histogram <= skill.over_mean {
+            "histogram of the training part"
+        } else {
+            "mean of the training part"
+        };
+        let how = if least <= 0.0 { "no better than" } else { "hardly better than" };
+        verdict.push(format!(
+            "not worth using for single requests: run freely it predicts them {how} the plain {yardstick} (skill {least:.2})"
+        ));
+    }
+    let allowed = (1.5 * free.floor99_percent).max(2.0);
+    let within = if free.d99_percent <= allowed { "within" } else { "beyond" };
+    verdict.push(format!(
+        "distribution, run freely: D99 {:.1} % is {within} what chance allows ({allowed:.1} %)",
+        free.d99_percent
+    ));
+    let allowed = (1.5 * free.slice.floor_percent).max(8.0);
+    if free.slice.percent > allowed {
         verdict.push(format!(
             "do not trust it for one kind of request: within slices the error is {:.1} % (chance and tolerance: {allowed:.1} %)",
-            one.slice.percent
+            free.slice.percent
         ));
     }
     if evaluation.outside_support > UNKNOWN_SHARE {
@@ -314,7 +311,6 @@ fn verdict(evaluation: &Evaluation, model: &DeviceModel) -> Vec<String> {
             100.0 * evaluation.outside_support
         ));
     }
-    let free = &evaluation.free_running;
     if free.mean_error_percent.abs() > 5.0 {
         verdict.push(format!(
             "do not trust it at another load: free-running at the load given its mean is off by {:+.1} %",

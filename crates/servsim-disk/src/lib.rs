@@ -28,3 +28,5 @@ pub mod request;
 pub mod server;
 pub mod sets;
 pub mod simulate;
+pub mod skill;
+pub mod trial;

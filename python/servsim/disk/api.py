@@ -227,8 +227,9 @@ def evaluate(
     Returns
     -------
     dict
-        ``devices``, each with ``one_step`` and ``free_running`` (D, D99, floors, slices in percent),
-        ``crps_skill``, ``outside_support``, ``closed_loop``, ``quantiles`` and ``verdict``.
+        ``devices``, each with ``free_running`` and ``one_step`` (D, D99, floors, slices in percent), ``skill``
+        (of free running, over a histogram and over the mean) and ``one_step_skill``,
+        ``outside_support``, ``closed_loop``, ``quantiles`` and ``verdict``; and ``skipped`` devices.
     """
     more = {
         "scheduler": scheduler,
@@ -257,6 +258,7 @@ def simulate(
     map_path: str | None = None,
     sets: Sequence[str] = (),
     allow_other_device: bool = False,
+    allow_unskilled: bool = False,
 ) -> Simulation:
     """Run a model file on the requests of a trace.
 
@@ -280,6 +282,8 @@ def simulate(
         ``DEVICE=LEVEL:DRIVES``.
     allow_other_device
         Take a model of another class of device.
+    allow_unskilled
+        Take a model that failed its trial when it was fitted.
     """
     request = {
         "model": model,
@@ -289,6 +293,7 @@ def simulate(
         "map": map_path,
         "sets": list(sets),
         "allow_other_device": allow_other_device,
+        "allow_unskilled": allow_unskilled,
     }
     summary, arrivals, responses = _core.disk_simulate(_source(source), json.dumps(request))
     return Simulation(

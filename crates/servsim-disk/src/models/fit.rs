@@ -7,7 +7,7 @@
 use super::forest::{self, Allowed, Forest};
 use super::paper::Paper;
 use super::unconditional::Unconditional;
-use super::{kind, DeviceModel, Model, ResponseContext, Training};
+use super::{kind, DeviceModel, Model, ResponseContext, Training, Trial};
 use crate::cache;
 use crate::error::ModelError;
 use crate::features::{Command, Features, History};
@@ -20,6 +20,18 @@ use crate::server::{Discipline, Server};
 /// The sample for the trees holds between half of this and this many requests.
 const SAMPLE_LIMIT: usize = 1 << 16;
 
+/// What a trial of a device that serves requests side by side, or may do so, settled.
+#[derive(Debug, Clone, Copy)]
+pub struct Tried {
+    /// Requests it serves at a time.
+    pub slots: u32,
+    /// How a fit with so many did.
+    pub trial: Trial,
+}
+
+/// Settles the slots of a device, given its first requests and the number inferred; see [`crate::trial`].
+pub type TryOut = fn(&[Request], &FitOptions, u32) -> Option<Tried>;
+
 /// How to fit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FitOptions {
@@ -31,6 +43,8 @@ pub struct FitOptions {
     pub slots: Option<u32>,
     /// The model will be asked about other layouts: it must not know blocks by their place.
     pub movable: bool,
+    /// How slots are settled where inference finds several, or cannot tell.
+    pub try_out: Option<TryOut>,
 }
 
 /// Contexts of the response-time models for the requests of one device, in arrival order.
@@ -100,6 +114,7 @@ fn fit_device(
         mean_response_us: mean,
         mean_service_us: None,
         seed: options.seed,
+        trial: None,
     };
     Ok(DeviceModel {
         device: device.to_owned(),
@@ -144,6 +159,7 @@ pub struct Fitter {
 #[derive(Debug)]
 struct Pass {
     inference: Inference,
+    trial: Option<Trial>,
     order: ServiceOrder,
     sample: Sample,
 }
@@ -232,7 +248,16 @@ impl Fitter {
     /// Infers the server from the requests held back and passes them on.
     fn begin(&mut self) {
         let held = std::mem::take(&mut self.held);
-        let inference = settled(infer(&held), &self.options);
+        let mut inference = settled(infer(&held), &self.options);
+        let open = inference.server.slots > 1 || inference.inconclusive;
+        let tried = self
+            .options
+            .try_out
+            .filter(|_| open)
+            .and_then(|try_out| try_out(&held, &self.options, inference.server.slots));
+        if let Some(tried) = tried {
+            inference.server.slots = tried.slots;
+        }
         let server: Server = inference.server;
         let order = ServiceOrder::new(server.slots as usize, server.recorded_start);
         let (cache, mechanics) = if self.options.movable && server.slots == 1 {
@@ -242,7 +267,8 @@ impl Fitter {
         } else {
             (None, None)
         };
-        self.pass = Some(Pass { inference, order, sample: Sample::new(cache, mechanics) });
+        let trial = tried.map(|tried| tried.trial);
+        self.pass = Some(Pass { inference, trial, order, sample: Sample::new(cache, mechanics) });
         held.into_iter().for_each(|request| self.push(request));
     }
 
@@ -255,7 +281,7 @@ impl Fitter {
             require("forest", self.held.len())?;
             self.begin();
         }
-        let Pass { inference, mut order, mut sample } = self.pass.expect("the pass has begun");
+        let Pass { inference, trial, mut order, mut sample } = self.pass.expect("the pass has begun");
         order.finish(&mut |served| sample.add(served));
         let allowed = Allowed {
             place: !self.options.movable,
@@ -277,6 +303,7 @@ impl Fitter {
             mean_response_us: mean_us(sample.response_ns),
             mean_service_us: Some(mean_us(sample.service_ns)),
             seed: self.options.seed,
+            trial,
         };
         Ok(DeviceModel {
             device: self.device,

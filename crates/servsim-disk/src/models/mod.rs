@@ -175,6 +175,36 @@ impl ServiceModel for Service<'_> {
     }
 }
 
+/// Skill over a histogram below which a model is not worth running.
+pub const SKILL_FLOOR: f64 = 0.1;
+/// Error of the mean, percent, beyond which it is not.
+const MEAN_FLOOR: f64 = 10.0;
+
+/// How a fit to the first three quarters of a trace did on the last, run freely (see [`crate::trial`]).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Requests judged.
+    pub requests: u64,
+    /// Skill over a histogram of the first part.
+    pub skill: f64,
+    /// Error of the mean response, percent.
+    pub mean_error_percent: f64,
+}
+
+impl Trial {
+    /// What is wrong, if it is not worth running.
+    pub fn problem(&self) -> Option<String> {
+        if self.skill < SKILL_FLOOR {
+            return Some(format!(
+                "it predicts single requests no better than a histogram (skill {:.2})",
+                self.skill
+            ));
+        }
+        let error = self.mean_error_percent;
+        (error.abs() > MEAN_FLOOR).then(|| format!("its mean response is off by {error:+.0} %"))
+    }
+}
+
 /// What a fit was made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Training {
@@ -188,6 +218,9 @@ pub struct Training {
     pub mean_service_us: Option<f64>,
     /// Seed of the fit.
     pub seed: u64,
+    /// The trial of the fit, for devices that serve requests side by side.
+    #[serde(default)]
+    pub trial: Option<Trial>,
 }
 
 /// A model of one device, with the server around it.
@@ -206,16 +239,29 @@ pub struct DeviceModel {
 }
 
 impl DeviceModel {
-    /// Refuses a trace of another class of device than the model's.
+    /// Refuses a trace of another class of device than the model's, if the trace shows its class.
     ///
     /// # Errors
     /// [`ModelError::OtherDevice`].
     pub fn check_class(&self, trace: &Inference) -> Result<(), ModelError> {
+        let unknown = trace.inconclusive;
         let (model, trace) = (self.server.class(), trace.server.class());
-        if model == trace {
+        if model == trace || unknown {
             return Ok(());
         }
         Err(ModelError::OtherDevice { model: model.to_owned(), trace: trace.to_owned() })
+    }
+
+    /// Refuses a model that failed its trial.
+    ///
+    /// # Errors
+    /// [`ModelError::NotWorthUsing`], with what was found.
+    pub fn check_worth(&self) -> Result<(), ModelError> {
+        let trial = self.training.as_ref().and_then(|training| training.trial);
+        match trial.and_then(|trial| trial.problem()) {
+            Some(problem) => Err(ModelError::NotWorthUsing { device: self.device.clone(), problem }),
+            None => Ok(()),
+        }
     }
 
     /// A description for people and programs; sizes in bytes, times in us.

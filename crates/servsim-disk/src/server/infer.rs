@@ -44,6 +44,9 @@ pub struct Inference {
     pub agreement: [f64; 3],
     /// Share of busy services too short for one slot (or overlapping, with recorded starts).
     pub concurrent_share: f64,
+    /// Whether too few requests found the device free to tell how many it serves at a time.
+    #[serde(default)]
+    pub inconclusive: bool,
     /// Period, ms, of a clock on which completions fall while arrivals do not: the idle time before a
     /// request then tells its service, and no model is given it.
     #[serde(default)]
@@ -54,12 +57,14 @@ pub struct Inference {
 pub fn infer(requests: &[Request]) -> Inference {
     let requests = &requests[..requests.len().min(ENOUGH)];
     let recorded_start = requests.iter().all(|request| request.recorded_start_ns().is_some());
-    let (slots, concurrent_share) = if recorded_start { overlap(requests) } else { too_short(requests) };
+    let (slots, concurrent_share, inconclusive) =
+        if recorded_start { overlap(requests) } else { too_short(requests) };
     let mut inference = Inference {
         server: Server { slots, recorded_start, ..Server::FCFS },
         choices: 0,
         agreement: [1.0; 3],
         concurrent_share,
+        inconclusive,
         completion_tick_ms: None,
     };
     if slots == 1 {
@@ -82,7 +87,7 @@ pub fn infer(requests: &[Request]) -> Inference {
 }
 
 /// Depth that covers all but one arrival in a thousand.
-fn depth(requests: &[Request]) -> u32 {
+pub fn depth(requests: &[Request]) -> u32 {
     let mut lengths = queue_lengths(requests);
     lengths.sort_unstable();
     lengths
@@ -92,15 +97,15 @@ fn depth(requests: &[Request]) -> u32 {
         .clamp(2, SLOT_LIMIT)
 }
 
-fn overlap(requests: &[Request]) -> (u32, f64) {
+fn overlap(requests: &[Request]) -> (u32, f64, bool) {
     let served = services(requests, 1, true);
     let overlapping =
         served.windows(2).filter(|pair| pair[1].start_ns < pair[0].request.completion_ns).count();
     let share = overlapping as f64 / served.len().max(1) as f64;
-    (if share > OVERLAP_SHARE { depth(requests) } else { 1 }, share)
+    (if share > OVERLAP_SHARE { depth(requests) } else { 1 }, share, false)
 }
 
-fn too_short(requests: &[Request]) -> (u32, f64) {
+fn too_short(requests: &[Request]) -> (u32, f64, bool) {
     let served = services(requests, 1, false);
     let busy: Vec<&Served> = served.iter().filter(|service| service.wait_ns() > 0).collect();
     let (mut short, mut considered) = (0_usize, 0_usize);
@@ -117,7 +122,8 @@ fn too_short(requests: &[Request]) -> (u32, f64) {
         short += of_op.filter(|service| service.service_ns() < least).count();
     }
     let share = if considered >= CHOICES { short as f64 / considered as f64 } else { 0.0 };
-    (if share > TOO_SHORT_SHARE { depth(requests) } else { 1 }, share)
+    let inconclusive = considered < CHOICES && busy.len() >= CHOICES;
+    (if share > TOO_SHORT_SHARE { depth(requests) } else { 1 }, share, inconclusive)
 }
 
 /// Sectors that are one place to discipline number `discipline`: powers of two first, then what lies

@@ -95,6 +95,6 @@ fn idle_times_that_tell_the_service_are_found_and_kept_from_models() {
             0,
         )
         .unwrap();
-        assert!(seen.crps_skill < 0.2, "told: {told}, skill {}", seen.crps_skill);
+        assert!(seen.one_step_skill.over_histogram < 0.2, "told: {told}, skill {:?}", seen.one_step_skill);
     }
 }

@@ -6,4 +6,5 @@ mod importers;
 mod models;
 mod moves;
 mod sets;
+mod skill;
 mod truth;

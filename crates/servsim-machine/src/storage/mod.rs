@@ -159,5 +159,6 @@ fn model_of(name: &str, times: Times) -> Result<DriveModel, String> {
             model.model.kind()
         ));
     }
+    model.check_worth().map_err(|error| format!("{name}: {error}"))?;
     Ok(DriveModel::Model(Box::new(model)))
 }

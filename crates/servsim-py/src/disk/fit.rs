@@ -13,6 +13,7 @@ use servsim_disk::models::ssd::Ssd;
 use servsim_disk::models::{file, kind, DeviceModel, Model};
 use servsim_disk::request::{by_device, Request};
 use servsim_disk::server::{Discipline, Server};
+use servsim_disk::trial::try_out;
 use servsim_files::Special;
 use std::path::Path;
 
@@ -47,7 +48,13 @@ pub(super) struct FitRequest {
 impl FitRequest {
     pub(super) fn options(&self) -> Outcome<FitOptions> {
         let discipline = self.scheduler.as_deref().map(str::parse::<Discipline>).transpose()?;
-        Ok(FitOptions { seed: self.seed, discipline, slots: self.slots, movable: false })
+        Ok(FitOptions {
+            seed: self.seed,
+            discipline,
+            slots: self.slots,
+            movable: false,
+            try_out: Some(try_out),
+        })
     }
 
     pub(super) fn check(&self) -> Outcome<()> {

@@ -108,6 +108,8 @@ struct SimulateRequest {
     #[serde(default)]
     sets: Vec<String>,
     allow_other_device: bool,
+    #[serde(default)]
+    allow_unskilled: bool,
 }
 
 /// The set that stands for the device called `name`: its own, else the one without a name.
@@ -184,6 +186,9 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
         let set = set_for(&sets, name);
         // The trace of a set's requests says nothing of the class of its drives.
         let model = model_for(&models, name, &part, request.allow_other_device || set.is_some())?;
+        if !request.allow_unskilled {
+            model.check_worth()?;
+        }
         if let Some(map) = &map {
             part = map.apply(&part);
         }

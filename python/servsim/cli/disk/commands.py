@@ -190,6 +190,9 @@ def simulate(
         Path | None, typer.Option("--output", "-o", help="Write arrival_ns,response_ns here (CSV).")
     ] = None,
     allow_other_device: OtherDevice = False,
+    allow_unskilled: Annotated[
+        bool, typer.Option("--allow-unskilled", help="Take a model that failed its trial when it was fitted.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a model on the requests of a trace: open or closed loop, scaled load, remapped, as a set of drives.
@@ -209,6 +212,7 @@ def simulate(
         map_path=block_map,
         sets=sets or [],
         allow_other_device=allow_other_device,
+        allow_unskilled=allow_unskilled,
     )
     if output:
         table = np.column_stack([run.arrival_ns, run.response_ns])

@@ -46,6 +46,11 @@ def print_models(result: dict[str, Any]) -> None:
         print(f"{device['device']}: {device['kind']}, {_server(device['server'])}")
         if training := device["training"]:
             print(f"  trained on {training['requests']} requests, mean response {training['mean_response_us']:.1f} us")
+            if trial := training["trial"]:
+                print(
+                    f"  tried on the last quarter, run freely: skill {trial['skill']:.2f} over a histogram, "
+                    f"mean {trial['mean_error_percent']:+.1f} %"
+                )
         if (inference := device["inference"]) and inference["choices"]:
             names = ("fcfs", "sstf", "c-scan")
             shares = ", ".join(
@@ -72,6 +77,17 @@ def write_plots(result: dict[str, Any], folder: Path) -> None:
         print(f"wrote {path}", file=sys.stderr)
 
 
+#: Figures of a distribution, with their titles.
+_FIGURES = (
+    ("real mean, ms", "real_mean_ms"),
+    ("simulated mean, ms", "simulated_mean_ms"),
+    ("D all, %", "d_all_percent"),
+    ("D rest, %", "d_rest_percent"),
+    ("D99, %", "d99_percent"),
+    ("floor of D99, %", "floor99_percent"),
+)
+
+
 def print_evaluation(entry: dict[str, Any]) -> None:
     """Print what is known about a model on one device."""
     print(
@@ -79,27 +95,21 @@ def print_evaluation(entry: dict[str, Any]) -> None:
         f"{entry['requests']} requests; "
         f"{_server(entry['server'])}"
     )
-    one, free = entry["one_step"], entry["free_running"]
-    named = {
-        "real mean, ms": "real_mean_ms",
-        "simulated mean, ms": "simulated_mean_ms",
-        "D all, %": "d_all_percent",
-        "D rest, %": "d_rest_percent",
-        "D99, %": "d99_percent",
-        "floor of D99, %": "floor99_percent",
-    }
-    figures = [(title, one[key], free[key]) for title, key in named.items()]
-    figures += [
-        ("slices, %", one["slice"]["percent"], free["slice"]["percent"]),
-        ("floor of slices, %", one["slice"]["floor_percent"], free["slice"]["floor_percent"]),
-        (f"acf 1 (real: {one['acf_real'][0]:.3f})", one["acf_simulated"][0], free["acf_simulated"][0]),
+    free, one = entry["free_running"], entry["one_step"]
+    skill, step = entry["skill"], entry["one_step_skill"]
+    rows = [
+        ("", "free running", "one step", ""),
+        *((title, free[key], one[key], "") for title, key in _FIGURES),
+        ("slices, %", free["slice"]["percent"], one["slice"]["percent"], ""),
+        ("floor of slices, %", free["slice"]["floor_percent"], one["slice"]["floor_percent"], ""),
+        ("acf 1", free["acf_simulated"][0], one["acf_simulated"][0], f"real {free['acf_real'][0]:.3f}"),
+        ("skill over histogram", skill["over_histogram"], step["over_histogram"], "CRPS, 1 is perfect"),
+        ("skill over mean", skill["over_mean"], step["over_mean"], ""),
     ]
-    heading = ["", "queue from trace", "free running"]
-    lines = columns([heading, *([title, f"{first:.3f}", f"{second:.3f}"] for title, first, second in figures)])
-    print("\n".join(f"  {line}" for line in lines))
-    print(
-        f"  CRPS skill {entry['crps_skill']:.3f}; outside the training support {100 * entry['outside_support']:.1f} %"
-    )
+    for line in columns([[cell if isinstance(cell, str) else f"{cell:.3f}" for cell in row] for row in rows]):
+        print(f"  {line}")
+    print("  free running is what a simulation gives; one step is given the queue of the trace at every request")
+    print(f"  outside the training support: {100 * entry['outside_support']:.1f} % of the requests")
     for row in entry["closed_loop"]:
         text = f"  load x{row['load']:g}: mean {row['simulated_mean_ms']:.3f} ms"
         text += f", busy {100 * row['utilization']:.0f} %"

@@ -1,0 +1,64 @@
+//! A fit tried on what it has not seen: the first three quarters train, the last is run freely.
+//!
+//! How many requests a device serves at a time, and whether a model of it is worth anything, does not show in
+//! the fit itself: models of devices that serve requests side by side can be right one step at a time and
+//! wrong when left alone. So where inference finds several slots, or cannot tell, each number is tried. A
+//! model that fails is written with its figures, and refuses to be run
+//! ([`crate::models::DeviceModel::check_worth`]).
+
+use crate::error::ModelError;
+use crate::metrics::mean;
+use crate::models::fit::{fit, FitOptions, Tried};
+use crate::models::Trial;
+use crate::request::Request;
+use crate::server::infer::depth;
+use crate::simulate::{closed_loop, responses_us};
+use crate::skill::free_running;
+
+/// Requests that a trial uses; every number of slots tried costs a fit to three quarters of them.
+const TRIED: usize = 16_000;
+/// Numbers of slots tried, beside the one inferred and the deepest queue of the trace.
+const SLOTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Skill by which another number must beat the inferred one.
+const MUST_GAIN: f64 = 0.02;
+
+/// Tries a fit of the default model to `requests` (one device, in arrival order). `None` if
+/// three quarters are too short for one, or what is left takes no time.
+///
+/// # Errors
+/// Those of a fit, but for a trace that is too short.
+pub fn trial(requests: &[Request], options: &FitOptions) -> Result<Option<Trial>, ModelError> {
+    let cut = requests.len() * 3 / 4;
+    let options = FitOptions { try_out: None, ..*options };
+    let model = match fit("forest", &requests[..cut], &[], &options) {
+        Ok(mut models) if models.len() == 1 => models.remove(0),
+        Ok(_) | Err(ModelError::TooShort { .. }) => return Ok(None),
+        Err(other) => return Err(other),
+    };
+    let real = mean(&requests[cut..].iter().map(|r| r.response_ns() as f64 * 1e-3).collect::<Vec<_>>());
+    if real == 0.0 {
+        return Ok(None);
+    }
+    let simulated = mean(&responses_us(&closed_loop(&model, requests, 1.0, options.seed)?)[cut..]);
+    Ok(Some(Trial {
+        requests: (requests.len() - cut) as u64,
+        skill: free_running(&model, requests, cut, options.seed)?.over_histogram,
+        mean_error_percent: 100.0 * (simulated / real - 1.0),
+    }))
+}
+
+/// The number of slots whose trial shows most skill, `inferred` unless another is clearly better.
+pub fn try_out(requests: &[Request], options: &FitOptions, inferred: u32) -> Option<Tried> {
+    let requests = &requests[..requests.len().min(TRIED)];
+    let with = |slots: u32| {
+        let options = FitOptions { slots: Some(slots), ..*options };
+        trial(requests, &options).ok().flatten().map(|trial| Tried { slots, trial })
+    };
+    let first = with(inferred)?;
+    let deepest = depth(requests);
+    let others = SLOTS.into_iter().filter(|&slots| slots < deepest).chain([deepest]);
+    let others = if options.slots.is_some() { None } else { Some(others) };
+    let tried = others.into_iter().flatten().filter(|&slots| slots != inferred).filter_map(with);
+    let best = tried.max_by(|a, b| a.trial.skill.total_cmp(&b.trial.skill));
+    best.filter(|best| best.trial.skill > first.trial.skill + MUST_GAIN).or(Some(first))
+}
