@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("data", frozenset({"trace", "config"})),
     ("core", frozenset({"core"})),
     ("parts", frozenset({"cpu", "mem", "os", "disk", "import"})),
-    ("whole systems", frozenset({"machine", "kernels", "model", "workload", "rset", "capture-plugin"})),
+    ("whole systems", frozenset({"machine", "java-mark", "kernels", "model", "workload", "rset", "capture-plugin"})),
     ("bindings", frozenset({"py"})),
 )
 

@@ -66,6 +66,14 @@ def test_the_mix_is_that_of_the_deck(compiled: Path) -> None:
 
 
 @needs_java
+def test_every_request_is_marked_by_the_library(compiled: Path) -> None:
+    report = run(compiled, "--transactions", "1000", "--warm-up", "501")
+    assert report["marks"] == {"asked": 1503, "executed": 1503}
+    done = servsim(compiled, "run", "javaserver", "--scale", "1x100", "--marks", "/nonexistent.so")
+    assert done.returncode == 2 and "--marks /nonexistent.so cannot be loaded" in done.stderr, done.stderr
+
+
+@needs_java
 def test_a_warehouse_of_the_paper_s_size_holds_about_20_mb(compiled: Path) -> None:
     done = servsim(compiled, "run", "javaserver", "--scale", "1x20000", "--transactions", "2000", "--json")
     assert done.returncode == 0, done.stderr

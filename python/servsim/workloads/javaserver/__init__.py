@@ -76,7 +76,19 @@ class JavaServer:
             if remedy is not None:
                 raise UsageError(f"javaserver does not know {word.partition('=')[0]}: {remedy}")
         memory = _memory(request.settings, warehouses, items)
-        words = [*memory, "-cp", str(_compiled()), "Main", "--warehouses", str(warehouses), "--items", str(items)]
+        mark = _mark()
+        marks = ["--marks", str(mark)] if mark else []
+        words = [
+            *memory,
+            "-cp",
+            str(_compiled()),
+            "Main",
+            "--warehouses",
+            str(warehouses),
+            "--items",
+            str(items),
+            *marks,
+        ]
         options = [part for word in request.options for part in word.split("=", 1)]
         as_json = ["--json"] if request.json else []
         driver.run(_program("java"), [*words, *options, *as_json], name="javaserver")
@@ -84,6 +96,14 @@ class JavaServer:
     def check(self, request: Request) -> None:
         """Refuse: nothing is left to check."""
         raise UsageError("javaserver checks its data at the end of every run: nothing is left to check afterwards")
+
+
+def _mark() -> Path | None:
+    """Return the library that executes the transaction mark, or None where it is not built: marks are only counted."""
+    try:
+        return driver.path("libservsim_java_mark.so")
+    except EnvironmentProblem:
+        return None
 
 
 def _program(name: str) -> Path:

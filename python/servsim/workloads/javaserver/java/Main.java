@@ -32,6 +32,9 @@ public final class Main {
     }
 
     private static int run(Options options) {
+        if (!options.marks().isEmpty()) {
+            Mark.load(options.marks());
+        }
         long before = alive();
         Scale scale = new Scale(options.warehouses(), options.items());
         Company company = new Company(scale, options.seed());
@@ -42,12 +45,17 @@ public final class Main {
             terminals.add(terminal);
         }
         work(terminals, options.warmUp());
+        Mark.start();
         long start = System.nanoTime();
         work(terminals, options.transactions());
         double seconds = (System.nanoTime() - start) / 1e9;
+        Mark.stop();
         long shared = sharedBytes(scale);
         long live = Math.max(0, alive() - before - shared) / scale.warehouses();
         List<Checks.Check> checks = Checks.all(company, terminals, live);
+        // Every request of warm-up and measurement, the start and the stop.
+        long wanted = (long) options.warmUp() + options.transactions() + 2;
+        checks.add(new Checks.Check("marks", Mark.isLoaded() ? Mark.done() : Mark.asked(), wanted, wanted));
         Report report = new Report(options, scale, terminals, checks, seconds, live);
         System.out.print(options.json() ? report.json() : report.text());
         boolean valid = true;
@@ -157,11 +165,11 @@ public final class Main {
                             + "  \"warehouses\": %d,%n  \"items\": %d,%n  \"seed\": %d,%n  \"transactions\": %d,%n"
                             + "  \"seconds\": %.6f,%n  \"transactions_per_second\": %.1f,%n"
                             + "  \"live_bytes_per_warehouse\": %d,%n  \"heap_bytes\": %d,%n  \"java\": \"%s\",%n"
-                            + "  \"requests\": {%s},%n"
+                            + "  \"requests\": {%s},%n  \"marks\": {\"asked\": %d, \"executed\": %d},%n"
                             + "  \"operation_log\": \"%016x\",%n  \"operation_logs\": [%s],%n  \"checks\": [%s]%n}%n",
                     NOTICE, valid, scale.warehouses(), scale.items(), options.seed(), options.transactions(), seconds,
                     options.transactions() / seconds, live, runtime.maxMemory(), System.getProperty("java.version"),
-                    String.join(", ", kinds), log(), String.join(", ", logs), String.join(", ", found));
+                    String.join(", ", kinds), Mark.asked(), Mark.done(), log(), String.join(", ", logs), String.join(", ", found));
         }
     }
 }

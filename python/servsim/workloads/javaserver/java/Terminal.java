@@ -60,7 +60,10 @@ final class Terminal implements Runnable {
     public void run() {
         try {
             for (; left > 0; left--) {
-                request(next());
+                long before = rolledBack;
+                Transactions.Kind kind = next();
+                request(kind);
+                Mark.transaction(kind, rolledBack > before);
                 warehouse.company.transactions.increment();
             }
         } catch (Throwable failure) {

@@ -1,0 +1,65 @@
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * The transaction mark: an instruction without effect that a capture recognises.
+ *
+ * <p>Without the library that executes it, marks are only counted.
+ */
+final class Mark {
+    private static final int TRANSACTION = 1;
+    private static final int START = 2;
+    private static final int STOP = 3;
+
+    private static final AtomicLong ASKED = new AtomicLong();
+    private static final long PROCESS = ProcessHandle.current().pid();
+    private static volatile boolean loaded;
+
+    private Mark() {}
+
+    static void load(String library) {
+        try {
+            System.load(new java.io.File(library).getAbsolutePath());
+            loaded = true;
+        } catch (UnsatisfiedLinkError wrong) {
+            throw new Options.Wrong("--marks " + library + " cannot be loaded: " + wrong.getMessage());
+        }
+    }
+
+    static void start() {
+        mark(START, 0, false);
+    }
+
+    static void stop() {
+        mark(STOP, 0, false);
+    }
+
+    /** Types are numbered from 1. */
+    static void transaction(Transactions.Kind kind, boolean rolledBack) {
+        mark(TRANSACTION, kind.ordinal() + 1, rolledBack);
+    }
+
+    private static void mark(int kind, int type, boolean rolledBack) {
+        ASKED.incrementAndGet();
+        if (loaded) {
+            execute(kind, type, rolledBack, PROCESS);
+        }
+    }
+
+    /** Marks asked for so far. */
+    static long asked() {
+        return ASKED.get();
+    }
+
+    /** Marks that the library has executed so far; none without it. */
+    static long done() {
+        return loaded ? executed() : 0;
+    }
+
+    static boolean isLoaded() {
+        return loaded;
+    }
+
+    private static native void execute(int kind, int type, boolean rolledBack, long process);
+
+    private static native long executed();
+}
