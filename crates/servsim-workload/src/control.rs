@@ -28,6 +28,17 @@ pub struct Orders {
     /// Whether the consistency conditions are checked afterwards.
     #[serde(default = "yes")]
     pub check: bool,
+    /// Transactions from the moment the machine goes on to the start of the measurement, over all users; one for
+    /// each user if it is not said. Captures with different ones begin at different moments of the guest.
+    #[serde(default)]
+    pub lead_in: Option<u64>,
+}
+
+impl Orders {
+    /// Transactions before the measurement, for so many users; at least one.
+    pub fn lead_in(&self, users: u64) -> u64 {
+        self.lead_in.unwrap_or(users).max(1)
+    }
 }
 
 fn yes() -> bool {
@@ -140,7 +151,10 @@ mod tests {
     fn orders_are_read_and_results_written_at_their_places() {
         let file = device(br#"{"transactions": 200, "seed": 7}"#);
         let control = Control::open(file.path()).unwrap();
-        assert_eq!(control.orders().unwrap(), Orders { transactions: 200, seed: 7, check: true });
+        assert_eq!(
+            control.orders().unwrap(),
+            Orders { transactions: 200, seed: 7, check: true, lead_in: None }
+        );
         let text = "x".repeat(5000);
         control.write_result(&text).unwrap();
         let written = std::fs::read(file.path()).unwrap();

@@ -16,6 +16,17 @@ pub struct Times {
     pub server_seconds: Option<f64>,
 }
 
+impl Times {
+    /// What was used since an earlier reading.
+    #[must_use]
+    pub fn since(self, before: Times) -> Times {
+        Times {
+            client_seconds: self.client_seconds - before.client_seconds,
+            server_seconds: self.server_seconds.zip(before.server_seconds).map(|(now, then)| now - then),
+        }
+    }
+}
+
 /// Reads the processor times; `backend` is any server process that serves this client.
 pub fn read(backend: u32) -> Times {
     let client_seconds = own_seconds();

@@ -147,7 +147,7 @@ impl RunArgs {
         Ok(Options { window, ..self.behaviour.options()? })
     }
 
-    fn stop(&self) -> Result<Stop> {
+    fn stop(&self) -> Result<Stop<'_>> {
         Ok(match self.seconds {
             Some(seconds) if seconds > 0.0 && seconds < 1e6 => Stop::After(Duration::from_secs_f64(seconds)),
             Some(_) => return Err(Error::Usage("--seconds must be more than 0".to_owned())),
@@ -181,9 +181,6 @@ struct GuestArgs {
     /// How to stop at the checkpoint.
     #[arg(long, value_enum, default_value_t = Pause::Pvpanic)]
     pause: Pause,
-    /// Quiet seconds before the stop.
-    #[arg(long, default_value_t = 1.0)]
-    settle_seconds: f64,
 }
 
 fn main() -> ExitCode {
@@ -265,11 +262,7 @@ async fn check_command(args: CheckArgs) -> Result<u8> {
 }
 
 async fn guest_command(args: GuestArgs) -> Result<u8> {
-    if !(0.0..=3600.0).contains(&args.settle_seconds) {
-        return Err(Error::Usage("--settle-seconds must be from 0 to 3600".to_owned()));
-    }
-    let settle = Duration::from_secs_f64(args.settle_seconds);
-    let checkpoint = Checkpoint { control: &args.control, pause: args.pause, settle };
+    let checkpoint = Checkpoint { control: &args.control, pause: args.pause };
     let report = guest::guest(&args.server, args.behaviour.options()?, checkpoint).await?;
     print_run(&report, true);
     Ok(verdict(&report, "valid"))

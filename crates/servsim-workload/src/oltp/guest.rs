@@ -1,12 +1,13 @@
 //! The form used inside an emulated guest: warm up, stop at the checkpoint, resume, measure.
 //!
-//! The machine is saved while every user is idle; how the warm-up went lies on the control device
-//! then. Each resume reads its own orders from that device, so one checkpoint serves any number of
-//! captures. The users then begin all at once; the measurement starts when they are out of step, and
-//! ends while they are still at work. The result, valid or not, goes back through the same device.
+//! The machine is saved while the users are at work, each at another point of its transaction; how the
+//! warm-up went lies on the control device then. Each resume reads its own orders from that device, so
+//! one checkpoint serves any number of captures. Nobody stops working: every user finishes what it was
+//! at and goes on with requests of the ordered seed; the measurement begins so many transactions later
+//! as ordered, and ends while the users are still at work. The result, valid or not, goes back through
+//! the same device.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{json, Value};
 
@@ -15,15 +16,12 @@ use super::connect::Server;
 use super::run::{Options, Run};
 use super::settling::WarmUp;
 use super::shared_memory::{self, Buffers};
-use super::user::Stop;
+use super::user::SavePoint;
 use crate::control::Control;
 use crate::error::Context;
-use crate::pause::{pause, Pause};
+use crate::pause::Pause;
 use crate::{Error, Result};
 
-/// Transactions per user between the resume and the start mark: all users are at work then, each at
-/// another point of its transaction.
-const LEAD_IN_PER_USER: u64 = 2;
 /// Reads every table and index into the server's buffers, or into the page cache where the buffers
 /// do not hold the database.
 const PREWARM: &str = "SELECT sum(pg_prewarm(c.oid, CASE WHEN pg_database_size(current_database()) < \
@@ -37,8 +35,6 @@ pub struct Checkpoint<'a> {
     pub control: &'a Path,
     /// How to stop.
     pub pause: Pause,
-    /// Quiet time before the stop, for background writers of kernel and server.
-    pub settle: Duration,
 }
 
 /// Runs the whole sequence and returns the result, which is also on the control device.
@@ -54,12 +50,8 @@ pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>
     }
     let buffers = shared_memory::buffers(server).await?;
     let mut run = Run::connect(server, options).await?;
-    // The host passes on what the console says after these words.
-    run.warm_up(|line| eprintln!("servsim-guest: {line}"))?;
-    control.write_result(&run.settling().to_string())?;
-    tokio::time::sleep(checkpoint.settle).await;
-    pause(checkpoint.pause)?;
-    let outcome = measured(&control, &mut run, server, &buffers).await;
+    let outcome =
+        measured(SavePoint { control: &control, pause: checkpoint.pause }, &mut run, server, &buffers).await;
     let result = match &outcome {
         Ok(result) => result.clone(),
         Err(error) => failure(error),
@@ -75,12 +67,15 @@ async fn prewarm(server: &Server) -> Result<()> {
     client.batch_execute(&statements).await.context("reading the database into memory")
 }
 
-async fn measured(control: &Control, run: &mut Run, server: &Server, before: &Buffers) -> Result<Value> {
-    let orders = control.orders()?;
-    let lead_in = LEAD_IN_PER_USER * run.users() as u64;
-    let stop = Stop::Window { lead_in, transactions: orders.transactions };
-    let mut result = run.measure(stop, orders.seed).await?;
-    result["lead_in_transactions"] = json!(lead_in);
+async fn measured(
+    save_point: SavePoint<'_>,
+    run: &mut Run,
+    server: &Server,
+    before: &Buffers,
+) -> Result<Value> {
+    let (mut result, orders) = run.capture(save_point).await?;
+    let Some(orders) = orders else { return Ok(result) };
+    result["lead_in_transactions"] = json!(orders.lead_in(run.users() as u64));
     result["orders"] = json!(orders);
     result["warm_up"] = run.settling().clone();
     result["shared_memory"] = shared_memory::describe(server, run.control(), before).await?;

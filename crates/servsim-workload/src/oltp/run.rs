@@ -18,8 +18,9 @@ use super::request::{Generator, UserWarehouse};
 use super::session::{RoundTrip, KINDS};
 use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
-use super::user::{lock, Phase, Stop, Tallies, Tally, User};
+use super::user::{lock, Phase, SavePoint, Stop, Tallies, Tally, User};
 use super::windows::Windows;
+use crate::control::Orders;
 use crate::cpu::{self, Times};
 use crate::mark::{MarkKind, Marker};
 use crate::rng::Purpose;
@@ -74,8 +75,9 @@ pub struct Run {
 /// What came of a phase.
 struct Done {
     tallies: Tallies,
+    orders: Option<Orders>,
+    cpu: Option<Times>,
     windows: Option<Windows>,
-    settling: Option<Settling>,
     elapsed: Duration,
     errors: Vec<Error>,
 }
@@ -119,7 +121,6 @@ impl Run {
             WarmUp::Settled => Stop::Settled(say),
         };
         let done = self.phase(stop, self.options.seed, Purpose::WarmUp);
-        self.settling = done.settling.map_or(Value::Null, |settling| settling.report());
         done.errors.into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -133,20 +134,39 @@ impl Run {
     /// # Errors
     /// When the server cannot be asked afterwards although all users went well. An error of a user
     /// makes the report invalid instead.
-    pub async fn measure(&mut self, stop: Stop, seed: u64) -> Result<Value> {
+    pub async fn measure(&mut self, stop: Stop<'_>, seed: u64) -> Result<Value> {
         self.options.seed = seed;
         self.generator = generator(&self.made, seed);
         let backend = self.terminals[0].user.session.backend;
         let cpu_before = cpu::read(backend);
-        let marks_itself = matches!(stop, Stop::Window { .. });
-        if !marks_itself {
-            lock(&self.marker).event(MarkKind::Start);
+        lock(&self.marker).event(MarkKind::Start);
+        let done = self.phase(stop, seed, Purpose::Measured);
+        lock(&self.marker).event(MarkKind::Stop);
+        let cpu = cpu::read(backend).since(cpu_before);
+        let replies = done.tallies.all.iter().map(|tally| tally.count).sum();
+        self.report(done, cpu, replies).await
+    }
+
+    /// Warms up, passes the save point while the users are at work, measures what was ordered there, reconciles,
+    /// and reports. Returns the orders too: none when a user failed before there were any.
+    ///
+    /// # Errors
+    /// As for [`Run::measure`].
+    pub async fn capture(&mut self, save_point: SavePoint<'_>) -> Result<(Value, Option<Orders>)> {
+        let stop = Stop::Captured(self.options.warm_up, save_point);
+        let done = self.phase(stop, self.options.seed, Purpose::WarmUp);
+        let orders = done.orders;
+        if let Some(orders) = orders {
+            self.options.seed = orders.seed;
         }
-        let Done { tallies, windows, elapsed, errors, .. } = self.phase(stop, seed, Purpose::Measured);
-        if !marks_itself {
-            lock(&self.marker).event(MarkKind::Stop);
-        }
-        let cpu = difference(cpu_before, cpu::read(backend));
+        let cpu = done.cpu.unwrap_or(Times { client_seconds: 0.0, server_seconds: None });
+        let replies = orders.map_or(0, |orders| orders.transactions);
+        Ok((self.report(done, cpu, replies).await?, orders))
+    }
+
+    /// Reconciles, and reports a phase that took so much processor time for so many replies.
+    async fn report(&mut self, done: Done, cpu: Times, replies: u64) -> Result<Value> {
+        let Done { tallies, windows, elapsed, errors, .. } = done;
         let (reconciliation, mut problems) = if errors.is_empty() {
             let after = reconcile::snapshot(&self.control, &mut self.terminals, Moment::After).await?;
             reconcile::compare(&self.control, self.before, after, &self.acknowledged, &self.options).await?
@@ -172,7 +192,7 @@ impl Run {
             live,
             seconds: elapsed.as_secs_f64(),
             tallies: &tallies.measured,
-            replies: tallies.all.iter().map(|tally| tally.count).sum(),
+            replies,
             windows: windows.map_or(Value::Null, |windows| windows.report(elapsed)),
             acknowledged: &self.acknowledged,
             cpu,
@@ -182,16 +202,21 @@ impl Run {
         }))
     }
 
-    fn phase(&mut self, stop: Stop, seed: u64, purpose: Purpose) -> Done {
+    fn phase(&mut self, stop: Stop<'_>, seed: u64, purpose: Purpose) -> Done {
+        let settles = match stop {
+            Stop::Settled(say) => Some(say),
+            Stop::Captured(WarmUp::Settled, _) => Some(tell_host as fn(&str)),
+            _ => None,
+        };
         for terminal in &mut self.terminals {
             terminal.user.begin(seed, purpose);
-            if matches!(stop, Stop::Settled(_)) {
+            if settles.is_some() {
                 terminal.user.rehearse();
             }
         }
         let mut phase =
             Phase::new(&self.generator, &self.marker, stop, self.options.users, self.options.think_scale);
-        if let Stop::Settled(say) = stop {
+        if let Some(say) = settles {
             phase.settling =
                 Some(Mutex::new(Settling::new(self.options.users, self.options.mix.shares(), say)));
         }
@@ -200,7 +225,9 @@ impl Run {
             phase.windows = self.options.window.map(Windows::new);
         }
         let results = terminal::each(&mut self.terminals, async |user| user.work(&phase).await);
-        let elapsed = phase.window_elapsed().unwrap_or_else(|| begin.elapsed());
+        let (orders, measured) = phase.window();
+        let (elapsed, cpu) =
+            measured.map_or_else(|| (begin.elapsed(), None), |(time, cpu)| (time, Some(cpu)));
         let errors = results.into_iter().filter_map(Result::err).collect();
         let tallies = phase.tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (total, tally) in self.acknowledged.iter_mut().zip(&tallies.all) {
@@ -209,7 +236,10 @@ impl Run {
             total.delivered += tally.delivered;
         }
         let settling = phase.settling.map(|watch| watch.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Done { tallies, windows: phase.windows, settling, elapsed, errors }
+        if let Some(settling) = &settling {
+            self.settling = settling.report();
+        }
+        Done { tallies, orders, cpu, windows: phase.windows, elapsed, errors }
     }
 
     /// The control connection, idle between phases.
@@ -238,9 +268,7 @@ fn home(index: i32, made: &Made) -> UserWarehouse {
     UserWarehouse::Home(index % scale.warehouses + 1, index / scale.warehouses % scale.districts + 1)
 }
 
-fn difference(before: Times, after: Times) -> Times {
-    Times {
-        client_seconds: after.client_seconds - before.client_seconds,
-        server_seconds: after.server_seconds.zip(before.server_seconds).map(|(after, before)| after - before),
-    }
+/// The host passes on what the console says after these words.
+fn tell_host(line: &str) {
+    eprintln!("servsim-guest: {line}");
 }

@@ -5,15 +5,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use serde_json::Value;
 
 use super::deck::{Deck, Mix};
 use super::request::{Generator, LogHash, TransactionKind, UserWarehouse};
 use super::session::{Outcome, Session, KINDS};
-use super::settling::{Settling, REHEARSALS};
+use super::settling::{Settling, WarmUp, REHEARSALS};
 use super::waiting;
 use super::windows::Windows;
-use crate::cpu::ProcessTime;
+use crate::control::{Control, Orders};
+use crate::cpu::{self, ProcessTime, Times};
 use crate::mark::{MarkKind, Marker};
+use crate::pause::{pause, Pause};
 use crate::rng::{Purpose, Stream};
 use crate::{Error, Result};
 
@@ -58,7 +61,7 @@ pub struct Tallies {
 
 /// When a phase ends.
 #[derive(Clone, Copy, Debug)]
-pub enum Stop {
+pub enum Stop<'a> {
     /// After this many transactions, over all users; whoever is free takes the next.
     Transactions(u64),
     /// After this many transactions, dealt to the users in advance: the set of requests does not
@@ -68,23 +71,38 @@ pub enum Stop {
     After(Duration),
     /// When the server has settled; see [`Settling`]. The function takes a line after each round.
     Settled(fn(&str)),
-    /// Measures a window: the start mark comes `lead_in` transactions after the users began, when
-    /// they are all at work and out of step, and the stop mark so many transactions later, while
-    /// they are still at work.
-    Window {
-        /// Transactions before the window, over all users; at least one.
-        lead_in: u64,
-        /// Transactions in it.
-        transactions: u64,
-    },
+    /// Warms up, stops the machine while the users are at work, and measures a window when it goes on: the
+    /// start mark comes some transactions later, the stop mark so many after it as were ordered, while the
+    /// users are still at work.
+    Captured(WarmUp, SavePoint<'a>),
 }
 
-/// A window being measured: how many transactions have ended, and when it began and ended.
+/// Where a guest is saved in the midst of its work, and told what to measure when it goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct SavePoint<'a> {
+    /// Carries the report of the warm-up out, and orders in.
+    pub control: &'a Control,
+    /// How to stop.
+    pub pause: Pause,
+}
+
+impl SavePoint<'_> {
+    /// Returns when the machine goes on, with its orders.
+    fn pass(self, warm_up: &Value) -> Result<Orders> {
+        self.control.write_result(&warm_up.to_string())?;
+        pause(self.pause)?;
+        self.control.orders()
+    }
+}
+
+/// The window that a guest measures: what was ordered, how many transactions have ended since, when the
+/// window began, how long it was, and the processor time in it.
 #[derive(Debug, Default)]
 struct Window {
+    orders: Option<Orders>,
     ended: u64,
-    begin: Option<Instant>,
-    elapsed: Option<Duration>,
+    begin: Option<(Instant, Times)>,
+    measured: Option<(Duration, Times)>,
 }
 
 /// What all users of a phase share.
@@ -102,11 +120,13 @@ pub struct Phase<'a> {
     pub think_scale: f64,
     /// Transactions by the time at which they ended, if asked for.
     pub windows: Option<Windows>,
-    stop: Stop,
+    stop: Stop<'a>,
     users: u64,
     taken: AtomicU64,
+    /// Whether a guest has its orders: the warm-up is over.
+    ordered: AtomicBool,
     window: Mutex<Window>,
-    /// Set when some user failed, the server has settled, or the window has ended: nobody begins another.
+    /// Set when some user failed, the server has settled natively, or the window has ended: nobody begins another.
     over: AtomicBool,
     begin: Instant,
 }
@@ -116,7 +136,7 @@ impl<'a> Phase<'a> {
     pub fn new(
         generator: &'a Generator,
         marker: &'a Mutex<Marker>,
-        stop: Stop,
+        stop: Stop<'a>,
         users: usize,
         think_scale: f64,
     ) -> Self {
@@ -130,6 +150,7 @@ impl<'a> Phase<'a> {
             stop,
             users: users as u64,
             taken: AtomicU64::new(0),
+            ordered: AtomicBool::new(false),
             window: Mutex::default(),
             over: AtomicBool::new(false),
             begin: Instant::now(),
@@ -148,13 +169,46 @@ impl<'a> Phase<'a> {
             }
             Stop::Dealt(total) => done < total / self.users + u64::from(index < total % self.users),
             Stop::After(duration) => self.begin.elapsed() < duration,
-            Stop::Settled(_) | Stop::Window { .. } => true,
+            Stop::Settled(_) | Stop::Captured(..) => true,
         }
     }
 
-    /// Duration of the window that was measured, if one was.
-    pub fn window_elapsed(&self) -> Option<Duration> {
-        lock(&self.window).elapsed
+    /// What a guest was ordered to measure, and how long that took in time and processor time.
+    pub fn window(&self) -> (Option<Orders>, Option<(Duration, Times)>) {
+        let window = lock(&self.window);
+        (window.orders, window.measured)
+    }
+
+    /// Whether the warm-up goes on after a transaction for which a server process took so long.
+    fn warms_up(&self, kind: TransactionKind, nanoseconds: u64) -> bool {
+        match (&self.settling, self.stop) {
+            (Some(settling), _) => lock(settling).ended(kind, nanoseconds),
+            (None, Stop::Captured(WarmUp::Transactions(count), _)) => {
+                self.taken.fetch_add(1, Ordering::Relaxed) + 1 < count
+            }
+            _ => true,
+        }
+    }
+
+    /// The warm-up is over: the phase ends, or the machine stops here and has orders when it goes on.
+    fn warm(&self) -> Result<()> {
+        let Stop::Captured(_, save_point) = self.stop else {
+            self.over.store(true, Ordering::Relaxed);
+            return Ok(());
+        };
+        // No other transaction ends while this one waits.
+        let mut window = lock(&self.window);
+        if window.orders.is_none() {
+            let report = self.settling.as_ref().map_or(Value::Null, |settling| lock(settling).report());
+            window.orders = Some(save_point.pass(&report)?);
+            self.ordered.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Seed of the requests, once the warm-up of a guest is over.
+    fn ordered_seed(&self) -> Option<u64> {
+        self.ordered.load(Ordering::Relaxed).then(|| lock(&self.window).orders.map(|orders| orders.seed))?
     }
 
     /// Marks the end of a transaction, and the window's beginning and end where they fall on it.
@@ -163,15 +217,19 @@ impl<'a> Phase<'a> {
     fn mark(&self, kind: TransactionKind, outcome: Outcome, server_process: u32) -> bool {
         let mut marker = lock(self.marker);
         marker.transaction(kind as u8, outcome.rolled_back, server_process);
-        let Stop::Window { lead_in, transactions } = self.stop else { return true };
+        let Stop::Captured(..) = self.stop else { return true };
         let mut window = lock(&self.window);
+        let Some(orders) = window.orders else { return false };
+        let (lead_in, transactions) = (orders.lead_in(self.users), orders.transactions);
         window.ended += 1;
         if window.ended == lead_in {
-            window.begin = Some(Instant::now());
+            window.begin = Some((Instant::now(), cpu::read(server_process)));
             marker.event(MarkKind::Start);
         } else if window.ended == lead_in + transactions {
             marker.event(MarkKind::Stop);
-            window.elapsed = window.begin.map(|begin| begin.elapsed());
+            window.measured = window
+                .begin
+                .map(|(begin, before)| (begin.elapsed(), cpu::read(server_process).since(before)));
             self.over.store(true, Ordering::Relaxed);
         }
         (lead_in + 1..=lead_in + transactions).contains(&window.ended)
@@ -196,6 +254,7 @@ pub struct User {
     pub log: LogHash,
     works_at: UserWarehouse,
     mix: Mix,
+    purpose: Purpose,
     deck: Deck,
     requests: Stream,
     waiting: Stream,
@@ -216,6 +275,7 @@ impl User {
             log: LogHash::default(),
             works_at,
             mix,
+            purpose: Purpose::WarmUp,
             deck: Deck::new(mix),
             requests: Stream::new(0, Purpose::WarmUp, index),
             waiting: Stream::new(0, Purpose::Waiting, index),
@@ -224,6 +284,7 @@ impl User {
 
     /// Starts a phase with fresh streams of (seed, purpose, user) and an exhausted deck.
     pub fn begin(&mut self, seed: u64, purpose: Purpose) {
+        self.purpose = purpose;
         self.requests = Stream::new(seed, purpose, self.index);
         self.waiting = Stream::new(seed, Purpose::Waiting, self.index);
         self.deck = Deck::new(self.mix);
@@ -258,6 +319,9 @@ impl User {
     }
 
     async fn transaction(&mut self, phase: &Phase<'_>) -> Result<()> {
+        if let (Purpose::WarmUp, Some(seed)) = (self.purpose, phase.ordered_seed()) {
+            self.begin(seed, Purpose::Measured);
+        }
         let kind = self.deck.draw(&mut self.requests);
         let request = phase.generator.request(kind, self.works_at, &mut self.requests);
         self.log.add(&request);
@@ -273,11 +337,11 @@ impl User {
                 tallies.measured[kind as usize - 1].add(outcome, microseconds);
             }
         }
-        if let Some(settling) = &phase.settling {
+        if self.purpose == Purpose::WarmUp {
             let now = self.server_time.nanoseconds();
             let spent = now - std::mem::replace(&mut self.accounted, now);
-            if !lock(settling).ended(kind, spent) {
-                phase.over.store(true, Ordering::Relaxed);
+            if !phase.warms_up(kind, spent) {
+                phase.warm()?;
             }
         }
         if let Some(windows) = &phase.windows {
