@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from servsim.capture.settings import GuestSettings, recipe_dir
+from servsim.capture.folder import shipped
+from servsim.capture.settings import GuestSettings
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.simulation import resolve
 from servsim.validation import host, job, native, plan, record, simulated, study, text, windows
@@ -145,7 +146,7 @@ def test_caches_are_read_as_linux_tells_them(tmp_path: Path) -> None:
 
 
 def test_native_runs_have_the_settings_of_the_guest() -> None:
-    found = native.settings_of_recipe((recipe_dir() / "postgresql.conf").read_text())
+    found = native.settings_of_recipe((shipped("oltp") / "postgresql.conf").read_text())
     assert found["shared_buffers"] == "128MB" and found["fsync"] == "on" and found["timezone"] == "UTC"
     assert found["autovacuum_vacuum_cost_delay"] == "20ms" and "listen_addresses" not in found
     words = plan.CHANGES[4].guest().kernel_words()

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from servsim.capture import control, room, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.emulator import Emulator, Machine, command_line, find_emulator
 from servsim.capture.facts import write_default_facts
+from servsim.capture.guest import Guest
 from servsim.capture.image import Image, ensure_image
-from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
 from servsim.errors import EnvironmentProblem
 
@@ -90,28 +90,26 @@ def _machine(
     return Machine(image.kernel, image.initrd, image.root, overlay, control_disk, console, memory_mib, words)
 
 
-def _inputs(image: Image, emulator: Emulator, settings: GuestSettings) -> dict[str, Any]:
+def _inputs(image: Image, emulator: Emulator, settings: Guest) -> dict[str, Any]:
     """Return everything a checkpoint depends on; the machine by its own command line."""
     here = Path()
     plain = Image(here)
     machine = _machine(plain, here, here, here, settings.memory_mib, settings.kernel_words())
     return {
-        "schema": "servsim.guest.checkpoint/2",
+        "schema": "servsim.guest.checkpoint/3",
         "image": image.directory.name,
         "emulator": emulator.version,
         "machine": command_line(Emulator(here, emulator.version), machine, 0),
     }
 
 
-def checkpoint_of(image: Image, emulator: Emulator, settings: GuestSettings) -> Checkpoint:
+def checkpoint_of(image: Image, emulator: Emulator, settings: Guest) -> Checkpoint:
     """Return where the checkpoint of these inputs is, or would be."""
     directory = store.guest_dir() / "checkpoint" / store.digest(_inputs(image, emulator, settings))
     return Checkpoint(directory, image, settings.memory_mib)
 
 
-def ensure_checkpoint(
-    settings: GuestSettings, report: Report = silent, timeout_s: float = BOOT_TIMEOUT_S
-) -> Checkpoint:
+def ensure_checkpoint(settings: Guest, report: Report = silent, timeout_s: float = BOOT_TIMEOUT_S) -> Checkpoint:
     """Return the checkpoint of these settings, building image and checkpoint when the cache has none.
 
     Parameters
@@ -143,7 +141,7 @@ def ensure_checkpoint(
         seal.make(partial)
         manifest = _inputs(image, emulator, settings)
         seconds = round(time.monotonic() - began, 1)
-        made_of = {"settings": asdict(settings), "warm_up": warm_up, "seconds": seconds}
+        made_of = {"settings": settings.described(), "warm_up": warm_up, "seconds": seconds}
         store.write_json(partial / "manifest.json", {**manifest, **made_of})
 
     if not store.build_once(checkpoint.directory, build, waiting):
@@ -153,7 +151,7 @@ def ensure_checkpoint(
 
 
 def boot_and_save(
-    checkpoint: Checkpoint, emulator: Emulator, settings: GuestSettings, report: Report, timeout_s: float
+    checkpoint: Checkpoint, emulator: Emulator, settings: Guest, report: Report, timeout_s: float
 ) -> dict[str, Any] | None:
     """Boot the guest, wait until it stops itself, and save it into the checkpoint's directory.
 

@@ -18,13 +18,13 @@ from servsim.capture.record import built_library
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
 
-#: Name (Linux ``comm``) of the load generator's task.
+#: Name (Linux ``comm``) of the OLTP workload's load generator.
 CLIENT = "servsim-oltp"
 #: Largest relative difference that still counts as agreement.
 TOLERANCE = 0.01
 
 
-def counting_plugin(checkpoint: "Checkpoint", output: Path) -> Plugin:
+def counting_plugin(checkpoint: "Checkpoint", output: Path, client: str = CLIENT) -> Plugin:
     """Return the counting plug-in, told where the kernel switches tasks.
 
     Parameters
@@ -33,6 +33,8 @@ def counting_plugin(checkpoint: "Checkpoint", output: Path) -> Plugin:
         The checkpoint that will be resumed.
     output
         Where it writes its counts (JSON) at the stop mark.
+    client
+        Name (Linux ``comm``) of the load generator's task.
     """
     offsets = member_offsets(checkpoint, ("task_struct.pid", "task_struct.comm"))
     switch = parse_kallsyms(checkpoint.kallsyms.read_text())["__switch_to_asm"]
@@ -41,7 +43,7 @@ def counting_plugin(checkpoint: "Checkpoint", output: Path) -> Plugin:
         "switch": hex(switch),
         "pid": offsets["task_struct.pid"],
         "comm": offsets["task_struct.comm"],
-        "client": CLIENT,
+        "client": client,
     }
     library = built_library("SERVSIM_COUNT_PLUGIN", "libservsim_count.so")
     return Plugin(library, tuple((name, str(value)) for name, value in arguments.items()))

@@ -148,6 +148,6 @@ def write_default_facts(checkpoint: "Checkpoint") -> None:
     facts = {
         "schema": "servsim.guest.facts/1",
         **kernel_facts(checkpoint),
-        "server": server_facts(checkpoint),
+        "server": server_facts(checkpoint) if checkpoint.image.server.is_file() else {},
     }
     (checkpoint.directory / "guest_symbols.json").write_text(json.dumps(facts, indent=2) + "\n")

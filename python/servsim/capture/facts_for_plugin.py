@@ -76,7 +76,7 @@ def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path
         "symbols": wanted,
         "offsets": member_offsets(checkpoint, MEMBERS),
         "sizes": sizes(kallsyms, TRYING),
-        "programs": {LOCKING_PROGRAM: server_functions(checkpoint)},
+        "programs": {LOCKING_PROGRAM: server_functions(checkpoint)} if checkpoint.image.server.is_file() else {},
     }
     path.write_text(json.dumps(facts))
 

@@ -1,7 +1,7 @@
-"""The guest's disk image: Debian packages, the recipe's files, and a database loaded natively.
+"""The guest's disk image: Debian packages, the recipe's files, and data loaded natively.
 
 Two cached layers. The base is the tree of installed packages, by package list (mmdebstrap; one
-minute, and a download). The image adds the recipe's files and the driver, loads the database
+minute, and a download). The image adds the workload's folder and its client, loads the data
 inside the tree with the host's processor instead of the slow emulated one, and turns the tree
 into an ext4 file system with ``mke2fs -d``, so that nothing is mounted on the host.
 """
@@ -10,13 +10,15 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from servsim.capture import room, seal, store
-from servsim.capture.driver import guest_driver
+from servsim.capture.client import client_of
+from servsim.capture.folder import Folder
+from servsim.capture.guest import Guest
 from servsim.capture.initramfs import Member, archive
-from servsim.capture.settings import SUITE, GuestSettings, packages, recipe_digests, recipe_dir
+from servsim.capture.settings import SUITE, packages, recipe_digests, recipe_dir
 from servsim.capture.steps import Report, Steps, silent
 from servsim.errors import EnvironmentProblem
 
@@ -30,15 +32,12 @@ _UUID = "5e2f51a1-0000-4000-8000-000000000001"
 _UNREAD = (
     *(f"/usr/share/{folder}/*" for folder in ("man", "doc", "locale", "info", "i18n")),
     "/usr/lib/udev/hwdb.d/*",
-    # The server compiles no queries (jit = off in the recipe), and so needs no compiler.
-    "/usr/lib/postgresql/*/lib/bitcode/*",
-    "/usr/lib/postgresql/*/lib/llvmjit*",
-    "/usr/lib/*/libLLVM-*",
-    "/usr/lib/*/libz3.so*",
     # The generic initramfs takes long to make and is not used: without the hook nobody makes it.
     "/etc/kernel/postinst.d/initramfs-tools",
 )
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+#: Where the workload's folder lies in the guest.
+_WORKLOAD = "/usr/share/servsim/workload"
 _DRIVERS = ("virtio_pci", "virtio_blk")
 _ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -66,17 +65,17 @@ class Image:
 
     @property
     def server(self) -> Path:
-        """The database server's executable, for its symbols."""
-        return self.directory / "postgres"
+        """The server's executable, for its symbols; not there where the workload's folder names none."""
+        return self.directory / "server"
 
 
-def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
+def ensure_image(settings: Guest, report: Report = silent) -> Image:
     """Return the image of these settings, building it when the cache has none.
 
     Parameters
     ----------
     settings
-        Scale of the database.
+        The workload and what it loads.
     report
         Takes each line of progress.
 
@@ -86,22 +85,24 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
         When this machine cannot build it, or a step fails; the sentence names the log.
     """
     steps = Steps(report, store.new_log("image"))
-    driver = guest_driver(steps)
+    folder = settings.folder
+    client = client_of(folder, steps)
     inputs = {
-        "schema": "servsim.guest.image/2",
-        "base": _base_inputs(),
+        "schema": "servsim.guest.image/3",
+        "base": _base_inputs(folder),
         "recipe": recipe_digests(),
-        "driver": store.file_digest(driver),
+        "workload": folder.digests(),
+        "client": store.file_digest(client),
         "load": settings.load_arguments(),
     }
     directory = store.guest_dir() / "image" / store.digest(inputs)
     waiting: Callable[[], None] = lambda: report("waiting for another process that builds the same image")  # noqa: E731
 
     def build(partial: Path) -> None:
-        base = _ensure_base(steps, waiting)
-        _build_image(steps, base, partial, driver, settings)
+        base = _ensure_base(steps, folder, waiting)
+        _build_image(steps, base, partial, client, settings)
         seal.make(partial)
-        store.write_json(partial / "manifest.json", {**inputs, "settings": asdict(settings)})
+        store.write_json(partial / "manifest.json", {**inputs, "settings": settings.described()})
 
     if not directory.is_dir():
         _check_host(settings, report)
@@ -109,7 +110,7 @@ def ensure_image(settings: GuestSettings, report: Report = silent) -> Image:
     return Image(directory)
 
 
-def _check_host(settings: GuestSettings, report: Report) -> None:
+def _check_host(settings: Guest, report: Report) -> None:
     """Refuse what cannot work before anything is downloaded, and say how much room it takes."""
     if platform.machine() != "x86_64":
         raise EnvironmentProblem("the guest's image is built by running its programs, which needs an x86-64 host")
@@ -118,7 +119,7 @@ def _check_host(settings: GuestSettings, report: Report) -> None:
     for program in ("mmdebstrap", "mke2fs", "unshare", "chroot", "tar"):
         if shutil.which(program, path=_path()) is None:
             raise EnvironmentProblem(f"building the guest's image needs {program}: run scripts/install-deps.sh")
-    needed = room.for_image(settings, base_is_cached=_base_directory().is_dir())
+    needed = room.for_image(settings, base_is_cached=_base_directory(settings.folder).is_dir())
     room.demand(store.guest_dir(), needed, "building the guest's image")
     report(f"image: takes up to {room.text(needed)} of {store.guest_dir()}")
 
@@ -132,18 +133,23 @@ def _env() -> dict[str, str]:
     return {**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"}
 
 
-def _base_inputs() -> dict[str, object]:
-    return {"suite": SUITE, "packages": packages(), "unread": list(_UNREAD)}
+def _base_inputs(folder: Folder) -> dict[str, object]:
+    return {
+        "suite": SUITE,
+        "packages": sorted({*packages(), *folder.packages}),
+        "unread": [*_UNREAD, *folder.unread],
+        "prepare": list(folder.prepare),
+    }
 
 
-def _base_directory() -> Path:
+def _base_directory(folder: Folder) -> Path:
     """Return where the archive of the installed packages is, or would be."""
-    return store.guest_dir() / "base" / store.digest(_base_inputs())
+    return store.guest_dir() / "base" / store.digest(_base_inputs(folder))
 
 
-def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
+def _ensure_base(steps: Steps, folder: Folder, waiting: Callable[[], None]) -> Path:
     """Return the tar archive of the installed packages."""
-    directory = _base_directory()
+    directory = _base_directory(folder)
     apt = store.guest_dir() / "apt"
     apt.mkdir(exist_ok=True)
 
@@ -155,17 +161,14 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
             "--variant=minbase",
             "--format=tar",
         ]
-        command += [f"--include={','.join(packages())}"]
-        command += [f"--dpkgopt=path-exclude={path}" for path in _UNREAD]
+        command += [f"--include={','.join(sorted({*packages(), *folder.packages}))}"]
+        command += [f"--dpkgopt=path-exclude={path}" for path in (*_UNREAD, *folder.unread)]
         # Downloaded packages are kept in the project's cache, for the next build.
         command += ["--skip=download/empty", "--skip=essential/unlink"]
         command += ['--setup-hook=mkdir -p "$1/var/cache/apt/archives"']
         command += [f"--setup-hook=sync-in '{apt}' /var/cache/apt/archives"]
         command += [f"--customize-hook=sync-out /var/cache/apt/archives '{apt}'"]
-        # No cluster at installation: the recipe makes its own.
-        command += ['--essential-hook=mkdir -p "$1/etc/postgresql-common"']
-        no_cluster = 'echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"'
-        command += [f"--essential-hook={no_cluster}"]
+        command += [f"--essential-hook={line}" for line in folder.prepare]
         command += [SUITE, partial / "base.tar", os.environ.get("SERVSIM_MIRROR", MIRROR)]
         # The tree is made inside the cache, not in /tmp, which may be small.
         steps.run("image: installing packages", command, env={**_env(), "TMPDIR": str(partial)})
@@ -174,34 +177,45 @@ def _ensure_base(steps: Steps, waiting: Callable[[], None]) -> Path:
     return directory / "base.tar"
 
 
-def _build_image(steps: Steps, base: Path, partial: Path, driver: Path, settings: GuestSettings) -> None:
+def _build_image(steps: Steps, base: Path, partial: Path, client: Path, settings: Guest) -> None:
     tree = partial / "tree"
     tree.mkdir()
     steps.run("image: unpacking", ["tar", "--numeric-owner", "-xpf", base, "-C", tree], env=_env())
-    _install_recipe(tree, driver)
-    load: list[str | Path] = ["chroot", tree, "/usr/share/servsim/load-database", *settings.load_arguments()]
-    # Without /proc of the host's: the script mounts the tree's own.
-    steps.run("image: loading the database", [*_NAMESPACES[:-1], "--", *load], env=_env())
+    folder = settings.folder
+    _install_recipe(tree, folder, client)
+    if (folder.path / "load").is_file():
+        load: list[str | Path] = ["chroot", tree, f"{_WORKLOAD}/load", *settings.load_arguments()]
+        # Without /proc of the host's: the script mounts the tree's own.
+        steps.run("image: loading the data", [*_NAMESPACES[:-1], "--", *load], env=_env())
     with steps.step("image: kernel and initial memory file system"):
         _kernel(tree, partial)
-    shutil.copy2(tree / "usr/lib/postgresql/15/bin/postgres", partial / "postgres")
+    if folder.server:
+        shutil.copy2(_server(tree, folder), partial / "server")
     _file_system(steps, tree, partial / "root.raw")
     store.remove(tree)
 
 
-def _install_recipe(tree: Path, driver: Path) -> None:
-    """Copy the recipe's files and the driver into the tree."""
-    recipe = recipe_dir()
-    shared = tree / "usr/share/servsim"
-    shared.mkdir(parents=True)
-    for source, target in (
-        (recipe / "postgresql.conf", shared / "postgresql.conf"),
-        (recipe / "load-database", shared / "load-database"),
-        (recipe / "init", tree / "usr/sbin/servsim-init"),
-        (driver, tree / "usr/bin/servsim-oltp"),
+def _server(tree: Path, folder: Folder) -> Path:
+    """Return the server's executable in the tree."""
+    path = tree / str(folder.server).lstrip("/")
+    if not path.is_file():
+        raise EnvironmentProblem(f"{folder.path / 'workload.toml'}: none of its packages brings {folder.server}")
+    return path
+
+
+def _install_recipe(tree: Path, folder: Folder, client: Path) -> None:
+    """Copy the first program, the workload's folder and its client into the tree."""
+    place = tree / _WORKLOAD.lstrip("/")
+    for file in folder.files():
+        target = place / file.relative_to(folder.path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    for program, target in (
+        (recipe_dir() / "init", tree / "usr/sbin/servsim-init"),
+        (client, tree / "usr/bin" / folder.client),
     ):
-        shutil.copyfile(source, target)
-        target.chmod(0o644 if source.suffix == ".conf" else 0o755)
+        shutil.copyfile(program, target)
+        target.chmod(0o755)
 
 
 def _kernel(tree: Path, partial: Path) -> None:

@@ -50,7 +50,7 @@ def clean(*, everything: bool) -> list[str]:
         When one of them is being built right now.
     """
     root = store.guest_dir()
-    names = ("runs", "checkpoint", "image", *(("base", "apt", "logs") if everything else ()))
+    names = ("runs", "checkpoint", "image", "client", *(("base", "apt", "logs") if everything else ()))
     busy = [path for name in names for path in (root / name).glob("*.lock") if store.is_locked(path)]
     if busy:
         raise EnvironmentProblem(f"another process is building {busy[0].with_suffix('')}; wait for it or end it first")

@@ -7,16 +7,14 @@ from typing import Any
 
 from servsim.capture import files
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
-from servsim.capture.emulator import Plugin, find_emulator
-from servsim.capture.record import Captured, record
+from servsim.capture.emulator import Plugin
+from servsim.capture.record import Captured, description, record
 from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
 from servsim.capture.warmth import sentence
 
-#: Names of the transaction kinds, indexed by the number in a mark (TPC-C 5.11, clause 2).
-TRANSACTION_KINDS = ("none", "New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
-#: Block devices of the guest: its root disk and the control disk.
-DEVICES = ("vda", "vdb")
+#: Transactions of each user between the beginnings of two captures of one series.
+APART = 4
 
 
 def capture(
@@ -27,6 +25,7 @@ def capture(
     seed: int = 1,
     settings: GuestSettings | None = None,
     observers: Callable[[Checkpoint], Sequence[Plugin]] | None = None,
+    moment: int = 0,
 ) -> Captured:
     """Capture transactions of PostgreSQL under the TPC-C-derived load.
 
@@ -46,6 +45,8 @@ def capture(
         Scale of the database and size of the guest.
     observers
         Given the checkpoint, returns further plug-ins that watch the same run.
+    moment
+        Where the capture begins: so many times `APART` transactions of each user after the guest went on.
 
     Returns
     -------
@@ -59,22 +60,14 @@ def capture(
     """
     settings = settings or (GuestSettings(users=users) if users else GuestSettings())
     checkpoint = ensure_checkpoint(settings, progress)
-    meta = {
-        "workload": "oltp (TPC-C-derived, not TPC-C; not comparable)",
-        "provenance": {
-            "emulator": f"QEMU {find_emulator().version}, one captured processor",
-            "checkpoint": checkpoint.directory.name,
-            "transactions": transactions,
-            "seed": seed,
-            **_guest(settings, checkpoint),
-        },
-        "per_cpu_area": [0, 0],
-        "transaction_kinds": list(TRANSACTION_KINDS),
-        "devices": list(DEVICES),
-        "files": files.describe(checkpoint.image.root, DEVICES[0]),
-    }
+    lead_in = settings.users * (1 + APART * moment)
+    orders = {"transactions": transactions, "seed": seed, "lead_in": lead_in}
+    meta = description(settings.folder, checkpoint, {**orders, **_guest(settings, checkpoint)})
+    meta["files"] = files.describe(checkpoint.image.root, meta["devices"][0])
     watching = observers(checkpoint) if observers else ()
-    return record(checkpoint, meta, transactions, seed, output, progress, observers=watching)
+    return record(
+        checkpoint, meta, transactions, seed, output, progress, observers=watching, lead_in=lead_in, describes_data=True
+    )
 
 
 def _guest(settings: GuestSettings, checkpoint: Checkpoint) -> dict[str, Any]:

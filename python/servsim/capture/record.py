@@ -18,12 +18,15 @@ from servsim import _core
 from servsim.cache import checkout
 from servsim.capture import room, shared_memory, store
 from servsim.capture.checkpoint import Checkpoint
-from servsim.capture.emulator import Plugin
+from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.facts_for_plugin import write_facts
+from servsim.capture.folder import Folder
 from servsim.capture.run import resume
 from servsim.capture.steps import Report, silent
 from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
 
+#: Block devices of the guest: its root disk and the control disk.
+DEVICES = ("vda", "vdb")
 #: Seconds between two looks at how far the guest is.
 _PROGRESS_S = 1.0
 
@@ -85,6 +88,8 @@ def record(
     progress: Report = silent,
     timeout_s: float = 7200.0,
     observers: Sequence[Plugin] = (),
+    lead_in: int | None = None,
+    describes_data: bool = False,
 ) -> Captured:
     """Resume a guest under the capture plug-in and keep the trace if the run was valid.
 
@@ -104,6 +109,10 @@ def record(
         Seconds of the host allowed.
     observers
         Further plug-ins that watch the same run.
+    lead_in
+        Transactions before those that are recorded, over all users; without it one for each user.
+    describes_data
+        Whether the client's result says what lies where in the server's shared memory.
 
     Raises
     ------
@@ -132,12 +141,28 @@ def record(
             ) from error
         with _progress_of(summary_file.with_suffix(".count"), transactions, progress):
             loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
-            run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress)
+            run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress, lead_in=lead_in)
         summary = _summary(summary_file, run.emulator_log)
         _compare(summary, run.result)
-        _describe_shared_memory(unchecked, checkpoint, run.result)
+        if describes_data:
+            _describe_shared_memory(unchecked, checkpoint, run.result)
         unchecked.replace(output)
     return Captured(output, summary, run.result, run.ready_s, run.elapsed_s, meta.get("provenance", {}))
+
+
+def description(folder: Folder, checkpoint: Checkpoint, provenance: dict[str, Any]) -> dict[str, Any]:
+    """Return what a trace says about itself: its workload, its kinds of transactions, how it was made."""
+    return {
+        "workload": folder.summary,
+        "provenance": {
+            "emulator": f"QEMU {find_emulator().version}, one captured processor",
+            "checkpoint": checkpoint.directory.name,
+            **provenance,
+        },
+        "per_cpu_area": [0, 0],
+        "transaction_kinds": ["none", *folder.transactions],
+        "devices": list(DEVICES),
+    }
 
 
 def plugin_path() -> Path:

@@ -7,18 +7,14 @@ their tree, the tree itself and the file system made of it), 1,010 MiB after it,
 import shutil
 from pathlib import Path
 
-from servsim.capture.settings import GuestSettings
+from servsim.capture.guest import Guest
 from servsim.errors import EnvironmentProblem
 
 MIB = 1 << 20
 #: Downloaded packages and the archive of their tree, and what making it takes beside it for a while.
 _BASE = 480 * MIB
-#: The tree that becomes the image, and the image, without the database.
+#: The tree that becomes the image, and the image, without the workload's data, which lie in both.
 _IMAGE = 780 * MIB
-#: Bytes of the loaded database per customer (with orders and lines) and per item of a warehouse, indexes included.
-_PER_CUSTOMER, _PER_STOCK = 2300, 520
-#: The server's own files and its log, in the tree and again in the image.
-_SERVER = 90 * MIB
 #: What a guest wrote to its disk until its checkpoint, and the part of its memory that is in use then.
 _OVERLAY, _MEMORY_IN_USE = 64 * MIB, 0.4
 #: Bytes of a trace per transaction; those of the default load take 270,000.
@@ -27,14 +23,13 @@ _PER_TRANSACTION = 400_000
 _MARGIN = 1.15
 
 
-def for_image(settings: GuestSettings, *, base_is_cached: bool) -> int:
+def for_image(settings: Guest, *, base_is_cached: bool) -> int:
     """Return the bytes that building an image takes at its peak."""
-    rows = settings.warehouses * (settings.districts * settings.customers * _PER_CUSTOMER + settings.items * _PER_STOCK)
     base = 0 if base_is_cached else _BASE
-    return int(_MARGIN * (base + _IMAGE + 2 * (_SERVER + rows)))
+    return int(_MARGIN * (base + _IMAGE + 2 * settings.data_bytes()))
 
 
-def for_checkpoint(settings: GuestSettings) -> int:
+def for_checkpoint(settings: Guest) -> int:
     """Return the bytes that a checkpoint takes."""
     return int(_MARGIN * (_OVERLAY + _MEMORY_IN_USE * settings.memory_mib * MIB))
 
@@ -44,7 +39,7 @@ def for_trace(transactions: int) -> int:
     return transactions * _PER_TRANSACTION
 
 
-def for_everything(settings: GuestSettings, cached: set[str]) -> int:
+def for_everything(settings: Guest, cached: set[str]) -> int:
     """Return the bytes that are still needed until a capture can begin, given the kinds of parts that are cached."""
     if "checkpoint" in cached:
         return 0

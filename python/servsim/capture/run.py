@@ -53,6 +53,7 @@ def resume(
     timeout_s: float = 3600.0,
     progress: Report = silent,
     check: bool = True,
+    lead_in: int | None = None,
 ) -> GuestResult:
     """Resume a guest, have its driver run transactions, and wait until it powers off.
 
@@ -72,6 +73,8 @@ def resume(
         Takes each line of progress.
     check
         Whether the driver checks the consistency conditions afterwards.
+    lead_in
+        Transactions before the measurement, over all users; without it one for each user.
 
     Returns
     -------
@@ -93,7 +96,8 @@ def resume(
         seal.Check(checkpoint.directory, checkpoint.image.directory) as sealed,
     ):
         disk = folder / "control.raw"
-        control.create(disk, {"transactions": transactions, "seed": seed, "check": check})
+        orders = {"transactions": transactions, "seed": seed, "check": check, "lead_in": lead_in}
+        control.create(disk, orders)
         # The snapshot's unnamed file belongs in the cache, not on a small /var/tmp.
         env = {**os.environ, "TMPDIR": str(folder)}
         began = time.monotonic()

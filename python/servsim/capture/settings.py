@@ -1,4 +1,4 @@
-"""What a guest is made of: the settings a person may choose, and the recipe's files.
+"""What a guest is made of: the settings of the OLTP workload, and the recipe's files that every guest has.
 
 Everything here goes into the hashes under which image and checkpoint are cached.
 """
@@ -7,16 +7,22 @@ import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from servsim.cache import checkout
+from servsim.capture import folder as folders
 from servsim.capture.store import file_digest
 from servsim.errors import EnvironmentProblem, UsageError
 
-#: Debian release of the guest (kernel 6.1, PostgreSQL 15).
+#: Debian release of the guest (kernel 6.1).
 SUITE = "bookworm"
 #: The recipe's files; all of them are hashed.
-RECIPE_FILES = ("packages.txt", "initramfs-init", "init", "postgresql.conf", "load-database")
-#: A server setting, as the guest's init can take it apart.
+RECIPE_FILES = ("packages.txt", "initramfs-init", "init")
+#: Bytes of the loaded database per customer (with orders and lines) and per item of a warehouse, indexes included.
+_PER_CUSTOMER, _PER_STOCK = 2300, 520
+#: The server's own files and its log.
+_SERVER = 90 << 20
+#: A server setting, as the guest's scripts can take it apart.
 _WORD = re.compile(r"[a-z_]+=[\w.-]+")
 
 
@@ -73,6 +79,20 @@ class GuestSettings:
                 f"a server setting of the guest is NAME=VALUE of letters, digits, '.', '_', '-': {wrong[0]!r}"
             )
 
+    @property
+    def folder(self) -> folders.Folder:
+        """The workload's folder."""
+        return folders.read(folders.shipped("oltp"))
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings for whoever reads a manifest."""
+        return asdict(self)
+
+    def data_bytes(self) -> int:
+        """Return the bytes of the loaded database, the server's own files and its log."""
+        rows = self.districts * self.customers * _PER_CUSTOMER + self.items * _PER_STOCK
+        return _SERVER + self.warehouses * rows
+
     def load_arguments(self) -> tuple[str, ...]:
         """Return the arguments of ``servsim-oltp load``."""
         scale = asdict(self)
@@ -80,7 +100,7 @@ class GuestSettings:
         return tuple(part for name in names for part in (f"--{name}", str(scale[name])))
 
     def kernel_words(self) -> tuple[str, ...]:
-        """Return what the guest's init reads from the kernel's command line."""
+        """Return what the guest's init exports to the folder's scripts."""
         warmup = "settle" if self.warmup is None else self.warmup
         words = [f"servsim_users={self.users}", f"servsim_warmup={warmup}", f"servsim_seed={self.seed}"]
         if self.round_trip != ROUND_TRIPS[0]:

@@ -13,6 +13,8 @@ from servsim.errors import CheckFailed, UsageError
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
     from servsim.capture.emulator import Plugin
+    from servsim.capture.folder import FolderSettings
+    from servsim.capture.record import Captured
     from servsim.capture.settings import GuestSettings
 
 #: Workloads that can be captured: name to the module with its ``capture`` function.
@@ -25,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def capture(
-    workload: Annotated[str, typer.Argument(help=f"One of: {', '.join(WORKLOADS)}.")],
+    workload: Annotated[
+        str, typer.Argument(help=f"One of: {', '.join(WORKLOADS)}; or the folder of a workload (docs/workloads.md).")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The trace to write (.svt).")],
     transactions: Annotated[int, typer.Option(min=1, help="Transactions to capture, over all users.")] = 200,
     captures: Annotated[
@@ -45,7 +49,9 @@ def capture(
         str, typer.Option(help="What a client sends at a time: a whole transaction, or a statement.")
     ] = "transaction",
     connection: Annotated[str, typer.Option(help="How clients reach the server: unix (socket) or tcp.")] = "unix",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the requests; the next capture has the next one.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the requests; the next capture has the next one, and begins later.")
+    ] = 1,
     verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -55,20 +61,28 @@ def capture(
 
     from servsim.capture.replication import each
 
-    if workload not in WORKLOADS:
-        raise UsageError(f"{workload} is not a workload that can be captured; there is: {', '.join(WORKLOADS)}")
+    folder = workload not in WORKLOADS and Path(workload).is_dir()
+    if workload not in WORKLOADS and not folder:
+        raise UsageError(
+            f"{workload} is not a workload that can be captured; there is: {', '.join(WORKLOADS)}; "
+            "or name the folder of a workload"
+        )
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
-    module = import_module(WORKLOADS[workload])
     chosen: dict[str, Any] = {"users": users, "warehouses": warehouses, "warmup": warm_up}
     chosen |= {"round_trip": round_trip, "connection": connection}
-    settings = _settings(chosen, server or [])
+    if folder:
+        own = _of_folder(Path(workload), chosen, server or [])
+        run, client = partial(_generic, own), own.folder.client
+    else:
+        module = import_module(WORKLOADS[workload])
+        run, client = partial(_named, module, _settings(chosen, server or [])), None
 
-    def one(shown: Progress, trace: Path, its_seed: int) -> dict[str, Any]:
+    def one(shown: Progress, trace: Path, its_seed: int, number: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
             counts = Path(folder) / "counts.json"
-            observers = partial(_counting, counts) if verify else None
-            captured = module.capture(transactions, trace, None, shown.tell, its_seed, settings, observers)
+            observers = partial(_counting, counts, client) if verify else None
+            captured = run(transactions, trace, shown.tell, its_seed, observers, number)
             document: dict[str, Any] = captured.as_document()
             if verify:
                 document["verify"] = _verified(captured.trace, counts)
@@ -83,23 +97,56 @@ def capture(
         typer.echo(json.dumps(documents[0] if captures == 1 else several))
 
 
-def _settings(chosen: dict[str, Any], server: "list[str]") -> "GuestSettings":
-    """Return the guest's settings: those given, and the defaults of the rest."""
-    from servsim.capture.settings import GuestSettings
+def _named(module: Any, settings: "GuestSettings", *orders: Any) -> "Captured":
+    """Capture a workload that has a module of its own."""
+    transactions, trace, tell, seed, observers, moment = orders
+    captured: Captured = module.capture(transactions, trace, None, tell, seed, settings, observers, moment)
+    return captured
 
-    pairs = [word.partition("=") for word in server]
+
+def _generic(settings: "FolderSettings", *orders: Any) -> "Captured":
+    """Capture the workload of a folder."""
+    from servsim.capture.generic import capture
+
+    transactions, trace, *rest = orders
+    return capture(transactions, trace, settings, *rest)
+
+
+def _pairs(words: list[str]) -> list[tuple[str, str]]:
+    """Take KEY=VALUE words apart."""
+    pairs = [word.partition("=") for word in words]
     wrong = [key for key, separator, _ in pairs if not separator or not key]
     if wrong:
         raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
+    return [(key, value) for key, _, value in pairs]
+
+
+def _settings(chosen: dict[str, Any], server: list[str]) -> "GuestSettings":
+    """Return the guest's settings: those given, and the defaults of the rest."""
+    from servsim.capture.settings import GuestSettings
+
     given = {key: value for key, value in chosen.items() if value is not None}
-    return GuestSettings(**given, server=tuple((key, value) for key, _, value in pairs))
+    return GuestSettings(**given, server=tuple(_pairs(server)))
 
 
-def _counting(counts: Path, checkpoint: "Checkpoint") -> list["Plugin"]:
+def _of_folder(path: Path, chosen: dict[str, Any], words: list[str]) -> "FolderSettings":
+    """Return a folder's workload with the settings that were given; ``--users`` is the setting of that name."""
+    from servsim.capture.folder import FolderSettings, read
+
+    defaults = {"round_trip": "transaction", "connection": "unix"}
+    other = [name for name, value in chosen.items() if name != "users" and value not in (None, defaults.get(name))]
+    if other:
+        option = {"warmup": "warm-up"}.get(other[0], other[0].replace("_", "-"))
+        raise UsageError(f"--{option} is an option of oltp; give the settings of {path} with --set NAME=VALUE")
+    users = {} if chosen["users"] is None else {"users": str(chosen["users"])}
+    return FolderSettings(read(path.absolute()), {**users, **dict(_pairs(words))})
+
+
+def _counting(counts: Path, client: str | None, checkpoint: "Checkpoint") -> list["Plugin"]:
     """Return the plug-in that counts the same run."""
-    from servsim.capture.count import counting_plugin
+    from servsim.capture.count import CLIENT, counting_plugin
 
-    return [counting_plugin(checkpoint, counts)]
+    return [counting_plugin(checkpoint, counts, client or CLIENT)]
 
 
 def _verified(trace: Path, counts: Path) -> dict[str, Any]:
@@ -114,14 +161,16 @@ def _verified(trace: Path, counts: Path) -> dict[str, Any]:
 
 def _show(figures: dict[str, Any]) -> None:
     """Print the figures of a capture."""
+    counted = " = server's count" if "reconciliation" in figures["driver"] else ""
     typer.echo(
-        f"{figures['trace']}: {figures['transactions']:,} transactions (marks = replies = server's count), "
+        f"{figures['trace']}: {figures['transactions']:,} transactions (marks = replies{counted}), "
         f"{figures['instructions']:,} instructions, {figures['data_references']:,} data references\n"
         f"{figures['file_bytes'] / 2**20:.1f} MiB, {figures['bytes_per_data_reference']:.2f} bytes per data "
-        f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s\n"
-        f"database: {figures['provenance']['scale']}\n"
-        f"warm-up: {figures['provenance']['warm_up']}"
+        f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s"
     )
+    for name, key in (("database", "scale"), ("warm-up", "warm_up")):
+        if key in figures["provenance"]:
+            typer.echo(f"{name}: {figures['provenance'][key]}")
     for name, figure in figures.get("verify", {}).get("figures", {}).items():
         typer.echo(
             f"{name.replace('_', ' ')}: trace {figure['trace']:,}, independent {figure['independent']:,}, "

@@ -5,6 +5,8 @@ Options that only one workload knows are handed to its driver as they are.
 
 import json as json_module
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -44,14 +46,42 @@ def _options(**values: object) -> list[str]:
 
 
 @workload_app.command("list")
-def list_workloads(json: bool = _JSON) -> None:
-    """List the workloads."""
+def list_workloads(
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder of a workload: say what it is, and its settings.")
+    ] = None,
+    json: bool = _JSON,
+) -> None:
+    """List the workloads, or say what the folder of one holds (docs/workloads.md)."""
+    if folder is not None:
+        _show_folder(folder, json)
+        return
     summaries = {name: find(name).summary for name in REGISTRY}
     if json:
         document = {"schema": "servsim.workload.list/1", "workloads": summaries}
         typer.echo(json_module.dumps(document, indent=2))
         return
     typer.echo("\n".join(columns(list(summaries.items()), left=2)))
+
+
+def _show_folder(path: Path, json: bool) -> None:
+    """Print what the folder of a workload says: its kinds of transactions, its settings with units."""
+    from dataclasses import asdict
+
+    from servsim.capture.folder import read
+    from servsim.text import columns
+
+    folder = read(path)
+    if json:
+        settings = {name: asdict(setting) for name, setting in folder.settings.items()}
+        said = {"summary": folder.summary, "packages": folder.packages, "transactions": folder.transactions}
+        typer.echo(json_module.dumps({"schema": "servsim.workload.folder/1", **said, "settings": settings}, indent=2))
+        return
+    typer.echo(f"{folder.summary}\ntransactions: {', '.join(folder.transactions)}")
+    heading = ["setting", "default", "unit", "meaning"]
+    rows = [[name, found.default, found.unit, found.meaning] for name, found in folder.settings.items()]
+    for line in columns([heading, *rows], left=4) if rows else ():
+        typer.echo(line)
 
 
 @workload_app.command(context_settings=_PASS_ON)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim import cache
-from servsim.capture.settings import recipe_dir
+from servsim.capture.folder import shipped
 from servsim.errors import EnvironmentProblem
 from servsim.validation.plan import Configuration
 from servsim.workloads import driver, postgres
@@ -135,7 +135,7 @@ def measure(
         Takes lines of progress.
     """
     whole = template(configuration, say)
-    settings = {**settings_of_recipe((recipe_dir() / "postgresql.conf").read_text()), **dict(configuration.server)}
+    settings = {**settings_of_recipe((shipped("oltp") / "postgresql.conf").read_text()), **dict(configuration.server)}
     copy = whole.with_name("running")
     postgres.remove(copy)
     done = subprocess.run(["cp", "-a", whole, copy], capture_output=True, text=True, check=False)

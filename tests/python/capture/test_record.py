@@ -27,7 +27,7 @@ def attempt(
     def tell(_checkpoint: object, facts: Path, trace: Path, report_file: Path, _meta: object) -> None:
         facts.write_text(json.dumps({"trace": str(trace), "summary": str(report_file)}))
 
-    def run(_checkpoint: object, _transactions: int, _seed: int, plugins: Any, *_: object) -> SimpleNamespace:
+    def run(_checkpoint: object, _transactions: int, _seed: int, plugins: Any, *_: object, **_more: Any) -> Any:
         told = json.loads(Path(dict(plugins[0].arguments)["facts"]).read_text())
         Path(told["trace"]).write_bytes(b"a new trace")
         Path(told["trace"] + ".partial").write_bytes(b"half")

@@ -45,5 +45,5 @@ def test_the_scale_is_told_beside_the_specifications() -> None:
 def test_several_captures_have_files_and_seeds_of_their_own() -> None:
     output = Path("folder") / "x.svt"
     assert names(output, 1) == [output]
-    made = list(each(lambda path, seed: (str(path), seed), output, 3, 7))
-    assert made == [("folder/x.1.svt", 7), ("folder/x.2.svt", 8), ("folder/x.3.svt", 9)]
+    made = list(each(lambda path, seed, moment: (str(path), seed, moment), output, 3, 7))
+    assert made == [("folder/x.1.svt", 7, 0), ("folder/x.2.svt", 8, 1), ("folder/x.3.svt", 9, 2)]

@@ -1,0 +1,95 @@
+"""The client that runs inside the guest: a program of this repository, or one that its folder builds.
+
+The guest is Debian 12, whatever the host is; a program linked statically does not care which C
+library either has.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from servsim.cache import checkout
+from servsim.capture import store
+from servsim.capture.folder import Folder
+from servsim.capture.steps import Steps
+from servsim.errors import EnvironmentProblem
+
+_TARGET = "x86_64-unknown-linux-gnu"
+
+
+def client_of(folder: Folder, steps: Steps) -> Path:
+    """Return the workload's client, built when its sources changed.
+
+    A variable of the client's name in capitals (``SERVSIM_OLTP``) names one that is already built.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When there are no sources, no compiler, or the build fails.
+    """
+    variable = folder.client.upper().replace("-", "_")
+    given = os.environ.get(variable)
+    if given:
+        path = Path(given).absolute()
+        if not os.access(path, os.X_OK) or path.is_dir():
+            raise EnvironmentProblem(f"{variable} names {path}, which is not a program")
+        return path
+    return _built_by_folder(folder, steps) if folder.build else _of_this_repository(folder.client, steps)
+
+
+def _built_by_folder(folder: Folder, steps: Steps) -> Path:
+    """Return the client that the folder's own command makes, from the cache if its files are the same."""
+    include = checkout("building a client") / "capture" / "client"
+    inputs = {
+        "files": folder.digests(),
+        "build": list(folder.build),
+        "header": store.file_digest(include / "servsim.h"),
+    }
+    directory = store.guest_dir() / "client" / store.digest(inputs)
+
+    def build(partial: Path) -> None:
+        words = {"{client}": str(partial / folder.client), "{include}": str(include)}
+        command = [words.get(word, word) for word in folder.build]
+        if shutil.which(command[0]) is None:
+            raise EnvironmentProblem(f"building the client of {folder.path} needs {command[0]}, which is not installed")
+        steps.run("client", ["env", "-C", folder.path, *command])
+        if not (partial / folder.client).is_file():
+            raise EnvironmentProblem(f"the command `build` of {folder.path / 'workload.toml'} made no {{client}}")
+
+    store.build_once(directory, build, lambda: None)
+    return directory / folder.client
+
+
+def _of_this_repository(name: str, steps: Steps) -> Path:
+    """Return a program of the crate ``servsim-workload``, linked statically."""
+    repository = checkout("capturing a workload")
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise EnvironmentProblem("building the driver needs cargo; install it with scripts/install-deps.sh")
+    # A target directory of its own: other flags would otherwise evict what `make build` compiled.
+    target = repository / "target" / "guest-driver"
+    command = [
+        cargo,
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "servsim-workload",
+        "--bin",
+        name,
+    ]
+    command += [
+        "--manifest-path",
+        str(repository / "Cargo.toml"),
+        "--target",
+        _TARGET,
+        "--target-dir",
+        str(target),
+    ]
+    environment = {
+        **os.environ,
+        "RUSTFLAGS": "-C target-feature=+crt-static",
+        "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
+    }
+    steps.run("client", command, env=environment)
+    return target / _TARGET / "release" / name

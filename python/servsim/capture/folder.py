@@ -1,0 +1,240 @@
+"""A workload of the guest is a folder: what is in it, read and checked.
+
+``workload.toml`` names packages, the compiled client, the kinds of transactions, and the settings with their units;
+``start`` and ``client`` run in the guest, ``load``, if there is one, in the guest's tree while the image is built. The
+whole folder lies in the guest at ``/usr/share/servsim/workload``. Nothing else of servsim knows the workload by name.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servsim.cache import checkout
+from servsim.capture.store import file_digest
+from servsim.errors import UsageError
+
+#: The folder's description, and the scripts that every workload has.
+DESCRIPTION, SCRIPTS = "workload.toml", ("start", "client")
+#: What a setting's name and a value may be, so that they can travel in the kernel's command line.
+_NAME, _VALUE = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[\w.:/-]+")
+#: Longest name of a program that the kernel keeps (Linux ``TASK_COMM_LEN``).
+_COMM = 15
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a workload: its default, what it means, and its unit if it has one."""
+
+    default: str
+    meaning: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What the folder of a workload says.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    summary
+        One line about the workload.
+    packages
+        Debian packages of its servers.
+    client
+        Name of the compiled client, as the guest's kernel shows it.
+    build
+        Command that builds the client, ``{client}`` standing for the file to make and ``{include}`` for the folder
+        of ``servsim.h``; none for a program of this repository's crate ``servsim-workload``.
+    transactions
+        Kinds of transactions, by the number in a mark from 1.
+    server
+        The server's executable in the guest, where its lock functions are hooked.
+    unread
+        Files of the packages that are left out, as patterns of dpkg's ``path-exclude``.
+    prepare
+        Shell commands on the host before the packages are installed, with the guest's tree as ``$1``.
+    memory_mib
+        Memory of the guest in MiB.
+    settings
+        What may be set, by name.
+    """
+
+    path: Path
+    summary: str
+    packages: tuple[str, ...]
+    client: str
+    transactions: tuple[str, ...]
+    build: tuple[str, ...] = ()
+    server: str | None = None
+    unread: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    memory_mib: int = 512
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def files(self) -> list[Path]:
+        """Return the folder's files, sorted."""
+        return sorted(path for path in self.path.rglob("*") if path.is_file())
+
+    def digests(self) -> dict[str, str]:
+        """Return the hash of each of the folder's files."""
+        return {str(path.relative_to(self.path)): file_digest(path) for path in self.files()}
+
+
+def shipped(name: str) -> Path:
+    """Return the folder of a workload that comes with servsim; ``SERVSIM_WORKLOADS`` names another place of them."""
+    given = os.environ.get("SERVSIM_WORKLOADS")
+    return (Path(given) if given else checkout("capturing a workload") / "capture" / "workloads") / name
+
+
+def read(path: Path) -> Folder:
+    """Read the folder of a workload.
+
+    Raises
+    ------
+    UsageError
+        Naming what is missing or wrong in the folder.
+    """
+    missing = [name for name in (DESCRIPTION, *SCRIPTS) if not (path / name).is_file()]
+    if missing:
+        raise UsageError(f"{path} is no folder of a workload: it has no {', '.join(missing)}; see docs/workloads.md")
+    idle = [name for name in (*SCRIPTS, "load") if (path / name).is_file() and not os.access(path / name, os.X_OK)]
+    if idle:
+        raise UsageError(f"{path / idle[0]} cannot be executed: make it a program with `chmod +x`")
+    try:
+        described = tomllib.loads((path / DESCRIPTION).read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path / DESCRIPTION}: {error}") from error
+    return _Reader(path / DESCRIPTION, described).folder()
+
+
+class _Reader:
+    """Takes a description apart, key by key, and refuses what is left."""
+
+    def __init__(self, file: Path, described: dict[str, Any]) -> None:
+        self.file, self.rest = file, dict(described)
+
+    def wrong(self, what: str) -> UsageError:
+        return UsageError(f"{self.file}: {what}; see docs/workloads.md")
+
+    def text(self, key: str) -> str | None:
+        value = self.rest.pop(key, None)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self.wrong(f"{key} must be a text")
+        return value
+
+    def required(self, key: str) -> str:
+        value = self.text(key)
+        if value is None:
+            raise self.wrong(f"{key} is missing")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self.rest.pop(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self.wrong(f"{key} must be a list of texts")
+        return tuple(value)
+
+    def settings(self) -> dict[str, Setting]:
+        settings = {}
+        tables = self.rest.pop("settings", {})
+        if not isinstance(tables, dict):
+            raise self.wrong("settings must be tables")
+        for name, table in tables.items():
+            if not _NAME.fullmatch(name):
+                raise self.wrong(f"the setting {name!r} must be named in lower-case letters, digits and '_'")
+            if not isinstance(table, dict) or not {"default", "meaning"} <= table.keys() <= {
+                "default",
+                "meaning",
+                "unit",
+            }:
+                raise self.wrong(f"settings.{name} needs default and meaning, may have unit, and has nothing else")
+            settings[name] = Setting(str(table["default"]), str(table["meaning"]), str(table.get("unit", "")))
+        return settings
+
+    def folder(self) -> Folder:
+        memory = self.rest.pop("memory_mib", 512)
+        if not isinstance(memory, int) or not 64 <= memory <= 1 << 16:
+            raise self.wrong("memory_mib must be a number from 64 to 65536")
+        found = Folder(
+            path=self.file.parent,
+            summary=self.required("summary"),
+            packages=self.texts("packages"),
+            client=self.required("client"),
+            transactions=self.texts("transactions"),
+            build=self.texts("build"),
+            server=self.text("server"),
+            unread=self.texts("unread"),
+            prepare=self.texts("prepare"),
+            memory_mib=memory,
+            settings=self.settings(),
+        )
+        if self.rest:
+            raise self.wrong(f"{', '.join(self.rest)} is not known")
+        if len(found.client) > _COMM or "/" in found.client:
+            raise self.wrong(f"client must be a name of at most {_COMM} characters without '/'")
+        if not found.transactions or len(found.transactions) > 127:
+            raise self.wrong("transactions must name from 1 to 127 kinds")
+        return found
+
+
+@dataclass(frozen=True)
+class FolderSettings:
+    """A workload's folder with values for its settings: what image and checkpoint are made of.
+
+    Examples
+    --------
+    >>> kv = Folder(Path("kv"), "a store", (), "kv", ("get",), settings={"users": Setting("4", "clients")})
+    >>> FolderSettings(kv, {"users": "8"}).kernel_words()
+    ('servsim_users=8',)
+    """
+
+    folder: Folder
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that the folder does not have, and values that cannot travel to the guest."""
+        for name, value in self.given.items():
+            if name not in self.folder.settings:
+                known = ", ".join(self.folder.settings) or "none"
+                raise UsageError(f"{self.folder.path} has no setting {name!r}; there is: {known}")
+            if not _VALUE.fullmatch(value):
+                raise UsageError(f"{name}={value!r}: a value is letters, digits, '.', ':', '/', '_' and '-'")
+        users = self.values().get("users", "1")
+        if not users.isdecimal() or int(users) < 1:
+            raise UsageError(f"users={users!r}: how many users there are is a number of at least 1")
+
+    @property
+    def users(self) -> int:
+        """How many users there are; one where the folder has no such setting."""
+        return int(self.values().get("users", "1"))
+
+    @property
+    def memory_mib(self) -> int:
+        """Memory of the guest in MiB."""
+        return self.folder.memory_mib
+
+    def values(self) -> dict[str, str]:
+        """Return the value of every setting."""
+        return {name: self.given.get(name, setting.default) for name, setting in self.folder.settings.items()}
+
+    def kernel_words(self) -> tuple[str, ...]:
+        """Return what the guest's init exports to the folder's scripts."""
+        return tuple(f"servsim_{name}={value}" for name, value in sorted(self.values().items()))
+
+    def load_arguments(self) -> tuple[str, ...]:
+        """Return the arguments of the folder's ``load``: every setting."""
+        return tuple(f"{name}={value}" for name, value in sorted(self.values().items()))
+
+    def data_bytes(self) -> int:
+        """Return the bytes of loaded data allowed for when room is demanded."""
+        return 256 << 20
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings for whoever reads a manifest or a trace."""
+        return {"workload": self.folder.path.name, **self.values()}
