@@ -76,3 +76,31 @@ def of_references(show: Show, what: str, expected: float | None) -> Callable[[in
             show(f"{what}: {references / 1e6:,.0f} of about {expected / 1e6:,.0f} million references", share)
 
     return told
+
+
+def of_runs(show: Show, runs: int, expected: float | None) -> Callable[[str], Callable[[int], None]]:
+    """Return a function that names the next of several like simulations and returns what takes its references.
+
+    Parameters
+    ----------
+    show
+        Takes what is being done and the fraction done of all of them.
+    runs
+        How many there will be.
+    expected
+        References of each, as `expected_references` tells them; without it the fraction grows from run to run.
+    """
+    begun = 0
+
+    def begin(what: str) -> Callable[[int], None]:
+        nonlocal begun
+        before, begun = begun, begun + 1
+        text = f"{what} ({begun} of {runs})"
+
+        def told(references: int) -> None:
+            show(text, (before + (min(0.99, references / expected) if expected else 0.0)) / runs)
+
+        told(0)
+        return told
+
+    return begin

@@ -242,7 +242,16 @@ def test_verify_simulates_what_it_predicts_and_says_when_users_run_out(monkeypat
         return result(replication(9000.0 if "processors=4" in overrides else 2000.0))
 
     monkeypatch.setattr(verify, "simulate", fake)
-    found = verify.verify("t", customers=3, configurations=["C1", "C4", "C8"], say=said.append, functional_warmup=7)
+    shown: list[tuple[str, float]] = []
+    found = verify.verify(
+        "t",
+        customers=3,
+        configurations=["C1", "C4", "C8"],
+        say=said.append,
+        show=lambda what, share: shown.append((what, share)),
+        functional_warmup=7,
+    )
+    assert [share for _, share in shown] == [0.0, 0.2, 0.4, 0.6, 0.8], "five runs, those that lend measurements too"
     # C1, C2 and four processors with one disk are measured in any case.
     assert [chosen[:3] for chosen, _ in asked] == [
         ["processors=1", "io.buses=1", "disk.count=1"],

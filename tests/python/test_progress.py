@@ -16,7 +16,7 @@ from servsim.cli.progress import EVERY, QUIET, Progress
 from servsim.cli.terminal import say
 from servsim.environment import shipped_trace
 from servsim.errors import Interrupted
-from servsim.progress import expected_references, of_references
+from servsim.progress import expected_references, of_references, of_runs
 from servsim.simulation import simulate
 from servsim.sweep.engines.local import interrupts_held
 from servsim.text import printable
@@ -90,6 +90,21 @@ def test_the_references_of_a_captured_trace_are_known_beforehand() -> None:
     shown: list[tuple[str, float]] = []
     of_references(lambda what, share: shown.append((what, share)), "simulating 3 runs", whole)(32_060_985)
     assert shown == [("simulating 3 runs: 32 of about 96 million references", pytest.approx(1 / 3))]
+
+
+def test_several_runs_share_one_line_of_progress() -> None:
+    shown: list[tuple[str, float]] = []
+    begin = of_runs(lambda what, share: shown.append((what, share)), 4, 1000.0)
+    begin("C1")(500)
+    begin("C2")(2000)
+    assert shown == [
+        ("C1 (1 of 4)", 0.0),
+        ("C1 (1 of 4)", 0.125),
+        ("C2 (2 of 4)", 0.25),
+        ("C2 (2 of 4)", pytest.approx(1.99 / 4)),
+    ]
+    of_runs(lambda what, share: shown.append((what, share)), 2, None)("one")(7)
+    assert shown[-1] == ("one (1 of 2)", 0.0)
 
 
 def test_what_is_expected_of_an_unknown_format_is_unknown(tmp_path: Path) -> None:

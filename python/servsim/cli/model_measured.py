@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options as shared
-from servsim.cli.model_text import interval, milliseconds, say, spread, table
+from servsim.cli.model_text import interval, milliseconds, spread, table
+from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
 Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
@@ -108,15 +109,21 @@ def measure(
     """Measure what a model needs: service rates of 1 to 4 processors, and our Tables 5 and 6 (Du et al. 2001)."""
     from servsim.model import measured
     from servsim.model.parameters import TABLES
+    from servsim.progress import expected_references, of_runs
     from servsim.simulation import simulate
 
     options: dict[str, Any] = {"transactions": transactions, "warmup": warmup, "replications": replications}
     options["functional_warmup"] = functional_warmup
     results = {}
-    for processors in _FIGURE_5:
-        say(f"simulating {processors} processors, one I/O bus, one disk")
-        chosen = [f"processors={processors}", "io.buses=1", "disk.count=1", *(settings or [])]
-        results[processors] = simulate(trace, machine, overrides=chosen, seed=seed, threads=threads, **options)
+    expected = expected_references(trace, transactions=transactions, warmup=warmup, replications=replications)
+    with Progress() as progress:
+        begin = of_runs(progress, len(_FIGURE_5), expected)
+        for processors in _FIGURE_5:
+            told = begin(f"simulating {processors} processors, one I/O bus, one disk")
+            chosen = [f"processors={processors}", "io.buses=1", "disk.count=1", *(settings or [])]
+            results[processors] = simulate(
+                trace, machine, overrides=chosen, seed=seed, threads=threads, progress=told, **options
+            )
     rates = {k: measured.service_rates(result) for k, result in results.items()}
     tables = measured.accesses_by_table(results[1], TABLES)
     work = measured.work_by_kind(results[1])
@@ -204,21 +211,23 @@ def verify(
     population = customers or users
     if population is None:
         raise UsageError("the trace does not tell its number of users; give --customers")
-    found = module.verify(
-        trace,
-        machine,
-        customers=population,
-        relations=relations,
-        overrides=settings or [],
-        configurations=configuration or list(module.CONFIGURATIONS),
-        say=say,
-        transactions=transactions,
-        warmup=warmup,
-        functional_warmup=functional_warmup,
-        replications=replications,
-        seed=seed,
-        threads=threads,
-    )
+    with Progress() as progress:
+        found = module.verify(
+            trace,
+            machine,
+            customers=population,
+            relations=relations,
+            overrides=settings or [],
+            configurations=configuration or list(module.CONFIGURATIONS),
+            say=lambda line: progress.note(f"servsim: {line}"),
+            show=progress,
+            transactions=transactions,
+            warmup=warmup,
+            functional_warmup=functional_warmup,
+            replications=replications,
+            seed=seed,
+            threads=threads,
+        )
     if as_json:
         typer.echo(json.dumps(found.as_document()))
     else:

@@ -31,6 +31,7 @@ from servsim.model.io_stations import IoWork, io_work
 from servsim.model.network import Closed, Network, Station
 from servsim.model.parameters import TABLES, Parameters, parameters
 from servsim.model.solving import solve
+from servsim.progress import Show, expected_references, of_runs
 from servsim.simulation import simulate
 from servsim.statistics.intervals import Estimate
 
@@ -260,6 +261,7 @@ def verify(
     overrides: Sequence[str] = (),
     configurations: Sequence[str] = tuple(CONFIGURATIONS),
     say: Callable[[str], None] = lambda _: None,
+    show: Show = lambda *_: None,
     **options: Any,
 ) -> Verification:
     """Simulate the configurations, predict them, and compare.
@@ -277,7 +279,9 @@ def verify(
     configurations
         Names of Table 9; C1 and C2 are measured in any case.
     say
-        Takes lines of progress.
+        Takes what the reader must know of a run.
+    show
+        Takes what is being done, and the fraction done.
     options
         Of `servsim.simulation.simulate`: ``transactions``, ``warmup``, ``replications``, ``seed``, ``threads``.
 
@@ -290,17 +294,21 @@ def verify(
     if unknown:
         raise UsageError(f"there is no configuration {unknown[0]}; Table 9 has {', '.join(CONFIGURATIONS)}")
     results: dict[str, dict[str, Any]] = {}
+    four = any(CONFIGURATIONS[name][0] == 4 for name in configurations)
+    window = {key: options.get(key) for key in ("transactions", "warmup")}
+    expected = expected_references(Path(trace), **window, replications=options.get("replications", 1))
+    begin = of_runs(show, len({"C1", "C2", *configurations}) + four, expected)
 
     def run(name: str, shape: tuple[int, int, int]) -> dict[str, Any]:
         if name not in results:
-            say(f"simulating {name}: {shape[0]} processors, {shape[1]} I/O buses, {shape[2]} disks")
+            told = begin(f"simulating {name}: {shape[0]} processors, {shape[1]} I/O buses, {shape[2]} disks")
             chosen = [*settings(*shape, relations), *overrides]
-            results[name] = simulate(trace, machine, overrides=chosen, **options)
+            results[name] = simulate(trace, machine, overrides=chosen, progress=told, **options)
         return results[name]
 
     base = parameters(run("C1", CONFIGURATIONS["C1"]), customers)
     rates = {1: base.rates, 2: parameters(run("C2", CONFIGURATIONS["C2"]), customers).rates}
-    if any(CONFIGURATIONS[name][0] == 4 for name in configurations):
+    if four:
         rates[4] = parameters(run("mu4", (4, 1, 1)), customers).rates
     rows = []
     for name in configurations:
