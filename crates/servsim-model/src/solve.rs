@@ -46,8 +46,8 @@ pub fn solve(network: &Network, name: &str, options: &Options) -> Result<Solutio
     Ok(solution)
 }
 
-/// Classes times stations up to which `auto` takes Linearizer.
-const MOST_CORRECTED: usize = 200;
+/// Classes squared times stations up to which `auto` takes Linearizer, which keeps that many corrections.
+const MOST_CORRECTED: usize = 1_000_000;
 /// Relative half-width that `auto` simulates to.
 const AUTO_HALF_WIDTH: f64 = 0.01;
 /// Visits after which `auto` is content with less: about two seconds.
@@ -168,8 +168,7 @@ fn approximate(network: &Network) -> &'static str {
     match (states * network.stations.len() as f64 <= AUTO_EXACT_LIMIT || closed.len() <= 1, simple) {
         (true, true) => "mva",
         (true, false) => "convolution",
-        // Beyond, Linearizer's corrections take seconds and AQL's, which are fewer, do not.
-        (false, _) if closed.len() * network.stations.len() > MOST_CORRECTED => "aql",
+        (false, _) if closed.len().pow(2) * network.stations.len() > MOST_CORRECTED => "aql",
         (false, _) => "linearizer",
     }
 }

@@ -42,7 +42,13 @@ fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoin
             }
         }
         if change <= tolerance.residual {
-            return Ok(FixedPoint { queue, iterations: iteration, residual: change });
+            let fewer = fewer.iter().map(|(_, queue)| exact_step::totals(queue)).collect();
+            return Ok(FixedPoint {
+                all: exact_step::totals(&queue),
+                fewer,
+                iterations: iteration,
+                residual: change,
+            });
         }
         last = (change, worst);
         for (c, (_, reduced_queue)) in fewer.iter().enumerate().filter(|_| total > 1.0) {
@@ -62,8 +68,7 @@ fn step(
     gamma: &[Vec<f64>],
 ) -> (Vec<f64>, f64, usize) {
     let total: f64 = population.iter().sum();
-    reduced.step(population, queue, |queue, k, removed| {
-        let all: f64 = queue[k].iter().sum();
+    reduced.step(population, queue, |all, _, k, removed| {
         ((total - 1.0) * (all / total + gamma[removed][k])).max(0.0)
     })
 }

@@ -16,14 +16,25 @@ const MOST_STRETCH: f64 = 1.01;
 /// Utilisation to which an overshooting station is brought.
 const FULL: f64 = 1.0 - 1e-12;
 
+/// Classes up to which the populations that lack a customer are each approximated for themselves. Beyond, the
+/// solution at the full population says what it found there itself: errors double, the time falls by the classes.
+const FEW_CLASSES: usize = crate::bands::MANY;
+
 /// Converged queues of an approximation.
 pub(crate) struct FixedPoint {
-    /// Queueing part `[station][class]`.
-    pub queue: Vec<Vec<f64>>,
+    /// Queueing part of all classes, per station.
+    pub all: Vec<f64>,
+    /// The same where a customer is missing, `[class][station]`.
+    pub fewer: Vec<Vec<f64>>,
     /// Iterations made.
     pub iterations: usize,
     /// Residual of the last.
     pub residual: f64,
+}
+
+/// Number of all classes per station.
+pub(crate) fn totals(queue: &[Vec<f64>]) -> Vec<f64> {
+    queue.iter().map(|row| row.iter().sum()).collect()
 }
 
 /// An approximation of the queues at the population of its argument.
@@ -40,17 +51,24 @@ pub(crate) fn solve(
     let (stations, classes) = (closed.stations(), closed.classes());
     let mut residence = vec![vec![0.0; classes]; stations];
     let (mut iterations, mut residual) = (0, 0.0f64);
+    let together = if classes > FEW_CLASSES { Some(approximate(&reduced, tolerance)?) } else { None };
+    if let Some(found) = &together {
+        (iterations, residual) = (found.iterations, found.residual);
+    }
     for c in (0..classes).filter(|&c| closed.population[c] > 0) {
-        let fewer = closed.without_one(c);
-        let found = if fewer.total_population() == 0 {
-            FixedPoint { queue: vec![vec![0.0; classes]; stations], iterations: 0, residual: 0.0 }
-        } else {
-            approximate(&Reduced::new(&fewer, solver)?, tolerance)?
+        let alone =
+            if together.is_none() { Some(lacking(closed, c, solver, approximate, tolerance)?) } else { None };
+        if let Some(found) = &alone {
+            iterations += found.iterations;
+            residual = residual.max(found.residual);
+        }
+        let met = match (&together, &alone) {
+            (Some(found), _) => &found.fewer[c],
+            (None, Some(found)) => &found.all,
+            (None, None) => unreachable!("one of the two was solved"),
         };
-        iterations += found.iterations;
-        residual = residual.max(found.residual);
         for k in 0..stations {
-            residence[k][c] = reduced.queueing[k][c] * (1.0 + found.queue[k].iter().sum::<f64>());
+            residence[k][c] = reduced.queueing[k][c] * (1.0 + met[k]);
         }
     }
     stretch(&reduced, solver, &mut residence)?;
@@ -58,6 +76,22 @@ pub(crate) fn solve(
     let queue =
         residence.iter().map(|row| row.iter().zip(&throughput).map(|(r, x)| r * x).collect()).collect();
     closed.guard(solver, reduced.means(throughput, queue, iterations, residual))
+}
+
+/// The approximation with one customer of a class missing.
+fn lacking(
+    closed: &Closed,
+    class: usize,
+    solver: &str,
+    approximate: Approximation,
+    tolerance: &Tolerance,
+) -> Result<FixedPoint, ModelError> {
+    let fewer = closed.without_one(class);
+    if fewer.total_population() == 0 {
+        let all = vec![0.0; closed.stations()];
+        return Ok(FixedPoint { all, fewer: Vec::new(), iterations: 0, residual: 0.0 });
+    }
+    approximate(&Reduced::new(&fewer, solver)?, tolerance)
 }
 
 fn throughputs(reduced: &Reduced<'_>, residence: &[Vec<f64>]) -> Vec<f64> {

@@ -3,7 +3,7 @@
 //! network at every population reduced by one. Here queues and corrections are iterated together
 //! until both settle, not for the customary two or three rounds; the method solves the network with one customer of
 //! each class removed, and one exact step of MVA (`exact_step`) leads to the full population. That
-//! halves the error and costs nothing: Linearizer visits those populations anyway.
+//! halves the error. With many classes, one solution at the full population gives all those that lack a customer.
 
 use super::exact_step::{self, FixedPoint};
 use super::schweitzer::Reduced;
@@ -31,13 +31,20 @@ fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoin
     let mut correction = vec![vec![vec![0.0; classes]; stations]; classes];
     let mut last = (f64::INFINITY, 0);
     for iteration in 1..=tolerance.iterations {
-        last = step(reduced, &full, &mut queue, &correction);
+        // What the corrections add to what a class finds, with everyone there.
+        let added = |rows: &Vec<Vec<f64>>| -> Vec<f64> {
+            rows.iter().map(|row| row.iter().zip(&full).map(|(share, n)| share * n).sum()).collect()
+        };
+        let sums: Vec<Vec<f64>> = correction.iter().map(added).collect();
+        last = step(reduced, &full, &mut queue, &correction, &sums, None);
         for c in (0..classes).filter(|&c| full[c] > 0.0) {
-            last = larger(last, step(reduced, &fewer[c], &mut queues[c], &correction));
+            last = larger(last, step(reduced, &fewer[c], &mut queues[c], &correction, &sums, Some(c)));
         }
         last = larger(last, update(&full, &fewer, &queue, &queues, &mut correction));
         if last.0 <= tolerance.residual {
-            return Ok(FixedPoint { queue, iterations: iteration, residual: last.0 });
+            let fewer = queues.iter().map(|queue| exact_step::totals(queue)).collect();
+            let all = exact_step::totals(&queue);
+            return Ok(FixedPoint { all, fewer, iterations: iteration, residual: last.0 });
         }
     }
     Err(reduced.not_converged("linearizer", last.0, tolerance.iterations, last.1))
@@ -51,22 +58,20 @@ fn larger(a: (f64, usize), b: (f64, usize)) -> (f64, usize) {
     }
 }
 
-/// One step of MVA at `population` with the corrections held; the largest change and where.
+/// One step of MVA at `population`, which lacks a customer of class `left_out`, with the corrections held; the largest
+/// change and where.
 fn step(
     reduced: &Reduced<'_>,
     population: &[f64],
     queue: &mut [Vec<f64>],
     correction: &Shares,
+    sums: &[Vec<f64>],
+    left_out: Option<usize>,
 ) -> (f64, usize) {
-    let (_, change, worst) = reduced.step(population, queue, |queue, k, removed| {
-        let mut found = 0.0;
-        for (c, q) in queue[k].iter().enumerate() {
-            if population[c] > 0.0 {
-                let left = population[c] - f64::from(u8::from(c == removed));
-                found += left * (q / population[c] + correction[removed][k][c]);
-            }
-        }
-        found.max(0.0)
+    let (_, change, worst) = reduced.step(population, queue, |all, own, k, c| {
+        let shares = &correction[c][k];
+        let lacking = left_out.map_or(0.0, |out| shares[out]) + shares[c];
+        (all - own / population[c] + sums[c][k] - lacking).max(0.0)
     });
     (change, worst)
 }

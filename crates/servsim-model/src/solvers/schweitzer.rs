@@ -45,24 +45,26 @@ impl<'a> Reduced<'a> {
 
     /// One step of MVA from the queue that an arriving customer of each class finds.
     ///
-    /// `found(k, c)` is the mean number in queue at station `k` seen by class `c`. Updates `queue`
-    /// (queueing part only) and returns throughputs and the largest relative change.
+    /// `found(all, own, k, c)` is the mean number in queue at station `k` seen by class `c`, given that of all
+    /// classes and of its own there. Updates `queue` (queueing part only) and returns throughputs and the largest
+    /// relative change.
     pub fn step(
         &self,
         population: &[f64],
         queue: &mut [Vec<f64>],
-        found: impl Fn(&[Vec<f64>], usize, usize) -> f64,
+        found: impl Fn(f64, f64, usize, usize) -> f64,
     ) -> (Vec<f64>, f64, usize) {
         let (stations, classes) = (self.closed.stations(), self.closed.classes());
         let mut throughput = vec![0.0; classes];
         let mut residence = vec![0.0; stations];
         let (mut change, mut worst) = (0.0, 0);
+        let mut all: Vec<f64> = queue.iter().map(|row| row.iter().sum()).collect();
         // Class by class, so that later classes already meet the new queues (Gauss and Seidel).
         for c in (0..classes).filter(|&c| population[c] > 0.0) {
             let mut response = self.closed.think[c];
             for k in 0..stations {
                 let wait = self.queueing[k][c];
-                residence[k] = if wait > 0.0 { wait * (1.0 + found(queue, k, c)) } else { 0.0 };
+                residence[k] = if wait > 0.0 { wait * (1.0 + found(all[k], queue[k][c], k, c)) } else { 0.0 };
                 response += residence[k] + self.delay[k][c];
             }
             throughput[c] = population[c] / response;
@@ -72,6 +74,7 @@ impl<'a> Reduced<'a> {
                 if moved > change {
                     (change, worst) = (moved, k);
                 }
+                all[k] += next - queue[k][c];
                 queue[k][c] = next;
             }
         }
@@ -125,10 +128,8 @@ pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
     let mut queue = reduced.start(&population);
     let mut last = (f64::INFINITY, 0);
     for iteration in 1..=tolerance.iterations {
-        let (throughput, change, worst) = reduced.step(&population, &mut queue, |queue, k, c| {
-            let all: f64 = queue[k].iter().sum();
-            all - queue[k][c] / population[c]
-        });
+        let (throughput, change, worst) =
+            reduced.step(&population, &mut queue, |all, own, _, c| (all - own / population[c]).max(0.0));
         if change <= tolerance.residual {
             let means = reduced.means(throughput, queue, iteration, change);
             return closed.guard("schweitzer", means);

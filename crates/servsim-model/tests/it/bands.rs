@@ -2,13 +2,16 @@
 //! `bands::learnt -- --ignored --nocapture` prints the table of `src/bands.rs` anew.
 
 use crate::common::Draw;
-use crate::referee::models::KINDS;
+use crate::referee::models::{decades, KINDS};
 use servsim_model::bands::{band, BANDS};
 use servsim_model::solvers::markov;
 use servsim_model::{solve, Class, Network, Options, Speed};
 
 /// A random model of a kind that an exact solver answers quickly, with that solver's name; `None` to draw again.
 fn exactly_solved(kind: &str, draw: &mut Draw) -> Option<(Network, &'static str)> {
+    if kind == "single servers, many classes" {
+        return Some((many_classes(draw), "mva"));
+    }
     let from = if kind == "several servers" || kind == "single servers" { "crowds" } else { kind };
     let mut network = KINDS.iter().find(|k| k.0 == from)?.1(draw);
     if from == "crowds" {
@@ -27,6 +30,20 @@ fn exactly_solved(kind: &str, draw: &mut Draw) -> Option<(Network, &'static str)
     }
     let small = network.open().is_empty() && markov::states(&network).is_ok_and(|states| states < 4_000.0);
     small.then_some((network, "markov"))
+}
+
+/// Nine or ten classes of one or two customers.
+fn many_classes(draw: &mut Draw) -> Network {
+    let count = draw.integer(9, 10);
+    let class = |draw: &mut Draw, c: usize| {
+        Class::closed(&format!("c{c}"), draw.integer(1, 2), decades(draw, 0.01, 3.0))
+    };
+    let classes = (0..count).map(|c| class(draw, c)).collect();
+    let stations = (0..draw.integer(2, 4)).map(|k| {
+        let demands: Vec<f64> = (0..count).map(|_| decades(draw, 0.01, 0.3)).collect();
+        servsim_model::Station::queue(&format!("s{k}"), &demands)
+    });
+    Network::new("many", classes, stations.collect())
 }
 
 /// How far the truth is from the figures given, relative to these: throughput and response of the class that fares
@@ -60,7 +77,7 @@ fn sample(solver: &str, kind: &str, count: usize, seed: u64) -> Vec<(f64, f64, N
 #[ignore = "prints the table of bands anew: run with --ignored --nocapture"]
 fn learnt() {
     for row in BANDS {
-        let found = sample(row.solver, row.kind, 500, 1);
+        let found = sample(row.solver, row.kind, if row.kind.contains("many") { 100 } else { 500 }, 1);
         let point = |of: &dyn Fn(&(f64, f64, Network)) -> f64, share: f64| {
             let mut all: Vec<f64> = found.iter().map(of).collect();
             all.sort_by(f64::total_cmp);
@@ -81,7 +98,7 @@ fn learnt() {
 #[test]
 fn bands_hold_for_models_that_they_were_not_learnt_from() {
     for row in BANDS {
-        let count = 120;
+        let count = if row.kind.contains("many") { 30 } else { 120 };
         let found = sample(row.solver, row.kind, count, 2);
         let within = |(x, r, network): &&(f64, f64, Network)| {
             let stated = band(network, row.solver).expect("a band for what the solver treats");
