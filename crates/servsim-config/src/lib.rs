@@ -3,18 +3,21 @@
 
 mod components;
 mod machine;
+mod nodes;
 mod parts;
 mod read;
 mod setting;
 mod settings;
 mod storage;
 mod translation_and_prefetch;
+mod values;
 
 pub use components::{
     Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol,
     Tlb,
 };
 pub use machine::Machine;
+pub use nodes::{Memory, Nodes, PagePlacement};
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};

@@ -4,12 +4,14 @@
 use crate::components::{
     Bus, Cache, Core, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol, Tlb,
 };
-use crate::parts::{self, Values};
+use crate::nodes::{self, Nodes};
+use crate::parts;
 use crate::read::{read, read_overrides, Faults, Given};
 use crate::setting::Value;
 use crate::settings::SETTINGS;
 use crate::storage::{Placement, Storage};
 use crate::translation_and_prefetch;
+use crate::values::{differs, value, written, Values};
 use serde_json::{Map, Value as Json};
 use servsim_units::{Bytes, Cycles, Hertz, Picos};
 
@@ -53,6 +55,8 @@ pub struct Machine {
     pub bus: Bus,
     /// What joins processors and memory.
     pub interconnect: Interconnect,
+    /// Nodes with their own memory, if there are several.
+    pub nodes: Option<Nodes>,
     /// Where pages lie.
     pub mapping: Mapping,
     /// Affinity scheduling instead of random.
@@ -90,6 +94,7 @@ impl Machine {
         read_overrides(overrides, &mut given, &mut faults);
         let mut machine = Self::build(&given);
         machine.place(&given, file, &mut faults);
+        machine.nodes = nodes::nodes(&given, machine.processors, file, &mut faults);
         machine.check(&given, file, &mut faults);
         if faults.is_empty() {
             Ok(machine)
@@ -132,6 +137,7 @@ impl Machine {
                 banks: number("memory.banks") as usize,
                 bank_time: Cycles(number("memory.bank_time")),
             },
+            nodes: None,
             mapping: Mapping { policy: text("memory.mapping"), seed: number("memory.mapping_seed") },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
@@ -188,6 +194,9 @@ impl Machine {
         };
         check_shape(self.cache, "cache", given, &mut fault);
         self.check_levels(given, &mut fault);
+        if self.nodes.is_some() {
+            nodes::check(&self.interconnect.kind, &self.levels, given, &mut fault);
+        }
         let second_is_private = self.levels.first().is_some_and(|level| !level.shared);
         translation_and_prefetch::check_prefetch(
             self.prefetch.as_ref(),
@@ -368,27 +377,4 @@ fn check_shape(shape: Cache, section: &str, given: &Given, fault: &mut dyn FnMut
             ),
         );
     }
-}
-
-pub(crate) fn value(given: &Given, key: &str) -> Value {
-    if let Some((value, _)) = given.get(key) {
-        return value.clone();
-    }
-    crate::settings::setting_named(key).expect("a registered key").default_value()
-}
-
-fn written(given: &Given, key: &str) -> String {
-    match value(given, key) {
-        Value::Text(text) => text,
-        Value::Number(number) => {
-            crate::settings::setting_named(key).expect("a registered key").kind.show(number)
-        }
-    }
-}
-
-/// Whether a description gives a setting another value than its default: a complete description, as results hold it,
-/// gives every setting, those included that mean nothing beside the others.
-pub(crate) fn differs(given: &Given, key: &str) -> bool {
-    let default = crate::settings::setting_named(key).map(|setting| setting.default);
-    given.contains_key(key) && Some(written(given, key).as_str()) != default
 }

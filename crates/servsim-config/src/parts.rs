@@ -1,10 +1,8 @@
 //! The components of a machine, each read from its settings. The values are checked one by one already.
 
 use crate::components::{Arbitration, Bus, Core, CoreModel, Locks, Protocol};
-use crate::machine::value;
-use crate::read::Given;
-use crate::setting::Value;
 use crate::storage::{Placement, Storage};
+use crate::values::Values;
 use servsim_units::{Bytes, Cycles, Picos};
 
 /// Latencies of functional units, in the order of [`Core::latencies`].
@@ -16,32 +14,6 @@ const LATENCIES: [&str; 6] = [
     "processor.float_multiply",
     "processor.float_divide",
 ];
-
-/// The values of a description, defaults included.
-pub(crate) struct Values<'a>(pub &'a Given);
-
-impl Values<'_> {
-    /// A number.
-    pub(crate) fn number(&self, key: &str) -> u64 {
-        match value(self.0, key) {
-            Value::Number(number) => number,
-            Value::Text(text) => unreachable!("{key} is a number, not `{text}`"),
-        }
-    }
-
-    /// A word or another text.
-    pub(crate) fn text(&self, key: &str) -> String {
-        match value(self.0, key) {
-            Value::Text(text) => text,
-            Value::Number(number) => unreachable!("{key} is text, not {number}"),
-        }
-    }
-
-    /// Whether the text is `word`.
-    pub(crate) fn is(&self, key: &str, word: &str) -> bool {
-        self.text(key) == word
-    }
-}
 
 /// Processor cores.
 pub(crate) fn core(values: &Values<'_>) -> Core {

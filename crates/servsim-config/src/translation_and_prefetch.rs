@@ -2,9 +2,9 @@
 //! description, and checked where more than one setting is involved.
 
 use crate::components::{Prefetch, Tlb};
-use crate::machine::{differs, value};
 use crate::read::Given;
 use crate::setting::Value;
+use crate::values::{differs, value};
 use servsim_units::Cycles;
 
 fn number(given: &Given, key: &str) -> u64 {

@@ -3,15 +3,19 @@
 use crate::result::{ProcessorTimes, Replication, SystemCounters};
 use serde_json::{json, Map, Value};
 use servsim_core::counters::{windowed, Counter, Layout};
-use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WriteBufferCounters};
+use servsim_mem::{
+    Counters, LevelCounters, LinkCounters, PairCounters, PrefetchCounters, TlbCounters, WriteBufferCounters,
+};
 
 /// The declarations whose counters a replication has once, and those of which it has a list under this path.
-pub const SETS: [(&str, &[Counter]); 7] = [
+pub const SETS: [(&str, &[Counter]); 9] = [
     ("", Counters::REGISTRY),
     ("", TlbCounters::REGISTRY),
     ("", PrefetchCounters::REGISTRY),
     ("", WriteBufferCounters::REGISTRY),
     ("", SystemCounters::REGISTRY),
+    ("", LinkCounters::REGISTRY),
+    ("nodes.pairs.*.", PairCounters::REGISTRY),
     ("processors.*.", ProcessorTimes::REGISTRY),
     ("levels.*.", LevelCounters::REGISTRY),
 ];
@@ -72,6 +76,7 @@ pub fn counted(replication: &Replication) -> Vec<(&'static Counter, &[u64])> {
         timing.iter().filter_map(|t| t.write_buffers.as_ref()).flat_map(WriteBufferCounters::registered),
     );
     all.extend(timing.iter().flat_map(|t| t.system.registered()));
+    all.extend(timing.iter().filter_map(|t| t.nodes.as_ref()).flat_map(|nodes| nodes.links.registered()));
     all
 }
 

@@ -109,6 +109,22 @@ pub const FIGURES: &[Figure] = &[
         Some(t.processors.iter().map(idle).sum::<f64>() / (cycles(t) * t.processors.len().max(1) as f64))
     }),
     figure(
+        "nodes.remote_share",
+        "1",
+        "Share of the fetches from memory that another node's memory served",
+        |r| Some(r.timing.as_ref()?.nodes.as_ref()?.remote_share()),
+    )
+    .better(Better::Lower, &["cycles"]),
+    figure(
+        "nodes.busiest_link_utilization",
+        "1",
+        "Share of the window that the busiest link between nodes was taken",
+        |r| {
+            let t = r.timing.as_ref().filter(|t| t.nodes.is_some())?;
+            Some(*t.ways_busy.iter().max()? as f64 / cycles(t))
+        },
+    ),
+    figure(
         "cycles_per_transaction",
         "cycles/transaction",
         "Elapsed cycles of the machine per transaction",

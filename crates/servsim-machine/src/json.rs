@@ -13,7 +13,7 @@ use crate::warnings::Warning;
 use serde_json::{json, Map, Value};
 use servsim_config::Machine;
 use servsim_core::LockClass;
-use servsim_mem::LevelCounters;
+use servsim_mem::{LevelCounters, NodeCounts, PairCounters};
 use servsim_os::LockCounts;
 
 impl Replication {
@@ -162,6 +162,9 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
     object.insert("trace_exhausted".into(), json!(timing.trace_exhausted));
     let busiest = timing.ways_busy.iter().max().map(|&busy| busy as f64 / timing.cycles.max(1) as f64);
     object["interconnect"]["busiest_way_utilization"] = json!(busiest);
+    if let Some(nodes) = &timing.nodes {
+        object["nodes"]["pairs"] = pairs_json(nodes);
+    }
     object.insert("levels".into(), levels_json(&timing.levels));
     object.insert("window_cycles".into(), json!(timing.window_cycles));
     let window = |w: &Window| {
@@ -188,6 +191,19 @@ pub(crate) fn levels_json(levels: &[(String, LevelCounters)]) -> Value {
         Value::Object(object)
     };
     levels.iter().map(level).collect()
+}
+
+/// What each node had to do with each that it asked; both count from 1.
+fn pairs_json(nodes: &NodeCounts) -> Value {
+    let count = nodes.pairs.len().isqrt();
+    let pair = |(place, counters): (usize, &PairCounters)| {
+        let mut object = Map::new();
+        object.insert("from".into(), json!(place / count + 1));
+        object.insert("to".into(), json!(place % count + 1));
+        counted::write(counters.registered(), &mut object);
+        Value::Object(object)
+    };
+    nodes.pairs.iter().enumerate().map(pair).collect()
 }
 
 fn locks_json(counts: &LockCounts) -> Value {

@@ -143,6 +143,8 @@ const RECORDED: &[(&str, &str, &str)] = &[
         "1",
         "Share of the window that the busiest port or link was taken",
     ),
+    ("nodes.pairs.*.from", "1", "The node that asked"),
+    ("nodes.pairs.*.to", "1", "The node that was asked"),
     ("window_cycles", "cycles", "Length of a window of the run"),
     ("storage.disks.*.disk", "1", "Number of the disk"),
     ("storage.disks.*.bus", "1", "Number of the I/O bus that the disk is on"),

@@ -5,7 +5,7 @@ use crate::counted::Windowed;
 use crate::storage::results::StorageResult;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::Times;
-use servsim_mem::{Counters, LevelCounters, PrefetchCounters, TlbCounters, WriteBufferCounters};
+use servsim_mem::{Counters, LevelCounters, NodeCounts, PrefetchCounters, TlbCounters, WriteBufferCounters};
 use servsim_os::LockCounts;
 
 servsim_core::counters! {
@@ -141,6 +141,8 @@ pub struct Timing {
     pub system: SystemCounters,
     /// Cycles that each port or link of the interconnect was taken; empty for a bus.
     pub ways_busy: Vec<u64>,
+    /// What nodes had to do with one another, if there are any.
+    pub nodes: Option<NodeCounts>,
     /// Useful prefetches that were still on their way when they were asked for.
     pub late_prefetches: u64,
     /// What each cache level counted, from the inside out.

@@ -236,3 +236,53 @@ fn stores_go_around_where_a_level_outside_takes_them() {
     let split = Machine::from_toml("processors = 64\n[cache]\norganisation = \"split\"", "m.toml", &[]);
     assert_eq!(split.unwrap().processors, 64);
 }
+
+const NODES: &str = "processors = 8\n[interconnect]\nkind = \"network\"\n[node]\ncount = 4\n";
+
+#[test]
+fn nodes_have_processors_memories_and_ways() {
+    let list = "processors = \"4, 4, 0, 0\"\nmemory = \"1 GiB, 1 GiB, unlimited, none\"\nlinks = \"1-2 2-3 1-4\"\n\
+                hop = \"10 cycles\"\nlocal = \"3 cycles\"\nmemory_latency = \"0 cycles, 0 cycles, 9 cycles, 0 cycles\"";
+    let text = format!("{NODES}{}", list.replace("none", "2 GiB"));
+    let nodes = Machine::from_toml(&text, "m.toml", &[]).unwrap().nodes.unwrap();
+    assert_eq!(nodes.of_processor, [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(nodes.distances[0], [3, 10, 20, 10]);
+    assert_eq!(nodes.distances[2], [20, 10, 3, 30]);
+    assert_eq!((nodes.links, nodes.routes[2][3].len(), nodes.routes[1][1].len()), (6, 3, 0));
+    assert_eq!(nodes.memories[2].unwrap().latency.0, 9);
+    let switch = Machine::from_toml(NODES, "m.toml", &[]).unwrap().nodes.unwrap();
+    assert_eq!((switch.links, switch.distances[3][0]), (8, 50));
+    assert_eq!(switch.of_processor, [0, 0, 1, 1, 2, 2, 3, 3]);
+    assert_eq!(Machine::from_toml("processors = 8", "m.toml", &[]).unwrap().nodes, None);
+}
+
+#[test]
+fn nodes_that_make_no_sense_are_refused_with_the_remedy() {
+    for (settings, fault) in [
+        ("processors = \"4, 4, 4, 0\"", "12 processors in nodes, but the machine has 8"),
+        ("processors = \"4, 4\"", "2 values for 4 nodes"),
+        ("processors = \"8, 0, 0, 0\"\nmemory = \"unlimited, none, unlimited, none\"", "node 2 has neither"),
+        ("memory = \"none\"", "no node has memory"),
+        ("memory = \"0 B\"", "write `none` for a node without memory"),
+        ("memory_bytes_per_cycle = \"0 B\"", "write `unlimited`, or a number of bytes"),
+        ("memory_latency = \"fast\"", "node.memory_latency"),
+        ("links = \"1-2 3-4\"", "no way leads from node 1 to node 3"),
+        ("links = \"1-2 2-5\"", "`2-5` joins no two of the nodes 1 to 4"),
+        ("distances = \"0 cycles; 1 cycles\"", "2 rows for 4 nodes"),
+        ("link_bytes_per_cycle = \"0 B\"", "node.link_bytes_per_cycle"),
+        ("[memory]\nbanks = 8", "is for one memory"),
+        ("[l2]\nsize = \"1 MiB\"\nsharing = \"shared\"", "lies in no node"),
+    ] {
+        let faults =
+            Machine::from_toml(&format!("{NODES}{settings}"), "m.toml", &[]).unwrap_err().to_string();
+        assert!(faults.contains(fault), "{settings}: {faults}");
+    }
+    for (text, fault) in [
+        ("[node]\ncount = 2", "nodes are joined by a network"),
+        ("processors = 2\n[interconnect]\nkind = \"network\"\n[node]\ncount = 3", "3 nodes for 2 processors"),
+        ("[node]\nplacement = \"striped\"", "say how many with node.count"),
+    ] {
+        let faults = Machine::from_toml(text, "m.toml", &[]).unwrap_err().to_string();
+        assert!(faults.contains(fault), "{text}: {faults}");
+    }
+}

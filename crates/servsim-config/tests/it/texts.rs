@@ -9,8 +9,9 @@ use servsim_oracle::mutation::{number, Mutants};
 const QUICK: usize = 500;
 
 /// Every description that ships.
-const SHIPPED: [&str; 5] = [
+const SHIPPED: [&str; 6] = [
     include_str!("../../../../python/servsim/machines/alameldeen-2003-16p.toml"),
+    include_str!("../../../../python/servsim/machines/brock-2001-4x4.toml"),
     include_str!("../../../../python/servsim/machines/du-2001.toml"),
     include_str!("../../../../python/servsim/machines/epyc-9124-16c.toml"),
     include_str!("../../../../python/servsim/machines/foglia-2004-4p.toml"),

@@ -1,7 +1,7 @@
 //! What the memory system of a run counted.
 
 use super::port::MemoryPort;
-use servsim_mem::{Counters, LevelCounters, PrefetchCounters, WordMask, WriteBufferCounters};
+use servsim_mem::{Counters, LevelCounters, NodeCounts, PrefetchCounters, WordMask, WriteBufferCounters};
 
 /// Counters that only grow, read at one time.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,8 @@ pub struct MemoryCounts {
     pub write_buffers: WriteBufferCounters,
     /// Cycles that each port or link was taken.
     pub paths_busy: Vec<u64>,
+    /// What nodes had to do with one another, if there are any.
+    pub nodes: Option<NodeCounts>,
 }
 
 impl<W: WordMask> MemoryPort<W> {
@@ -33,6 +35,7 @@ impl<W: WordMask> MemoryPort<W> {
             order_busy: self.interconnect.busy(),
             write_buffers: self.interconnect.write_buffers(),
             paths_busy: self.interconnect.ways_busy().to_vec(),
+            nodes: self.interconnect.node_counts().cloned(),
         }
     }
 
@@ -66,7 +69,9 @@ impl MemoryCounts {
             *level = level.since(before);
         }
         self.paths_busy.iter_mut().zip(&earlier.paths_busy).for_each(|(path, before)| *path -= before);
+        let nodes = self.nodes.zip(earlier.nodes.as_ref()).map(|(now, before)| now.since(before));
         Self {
+            nodes,
             counters: self.counters.since(&earlier.counters),
             distinct_lines: self.distinct_lines - earlier.distinct_lines,
             prefetches: self.prefetches.since(&earlier.prefetches),

@@ -55,11 +55,13 @@ use crate::setup::{with_word_mask, Setup};
 use crate::storage::Plan;
 use crate::warm::{Shape, WarmStart};
 use engine::Engine;
-use servsim_config::{Arbitration, CoreModel, Machine};
+use servsim_config::{Arbitration, CoreModel, Machine, Memory, Nodes};
 use servsim_core::TaskSource;
 use servsim_cpu::Parameters;
-use servsim_mem::interconnect::interconnect_by_name;
-use servsim_mem::{BusTimes, HierarchySpec, InterconnectSpec, LatencyTable, PathSpec, WordMask};
+use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name};
+use servsim_mem::{
+    BusTimes, HierarchySpec, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, PathSpec, WordMask,
+};
 use servsim_os::Policy;
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -190,12 +192,41 @@ fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
             banks: described.banks,
             bank_time: described.bank_time.0,
         },
+        nodes: machine.nodes.as_ref().map(|nodes| nodes_of(nodes, setup)),
         fifo: bus.fifo,
         most_fetches: machine.outstanding_misses,
         write_buffer: machine.write_buffer,
         delay: machine.memory_delay.0,
     }
 }
+
+fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
+    let line = setup.geometry.line;
+    let memory = |memory: &Option<Memory>| match memory {
+        None => NodeMemory { pages: 0, latency: 0, line_time: 0 },
+        Some(Memory { size, latency, bytes_per_cycle }) => NodeMemory {
+            pages: size.map_or(u64::MAX, |size| size.0 / PAGE_BYTES),
+            latency: latency.0,
+            line_time: bytes_per_cycle.map_or(0, |bytes| line.div_ceil(bytes)),
+        },
+    };
+    let time = |bytes: u64| bytes.div_ceil(nodes.link_bytes_per_cycle);
+    NodeSpec {
+        of_processor: nodes.of_processor.clone(),
+        distances: nodes.distances.clone(),
+        links: nodes.links,
+        routes: nodes.routes.clone(),
+        request_time: time(nodes.request.0),
+        data_time: time(line + nodes.header.0),
+        memories: nodes.memories.iter().map(memory).collect(),
+        policy: page_policy_by_name(&nodes.placement.policy).expect("descriptions are checked"),
+        stride: nodes.placement.stride,
+        page_shift: (PAGE_BYTES / line).trailing_zeros(),
+    }
+}
+
+/// Bytes of the pages that nodes have.
+const PAGE_BYTES: u64 = 4096;
 
 fn core_of(machine: &Machine) -> Option<Parameters> {
     let core = &machine.core;

@@ -169,6 +169,7 @@ impl<W: WordMask> Engine<'_, W> {
                 late_prefetches,
                 levels: memory.levels,
                 ways_busy: memory.paths_busy,
+                nodes: memory.nodes,
                 window_cycles: self.accounts.measure.window,
                 detail: Some(Detail {
                     timeline: self.accounts.measure.timeline,

@@ -12,6 +12,7 @@ mod many_processors;
 mod mapping;
 mod multi_config;
 mod mutated_traces;
+mod nodes;
 mod prefetch;
 mod registries;
 mod selected_traces;

@@ -11,7 +11,7 @@ fn everybody_reads() -> String {
     for round in 0..2 {
         for task in 0..1024 {
             let _ = writeln!(text, "{task} L 8000 4 s");
-            let _ = writeln!(text, "{task} L {:x} 4 s", 0x10_0000 + 64 * task + 65536 * round);
+            let _ = writeln!(text, "{task} L {:x} 4 s", 0x10_0000 + 128 * task + 131_072 * round);
         }
     }
     text + "1000 S 8000 4 s\n"

@@ -1,7 +1,7 @@
 //! Every name that a setting offers has an implementation, and every implementation is offered.
 
 use servsim_config::{Kind, Machine, SETTINGS};
-use servsim_mem::interconnect::INTERCONNECTS;
+use servsim_mem::interconnect::{INTERCONNECTS, PAGE_POLICIES};
 use servsim_mem::{prefetch, protocol, replacement};
 use std::collections::BTreeSet;
 
@@ -21,6 +21,7 @@ fn names<T>(registry: &[(&'static str, T)]) -> BTreeSet<&'static str> {
 fn what_settings_offer_is_what_the_registries_hold() {
     assert_eq!(choices("protocol.name"), names(protocol::PROTOCOLS));
     assert_eq!(choices("interconnect.kind"), names(INTERCONNECTS));
+    assert_eq!(choices("node.placement"), names(PAGE_POLICIES));
     assert_eq!(choices("memory.mapping"), names(servsim_os::mapping::POLICIES));
     for level in ["cache", "l2", "l3"] {
         assert_eq!(choices(&format!("{level}.replacement")), names(replacement::POLICIES), "{level}");

@@ -17,16 +17,21 @@
 
 mod arbiter;
 mod latency;
+mod nodes;
+mod pages;
 mod paths;
 mod write_buffer;
 
 pub use latency::{BusTimes, LatencyTable};
+pub use nodes::{LinkCounters, NodeCounts, NodeMemory, NodeSpec, PairCounters};
+pub use pages::{page_policy_by_name, PagePolicy, PAGE_POLICIES};
 pub use paths::PathSpec;
 pub use write_buffer::WriteBufferCounters;
 
 use crate::protocol::BusOp;
 use crate::system::Outcome;
 use arbiter::Arbiter;
+use nodes::Nodes;
 use paths::{Carried, Paths};
 use servsim_core::RandomStream;
 
@@ -53,7 +58,7 @@ pub fn interconnect_by_name(name: &str) -> Option<InterconnectKind> {
     INTERCONNECTS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
 
-/// Where a line lives: the number of its memory bank.
+/// Where a line lives: the number of its node, or of its bank in a machine with one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Home(pub usize);
 
@@ -149,6 +154,8 @@ pub struct InterconnectSpec {
     pub latency: LatencyTable,
     /// The ways of data, and memory banks.
     pub paths: PathSpec,
+    /// Nodes, in place of these.
+    pub nodes: Option<NodeSpec>,
     /// First come, first served instead of round-robin.
     pub fifo: bool,
     /// Fetches that each processor may have under way.
@@ -165,6 +172,9 @@ pub struct Interconnect {
     latency: LatencyTable,
     order: Arbiter,
     paths: Paths,
+    nodes: Option<Box<Nodes>>,
+    /// Time that a transaction takes the order point of nodes.
+    order_time: u64,
     banks: u64,
     delay: u64,
     random: RandomStream,
@@ -178,16 +188,21 @@ impl Interconnect {
             order: Arbiter::new(processors, spec.fifo, spec.most_fetches)
                 .with_write_buffers(spec.write_buffer),
             paths: Paths::new(processors, spec.paths),
+            nodes: spec.nodes.clone().map(|nodes| Box::new(Nodes::new(nodes))),
+            order_time: spec.paths.order,
             banks: spec.paths.banks as u64,
             delay: spec.delay,
             random: RandomStream::new(seed, "memory delay"),
         }
     }
 
-    /// Where `line` lives.
+    /// Where `line` lives, which `cpu` asks for: its page may get its node by that.
     #[inline]
-    pub fn home_of(&self, line: u64) -> Home {
-        Home((line % self.banks) as usize)
+    fn home_of(&mut self, line: u64, cpu: usize) -> Home {
+        match &mut self.nodes {
+            None => Home((line % self.banks) as usize),
+            Some(nodes) => Home(nodes.home(line, cpu)),
+        }
     }
 
     /// Asks for a transaction.
@@ -212,7 +227,7 @@ impl Interconnect {
     /// perform, and [`Interconnect::end_grant`].
     pub fn grant(&mut self) -> Option<Grant> {
         let (time, request) = self.order.grant()?;
-        Some(Grant { time, request, home: self.home_of(request.line) })
+        Some(Grant { time, request, home: self.home_of(request.line, request.cpu) })
     }
 
     /// Carries out what was performed at a grant and asks for the write-back of its victim; when it is
@@ -225,9 +240,17 @@ impl Interconnect {
         if op.is_fetch() {
             latency = self.delayed(latency);
         }
-        let carried = Carried { now, cpu: request.cpu, home, op, latency, occupancy };
-        let (latency, occupancy) = self.paths.carry(&carried, supplier);
-        let complete = now + latency;
+        let (complete, occupancy) = match &mut self.nodes {
+            None => {
+                let carried = Carried { now, cpu: request.cpu, home, op, latency, occupancy };
+                let (latency, occupancy) = self.paths.carry(&carried, supplier);
+                (now + latency, occupancy)
+            }
+            Some(nodes) => {
+                let complete = nodes.carry(now, request.cpu, home.0, op, latency, supplier);
+                (complete, occupancy.min(self.order_time))
+            }
+        };
         self.order.occupy(now, &request, occupancy, op.is_fetch().then_some(complete));
         if let Some(line) = transaction.victim {
             let (class, origin) = (Class::WriteBack, Origin::Processor);
@@ -248,7 +271,12 @@ impl Interconnect {
 
     /// Cycles that each port or link was taken so far; empty for a bus.
     pub fn ways_busy(&self) -> &[u64] {
-        &self.paths.busy
+        self.nodes.as_ref().map_or(&self.paths.busy, |nodes| &nodes.busy)
+    }
+
+    /// What the nodes counted so far, if there are any.
+    pub fn node_counts(&self) -> Option<&NodeCounts> {
+        self.nodes.as_ref().map(|nodes| &nodes.counts)
     }
 
     /// Cycles that fetches waited for a bank so far.
@@ -303,6 +331,7 @@ mod tests {
         InterconnectSpec {
             latency: LatencyTable { bus, shared: Vec::new() },
             paths: PathSpec { kind, order: 0, hop: 0, transfer: 16, banks: 4, bank_time: 100 },
+            nodes: None,
             fifo: false,
             most_fetches: 8,
             write_buffer: 0,

@@ -1,0 +1,295 @@
+//! Nodes of a machine: which processors and how much memory each has, what joins them, and which node's memory a
+//! page lies in. Without them (`node.count = 1`) a machine has one memory, equally far from every processor.
+
+use crate::components::OuterLevel;
+use crate::read::Given;
+use crate::storage::Fault;
+use crate::values::{differs, Values};
+use servsim_units::{Bytes, Cycles};
+
+/// Several nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    /// The node of each processor.
+    pub of_processor: Vec<usize>,
+    /// Each node's memory; none for a node without.
+    pub memories: Vec<Option<Memory>>,
+    /// Cycles of a packet from one node to another without its bytes, by sender and receiver.
+    pub distances: Vec<Vec<u64>>,
+    /// Directed links; every pair of neighbours has one each way.
+    pub links: usize,
+    /// The links from one node to another, by sender and receiver.
+    pub routes: Vec<Vec<Vec<usize>>>,
+    /// Bytes that a link moves per cycle.
+    pub link_bytes_per_cycle: u64,
+    /// Bytes of a packet without a line.
+    pub request: Bytes,
+    /// Bytes of a packet with a line, beyond those of the line.
+    pub header: Bytes,
+    /// Which node a page lies in.
+    pub placement: PagePlacement,
+}
+
+/// The memory of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Capacity; none without a bound.
+    pub size: Option<Bytes>,
+    /// Time of a read beyond `bus.memory_read`.
+    pub latency: Cycles,
+    /// Bytes read or written per cycle; none without a bound.
+    pub bytes_per_cycle: Option<u64>,
+}
+
+/// How pages get their nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PagePlacement {
+    /// Registered policy.
+    pub policy: String,
+    /// Pages that lie in one node before the next is taken.
+    pub stride: u64,
+}
+
+/// The distance of nodes that no way joins.
+const NO_ROUTE: u64 = u64::MAX;
+
+/// The nodes that a description gives, if it gives more than one.
+pub(crate) fn nodes(given: &Given, processors: usize, file: &str, faults: &mut Vec<String>) -> Option<Nodes> {
+    let place = |key: &str| given.get(key).map_or(file, |(_, place)| &place.0);
+    let mut fault = |key: &str, what: String| faults.push(format!("{}: {key}: {what}", place(key)));
+    let values = Values(given);
+    let count = values.number("node.count") as usize;
+    if count == 1 {
+        let is_theirs = |key: &&&str| key.starts_with("node.") && differs(given, key);
+        for key in given.keys().filter(is_theirs) {
+            fault(key, "is for machines with nodes; say how many with node.count".into());
+        }
+        return None;
+    }
+    let text = |key: &str| values.text(key);
+    let of_processor = processors_of(&text("node.processors"), count, processors, &mut fault)?;
+    let has_processors = |node: usize| of_processor.contains(&node);
+    let sizes = each(&text("node.memory"), "node.memory", count, &mut fault, |word| match word {
+        "none" => Ok(None),
+        "unlimited" => Ok(Some(None)),
+        size => size.parse::<Bytes>().map(|size| Some(Some(size))).map_err(|why| why.to_string()),
+    })?;
+    for node in (0..count).filter(|&node| sizes[node].is_none() && !has_processors(node)) {
+        let what =
+            format!("node {} has neither processors nor memory; leave it out, or give it either", node + 1);
+        fault("node.memory", what);
+    }
+    if sizes.iter().all(Option::is_none) {
+        fault("node.memory", "no node has memory; give one some, or leave the setting out".into());
+    }
+    if let Some(node) = sizes.iter().position(|size| matches!(size, Some(Some(Bytes(0))))) {
+        fault("node.memory", format!("0 B at node {}; write `none` for a node without memory", node + 1));
+    }
+    let cycles = |word: &str| word.parse::<Cycles>().map_err(|why| why.to_string());
+    let latencies = each(&text("node.memory_latency"), "node.memory_latency", count, &mut fault, cycles)?;
+    let key = "node.memory_bytes_per_cycle";
+    let rates =
+        each(&text(key), key, count, &mut fault, |word| match word {
+            "unlimited" => Ok(None),
+            rate => match rate.parse::<Bytes>().map_err(|why| why.to_string())?.0 {
+                0 => Err("memory that moves no bytes is never read; write `unlimited`, or a number of bytes"
+                    .into()),
+                rate => Ok(Some(rate)),
+            },
+        })?;
+    let memory = |node: usize| {
+        let (latency, bytes_per_cycle) = (latencies[node], rates[node]);
+        sizes[node].map(|size| Memory { size, latency, bytes_per_cycle })
+    };
+    let topology = Topology::read(&text("node.links"), count, &mut fault)?;
+    let (hop, local) = (values.number("node.hop"), values.number("node.local"));
+    let routes: Vec<Vec<Vec<usize>>> = (0..count).map(|from| topology.routes(from, count)).collect();
+    let mut distances = vec![vec![local; count]; count];
+    for (from, to) in pairs(count).filter(|(from, to)| from != to) {
+        match routes[from][to].len() as u64 {
+            0 => distances[from][to] = NO_ROUTE,
+            hops => distances[from][to] = hops * hop,
+        }
+    }
+    if let Some((from, to)) = pairs(count).find(|&(from, to)| distances[from][to] == NO_ROUTE) {
+        let what =
+            format!("no way leads from node {} to node {}; join them, or use `switch`", from + 1, to + 1);
+        fault("node.links", what);
+    }
+    if text("node.distances") != "links" {
+        distances = table(&text("node.distances"), count, &mut fault)?;
+    }
+    Some(Nodes {
+        memories: (0..count).map(memory).collect(),
+        of_processor,
+        distances,
+        links: topology.links,
+        routes,
+        link_bytes_per_cycle: values.number("node.link_bytes_per_cycle"),
+        request: Bytes(values.number("node.request")),
+        header: Bytes(values.number("node.header")),
+        placement: PagePlacement { policy: text("node.placement"), stride: values.number("node.stride") },
+    })
+}
+
+/// Checks what nodes demand of the rest of a machine.
+pub(crate) fn check(interconnect: &str, levels: &[OuterLevel], given: &Given, fault: &mut Fault<'_>) {
+    if interconnect != "network" {
+        fault(
+            "interconnect.kind",
+            "nodes are joined by a network; use `network`, or leave out node.count for one memory".into(),
+        );
+    }
+    for key in ["memory.banks", "memory.bank_time", "interconnect.hop"] {
+        if differs(given, key) {
+            fault(
+                key,
+                "is for one memory; nodes have node.memory_bytes_per_cycle, node.memory_latency and node.hop"
+                    .into(),
+            );
+        }
+    }
+    if let Some(place) = levels.iter().position(|level| level.shared) {
+        fault(
+            ["l2.sharing", "l3.sharing"][place],
+            "a level that all processors share lies in no node; use `private`, or leave it out".into(),
+        );
+    }
+}
+
+fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).flat_map(move |from| (0..count).map(move |to| (from, to)))
+}
+
+/// The node of each processor: neighbours share one.
+fn processors_of(text: &str, count: usize, processors: usize, fault: &mut Fault<'_>) -> Option<Vec<usize>> {
+    const KEY: &str = "node.processors";
+    if text == "even" {
+        if count > processors {
+            let what = format!(
+                "{count} nodes for {processors} processors; say how many each has, 0 for memory alone"
+            );
+            fault(KEY, what);
+            return None;
+        }
+        return Some((0..processors).map(|processor| processor * count / processors).collect());
+    }
+    let read = |word: &str| word.parse::<usize>().map_err(|_| format!("`{word}` is no number of processors"));
+    let numbers = each(text, KEY, count, fault, read)?;
+    let sum = numbers.iter().fold(0_usize, |sum, &number| sum.saturating_add(number));
+    if sum != processors {
+        let what =
+            format!("{sum} processors in nodes, but the machine has {processors}; each is in one node");
+        fault(KEY, what);
+        return None;
+    }
+    Some(numbers.iter().enumerate().flat_map(|(node, &number)| vec![node; number]).collect())
+}
+
+/// One value for all nodes, or one for each, separated by commas.
+fn each<T: Clone>(
+    text: &str,
+    key: &str,
+    count: usize,
+    fault: &mut Fault<'_>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Option<Vec<T>> {
+    let mut values = Vec::new();
+    for word in text.split(',') {
+        match read(word.trim()) {
+            Ok(value) => values.push(value),
+            Err(why) => {
+                fault(key, why);
+                return None;
+            }
+        }
+    }
+    match values.len() {
+        1 => Some(vec![values[0].clone(); count]),
+        given if given == count => Some(values),
+        given => {
+            let what =
+                format!("{given} values for {count} nodes; give one for all, or one for each, with commas");
+            fault(key, what);
+            None
+        }
+    }
+}
+
+/// A table of one-way times, a row for each sender.
+fn table(text: &str, count: usize, fault: &mut Fault<'_>) -> Option<Vec<Vec<u64>>> {
+    const KEY: &str = "node.distances";
+    let rows: Vec<&str> = text.split(';').collect();
+    if rows.len() != count {
+        let what =
+            format!("{} rows for {count} nodes; separate them with semicolons, or write `links`", rows.len());
+        fault(KEY, what);
+        return None;
+    }
+    let read = |word: &str| match word.parse::<Cycles>() {
+        Ok(Cycles(cycles)) if cycles <= 1_000_000 => Ok(cycles),
+        Ok(cycles) => Err(format!("{cycles} is outside 0 to 1000000 cycles")),
+        Err(why) => Err(why.to_string()),
+    };
+    rows.into_iter().map(|row| each(row, KEY, count, fault, read)).collect()
+}
+
+/// What joins the nodes.
+struct Topology {
+    /// Directed links.
+    links: usize,
+    /// Number of the link from one place to another; places from `count` are switches.
+    between: Vec<(usize, usize)>,
+    places: usize,
+}
+
+impl Topology {
+    fn read(text: &str, count: usize, fault: &mut Fault<'_>) -> Option<Self> {
+        const KEY: &str = "node.links";
+        let joined: Vec<(usize, usize)> = match text {
+            "switch" => (0..count).map(|node| (node, count)).collect(),
+            "direct" => pairs(count).filter(|(from, to)| from < to).collect(),
+            list => {
+                let mut joined = Vec::new();
+                for word in list.split_whitespace() {
+                    let node = |text: &str| text.parse().ok().filter(|node| (1..=count).contains(node));
+                    match word.split_once('-').map(|(a, b)| (node(a), node(b))) {
+                        Some((Some(a), Some(b))) if a != b => joined.push((a - 1, b - 1)),
+                        _ => {
+                            let what = format!(
+                                "`{word}` joins no two of the nodes 1 to {count}; write `switch`, `direct`, or links \
+                                 such as `1-2 2-3`"
+                            );
+                            fault(KEY, what);
+                            return None;
+                        }
+                    }
+                }
+                joined
+            }
+        };
+        let between: Vec<_> = joined.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        let places = count + usize::from(text == "switch");
+        Some(Self { links: between.len(), between, places })
+    }
+
+    /// The links of a shortest way from `from` to each node, those of low numbers first; none where none leads.
+    fn routes(&self, from: usize, count: usize) -> Vec<Vec<usize>> {
+        let mut ways: Vec<Option<Vec<usize>>> = vec![None; self.places];
+        ways[from] = Some(Vec::new());
+        let mut reached = std::collections::VecDeque::from([from]);
+        while let Some(place) = reached.pop_front() {
+            for (link, _) in self.between.iter().enumerate().filter(|(_, (start, _))| *start == place) {
+                let next = self.between[link].1;
+                if ways[next].is_none() {
+                    let mut way = ways[place].clone().unwrap_or_default();
+                    way.push(link);
+                    ways[next] = Some(way);
+                    reached.push_back(next);
+                }
+            }
+        }
+        ways.truncate(count);
+        ways.into_iter().map(Option::unwrap_or_default).collect()
+    }
+}

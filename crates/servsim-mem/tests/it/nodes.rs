@@ -1,0 +1,168 @@
+//! Nodes against an independent recount: what each pair of nodes did, what links carried, and how long it took when
+//! nothing was in the way.
+
+use servsim_core::RandomStream;
+use servsim_mem::interconnect::{InterconnectKind, PagePolicy};
+use servsim_mem::protocol::BusOp;
+use servsim_mem::{
+    BusRequest, BusTimes, Class, Interconnect, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, Origin,
+    PathSpec, Supplier, Transaction,
+};
+use std::collections::{BTreeMap, HashMap};
+
+const NODES: usize = 4;
+const PER_NODE: usize = 2;
+const REQUEST: u64 = 4;
+const DATA: u64 = 12;
+const HOP: u64 = 50;
+
+/// Nodes at a switch: link 2n goes out of node n, link 2n + 1 into it.
+fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
+    let route = |from: usize, to: usize| if from == to { vec![] } else { vec![2 * from, 2 * to + 1] };
+    let distance = |from: usize, to: usize| if from == to { 0 } else { 2 * HOP };
+    let square = |of: &dyn Fn(usize, usize) -> u64| -> Vec<Vec<u64>> {
+        (0..NODES).map(|from| (0..NODES).map(|to| of(from, to)).collect()).collect()
+    };
+    let nodes = NodeSpec {
+        of_processor: (0..NODES * PER_NODE).map(|cpu| cpu / PER_NODE).collect(),
+        distances: square(&distance),
+        links: 2 * NODES,
+        routes: (0..NODES).map(|from| (0..NODES).map(|to| route(from, to)).collect()).collect(),
+        request_time: REQUEST,
+        data_time: DATA,
+        memories: vec![NodeMemory { pages: u64::MAX, latency: 7, line_time }; NODES],
+        policy,
+        stride: 1,
+        page_shift: 6,
+    };
+    let bus = BusTimes {
+        invalidate: 5,
+        write: 5,
+        memory_read: 64,
+        cache_read: 8,
+        write_back: 4,
+        transfer: 16,
+        memory_hold: 0,
+    };
+    InterconnectSpec {
+        latency: LatencyTable { bus, shared: Vec::new() },
+        paths: PathSpec {
+            kind: InterconnectKind::Network,
+            order: 1,
+            hop: 0,
+            transfer: 16,
+            banks: 1,
+            bank_time: 0,
+        },
+        nodes: Some(nodes),
+        fifo: true,
+        most_fetches: 64,
+        write_buffer: 0,
+        delay: 0,
+    }
+}
+
+/// One granted transaction, as the test asked for it.
+#[derive(Clone, Copy)]
+struct Done {
+    cpu: usize,
+    line: u64,
+    op: BusOp,
+    supplier: Supplier,
+    took: u64,
+}
+
+/// Performs random transactions, `apart` cycles from one another; what was done, and the interconnect.
+fn perform(spec: &InterconnectSpec, count: u64, apart: u64) -> (Vec<Done>, Interconnect, u64) {
+    let mut r = RandomStream::new(count + apart, "nodes");
+    let mut joined = Interconnect::new(NODES * PER_NODE, spec, 1);
+    let (mut all, mut last) = (Vec::new(), 0);
+    for number in 0..count {
+        let op = [BusOp::Read, BusOp::Read, BusOp::ReadExclusive, BusOp::Invalidate, BusOp::WriteBack];
+        let op = op[r.below(5) as usize];
+        let class = if op == BusOp::WriteBack { Class::WriteBack } else { Class::Fetch };
+        let (cpu, line) = (r.below(8) as usize, r.below(40) << 6 | r.below(64));
+        let supplier =
+            if r.below(2) == 0 { Supplier::Memory } else { Supplier::Processor(r.below(8) as usize) };
+        joined.post(BusRequest { cpu, ready: number * apart, line, class, origin: Origin::Processor });
+        let grant = joined.grant().unwrap();
+        let complete = joined.carry(&grant, &Transaction { op: Some(op), supplier, victim: None });
+        joined.end_grant();
+        last = last.max(complete);
+        all.push(Done { cpu, line, op, supplier, took: complete - grant.time });
+    }
+    (all, joined, last)
+}
+
+/// The node of each page by the policy, from the first transaction on each.
+fn homes(all: &[Done], policy: PagePolicy) -> HashMap<u64, usize> {
+    let mut homes = HashMap::new();
+    for done in all {
+        let (page, own) = (done.line / 64, done.cpu / PER_NODE);
+        homes.entry(page).or_insert(match policy {
+            PagePolicy::FirstTouch => own,
+            PagePolicy::Remote => [1, 2, 3, 0][own],
+            PagePolicy::Striped => page as usize % 4,
+            PagePolicy::Fill => 0,
+        });
+    }
+    homes
+}
+
+#[test]
+fn pairs_packets_and_idle_times_agree_with_a_recount() {
+    for policy in [PagePolicy::FirstTouch, PagePolicy::Remote, PagePolicy::Striped, PagePolicy::Fill] {
+        let (all, joined, last) = perform(&spec(policy, 0), 3000, 1000);
+        let homes = homes(&all, policy);
+        let mut pairs: BTreeMap<(usize, usize), [u64; 4]> = BTreeMap::new();
+        let (mut requests, mut data) = (0, 0);
+        for done in &all {
+            let (own, home) = (done.cpu / PER_NODE, homes[&(done.line / 64)]);
+            let away = |other: usize, bytes: u64| if other == own { 0 } else { 2 * HOP + bytes };
+            // To all others over the switch: out once, and into each of the three.
+            requests += if done.op == BusOp::WriteBack { 0 } else { 1 + 3 };
+            let (other, column, expected) = match (done.op, done.supplier) {
+                (BusOp::WriteBack, _) => (home, 2, 20 + away(home, DATA)),
+                (BusOp::Invalidate | BusOp::Write, _) => {
+                    assert_eq!(done.took, 5 + 2 * HOP + REQUEST);
+                    continue;
+                }
+                (_, Supplier::Processor(cpu)) => {
+                    let other = cpu / PER_NODE;
+                    (other, 1, away(other, REQUEST) + 24 + away(other, DATA))
+                }
+                (_, _) => (home, 0, away(home, REQUEST) + 7 + 80 + away(home, DATA)),
+            };
+            assert_eq!(
+                done.took, expected,
+                "{:?} {:?} of node {own} from node {other}",
+                done.op, done.supplier
+            );
+            data += if other == own { 0 } else { 2 };
+            let pair = pairs.entry((own, other)).or_default();
+            pair[column] += 1;
+            pair[3] += if column == 2 { 0 } else { expected };
+        }
+        let counts = joined.node_counts().unwrap();
+        for (place, pair) in counts.pairs.iter().enumerate() {
+            let expected = pairs.remove(&(place / NODES, place % NODES)).unwrap_or_default();
+            assert_eq!([pair.memory_reads, pair.cache_reads, pair.write_backs, pair.read_cycles], expected);
+        }
+        let links = counts.links;
+        assert_eq!((links.request_packets, links.data_packets, links.waits), (requests, data, 0));
+        assert_eq!(joined.ways_busy().iter().sum::<u64>(), requests * REQUEST + data * DATA);
+        assert!(joined.ways_busy().iter().all(|&busy| busy <= last));
+    }
+}
+
+#[test]
+fn what_comes_too_soon_waits_for_links_and_memories() {
+    let (all, joined, last) = perform(&spec(PagePolicy::Fill, 40), 3000, 2);
+    let links = joined.node_counts().unwrap().links;
+    assert!(links.waits > 0 && links.memory_waits > 0);
+    assert!(joined.ways_busy().iter().all(|&busy| busy <= last), "no link is busier than time has passed");
+    // One memory that takes 40 cycles a line serves no more than that.
+    let lines = all.iter().filter(|done| done.op == BusOp::WriteBack || done.supplier == Supplier::Memory);
+    let lines = lines.filter(|done| !matches!(done.op, BusOp::Invalidate | BusOp::Write)).count() as u64;
+    assert!(last >= (lines - 1) * 40, "{lines} lines in {last} cycles");
+}
