@@ -133,6 +133,22 @@ def test_comparing_unlike_windows_ends_with_exit_code_1_and_says_why(tmp_path: P
     assert "is better" not in done.stdout and "differ in warm-up" in done.stderr
 
 
+def test_the_runs_of_a_sweep_are_compared_as_designs_with_many_replications(tmp_path: Path) -> None:
+    (tmp_path / "sweep.json").write_text("{}")
+    for name, cycles in (("slow", SLOW), ("fast", FAST)):
+        document = design(name, cycles).result.document
+        for number, run in enumerate(document["replications"]):
+            path = tmp_path / "runs" / f"{name}{number}" / "result.json"
+            path.parent.mkdir(parents=True)
+            path.write_text(json.dumps({**document, "replications": [run]}), encoding="utf-8")
+    done = servsim("compare", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [known["n"] for known in found["designs"]] == [len(FAST), len(SLOW)] and found["ranked"]
+    of_one = servsim("compare", *tmp_path.glob("runs/slow*/result.json"))
+    assert of_one.returncode == 2 and "results of one design, slow: a comparison needs two" in of_one.stderr
+
+
 def test_other_seeds_are_not_paired() -> None:
     other = design("fast", FAST)
     for replication in other.result.document["replications"]:

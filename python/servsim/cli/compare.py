@@ -24,7 +24,8 @@ def compare(
     inputs: Annotated[
         list[Path],
         typer.Argument(
-            help="A trace to run (or several captures of one workload), result files of earlier runs, or both.",
+            help="A trace to run (or several captures of one workload), results of earlier runs (files, or the "
+            "folder of a sweep), or both.",
             metavar="TRACE|RESULT...",
         ),
     ],
@@ -95,7 +96,11 @@ def compare(
                 found, stopped = parts.run(machines, runs, metric, precision, budget, progress.note)
             except parts.InterruptedDesigns as stop:
                 interrupted, found = stop, stop.designs
-    found += [parts.from_file(path, metric) for path in files]
+    found += parts.from_files(files, metric)
+    if len(found) < 2 and interrupted is None:
+        raise UsageError(
+            f"these are {len(files)} results of one design, {found[0].name}: a comparison needs two; give another's too"
+        )
     if keep is not None:
         for path in parts.keep(found, keep):
             say(f"wrote {path}")
@@ -147,10 +152,15 @@ def _check(files: list[Path], traces: list[Path], machines: int, precision: floa
 
 
 def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Tell result files, which begin with a brace, from traces."""
+    """Tell result files, which begin with a brace, and the runs of sweeps from traces."""
+    from servsim.report import files as runs_of
+
     files: list[Path] = []
     traces: list[Path] = []
     for path in inputs:
+        if path.is_dir():
+            files += runs_of([path])
+            continue
         if not path.is_file():
             raise UsageError(f"there is no trace or result {str(path)!r}")
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
 """Which design is really better: designs with their runs in, a verdict that cannot mislead out."""
 
-from servsim.comparison.designs import Design, from_file, run_designs, run_until
+from servsim.comparison.designs import Design, from_files, run_designs, run_until
 from servsim.comparison.judge import Comparison, Method, Pair, judge
 from servsim.comparison.metrics import Metric, metric
 
@@ -10,7 +10,7 @@ __all__ = [
     "Method",
     "Metric",
     "Pair",
-    "from_file",
+    "from_files",
     "judge",
     "metric",
     "run_designs",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.captures import simulate_captures
+from servsim.comparison.grouping import designs
 from servsim.comparison.metrics import Metric
 from servsim.errors import Interrupted, UsageError
 from servsim.files import atomic_write, make_folder
@@ -122,10 +123,10 @@ def told_apart(machines: Sequence[Machine]) -> list[Machine]:
     ]
 
 
-def from_file(path: Path, metric: Metric) -> Design:
-    """Read the result of an earlier run as a design."""
-    result = load(path, metric.needs)
-    return Design(result.machine, result)
+def from_files(paths: Sequence[Path], metric: Metric) -> list[Design]:
+    """Read results of earlier runs as designs; those that differ in their seeds alone are one."""
+    joined = designs([load(path, metric.needs) for path in paths])
+    return [Design(result.machine, result) for result in joined]
 
 
 class InterruptedDesigns(KeyboardInterrupt):
