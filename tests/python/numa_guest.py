@@ -44,6 +44,17 @@ def static_example(package: str, name: str) -> bytes:
     return (folder / _TARGET / "release" / "examples" / name).read_bytes()
 
 
+def with_libraries(programs: Mapping[str, Path]) -> dict[str, bytes]:
+    """Return programs of the host under the guest's names, and the shared libraries that they need."""
+    needed = {Path(name): path for name, path in programs.items()}
+    for path in programs.values():
+        listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        for word in listed.split():
+            if word.startswith("/"):
+                needed[Path(word.lstrip("/"))] = Path(word)
+    return {str(name): path.read_bytes() for name, path in needed.items()}
+
+
 def kernel() -> Path:
     """Return Debian's kernel, from the cache or from its package; skips where the package cannot be had."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
@@ -80,7 +91,8 @@ def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init") -> list
     except EnvironmentProblem as error:
         pytest.skip(str(error))
     initrd, console = folder / "initrd", folder / "console"
-    places = [Member("dev"), Member("proc"), Member("sys")]
+    folders = {str(parent) for name in files for parent in Path(name).parents} - {"."}
+    places = [Member(name) for name in sorted({"dev", "proc", "sys", *folders})]
     initrd.write_bytes(archive([*places, *(Member(name, content) for name, content in files.items())]))
     command = [str(emulator.path), *_machine(), "-kernel", str(kernel()), "-initrd", str(initrd)]
     command += ["-append", f"console=ttyS0 panic=-1 quiet rdinit={first}", "-serial", f"file:{console}"]

@@ -35,11 +35,20 @@ LONG = {
     "servsim sweep": "60 runs; what the study says is checked by --dry-run",
     "servsim compare oltp.svt": "40 runs",
     "servsim critical-point": "240 runs",
+    "servsim rset bind": "needs a process that may be bound, and a second node",
+    "servsim rset migrate": "needs a process that may be moved, and a second node",
     "servsim variability": "80 runs of a capture of 100 transactions",
 }
 
 #: Examples that no acceptance run on two cores has the time or the files for.
-NEVER = ("servsim validate", "servsim model native", "servsim simulate drmemtrace", "servsim model verify")
+NEVER = (
+    "servsim validate",
+    "servsim model native",
+    "servsim simulate drmemtrace",
+    "servsim model verify",
+    "servsim rset bind",
+    "servsim rset migrate",
+)
 
 
 def _long(example: Example) -> bool:

@@ -66,6 +66,7 @@ ELSEWHERE = {
 #: Writing by other means than the one writer, and why that is right.
 OTHERWISE = {
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
+    "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
     "crates/servsim-workload/src/control.rs": "a device",
     "python/servsim/capture/boot.py": "logs, and a folder that is renamed when it is whole",
     "python/servsim/capture/checkpoint.py": "a folder that is renamed when it is whole",

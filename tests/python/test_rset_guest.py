@@ -1,9 +1,13 @@
 """Resource Sets where there are several nodes: a guest of four, page by page (`guest_check` of servsim-rset)."""
 
 import re
+import subprocess
 
 import numa_guest
 import pytest
+from servsim.rset import preload_library
+
+pytestmark = pytest.mark.guest
 
 CHECKS = numa_guest.ROOT / "crates/servsim-rset/examples/guest_check/checks.rs"
 
@@ -11,8 +15,13 @@ CHECKS = numa_guest.ROOT / "crates/servsim-rset/examples/guest_check/checks.rs"
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What the guest says of each check, by the check's name."""
+    folder = tmp_path_factory.mktemp("guest")
+    elsewhere = folder / "elsewhere"
+    source = numa_guest.ROOT / "tests/python/rset/elsewhere.c"
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", source, "-o", elsewhere], check=True)
+    unmodified = numa_guest.with_libraries({"elsewhere": elsewhere, "preload.so": preload_library()})
     program = numa_guest.static_example("servsim-rset", "guest_check")
-    lines = numa_guest.boot(tmp_path_factory.mktemp("guest"), {"init": program})
+    lines = numa_guest.boot(folder, {"init": program, **unmodified})
     told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]
     assert told[-1] == "done", lines
     return {re.split(r" ok | failed: ", line)[0]: line for line in told[:-1]}

@@ -13,6 +13,7 @@ mod errors;
 mod files;
 mod interrupt;
 mod model;
+mod rset;
 mod simulate;
 mod trace;
 
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     disk::register(module)?;
     files::register(module)?;
     model::register(module)?;
+    rset::register(module)?;
     simulate::register(module)?;
     trace::register(module)
 }

@@ -11,8 +11,9 @@
 use crate::error::RsetError;
 use crate::ids::Nodes;
 use crate::policy::{MemoryPolicy, Wish};
+use crate::raw::{self, Mode};
 use crate::set::ResourceSet;
-use crate::system::{self, Mode};
+use crate::system;
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -61,7 +62,7 @@ impl Block {
     ) -> Result<Self, RsetError> {
         machine.validate(set)?;
         let wish = policy.wish(machine, set)?;
-        let page = system::page_size();
+        let page = raw::page_size();
         let pages = bytes.div_ceil(page);
         if pages == 0 || pages > isize::MAX as usize / page - Nodes::default().len() - 1024 {
             return Err(RsetError::Size { bytes });
@@ -93,7 +94,7 @@ impl Block {
     /// [`RsetError::Refused`] when the kernel does not tell.
     pub fn verify(&self) -> Result<Found, RsetError> {
         let mut found = Found::default();
-        let page = system::page_size();
+        let page = raw::page_size();
         for first in (0..self.pages).step_by(PAGES_PER_CALL) {
             let range = first..self.pages.min(first + PAGES_PER_CALL);
             let addresses: Vec<usize> = range.clone().map(|index| self.start + index * page).collect();
@@ -112,16 +113,16 @@ impl Block {
     }
 
     fn place(&self) -> Result<(), RsetError> {
-        let length = self.pages * system::page_size();
+        let length = self.pages * raw::page_size();
         match &self.wish {
             Wish::Anywhere => Ok(()),
             Wish::In(nodes) => system::bind_memory(self.start, length, Mode::Bind, nodes),
             Wish::InTurn { nodes, stride: 1 } if nodes.len() > 1 => {
-                system::without_huge_pages(self.start, length);
+                raw::without_huge_pages(self.start, length);
                 system::bind_memory(self.start, length, Mode::Interleave, nodes)?;
                 let first = self.pages.min(nodes.len());
                 // SAFETY: the block is this function's alone until it is returned.
-                unsafe { system::populate(self.start, first * system::page_size()) };
+                unsafe { raw::populate(self.start, first * raw::page_size()) };
                 if self.verify()?.is_as_wished() {
                     Ok(())
                 } else {
@@ -129,7 +130,7 @@ impl Block {
                 }
             }
             Wish::InTurn { nodes, .. } => {
-                system::without_huge_pages(self.start, length);
+                raw::without_huge_pages(self.start, length);
                 self.place_one_by_one(nodes)
             }
         }
@@ -137,10 +138,10 @@ impl Block {
 
     /// Binds the mapping to all its nodes, so that nothing moves its pages later, and moves each to its own.
     fn place_one_by_one(&self, nodes: &Nodes) -> Result<(), RsetError> {
-        let page = system::page_size();
+        let page = raw::page_size();
         system::bind_memory(self.start, self.pages * page, Mode::Bind, nodes)?;
         // SAFETY: the block is the caller's alone until it is returned.
-        unsafe { system::populate(self.start, self.pages * page) };
+        unsafe { raw::populate(self.start, self.pages * page) };
         for first in (0..self.pages).step_by(PAGES_PER_CALL) {
             let range = first..self.pages.min(first + PAGES_PER_CALL);
             let (addresses, wished): (Vec<usize>, Vec<libc::c_int>) = range
@@ -155,14 +156,14 @@ impl Block {
 /// Maps pages so that the number of the first is a multiple of `turn`: the kernel's interleaving then begins with the
 /// first node.
 fn map_aligned(pages: usize, turn: usize) -> Result<usize, RsetError> {
-    let page = system::page_size();
+    let page = raw::page_size();
     let spare = turn - 1;
     let start = system::map((pages + spare) * page)?;
     let skipped = (start / page).next_multiple_of(turn) - start / page;
     // SAFETY: what lies before and behind the block is of the mapping just made, and of nobody else.
     unsafe {
-        system::unmap(start, skipped * page);
-        system::unmap(start + (skipped + pages) * page, (spare - skipped) * page);
+        raw::unmap(start, skipped * page);
+        raw::unmap(start + (skipped + pages) * page, (spare - skipped) * page);
     }
     Ok(start + skipped * page)
 }
@@ -186,6 +187,6 @@ impl DerefMut for Block {
 impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: the mapping is the block's own, and the block ends.
-        unsafe { system::unmap(self.start, self.pages * system::page_size()) };
+        unsafe { raw::unmap(self.start, self.pages * raw::page_size()) };
     }
 }

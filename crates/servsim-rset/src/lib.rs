@@ -23,6 +23,7 @@ mod ids;
 mod order;
 mod policy;
 mod process;
+pub mod raw;
 mod set;
 mod system;
 mod topology;

@@ -1,10 +1,11 @@
-//! The system calls, and nothing else: every `unsafe` line about the kernel stands here.
+//! What is asked of the kernel about threads, processes and pages, with errors as sentences; [`crate::raw`] does memory.
 //!
 //! Numbers of nodes travel in masks of [`MASK_BITS`] bits. The kernel reads one bit less than it is told of
 //! (`get_nodes` in mm/mempolicy.c), so it is told of one more.
 
 use crate::error::RsetError;
 use crate::ids::{Nodes, Processors};
+use crate::raw::{self, Mode};
 use std::io::Error;
 
 /// Bits of the masks that are given to the kernel and taken from it: the most nodes of any Linux.
@@ -14,17 +15,6 @@ const PROCESSOR_BITS: usize = 8192;
 const WORD: usize = libc::c_ulong::BITS as usize;
 /// `get_mempolicy` is to tell what the cpuset allows (linux/mempolicy.h).
 const MPOL_F_MEMS_ALLOWED: libc::c_ulong = 1 << 2;
-/// `move_pages` moves pages that nobody else maps (linux/mempolicy.h).
-const MPOL_MF_MOVE: libc::c_int = 1 << 1;
-
-/// A policy of the kernel for a range of memory.
-#[derive(Clone, Copy, Debug)]
-pub enum Mode {
-    /// From these nodes alone, the nearest to who touches it first.
-    Bind,
-    /// Page by page from the nodes in turn.
-    Interleave,
-}
 
 fn check(call: impl FnOnce() -> String, outcome: libc::c_long) -> Result<libc::c_long, RsetError> {
     if outcome < 0 {
@@ -33,12 +23,6 @@ fn check(call: impl FnOnce() -> String, outcome: libc::c_long) -> Result<libc::c
     } else {
         Ok(outcome)
     }
-}
-
-/// Bytes of a page.
-pub fn page_size() -> usize {
-    // SAFETY: asks for a constant.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
 /// Processors that a thread (0: this one) may run on by its affinity.
@@ -122,20 +106,6 @@ pub fn set_memory_policy(nodes: &Nodes) -> Result<(), RsetError> {
     check(|| format!("set_mempolicy to nodes {nodes}"), outcome).map(drop)
 }
 
-/// Gives `bytes` from `start` a policy over `nodes`.
-pub fn bind_memory(start: usize, bytes: usize, mode: Mode, nodes: &Nodes) -> Result<(), RsetError> {
-    let mask = nodes.mask();
-    let number = match mode {
-        Mode::Bind => libc::MPOL_BIND,
-        Mode::Interleave => libc::MPOL_INTERLEAVE,
-    };
-    // SAFETY: the kernel reads the mask; the range is a mapping of the caller's.
-    let outcome = unsafe {
-        libc::syscall(libc::SYS_mbind, start, bytes, number, mask.as_ptr(), mask.len() * WORD + 1, 0usize)
-    };
-    check(|| format!("mbind of {bytes} bytes to nodes {nodes}"), outcome).map(drop)
-}
-
 /// The node of each page; `None` where there is none yet.
 pub fn nodes_of(pages: &[usize]) -> Result<Vec<Option<u32>>, RsetError> {
     let status = move_pages(pages, None)?;
@@ -152,25 +122,6 @@ pub fn place(pages: &[usize], nodes: &[libc::c_int]) -> Result<(), RsetError> {
         )),
         _ => Ok(()),
     }
-}
-
-fn move_pages(pages: &[usize], nodes: Option<&[libc::c_int]>) -> Result<Vec<libc::c_int>, RsetError> {
-    let mut status = vec![-libc::ENOENT; pages.len()];
-    let wished = nodes.map_or(std::ptr::null(), <[libc::c_int]>::as_ptr);
-    // SAFETY: all lists have `pages.len()` entries; the pages are named, not touched.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            0,
-            pages.len(),
-            pages.as_ptr(),
-            wished,
-            status.as_mut_ptr(),
-            MPOL_MF_MOVE,
-        )
-    };
-    check(|| format!("move_pages of {} pages", pages.len()), outcome)?;
-    Ok(status)
 }
 
 /// Moves the pages of a process that lie in nodes `from` to nodes `to`; returns how many could not be moved.
@@ -202,47 +153,24 @@ pub fn processor() -> Result<u32, RsetError> {
     Ok(check(|| "getcpu".into(), outcome.into())? as u32)
 }
 
+/// Gives `bytes` from `start` a policy over `nodes`.
+pub fn bind_memory(start: usize, bytes: usize, mode: Mode, nodes: &Nodes) -> Result<(), RsetError> {
+    raw::bind(start, bytes, mode, &nodes.mask())
+        .map_err(|errno| refused(format!("mbind of {bytes} bytes to nodes {nodes}"), errno))
+}
+
+fn move_pages(pages: &[usize], nodes: Option<&[libc::c_int]>) -> Result<Vec<libc::c_int>, RsetError> {
+    let mut status = vec![-libc::ENOENT; pages.len()];
+    raw::move_pages(pages, nodes, &mut status)
+        .map_err(|errno| refused(format!("move_pages of {} pages", pages.len()), errno))?;
+    Ok(status)
+}
+
 /// Maps `bytes` of fresh memory.
 pub fn map(bytes: usize) -> Result<usize, RsetError> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping overlaps nothing.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(RsetError::refused(format!("mmap of {bytes} bytes"), Error::last_os_error()));
-    }
-    Ok(start as usize)
+    raw::map(bytes).map_err(|errno| refused(format!("mmap of {bytes} bytes"), errno))
 }
 
-/// Gives memory back.
-///
-/// # Safety
-/// The range is whole pages of mappings that nobody uses any more.
-pub unsafe fn unmap(start: usize, bytes: usize) {
-    if bytes > 0 {
-        // SAFETY: promised by the caller. Unmapping what is mapped cannot fail but for the number of mappings.
-        unsafe { libc::munmap(start as *mut libc::c_void, bytes) };
-    }
-}
-
-/// Keeps huge pages out of a range, so that single pages can be placed.
-pub fn without_huge_pages(start: usize, bytes: usize) {
-    // SAFETY: advice changes no contents. A kernel without huge pages refuses it, and needs none.
-    unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_NOHUGEPAGE) };
-}
-
-/// Makes every page of a fresh range exist.
-///
-/// # Safety
-/// The range is writable and nobody else uses it yet.
-pub unsafe fn populate(start: usize, bytes: usize) {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        if libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) != 0 {
-            // Kernels before 5.14.
-            for page in (start..start + bytes).step_by(page_size()) {
-                (page as *mut u8).write_volatile(0);
-            }
-        }
-    }
+fn refused(call: String, errno: i32) -> RsetError {
+    RsetError::refused(call, Error::from_raw_os_error(errno))
 }

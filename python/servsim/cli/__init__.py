@@ -36,6 +36,7 @@ COMMANDS: tuple[str, ...] = (
     "quickstart",
     "report",
     "reproduce",
+    "rset",
     "simulate",
     "sweep",
     "timeline",
@@ -52,6 +53,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Simulate": ("simulate", "compare", "classify", "sweep", "critical-point", "variability", "reproduce", "validate"),
     "Model": ("disk", "model"),
     "Report": ("report", "timeline"),
+    "Apply": ("rset",),
 }
 
 #: Commands in the order of the groups.

@@ -15,7 +15,7 @@ use std::time::Instant;
 type Check = (&'static str, fn() -> Value);
 
 /// Every check.
-pub const ALL: [Check; 13] = [
+pub const ALL: [Check; 14] = [
     ("topology", topology),
     ("orders", orders),
     ("local", local),
@@ -24,6 +24,7 @@ pub const ALL: [Check; 13] = [
     ("striped", striped),
     ("mappings", mappings),
     ("process", process),
+    ("preload", preload),
     ("phase of interleaving", traps::phase),
     ("huge pages", traps::huge_pages),
     ("balancing", traps::balancing),
@@ -174,4 +175,42 @@ fn process() -> Value {
     let none = ResourceSet { nodes: Nodes::default(), ..two };
     assert!(matches!(migrate_process(1, &machine.with_memory(), &none), Err(RsetError::NoMemory { .. })));
     json!({"pages that would not move": left, "pages": pages})
+}
+
+/// An unmodified program, linked dynamically: its allocations by one node, its writes by another.
+fn preload() -> Value {
+    let mut pages = serde_json::Map::new();
+    for (policy, node) in [
+        ("local", Some("1")),
+        ("touch", Some("2")),
+        ("remote", Some("2")),
+        ("node(3)", Some("3")),
+        ("striped(1)", None),
+        ("striped(4)", None),
+    ] {
+        let report = format!("/report-{policy}");
+        // Processor 5 is of node 1, and 10 of node 2.
+        let ended = Command::new("/elsewhere")
+            .args(["5", "10"])
+            .env("LD_PRELOAD", "/preload.so")
+            .env("SERVSIM_RSET_POLICY", policy)
+            .env("SERVSIM_RSET_REPORT", &report)
+            .output()
+            .unwrap();
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{policy}: {ended:?}");
+        let told: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+        assert_eq!(
+            (&told["pages_elsewhere"], &told["ranges_refused"]),
+            (&json!(0), &json!(0)),
+            "{policy}: {told}"
+        );
+        // 4 MiB at once and 4,000 pieces of a kilobyte.
+        let of = |node: &str| told["pages_per_node"][node].as_u64().unwrap_or(0);
+        match node {
+            Some(node) => assert!(of(node) > 1900, "{policy}: {told}"),
+            None => assert!(["0", "1", "2", "3"].iter().all(|node| of(node) > 450), "{policy}: {told}"),
+        }
+        pages.insert(policy.to_owned(), told["pages_per_node"].clone());
+    }
+    json!(pages)
 }

@@ -6,6 +6,7 @@ use std::fs;
 /// Mounts what is read here.
 pub fn mount_all() {
     for (kind, place) in [
+        ("devtmpfs", "/dev"),
         ("proc", "/proc"),
         ("sysfs", "/sys"),
         ("cgroup2", "/sys/fs/cgroup"),

@@ -20,7 +20,7 @@ fn main() {
         }
         _ => kernel::mount_all(),
     }
-    set_hook(Box::new(|_| {}));
+    set_hook(Box::new(|panic| println!("{panic}")));
     for (name, check) in checks::ALL {
         match catch_unwind(check) {
             Ok(facts) => println!("servsim-guest: {name} ok {facts}"),

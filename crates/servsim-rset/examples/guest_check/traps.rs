@@ -43,7 +43,7 @@ pub fn huge_pages() -> Value {
 /// Balancing moves what only a thread's policy placed.
 pub fn balancing() -> Value {
     const BYTES: usize = 4 << 20;
-    set("/proc/sys/kernel/numa_balancing", "1");
+    set("/proc/sys/kernel/numa_balancing", "0");
     for (name, value) in [
         ("scan_delay_ms", "50"),
         ("scan_period_min_ms", "50"),
@@ -61,6 +61,7 @@ pub fn balancing() -> Value {
     let mut striped = Block::allocate(&machine, &all, stripes(16), BYTES).unwrap();
     block.fill(1);
     assert!(plain.nodes().iter().all(|&node| node == 0));
+    set("/proc/sys/kernel/numa_balancing", "1");
     let begin = Instant::now();
     let moved = || plain.nodes().iter().filter(|&&node| node == 1).count();
     on(1, || {

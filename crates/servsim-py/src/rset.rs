@@ -1,0 +1,117 @@
+//! Bindings of `servsim-rset`: the machine, threads and processes bound to sets, and where memory moves to.
+
+use crate::errors::{environment, usage};
+use pyo3::prelude::*;
+use serde_json::{json, Value};
+use servsim_rset::{Processors, ResourceSet, RsetError, ThreadOrder, Topology};
+
+/// What was asked for is the user's; what the kernel refuses is the environment's.
+fn raise(error: &RsetError) -> PyErr {
+    match error {
+        RsetError::File { .. } | RsetError::Refused { .. } | RsetError::Overlapping => {
+            environment(error.to_string())
+        }
+        _ => usage(error.to_string()),
+    }
+}
+
+fn set(processors: Vec<u32>, nodes: Vec<u32>) -> ResourceSet {
+    ResourceSet { processors: processors.into_iter().collect(), nodes: nodes.into_iter().collect() }
+}
+
+fn value(set: &ResourceSet) -> Value {
+    json!({"processors": set.processors.iter().collect::<Vec<_>>(), "nodes": set.nodes.iter().collect::<Vec<_>>()})
+}
+
+fn machine() -> Result<Value, RsetError> {
+    let machine = Topology::discover()?;
+    let nodes: Vec<Value> = machine
+        .nodes()
+        .map(|node| {
+            json!({
+                "node": node.id,
+                "processors": node.processors.iter().collect::<Vec<_>>(),
+                "memory_bytes": node.memory,
+                "distances": node.distances.iter().map(|(id, far)| (id.to_string(), json!(far))).collect::<serde_json::Map<_, _>>(),
+            })
+        })
+        .collect();
+    Ok(
+        json!({"nodes": nodes, "global": value(&machine.global()?), "inherited": value(&machine.inherited()?)}),
+    )
+}
+
+/// The machine's nodes, what this process may use, and what it inherited.
+#[pyfunction]
+fn rset_machine() -> PyResult<String> {
+    machine().map(|value| value.to_string()).map_err(|error| raise(&error))
+}
+
+/// The numbers of a list such as `0-3,8`.
+#[pyfunction]
+fn rset_numbers(text: &str) -> PyResult<Vec<u32>> {
+    let numbers: Processors = text.parse().map_err(|error| raise(&error))?;
+    Ok(numbers.iter().collect())
+}
+
+/// Refuses a set that this process may not use (any more).
+#[pyfunction]
+fn rset_validate(processors: Vec<u32>, nodes: Vec<u32>) -> PyResult<()> {
+    let check = || Topology::discover()?.validate(&set(processors, nodes));
+    check().map_err(|error| raise(&error))
+}
+
+/// The processor of each of some threads.
+#[pyfunction]
+fn rset_deal(order: &str, processors: Vec<u32>, threads: usize) -> PyResult<Vec<u32>> {
+    let deal = || {
+        order.parse::<ThreadOrder>()?.processors(
+            &Topology::discover()?,
+            &set(processors, Vec::new()),
+            threads,
+        )
+    };
+    deal().map_err(|error| raise(&error))
+}
+
+/// Binds every thread of a process; returns how many there are.
+#[pyfunction]
+fn rset_bind(py: Python<'_>, process: i32, processors: Vec<u32>) -> PyResult<usize> {
+    let bound = py.allow_threads(|| servsim_rset::bind_process(process, &set(processors, Vec::new())));
+    bound.map(|bound| bound.threads).map_err(|error| raise(&error))
+}
+
+/// Moves a process's memory into nodes; returns the pages that would not move.
+#[pyfunction]
+fn rset_migrate(py: Python<'_>, process: i32, from: Vec<u32>, nodes: Vec<u32>) -> PyResult<u64> {
+    let from = from.into_iter().collect();
+    let left = py.allow_threads(|| servsim_rset::migrate_process(process, &from, &set(Vec::new(), nodes)));
+    left.map_err(|error| raise(&error))
+}
+
+/// Gives this thread, and what it starts, the processors and the memory of a set.
+#[pyfunction]
+fn rset_enter(processors: Vec<u32>, nodes: Vec<u32>) -> PyResult<()> {
+    servsim_rset::enter(&set(processors, nodes)).map_err(|error| raise(&error))
+}
+
+/// Refuses a policy of memory that this machine cannot follow in a set.
+#[pyfunction]
+fn rset_check_policy(policy: &str, processors: Vec<u32>, nodes: Vec<u32>) -> PyResult<()> {
+    let check = || {
+        let policy: servsim_rset::MemoryPolicy = policy.parse()?;
+        policy.wish(&Topology::discover()?, &set(processors, nodes)).map(drop)
+    };
+    check().map_err(|error| raise(&error))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(rset_machine, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_numbers, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_validate, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_deal, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_bind, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_migrate, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_enter, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_check_policy, module)?)
+}

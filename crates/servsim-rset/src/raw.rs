@@ -1,0 +1,120 @@
+//! Memory by system calls, without allocating anything: what a preloaded `malloc` needs as well.
+//!
+//! Errors are the kernel's numbers (errno(3)).
+
+use libc::{c_int, c_long, c_ulong};
+
+const WORD: usize = c_ulong::BITS as usize;
+/// `move_pages` moves pages that nobody else maps (linux/mempolicy.h).
+const MPOL_MF_MOVE: c_int = 1 << 1;
+
+/// A policy of the kernel for a range of memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    /// From these nodes alone, the nearest to who touches it first.
+    Bind,
+    /// Page by page from the nodes in turn.
+    Interleave,
+}
+
+fn errno() -> i32 {
+    // SAFETY: errno is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+fn check(outcome: c_long) -> Result<(), i32> {
+    if outcome < 0 {
+        Err(errno())
+    } else {
+        Ok(())
+    }
+}
+
+/// Bytes of a page.
+pub fn page_size() -> usize {
+    // SAFETY: asks for a constant.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Gives `bytes` from `start` a policy over the nodes whose bits are set.
+///
+/// The kernel reads one bit less than it is told of (`get_nodes` in mm/mempolicy.c), so it is told of one more.
+///
+/// # Errors
+/// The kernel's number.
+pub fn bind(start: usize, bytes: usize, mode: Mode, mask: &[c_ulong]) -> Result<(), i32> {
+    let mode = match mode {
+        Mode::Bind => libc::MPOL_BIND,
+        Mode::Interleave => libc::MPOL_INTERLEAVE,
+    };
+    // SAFETY: the kernel reads the mask; a range that is not mapped is refused.
+    check(unsafe {
+        libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), mask.len() * WORD + 1, 0usize)
+    })
+}
+
+/// Moves each page to its node, or only asks where it is; `status` takes its node, or a negative number.
+///
+/// # Errors
+/// The kernel's number.
+///
+/// # Panics
+/// When the lists differ in length.
+pub fn move_pages(pages: &[usize], nodes: Option<&[c_int]>, status: &mut [c_int]) -> Result<(), i32> {
+    assert!(status.len() == pages.len() && nodes.is_none_or(|nodes| nodes.len() == pages.len()));
+    let wished = nodes.map_or(std::ptr::null(), <[c_int]>::as_ptr);
+    let (count, status) = (pages.len(), status.as_mut_ptr());
+    // SAFETY: all lists have as many entries; the pages are named, not touched.
+    check(unsafe {
+        libc::syscall(libc::SYS_move_pages, 0, count, pages.as_ptr(), wished, status, MPOL_MF_MOVE)
+    })
+}
+
+/// Maps `bytes` of fresh memory.
+///
+/// # Errors
+/// The kernel's number.
+pub fn map(bytes: usize) -> Result<usize, i32> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping overlaps nothing.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        Err(errno())
+    } else {
+        Ok(start as usize)
+    }
+}
+
+/// Gives memory back; nothing for no bytes.
+///
+/// # Safety
+/// The range is whole pages of mappings that nobody uses any more.
+pub unsafe fn unmap(start: usize, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: promised by the caller.
+        unsafe { libc::munmap(start as *mut libc::c_void, bytes) };
+    }
+}
+
+/// Keeps huge pages out of a range, so that single pages can be placed.
+pub fn without_huge_pages(start: usize, bytes: usize) {
+    // SAFETY: advice changes no contents. A kernel without huge pages refuses it, and needs none.
+    unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_NOHUGEPAGE) };
+}
+
+/// Makes every page of a fresh range exist.
+///
+/// # Safety
+/// The range is writable and nobody else uses it yet.
+pub unsafe fn populate(start: usize, bytes: usize) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) != 0 {
+            // Kernels before 5.14.
+            for page in (start..start + bytes).step_by(page_size()) {
+                (page as *mut u8).write_volatile(0);
+            }
+        }
+    }
+}

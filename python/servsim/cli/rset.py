@@ -1,0 +1,173 @@
+"""``servsim rset``: processors and memory of this host as sets; programs and processes put into them."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from servsim.errors import UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Put programs and processes of this host where they belong.")
+
+Processors = Annotated[
+    str | None, typer.Option("--physcpubind", "-C", metavar="LIST", help="Processors, such as 0-3,8.")
+]
+ProcessorsOf = Annotated[
+    str | None, typer.Option("--cpunodebind", "-N", metavar="LIST", help="All processors of these nodes.")
+]
+Memory = Annotated[str | None, typer.Option("--membind", "-m", metavar="LIST", help="Memory of these nodes.")]
+Process = Annotated[int, typer.Argument(metavar="PID", min=1, help="Number of the process.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(application: typer.Typer) -> None:
+    """Add the group to the application."""
+    application.add_typer(app, name="rset")
+
+
+def _set(processors: str | None, processors_of: str | None, memory: str | None) -> Any:
+    """Return the set that options ask for: what none of them names stays as inherited."""
+    from servsim.rset import ResourceSet, machine, numbers
+
+    here = machine()
+    wanted = here.inherited
+    if processors is not None and processors_of is not None:
+        raise UsageError("--physcpubind and --cpunodebind both name the processors: give one of them")
+    if processors is not None:
+        wanted = ResourceSet(numbers(processors), wanted.nodes)
+    if processors_of is not None:
+        held = ResourceSet()
+        for node in numbers(processors_of):
+            held |= here.node(node)
+        wanted = ResourceSet(held.processors, wanted.nodes)
+    if memory is not None:
+        wanted = ResourceSet(wanted.processors, numbers(memory))
+    wanted.validate()
+    return wanted
+
+
+@app.command()
+def show(as_json: AsJson = False) -> None:
+    """Print the nodes of this host, what this process may use of it, and where it was put."""
+    from servsim.rset import listed, machine
+    from servsim.text import columns
+
+    here = machine()
+    if as_json:
+        sets = {
+            name: {"processors": sorted(held.processors), "nodes": sorted(held.nodes)}
+            for name, held in (("everything", here.everything), ("inherited", here.inherited))
+        }
+        nodes = [{**asdict(node), "processors": sorted(node.processors)} for node in here.nodes]
+        print(json.dumps({"schema": "servsim.rset.machine/1", "nodes": nodes, **sets}, indent=1))
+        return
+    numbers = [node.node for node in here.nodes]
+    rows = [["node", "processors", "memory", *(f"to {number}" for number in numbers)]]
+    for node in here.nodes:
+        far = [str(node.distances.get(number, "")) for number in numbers]
+        rows.append([str(node.node), listed(node.processors) or "none", f"{node.memory_bytes / 2**20:,.0f} MiB", *far])
+    print("\n".join(columns(rows, left=2)))
+    for title, held in (("may be used", here.everything), ("inherited", here.inherited)):
+        print(f"{title}: processors {listed(held.processors)}, memory of nodes {listed(held.nodes)}")
+
+
+@app.command()
+def bind(
+    process: Process,
+    processors: Processors = None,
+    processors_of: ProcessorsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bind all threads of a running process to processors; its memory stays where it is (see migrate).
+
+    Example: servsim rset bind 4711 --cpunodebind 1
+    """
+    from servsim import rset
+
+    if processors is None and processors_of is None:
+        raise UsageError("bind needs --physcpubind or --cpunodebind: the processors to bind to")
+    wanted = _set(processors, processors_of, None)
+    threads = rset.bind(process, wanted)
+    where = rset.listed(wanted.processors)
+    if as_json:
+        print(json.dumps({"process": process, "threads": threads, "processors": sorted(wanted.processors)}))
+    else:
+        print(f"process {process}: {threads} threads bound to processors {where}")
+
+
+@app.command()
+def migrate(
+    process: Process,
+    memory: Memory = None,
+    origin: Annotated[
+        str | None, typer.Option("--from", metavar="LIST", help="Nodes to empty; all others without it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move the memory of a running process into nodes.
+
+    Example: servsim rset migrate 4711 --membind 1
+    """
+    from servsim import rset
+
+    if memory is None:
+        raise UsageError("migrate needs --membind: the nodes to move to")
+    wanted = _set(None, None, memory)
+    left = rset.migrate(process, wanted, None if origin is None else rset.numbers(origin))
+    if as_json:
+        print(json.dumps({"process": process, "nodes": sorted(wanted.nodes), "pages_left": left}))
+    else:
+        rest = f"; {left} pages could not be moved" if left else ""
+        print(f"process {process}: its memory is in nodes {rset.listed(wanted.nodes)}{rest}")
+
+
+@app.command(context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENT]...", help="What to run.")],
+    processors: Processors = None,
+    processors_of: ProcessorsOf = None,
+    memory: Memory = None,
+    interleave: Annotated[
+        str | None, typer.Option("--interleave", "-i", metavar="LIST", help="Page by page from these nodes in turn.")
+    ] = None,
+    localalloc: Annotated[
+        bool, typer.Option("--localalloc", "-l", help="From the node of the thread that touches a page first.")
+    ] = False,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Where malloc takes memory from: local (the allocating thread's node), touch, remote, striped(PAGES), "
+            "node(NUMBER) or float.",
+        ),
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write pages per node, wished and found, at the end (- for standard error)."),
+    ] = None,
+) -> None:
+    """Run a program, unchanged, on processors and in memory of this host.
+
+    Without a policy the kernel places memory within the nodes; with one, the program's malloc family is redirected.
+
+    Example: servsim rset run --cpunodebind 0 --policy local -- python3 -c "print(42)"
+    """
+    from servsim import rset
+
+    given = [
+        name
+        for name, value in (("--interleave", interleave), ("--localalloc", localalloc), ("--policy", policy))
+        if value
+    ]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} both say where memory is taken from: give one of them")
+    if interleave is not None:
+        if memory is not None:
+            raise UsageError("--interleave and --membind both name the nodes of memory: give one of them")
+        memory, policy = interleave, "striped(1)"
+    if localalloc:
+        policy = "touch"
+    if report is not None and policy is None:
+        raise UsageError("--report tells of memory that a policy placed: give --policy as well")
+    rset.run(command, _set(processors, processors_of, memory), policy, report)

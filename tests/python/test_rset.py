@@ -1,0 +1,139 @@
+"""``servsim rset`` on the host that runs the tests, whatever its nodes: sets, processes, memory placed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servsim import rset
+from servsim.cache import repository
+from servsim.errors import UsageError
+from servsim.rset import ResourceSet, listed, numbers
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(SERVSIM), "rset", *words]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+def _compiled(folder: Path, name: str) -> Path:
+    target = folder / name
+    source = ROOT / "tests" / "python" / "rset" / f"{name}.c"
+    # Without built-in functions: the compiler would leave out allocations that nobody needs.
+    command = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread", str(source), "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+def test_lists_are_read_and_written_as_the_kernel_does() -> None:
+    for text in ("", "3", "0-3,8,10-11"):
+        assert listed(numbers(text)) == text
+    with pytest.raises(UsageError, match="no list of processors"):
+        numbers("3-1")
+
+
+def test_the_host_holds_what_this_process_was_given() -> None:
+    here = rset.machine()
+    assert here.inherited.processors == frozenset(os.sched_getaffinity(0))
+    assert here.inherited <= here.everything
+    assert here.everything.processors <= {processor for node in here.nodes for processor in node.processors}
+    assert sum(node.memory_bytes for node in here.nodes) > 1 << 28
+    shown = json.loads(_run("show", "--json").stdout)
+    assert shown["everything"]["processors"] == sorted(here.everything.processors)
+    assert "may be used: processors" in _run("show").stdout
+
+
+def test_a_set_of_what_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="memory of nodes 999"):
+        (rset.machine().everything | ResourceSet(nodes=frozenset({999}))).validate()
+    with pytest.raises(UsageError, match="no node 999"):
+        rset.machine().node(999)
+
+
+def test_threads_are_dealt_over_processors() -> None:
+    everything = rset.machine().everything
+    dealt = everything.deal(len(everything.processors) + 1)
+    assert set(dealt) == everything.processors
+    assert dealt[-1] == dealt[0]
+    with pytest.raises(UsageError, match="no processor"):
+        ResourceSet().deal(1)
+    with pytest.raises(UsageError, match="order of threads"):
+        everything.deal(1, "nearest")
+
+
+def test_a_process_is_bound_and_migrated() -> None:
+    last = max(rset.machine().everything.processors)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as waiting:
+        done = _run("bind", str(waiting.pid), "--physcpubind", str(last), "--json")
+        assert json.loads(done.stdout) == {"process": waiting.pid, "threads": 1, "processors": [last]}
+        assert os.sched_getaffinity(waiting.pid) == {last}
+        nodes = listed(rset.machine().everything.nodes)
+        assert json.loads(_run("migrate", str(waiting.pid), "-m", nodes, "--json").stdout)["pages_left"] == 0
+        assert waiting.stdin is not None
+        waiting.stdin.close()
+    gone = _run("bind", str(waiting.pid), "-N", "0")
+    assert (gone.returncode, gone.stderr) == (2, f"servsim: there is no process or thread {waiting.pid}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("bind", "1"), "--physcpubind or --cpunodebind"),
+        (("bind", "1", "-C", "0", "-N", "0"), "give one of them"),
+        (("migrate", "1"), "--membind"),
+        (("run", "-l", "--policy", "local", "--", "true"), "give one of them"),
+        (("run", "-i", "0", "-m", "0", "--", "true"), "give one of them"),
+        (("run", "--report", "x", "--", "true"), "--policy"),
+        (("run", "--policy", "near", "--", "true"), "no policy of memory"),
+        (("run", "--policy", "striped(0)", "--", "true"), "no policy of memory"),
+        (("run", "-m", "999", "--", "true"), "memory of nodes 999"),
+        (("run", "-C", "9999", "--", "true"), "processors 9999"),
+        (("run", "--", "no-such-program"), "no-such-program"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(words: tuple[str, ...], said: str) -> None:
+    done = _run(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_program_runs_where_it_was_put_and_its_exit_code_is_kept() -> None:
+    last = max(rset.machine().everything.processors)
+    script = "import os, sys; print(sorted(os.sched_getaffinity(0))); sys.exit(7)"
+    done = _run("run", "-C", str(last), "--", sys.executable, "-c", script)
+    assert (done.returncode, done.stdout) == (7, f"[{last}]\n")
+
+
+@pytest.mark.parametrize("policy", ["local", "touch", "striped(1)", "striped(4)", "float"])
+def test_every_allocation_holds_under_every_policy(tmp_path: Path, policy: str) -> None:
+    report = tmp_path / "report.json"
+    program = _compiled(tmp_path, "allocations")
+    done = _run("run", "--policy", policy, "--report", str(report), "--", str(program))
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(report.read_text())
+    assert told["program"] == str(program)
+    assert sum(told["pages_per_node"].values()) > 500
+    assert told["pages_elsewhere"] == told["ranges_refused"] == 0
+
+
+def test_a_program_that_cannot_be_helped_says_so_once_and_runs(tmp_path: Path) -> None:
+    library = str(rset.preload_library())
+    program = _compiled(tmp_path, "elsewhere")
+    environment = {**os.environ, "LD_PRELOAD": library, "SERVSIM_RSET_POLICY": "nearby"}
+    done = subprocess.run([program, "0", "0"], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "memory is placed as the kernel does by default" in done.stderr
+
+
+def test_without_the_library_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert repository() is not None
+    monkeypatch.setattr(rset, "repository", lambda: tmp_path)
+    with pytest.raises(rset.EnvironmentProblem, match="make build"):
+        rset.preload_library()
