@@ -11,7 +11,8 @@ name; the importer can flag or leave them out.
 """
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -102,7 +103,8 @@ def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = 
     seconds
         How long; Ctrl-C ends it early and keeps what was recorded.
     method
-        One of :data:`METHODS`, or ``auto`` for the cheapest that this host allows.
+        One of :data:`METHODS`, or ``auto`` for the cheapest that this host allows. Where that is ``bpf`` and it
+        loses events, ``auto`` captures once more, for the same time, through ``tracefs``, and keeps what lost fewer.
     mounted
         Where tracefs is mounted.
 
@@ -120,35 +122,70 @@ def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = 
     servsim.errors.UsageError
         When nothing can be called ``output``, or there is no such method.
     """
-    method, reason = choose(method, mounted)
+    chosen, reason = choose(method, mounted)
     cpu_began = time.process_time()
-    with atomic_writer(output, "wb") as sink, recorder(method, output.parent, mounted) as instance:
-        began, set_up = time.monotonic(), time.process_time()
-        _record(instance, began + seconds)
-        seconds, reader = time.monotonic() - began, time.process_time() - set_up
-        lost = instance.lost_events()
-        written = instance.write(sink)
-        sink.write(f"CPU:0 [LOST {lost} EVENTS]\n".encode() if lost else b"")
+    with atomic_writer(output, "wb") as sink, ExitStack() as open_instances:
+
+        def run(method: str) -> _Run:
+            return _run(open_instances.enter_context(recorder(method, output.parent, mounted)), seconds)
+
+        kept = run(chosen)
+        if method == "auto" and chosen == "bpf" and kept.lost and not kept.interrupted and _works(mounted):
+            again = run("tracefs")
+            if again.lost < kept.lost and not again.interrupted:
+                chosen, reason = "tracefs", f"a first capture of the same length by bpf lost {kept.lost} events"
+                kept = again
+        written = kept.instance.write(sink)
+        sink.write(f"CPU:0 [LOST {kept.lost} EVENTS]\n".encode() if kept.lost else b"")
     return {
-        "method": method,
+        "method": chosen,
         "method_reason": reason,
-        "seconds": seconds,
+        "seconds": kept.seconds,
         "bytes": written,
-        "lost_events": lost,
-        "reader_cpu_seconds": reader,
-        "other_cpu_seconds": time.process_time() - cpu_began - reader,
+        "lost_events": kept.lost,
+        "reader_cpu_seconds": kept.reader_cpu_seconds,
+        "other_cpu_seconds": time.process_time() - cpu_began - kept.reader_cpu_seconds,
         "tracer": Path("/proc/self/comm").read_text().strip(),
     }
 
 
-def _record(instance: Recorder, until: float) -> None:
-    """Record until a time, copying now and then; Ctrl-C ends it early."""
+@dataclass(frozen=True)
+class _Run:
+    """What one recording held."""
+
+    instance: Recorder
+    seconds: float
+    reader_cpu_seconds: float
+    lost: int
+    interrupted: bool
+
+
+def _run(instance: Recorder, seconds: float) -> _Run:
+    began, set_up = time.monotonic(), time.process_time()
+    interrupted = _record(instance, began + seconds)
+    taken, reader = time.monotonic() - began, time.process_time() - set_up
+    return _Run(instance, taken, reader, instance.lost_events(), interrupted)
+
+
+def _works(mounted: Path) -> bool:
+    """Whether this host allows the method that loses nothing where programs are not run."""
+    try:
+        tracefs.check(mounted)
+    except EnvironmentProblem:
+        return False
+    return True
+
+
+def _record(instance: Recorder, until: float) -> bool:
+    """Record until a time, copying now and then; Ctrl-C ends it early, and then the result is true."""
+    interrupted = False
     instance.record(True)
     try:
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, instance.period_s))
             instance.copy()
     except KeyboardInterrupt:
-        pass
+        interrupted = True
     instance.record(False)
     instance.copy(rest=True)
+    return interrupted
