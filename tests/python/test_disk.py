@@ -240,3 +240,37 @@ def test_a_model_that_fails_its_trial_says_so_and_runs_only_when_told_to(tmp_pat
     assert done.returncode == 0, done.stderr
     done = _servsim("disk", "evaluate", str(path))
     assert "free running" in done.stdout and "skill over histogram" in done.stdout, done.stderr
+
+
+def test_a_workload_that_never_ran_is_simulated_from_its_arrivals(trace: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m.ssdm")
+    disk.fit(str(trace), model)
+    arrivals = tmp_path / "arrivals.csv"
+    arrivals.write_text("\n".join(line.rpartition(",")[0] for line in trace.read_text().splitlines()))
+    ran, planned = (disk.simulate(disk.Source(str(path), format="csv"), model) for path in (trace, arrivals))
+    assert (ran.response_ns == planned.response_ns).all()
+    assert planned.summary["import"]["arrivals_only"] and not ran.summary["import"]["arrivals_only"]
+    assert not planned.summary["import"]["warnings"]
+    for command in (disk.fit, disk.evaluate):
+        with pytest.raises(UsageError, match="no completion"):
+            command(disk.Source(str(arrivals), format="csv"))
+    with pytest.raises(UsageError, match="no completion"):
+        disk.simulate(disk.Source(str(arrivals), format="csv"), model, mode="open")
+
+
+def test_loads_near_saturation_and_maps_with_a_model_that_knows_places_are_warned_of(
+    trace: Path, tmp_path: Path
+) -> None:
+    model, block_map = str(tmp_path / "m.ssdm"), tmp_path / "disk.map"
+    fitted = disk.fit(str(trace), model)
+    calm = disk.simulate(str(trace), model).summary["devices"][0]
+    busy = disk.simulate(str(trace), model, load=1.0 / calm["figures"]["utilization"]).summary["devices"][0]
+    assert calm["warnings"] == []
+    assert any("near saturation" in warning for warning in busy["warnings"])
+    _, maps = disk.reorganize(str(trace), blocks=50, policies=["hot-block"])
+    block_map.write_text(maps[0][2])
+    moved = disk.simulate(str(trace), model, map_path=str(block_map)).summary["devices"][0]
+    assert (
+        any("blocks by their place" in warning for warning in moved["warnings"])
+        == (fitted["devices"][0]["model"]["uses_place"])
+    )

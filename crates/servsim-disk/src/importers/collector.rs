@@ -72,6 +72,8 @@ pub struct ImportReport {
     pub other_devices: u64,
     /// Where the first request of a count was found, by the name of the count.
     pub first: BTreeMap<&'static str, String>,
+    /// Whether the trace does not tell when requests complete.
+    pub arrivals_only: bool,
     /// Assumptions made while reading.
     pub notes: Vec<String>,
 }
@@ -298,7 +300,7 @@ impl<'a> Collector<'a> {
             self.found(IMPOSSIBLE);
             return Ok(());
         }
-        if completion_ns == pending.arrival_ns {
+        if completion_ns == pending.arrival_ns && !report.arrivals_only {
             report.instant += 1;
             self.found(INSTANT);
         }

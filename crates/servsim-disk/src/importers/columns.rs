@@ -87,11 +87,12 @@ const PLAIN: &[&str] = &[
     "skip",
 ];
 
-/// Reads column names such as `arrival_us,op,lba,sectors,done_us`; all faults are told at once.
+/// Reads column names such as `arrival_us,op,lba,sectors,done_us`; all faults are told at once. With
+/// `arrivals_only` nothing has to tell when a request completes.
 ///
 /// # Errors
 /// When a name is unknown or lacks its unit, or the columns do not determine a request.
-pub fn parse(spec: &str) -> Result<Vec<Column>, ImportError> {
+pub fn parse(spec: &str, arrivals_only: bool) -> Result<Vec<Column>, ImportError> {
     let mut problems = Vec::new();
     let mut columns = Vec::new();
     for name in spec.split(',').map(str::trim) {
@@ -105,7 +106,9 @@ pub fn parse(spec: &str) -> Result<Vec<Column>, ImportError> {
         if !has(|c| matches!(c, Column::Arrival(_) | Column::SincePrevious(_))) {
             problems.push("no arrival: add `arrival_us` (or `interarrival_us`)".to_owned());
         }
-        if !has(|c| matches!(c, Column::Completion(_) | Column::Response(_) | Column::Service(_))) {
+        if !arrivals_only
+            && !has(|c| matches!(c, Column::Completion(_) | Column::Response(_) | Column::Service(_)))
+        {
             problems.push("no completion: add `completion_us`, `response_us` or `service_us`".to_owned());
         }
         if !has(|c| *c == Column::Op) {
@@ -169,14 +172,15 @@ mod tests {
 
     #[test]
     fn a_time_without_its_unit_and_a_misspelt_name_are_told_together() {
-        let message = parse("arrival,op,lba,sectorz,done_us").unwrap_err().to_string();
+        let message = parse("arrival,op,lba,sectorz,done_us", false).unwrap_err().to_string();
         assert!(message.contains("`arrival` needs its unit"), "{message}");
         assert!(message.contains("did you mean `sector`"), "{message}");
     }
 
     #[test]
     fn columns_that_do_not_determine_a_request_are_refused() {
-        let message = parse("arrival_us,op,lba,sectors").unwrap_err().to_string();
+        let message = parse("arrival_us,op,lba,sectors", false).unwrap_err().to_string();
+        assert!(parse("arrival_us,op,lba,sectors", true).is_ok());
         assert!(message.contains("no completion"), "{message}");
     }
 }

@@ -1,7 +1,8 @@
 //! CSV traces with named columns and units, from a heading line or from `--columns`.
 //!
 //! Without either, five whole numbers a line are read as `arrival_us,op,lba,sectors,completion_us`,
-//! and the report says so. A service time without a start is taken from arrival on.
+//! and the report says so. A service time without a start is taken from arrival on. Where nothing but
+//! arrivals is asked for, nothing has to tell when a request completes.
 
 use super::columns::{parse as parse_columns, Column};
 use super::text::{first_line, for_each_line, plain, scaled};
@@ -28,12 +29,20 @@ impl Importer for Csv {
         first_line(head, |line| {
             let fields: Vec<&str> = line.split(',').map(str::trim).collect();
             let numbers = fields.iter().filter(|field| scaled(field.as_bytes(), 1).is_some()).count();
-            fields.len() >= 5 && (numbers >= 4 || fields.iter().any(|field| field.starts_with("arrival")))
+            // Arrivals alone have four columns, and only a heading tells what they are.
+            let named = fields.iter().any(|field| field.starts_with("arrival"));
+            fields.len() >= 5 && numbers >= 4 || fields.len() >= 4 && named
         })
     }
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
-        let named = collector.options().columns.as_deref().map(parse_columns).transpose()?;
+        let arrivals_only = collector.options().arrivals_only;
+        let named = collector
+            .options()
+            .columns
+            .as_deref()
+            .map(|spec| parse_columns(spec, arrivals_only))
+            .transpose()?;
         let mut columns = named.clone().unwrap_or_default();
         let mut previous_arrival = 0;
         let mut first = true;
@@ -72,9 +81,9 @@ fn heading(
         return Ok(is_heading);
     }
     if is_heading {
-        *columns = parse_columns(&String::from_utf8_lossy(line))?;
+        *columns = parse_columns(&String::from_utf8_lossy(line), collector.options().arrivals_only)?;
     } else if fields.len() == 5 {
-        *columns = parse_columns(GUESS)?;
+        *columns = parse_columns(GUESS, false)?;
         collector.report.notes.push(format!("no heading: columns read as {GUESS}; name them with --columns"));
     } else {
         return Err(ImportError::Columns(format!(
@@ -191,7 +200,11 @@ impl<'a> Row<'a> {
         let served = self.service.map(|service| self.start.unwrap_or(arrival_ns).saturating_add(service));
         let completion =
             self.completion.or(self.response.map(|response| arrival_ns.saturating_add(response))).or(served);
-        let completion_ns = completion.expect("the columns determine a completion");
+        if completion.is_none() && !collector.report.arrivals_only {
+            collector.report.arrivals_only = true;
+            collector.report.notes.push("no completions: only the arrivals of the trace are used".to_owned());
+        }
+        let completion_ns = completion.unwrap_or(arrival_ns);
         let start_ns = self.start.or(self
             .service
             .filter(|&service| service >= 0)

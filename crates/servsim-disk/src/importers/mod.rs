@@ -38,6 +38,8 @@ pub struct ImportOptions {
     pub exclude_tracer: bool,
     /// Keep one device only, by the name it has in the trace.
     pub device: Option<String>,
+    /// Completions are of no interest: a CSV trace may lack them.
+    pub arrivals_only: bool,
 }
 
 /// One trace format.

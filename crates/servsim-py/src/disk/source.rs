@@ -25,6 +25,9 @@ pub(super) struct Source {
     tracer: Option<String>,
     exclude_tracer: bool,
     device: Option<String>,
+    /// Nothing but arrivals is asked for.
+    #[serde(skip)]
+    arrivals_only: bool,
 }
 
 impl Source {
@@ -34,7 +37,13 @@ impl Source {
             tracer: self.tracer.clone(),
             exclude_tracer: self.exclude_tracer,
             device: self.device.clone(),
+            arrivals_only: self.arrivals_only,
         }
+    }
+
+    /// The same, where it may be that nothing but arrivals is asked for.
+    pub(super) fn arrivals_only(&self, arrivals_only: bool) -> Source {
+        Source { arrivals_only, ..self.clone() }
     }
 
     pub(super) fn open(&self) -> Outcome<BufReader<File>> {

@@ -129,6 +129,8 @@ def print_run(entry: dict[str, Any]) -> None:
     if "utilization" in figures:
         text += f", p99 {figures['simulated_p99_ms']:.3f} ms, busy {100 * figures['utilization']:.1f} %"
     print(text)
+    for warning in entry.get("warnings", []):
+        print(f"warning: {entry['device']}: {warning}", file=sys.stderr)
     for at, member in enumerate(figures.get("members", [])):
         work = f"{member['reads']} reads, {member['writes']} writes, {member['sectors']} sectors"
         print(f"  drive {at}: {work}, busy {100 * member['utilization']:.1f} %")
