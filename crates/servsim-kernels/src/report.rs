@@ -34,7 +34,7 @@ pub fn text(report: &Value) -> String {
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => format!("{:.6}", number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) if number.is_f64() => real(number.as_f64().unwrap_or(f64::NAN)),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         Value::Object(fields) => {
             let parts =
@@ -42,5 +42,14 @@ fn plain(value: &Value) -> String {
             parts.collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
+    }
+}
+
+/// A number with six places, or six digits where those would show none of it.
+fn real(number: f64) -> String {
+    if number != 0.0 && number.abs() < 1e-3 {
+        format!("{number:.5e}")
+    } else {
+        format!("{number:.6}")
     }
 }

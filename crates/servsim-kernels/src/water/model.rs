@@ -46,7 +46,12 @@ pub fn force(fixed: i64) -> f64 {
 }
 
 fn fixed_force(force: f64) -> i64 {
-    (force * FORCE_SCALE).round() as i64
+    nearest(force * FORCE_SCALE)
+}
+
+/// The nearest whole number, halves away from zero; that of the library is a call on plain x86-64.
+fn nearest(value: f64) -> i64 {
+    (value + 0.5f64.copysign(value)) as i64
 }
 
 /// An energy from fixed point.
@@ -56,7 +61,7 @@ pub fn energy(fixed: i64) -> f64 {
 
 /// An energy in fixed point.
 pub fn fixed_energy(energy: f64) -> i64 {
-    (energy * ENERGY_SCALE).round() as i64
+    nearest(energy * ENERGY_SCALE)
 }
 
 /// The interaction of two molecules in a periodic box.
@@ -91,7 +96,8 @@ impl Interaction {
         mut add: impl FnMut(usize, usize, i64),
     ) -> i64 {
         // One image for the whole molecule, so that a molecule is never torn apart.
-        let image: Vector = std::array::from_fn(|d| self.side * ((a[0][d] - b[0][d]) / self.side).round());
+        let image: Vector =
+            std::array::from_fn(|d| self.side * nearest((a[0][d] - b[0][d]) / self.side) as f64);
         let oxygens: Vector = std::array::from_fn(|d| a[0][d] - b[0][d] - image[d]);
         if square(oxygens) >= self.reach().powi(2) {
             return 0;

@@ -6,6 +6,7 @@
 //! instruction. Cells and molecules are numbered in the same order, so an owner's molecules mostly lie
 //! in its own cells.
 
+use super::model::{Vector, SITES};
 use super::{Pairs, System, Water, NUMBERS};
 use crate::array::{Array, Structures};
 use crate::kernel::{Request, Spec};
@@ -105,12 +106,25 @@ impl Cells {
         std::iter::successors(molecule(link), move |last| molecule(self.next.get(*last)))
     }
 
-    fn add_pair(system: &System, one: usize, other: usize) -> i64 {
-        let places = [one * NUMBERS, other * NUMBERS];
-        let sites = [system.sites(one), system.sites(other)];
-        system.interaction.between(&sites[0], &sites[1], |which, number, force| {
-            system.forces.add(places[which] + number, force);
-        })
+    /// Adds the forces of a pair: those on the other one at once, those on the first to `own`.
+    fn add_pair(system: &System, sites: &[Vector; SITES], other: usize, own: &mut [i64; NUMBERS]) -> i64 {
+        let mut forces = [0; NUMBERS];
+        let energy = system.interaction.between(sites, &system.sites(other), |which, number, force| {
+            if which == 0 {
+                own[number] += force;
+            } else {
+                forces[number] += force;
+            }
+        });
+        Self::add(system, other, forces);
+        energy
+    }
+
+    /// Adds forces to a molecule that other threads may add to as well.
+    fn add(system: &System, molecule: usize, forces: [i64; NUMBERS]) {
+        for (number, force) in forces.into_iter().enumerate().filter(|(_, force)| *force != 0) {
+            system.forces.add(molecule * NUMBERS + number, force);
+        }
     }
 }
 
@@ -128,14 +142,16 @@ impl Pairs for Cells {
         for cell in me.share(self.count()) {
             let neighbours = self.higher_neighbours(cell);
             for molecule in self.listed(self.first.get(cell)) {
+                let (sites, mut own) = (system.sites(molecule), [0; NUMBERS]);
                 for other in self.listed(self.next.get(molecule)) {
-                    energy += Self::add_pair(system, molecule, other);
+                    energy += Self::add_pair(system, &sites, other, &mut own);
                 }
                 for neighbour in &neighbours {
                     for other in self.listed(self.first.get(*neighbour)) {
-                        energy += Self::add_pair(system, molecule, other);
+                        energy += Self::add_pair(system, &sites, other, &mut own);
                     }
                 }
+                Self::add(system, molecule, own);
             }
         }
         energy
