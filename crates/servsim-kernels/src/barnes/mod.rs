@@ -221,6 +221,29 @@ mod tests {
     }
 
     #[test]
+    fn every_body_is_the_work_of_one_thread() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        // Before the first step all bodies cost the same, so that bounds between threads fall on bodies exactly.
+        for threads in [1, 2, 4, 5] {
+            let (mut request, mut structures) = request(&SPEC, "200");
+            request.threads = threads;
+            let barnes = Barnes::new(&request, &mut structures).unwrap();
+            let times: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(0)).collect();
+            let team = Team::new(threads, crate::team::Init::Parallel, 10);
+            team.run(|me| {
+                barnes.init(&me);
+                me.barrier();
+                barnes.tree.build(&barnes, &me);
+                force::all(&barnes, &me, |body| {
+                    times[body].fetch_add(1, Ordering::Relaxed);
+                });
+            })
+            .unwrap();
+            assert!(times.iter().all(|times| times.load(Ordering::Relaxed) == 1), "{threads} threads");
+        }
+    }
+
+    #[test]
     fn an_opening_angle_of_zero_sums_over_all_bodies() {
         let (mut request, mut structures) = request(&SPEC, "100");
         request.settings.insert("theta", "0".to_owned());

@@ -34,6 +34,13 @@ fn make(request: &Request, structures: &mut Structures) -> Result<Water<AllPairs
     Ok(Water::new(system, AllPairs { private }))
 }
 
+/// The half of all others that a molecule meets: those that follow it in the circle. With an even number, the
+/// opposite one would be met from both ends.
+fn partners(molecule: usize, n: usize) -> impl Iterator<Item = usize> {
+    let last = if 2 * (n / 2) == n && molecule >= n / 2 { n / 2 - 1 } else { n / 2 };
+    (1..=last).map(move |step| (molecule + step) % n)
+}
+
 impl Pairs for AllPairs {
     fn init(&self, system: &System, me: &Member<'_>) {
         let each = system.molecules * NUMBERS;
@@ -49,10 +56,7 @@ impl Pairs for AllPairs {
         let mut energy = 0;
         for molecule in me.share(n) {
             let sites = system.sites(molecule);
-            // With an even number, the opposite in the circle would be met from both ends.
-            let last = if 2 * (n / 2) == n && molecule >= n / 2 { n / 2 - 1 } else { n / 2 };
-            for step in 1..=last {
-                let other = (molecule + step) % n;
+            for other in partners(molecule, n) {
                 let places = [molecule, other].map(|which| own + which * NUMBERS);
                 energy += system.interaction.between(&sites, &system.sites(other), |which, number, force| {
                     let at = places[which] + number;
@@ -69,5 +73,23 @@ impl Pairs for AllPairs {
             }
         }
         energy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_of_molecules_meets_once() {
+        for n in [64, 125, 2, 3] {
+            let met =
+                (0..n).flat_map(|one| partners(one, n).map(move |other| (one.min(other), one.max(other))));
+            let mut met: Vec<_> = met.collect();
+            met.sort_unstable();
+            let expected: Vec<_> =
+                (0..n).flat_map(|one| (one + 1..n).map(move |other| (one, other))).collect();
+            assert_eq!(met, expected, "{n} molecules");
+        }
     }
 }
