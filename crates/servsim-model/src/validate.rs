@@ -83,10 +83,10 @@ fn check_speed(station: &Station) -> Result<(), ModelError> {
             "give servers = 1 or more, or a list of positive rates",
         ));
     }
-    if station.discipline == Discipline::Priority && !station.speed.is_single() {
+    if station.discipline == Discipline::Priority && !matches!(station.speed, Speed::Servers(_)) {
         return Err(ModelError::invalid(
-            format!("station `{}` has priorities and more than one server", station.name),
-            "priorities need servers = 1; use discipline = \"ps\" otherwise",
+            format!("station `{}` has priorities and no servers to give by them", station.name),
+            "give servers = 1 or more, or discipline = \"ps\"",
         ));
     }
     Ok(())

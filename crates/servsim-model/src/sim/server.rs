@@ -1,5 +1,5 @@
 //! How one simulated station orders its work: infinite servers, processor sharing by virtual time,
-//! first come first served on `m` servers, and preemptive-resume priority on one.
+//! first come first served and preemptive-resume priority on `m` servers.
 //!
 //! A station is told when a job arrives or when its alarm rings, and answers with the job that is
 //! done and the time of its next alarm.
@@ -35,8 +35,8 @@ enum Order {
     Sharing { virtual_time: f64, finish: BinaryHeap<Reverse<(Moment, u64, JobId)>> },
     /// Jobs in service with their end, and those waiting.
     Fcfs { servers: usize, ends: BinaryHeap<Reverse<(Moment, u64, JobId)>>, waiting: VecDeque<(JobId, f64)> },
-    /// Jobs by (priority, arrival) with the work left; the first is in service.
-    Priority { jobs: BTreeMap<(Reverse<i32>, u64), (JobId, f64)> },
+    /// Jobs by (priority, arrival) with the work left; the first, as many as servers, are in service.
+    Priority { servers: usize, jobs: BTreeMap<(Reverse<i32>, u64), (JobId, f64)> },
 }
 
 /// A station during one replication.
@@ -55,7 +55,9 @@ impl Server {
     /// An empty station.
     pub fn new(station: &Station) -> Self {
         let order = match (&station.discipline, &station.speed) {
-            (Discipline::Priority, _) => Order::Priority { jobs: BTreeMap::new() },
+            (Discipline::Priority, Speed::Servers(m)) => {
+                Order::Priority { servers: *m, jobs: BTreeMap::new() }
+            }
             (Discipline::Fcfs, Speed::Servers(m)) => {
                 Order::Fcfs { servers: *m, ends: BinaryHeap::new(), waiting: VecDeque::new() }
             }
@@ -77,10 +79,8 @@ impl Server {
         self.work_done += elapsed * speed;
         match &mut self.order {
             Order::Sharing { virtual_time, .. } => *virtual_time += elapsed * speed / self.present as f64,
-            Order::Priority { jobs } => {
-                if let Some(mut first) = jobs.first_entry() {
-                    first.get_mut().1 -= elapsed;
-                }
+            Order::Priority { servers, jobs } => {
+                jobs.values_mut().take(*servers).for_each(|(_, left)| *left -= elapsed);
             }
             Order::Fcfs { .. } => {}
         }
@@ -102,7 +102,7 @@ impl Server {
                     waiting.push_back((job, work));
                 }
             }
-            Order::Priority { jobs } => {
+            Order::Priority { jobs, .. } => {
                 jobs.insert((Reverse(priority), self.arrivals), (job, work));
             }
         }
@@ -116,8 +116,10 @@ impl Server {
                 self.updated + ((end.0 - virtual_time) / rate).max(0.0)
             }),
             Order::Fcfs { ends, .. } => ends.peek().map(|Reverse((end, ..))| end.0),
-            Order::Priority { jobs } => {
-                jobs.first_key_value().map(|(_, (_, left))| self.updated + left.max(0.0))
+            Order::Priority { servers, jobs } => {
+                let soonest =
+                    jobs.values().take(*servers).map(|(_, left)| left.max(0.0)).min_by(f64::total_cmp);
+                soonest.map(|left| self.updated + left)
             }
         }
     }
@@ -135,7 +137,10 @@ impl Server {
                 }
                 done
             }
-            Order::Priority { jobs } => jobs.pop_first().map(|(_, (job, _))| job),
+            Order::Priority { servers, jobs } => {
+                let served = jobs.iter().take(*servers).min_by(|a, b| a.1 .1.total_cmp(&b.1 .1));
+                served.map(|(key, _)| *key).and_then(|key| jobs.remove(&key)).map(|(job, _)| job)
+            }
         }?;
         self.present -= 1;
         Some(job)

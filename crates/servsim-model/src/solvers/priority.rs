@@ -54,6 +54,16 @@ pub fn solve(network: &Network, tolerance: &Tolerance) -> Result<ClosedMeans, Mo
         let remedy = "use servers = n, or `simulation`";
         return Err(ModelError::unsupported("priority", "load-dependent rates", &station.name, remedy));
     }
+    let by_rank = |s: &&Station| s.discipline == Discipline::Priority && !s.speed.is_single();
+    if let Some(station) = network.stations.iter().find(by_rank) {
+        let feature = "priorities at several servers";
+        return Err(ModelError::unsupported(
+            "priority",
+            feature,
+            &station.name,
+            "use `auto` or `simulation`",
+        ));
+    }
     let (stations, classes) = (network.stations.len(), network.classes.len());
     let mut queue = vec![vec![0.0; classes]; stations];
     let mut throughput: Vec<f64> = network.classes.iter().map(initial_throughput).collect();

@@ -76,6 +76,24 @@ fn priorities_are_exact_for_one_open_queue_and_near_the_simulation_when_closed()
 }
 
 #[test]
+fn priorities_at_several_servers_are_simulated_as_their_chain_says() {
+    let mut classes = vec![Class::closed("urgent", 4, 1.0), Class::closed("batch", 5, 0.5)];
+    classes[0].priority = 1;
+    let cpu = Station::queue("cpu", &[0.8, 1.0]).with_discipline(Discipline::Priority);
+    let stations = vec![cpu.with_speed(Speed::Servers(2)), Station::queue("disk", &[0.2, 0.3])];
+    let network = Network::new("ranked", classes, stations);
+    let exact = solve(&network, "auto", &Options::default()).unwrap();
+    assert_eq!(exact.solver, "markov");
+    let measured = simulated(&network, 40_000.0, 6);
+    for (a, b) in measured.classes.iter().zip(&exact.classes) {
+        assert!(relative(a.throughput, b.throughput) < 0.01, "{}: {a:?} {b:?}", a.name);
+        assert!(relative(a.response, b.response) < 0.015, "{}: {a:?} {b:?}", a.name);
+    }
+    let refused = solve(&network, "priority", &Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("priorities at several servers (at `cpu`); use `auto`"), "{refused}");
+}
+
+#[test]
 fn fork_join_is_within_fifteen_per_cent_of_the_simulation() {
     let mut worst: (f64, f64) = (0.0, 0.0);
     for (population, think, demands) in [

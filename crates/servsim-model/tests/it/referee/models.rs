@@ -127,6 +127,9 @@ fn priorities(draw: &mut Draw) -> Network {
     for (k, station) in stations.iter_mut().enumerate() {
         if k == 0 || chance(draw, 0.4) {
             station.discipline = Discipline::Priority;
+            if chance(draw, 0.3) {
+                station.speed = Speed::Servers(draw.integer(2, 4));
+            }
         }
     }
     let mut population = closed(draw, classes, 20.0, total(&stations));

@@ -182,13 +182,12 @@ impl<'a> Simulation<'a> {
             }
             let rate = station.speed.at(present.len());
             match (station.discipline, &station.speed) {
-                (Discipline::Priority, _) => {
+                (Discipline::Priority, Speed::Servers(servers)) => {
                     let rank = |&i: &usize| {
                         (-self.network.classes[self.rows[i].class].priority, self.rows[i].ticket)
                     };
-                    if let Some(first) = present.iter().copied().min_by_key(rank) {
-                        speeds[first] = 1.0;
-                    }
+                    present.sort_by_key(rank);
+                    present.iter().take(*servers).for_each(|&i| speeds[i] = 1.0);
                 }
                 (Discipline::Fcfs, Speed::Servers(servers)) => {
                     present.sort_by_key(|&i| self.rows[i].ticket);
