@@ -114,6 +114,7 @@ pub const FIGURES: &[Figure] = &[
         "Share of the fetches from memory that another node's memory served",
         |r| Some(r.timing.as_ref()?.nodes.as_ref()?.remote_share()),
     )
+    .titled("remote share of memory reads")
     .better(Better::Lower, &["cycles"]),
     figure(
         "nodes.busiest_link_utilization",
