@@ -219,6 +219,7 @@ def test_the_command_compares_and_keeps_results_that_compare_alike_again(tmp_pat
     assert done.returncode == 0, done.stderr
     first = json.loads(done.stdout)
     assert first["ranked"] and first["paired"] and "memory_read=64" in first["pairs"][0]["better"]
+    assert "<code>servsim capture --captures N</code>" in page.read_text() and "`" not in page.read_text()
     assert "wrong conclusion" in page.read_text() and "<script" not in page.read_text()
     again = servsim("compare", *sorted(kept.glob("*.json"), reverse=True), "--json", "--require-ranking")
     assert again.returncode == 0, again.stderr

@@ -57,7 +57,7 @@ def _method(comparison: Comparison) -> Markup:
     entries = [
         (f"{comparison.unit}s per design", ", ".join(str(known.t.n) for known in comparison.known)),
         ("transactions per run", str(options.get("transactions") or "all that the trace holds")),
-        ("warm-up", f"{options.get('warmup', 0)} transactions"),
+        ("transactions of warm-up", str(options.get("warmup", 0))),
         (
             "pairing",
             f"by {'seed' if comparison.unit == 'run' else 'capture'}"

@@ -18,8 +18,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") ->
 
 
 def pairs(entries: Sequence[tuple[str, str]]) -> Markup:
-    """Return a list of settings: name and value."""
-    items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries]
+    """Return a list of settings: name and value, in which what stands between backticks is code."""
+    items = [tag("div", tag("dt", name), tag("dd", *with_code(value))) for name, value in entries]
     return tag("dl", *items, class_="pairs")
 
 
