@@ -1,3 +1,4 @@
+import csv
 import json
 import os
 import subprocess
@@ -274,3 +275,25 @@ def test_loads_near_saturation_and_maps_with_a_model_that_knows_places_are_warne
         any("blocks by their place" in warning for warning in moved["warnings"])
         == (fitted["devices"][0]["model"]["uses_place"])
     )
+
+
+def test_a_written_run_holds_every_request_and_keeps_devices_apart(trace: Path, tmp_path: Path) -> None:
+    rows = trace.read_text().splitlines()
+    named = tmp_path / "two.csv"
+    both = [f"{row},{'sdb' if at % 3 else 'sda'}" for at, row in enumerate(rows[1:])]
+    named.write_text("\n".join([f"{rows[0]},device", *both]))
+    model = str(tmp_path / "m.ssdm")
+    disk.fit(str(trace), model)
+    for path, heading in ((trace, "arrival_ns,response_ns"), (named, "arrival_ns,response_ns,device")):
+        output = tmp_path / "run.csv"
+        done = _servsim("disk", "simulate", str(path), "-m", model, "-o", str(output))
+        assert done.returncode == 0, done.stderr
+        run = disk.simulate(str(path), model)
+        with output.open(newline="") as file:
+            lines = [",".join(row) for row in csv.reader(file)]
+        expected = [f"{at},{took}" for at, took in zip(run.arrival_ns, run.response_ns, strict=True)]
+        if path == named:
+            names = [entry["device"] for entry in run.summary["devices"] for _ in range(entry["requests"])]
+            assert set(names) == {"sda", "sdb"}
+            expected = [f"{line},{name}" for line, name in zip(expected, names, strict=True)]
+        assert lines == [heading, *expected]

@@ -28,6 +28,7 @@ from servsim.cli.disk.printing import (
     warn,
     warn_of_skipped,
     write_plots,
+    write_run,
 )
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
@@ -187,7 +188,8 @@ def simulate(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write arrival_ns,response_ns here (CSV).")
+        Path | None,
+        typer.Option("--output", "-o", help="Write arrival_ns,response_ns, and the device of several, here (CSV)."),
     ] = None,
     allow_other_device: OtherDevice = False,
     allow_unskilled: Annotated[
@@ -199,8 +201,6 @@ def simulate(
 
     Example: servsim disk fit trace.csv -o drive.model && servsim disk simulate trace.csv -m drive.model --set raid1:2
     """
-    import numpy as np
-
     from servsim import disk
 
     run = disk.simulate(
@@ -215,9 +215,8 @@ def simulate(
         allow_unskilled=allow_unskilled,
     )
     if output:
-        table = np.column_stack([run.arrival_ns, run.response_ns])
-        with atomic_writer(output) as file:
-            np.savetxt(file, table, fmt="%d", delimiter=",", header="arrival_ns,response_ns", comments="")
+        with atomic_writer(output, "wb") as file:
+            write_run(run, file)
     if as_json:
         print_json(run.summary)
         return
