@@ -266,7 +266,10 @@ fn the_number_of_states_is_known_before_they_are_followed() {
     for populations in [[3, 2], [4, 4], [0, 5]] {
         let classes = vec![Class::closed("a", populations[0], 1.0), Class::closed("b", populations[1], 0.0)];
         let line = |name| Station::queue(name, &[0.1, 0.2]).with_discipline(Discipline::Fcfs);
-        let network = Network::new("lines", classes, vec![line("one"), line("two")]);
+        // One of them visits the first line twice, and so stands there at two places.
+        let mut first = line("one");
+        first.visits = vec![2.0, 1.0];
+        let network = Network::new("lines", classes, vec![first, line("two")]);
         let found = chain::Chain::explore(&route::Route::new(&network).unwrap(), 1_000_000).unwrap().size();
         assert!(relative(states(&network).unwrap(), found as f64) < 1e-12, "{populations:?} {found}");
     }
