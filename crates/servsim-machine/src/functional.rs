@@ -212,7 +212,6 @@ impl<W: WordMask> Run<W> {
             if record.op == Op::Event {
                 if record.address == SWITCH {
                     caches.system.run_task(processor_of(record, tally.current.len()).0, record.task);
-                    caches.system.flushed.clear();
                 } else if shard.is_first() {
                     count_transaction(&mut counted.transactions, events[record.address as usize]);
                 }
@@ -222,7 +221,6 @@ impl<W: WordMask> Run<W> {
             let cpu = processor_of(record, tally.current.len());
             if !handlers[record.task as usize] {
                 caches.system.run_task(cpu.0, record.task);
-                caches.system.flushed.clear();
             }
             let pair = tally.pair(cpu, record.task);
             if caches.first_level_is_coherent() {

@@ -369,6 +369,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         }
         if let Some(dirty) = self.system.release(access, cpu, line) {
             self.domains[cpu].levels[index].counters.write_backs += u64::from(dirty);
+            if dirty {
+                self.system.note_written_back(cpu, line);
+            }
             let (shared, mut inside) = self.sides(access);
             if !shared.levels.is_empty() {
                 shared.given_up(line, dirty, &mut inside);

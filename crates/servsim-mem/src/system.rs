@@ -153,9 +153,11 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) history: History,
     /// Caches of one processor: two when the first level is split and coherent.
     pub(crate) per_processor: usize,
-    /// Dirty lines written back by flushes at switches, with their processors, for the caller to
-    /// take: their bus time is its business.
-    pub flushed: Vec<(usize, u64)>,
+    /// Whether `written_back` is kept: whoever sets it has to take what is there.
+    pub times_write_backs: bool,
+    /// Dirty lines that left other than as the victim of the transaction under way, with their processors: flushed
+    /// at a switch, or given up by the outer private levels. Their time on the interconnect is the caller's business.
+    pub written_back: Vec<(usize, u64)>,
     /// What became of prefetches.
     pub prefetches: PrefetchCounters,
     /// The last miss, or first use of a prefetched copy, with its line, for the caller to take.
@@ -223,7 +225,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             switches: Switches::new(processors),
             history: History::default(),
             per_processor: 1,
-            flushed: Vec::new(),
+            times_write_backs: false,
+            written_back: Vec::new(),
             prefetches: PrefetchCounters::default(),
             trigger: None,
             counters: vec![Counters::default(); processors],
@@ -273,7 +276,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.counters[cpu].flushed[1][0] += 1;
             if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
                 self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
-                self.flushed.push((cpu, line));
+                self.note_written_back(cpu, line);
             }
             self.arrays[cpu].erase(index);
             if O::ACTIVE {
@@ -781,6 +784,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.flush_written(record.stale, cpu, line, index);
         self.lose(cpu, index);
         Some(state)
+    }
+
+    /// Notes a line that is on its way to memory by itself.
+    pub(crate) fn note_written_back(&mut self, cache: usize, line: u64) {
+        if self.times_write_backs {
+            self.written_back.push((cache / self.per_processor, line));
+        }
     }
 
     /// Counts the write-back of a copy that leaves in `state`, if it needs one.

@@ -56,7 +56,6 @@ pub(super) fn run_translated<W: WordMask>(
         let cpu = processor_of(record, tally.current.len());
         if !handlers[record.task as usize] {
             caches.system.run_task(cpu.0, record.task);
-            caches.system.flushed.clear();
         }
         if record.flags & CONTINUATION == 0 {
             let mode = usize::from(record.flags & KERNEL);

@@ -113,7 +113,7 @@ impl<W: WordMask> Engine<'_, W> {
         let words = issue.access.access.words;
         let mut own = self.processors[cpu].stores.iter().map(|store| &store.access);
         let forwarded = own.any(|store| store.line == line && store.words.covers(words));
-        let depth = if forwarded { Some(0) } else { self.port.try_hit(&issue.access.access) };
+        let depth = if forwarded { Some(0) } else { self.port.try_hit(&issue.access.access, now) };
         let core = self.processors[cpu].core.as_mut()?;
         if let Some(depth) = depth {
             return Some(core.hit_of(issue, line, now, self.port.beyond_first(depth)));

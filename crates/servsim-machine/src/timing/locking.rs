@@ -139,7 +139,8 @@ impl<W: WordMask> Engine<'_, W> {
         processor.times.lock_spin += interval;
         processor.note(processor.time);
         let in_buffer = processor.stores.iter().any(|store| store.access.line == pending.access.line);
-        if !in_buffer && self.port.try_hit(&pending.access).is_none() {
+        let now = processor.time;
+        if !in_buffer && self.port.try_hit(&pending.access, now).is_none() {
             self.demand(cpu, pending);
         }
     }

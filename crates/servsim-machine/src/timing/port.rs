@@ -49,8 +49,10 @@ impl<W: WordMask> MemoryPort<W> {
     /// Empty caches around an idle interconnect; `spec` has the seed of the run.
     pub fn new(model: &Model, spec: &HierarchySpec) -> Self {
         let (setup, n) = (&model.setup, model.setup.processors);
+        let mut caches = Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, spec);
+        caches.system.times_write_backs = true;
         Self {
-            caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, spec),
+            caches,
             interconnect: Interconnect::new(n, &model.interconnect, spec.seed),
             outer_hit_latency: model.outer_hit_latency.clone(),
             most_prefetches: model.outstanding_misses,
@@ -74,8 +76,21 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// Performs an access that needs no transaction; how far out its line was, 0 for the first level.
     #[inline]
-    pub fn try_hit(&mut self, access: &Access<W>) -> Option<usize> {
-        self.caches.try_hit(access)
+    pub fn try_hit(&mut self, access: &Access<W>, now: u64) -> Option<usize> {
+        let depth = self.caches.try_hit(access);
+        if depth.is_some_and(|depth| depth != 0) {
+            self.post_write_backs(|_| now);
+        }
+        depth
+    }
+
+    /// Asks for the write-back of lines that left by themselves.
+    fn post_write_backs(&mut self, ready: impl Fn(CpuId) -> u64) {
+        for &(cpu, line) in &self.caches.system.written_back {
+            let (ready, class) = (ready(CpuId(cpu)), Class::WriteBack);
+            self.interconnect.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
+        }
+        self.caches.system.written_back.clear();
     }
 
     /// Cycles that a hit at `depth` takes beyond one in the first level.
@@ -115,17 +130,14 @@ impl<W: WordMask> MemoryPort<W> {
     /// `task` begins a quantum at `cpu`: lines that must not outlive the one before are written back.
     pub fn run_task(&mut self, cpu: CpuId, task: TaskId, ready: impl Fn(CpuId) -> u64) {
         self.caches.system.run_task(cpu.0, task);
-        for (cpu, line) in std::mem::take(&mut self.caches.system.flushed) {
-            let (ready, class) = (ready(CpuId(cpu)), Class::WriteBack);
-            self.interconnect.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
-        }
+        self.post_write_backs(ready);
     }
 
     /// Performs the oldest stores of `processor` that need no transaction, and posts the first that does. A
     /// store that takes time stays first until then: returned.
     pub fn perform_stores(&mut self, cpu: CpuId, processor: &mut Processor<W>, now: u64) -> Option<u64> {
         while let Some(pending) = processor.stores.front() {
-            match self.caches.try_hit(&pending.access) {
+            match self.try_hit(&pending.access, now) {
                 None => {
                     self.post(cpu, Origin::StoreBuffer, &pending.access, now);
                     return None;
@@ -166,6 +178,7 @@ impl<W: WordMask> MemoryPort<W> {
                 Some(Completion { cpu, origin, granted: grant.time, complete, done: outcome.done })
             })
         };
+        self.post_write_backs(|_| grant.time);
         self.interconnect.end_grant();
         completion
     }

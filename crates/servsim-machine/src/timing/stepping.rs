@@ -95,7 +95,7 @@ pub fn step<W: WordMask>(
         }
         let behind_others = access.write && !processor.stores.is_empty();
         let waits = behind_others || is_on_its_way(processor, &access);
-        let Some(depth) = (if waits { None } else { port.try_hit(&access) }) else {
+        let Some(depth) = (if waits { None } else { port.try_hit(&access, processor.time) }) else {
             let page = page_of(work.privacy, &Record { address: start, ..*record });
             let pending = Pending { access, page, fetching: false };
             return if access.write { Stop::Store(pending) } else { Stop::Miss(pending) };

@@ -60,7 +60,7 @@ pub(super) fn translate<W: WordMask>(
     };
     let address = walk.next_address()?;
     let access = table_access(cpu, address, record.task, pace.shift);
-    let Some(depth) = port.try_hit(&access) else {
+    let Some(depth) = port.try_hit(&access, processor.time) else {
         translator.mmu.counters.walk_misses[usize::from(kernel)] += 1;
         return Some(Stop::Walk(Pending { access, page: TABLE_PAGE, fetching: false }));
     };

@@ -255,7 +255,6 @@ impl<'a, W: WordMask> Warming<'a, W> {
         self.cpus[cpu].task = Some(task);
         self.cpus[cpu].slice = self.time_slice;
         self.caches.system.run_task(cpu.0, task);
-        self.caches.system.flushed.clear();
     }
 
     /// Runs a processor for at most `most` records, up to its next event.

@@ -53,6 +53,17 @@ fn every_fetch_comes_from_one_pair_of_nodes() {
 }
 
 #[test]
+fn what_outer_private_levels_give_up_travels_too() {
+    for inclusion in ["inclusive", "exclusive", "neither"] {
+        let level = format!("[l2]\nsize = \"8 KiB\"\nassociativity = 2\ninclusion = \"{inclusion}\"\nlatency = \"5 cycles\"\n");
+        let run = run(&level);
+        let (back, given_up) =
+            (pairs(&run, "write_backs", |_, _| true), run["bus"]["write_back"].as_u64().unwrap());
+        assert!(back > 3500 && back <= given_up && given_up - back < 16, "{inclusion}: {back} of {given_up}");
+    }
+}
+
+#[test]
 fn placement_decides_which_memory_serves() {
     // Two passes over 16 pages of 64 lines, of four tasks: no line of the first is left for the second.
     let lines = 4 * 2 * 16 * 64;

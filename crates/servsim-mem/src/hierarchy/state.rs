@@ -58,14 +58,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             switches,
             history: _,
             per_processor: _,
-            flushed,
+            times_write_backs: _,
+            written_back,
             counters: _,
             // Machines with prefetchers are not warmed functionally.
             prefetches: _,
             trigger: _,
             observer: _,
         } = self;
-        assert!(flushed.is_empty(), "lines that were flushed and not taken");
+        assert!(written_back.is_empty(), "lines that were written back and not taken");
         copies.save(out);
         out.put(*distinct_lines as u64);
         arrays.iter().for_each(|array| array.save(out));

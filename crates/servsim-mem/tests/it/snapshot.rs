@@ -44,7 +44,6 @@ fn go(caches: &mut Hierarchy<u16>, random: &mut RandomStream, steps: usize) {
             running[cpu] = random.below(5) as u32;
         }
         caches.system.run_task(cpu, running[cpu]);
-        caches.system.flushed.clear();
         let (line, word) = (random.below(150), random.below(16) * 4);
         let access = Access {
             cpu,

@@ -38,7 +38,7 @@ pub(super) fn load_on_core<W: WordMask>(
         if let Some(other) = core.asking(|other| other.access.line == access.line) {
             return OnCore::Goes(Way::Merged(other));
         }
-        match port.try_hit(access) {
+        match port.try_hit(access, now) {
             None => return OnCore::Goes(Way::Asks(address.max(now))),
             Some(0) => {
                 core.hit(access.line, now, 0);
