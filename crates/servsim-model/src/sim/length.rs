@@ -19,6 +19,8 @@ const RELAXATIONS: f64 = 50.0;
 const CYCLES: f64 = 3.0;
 /// Requests of every class that a pilot run completes.
 const PILOT: u64 = 10;
+/// Requests, of all classes, in which a pilot run has to see each: about a second of simulating.
+const MOST_PILOT: u64 = 300_000;
 /// Doublings of a pilot run before a class is taken for one that never completes.
 const MOST_DOUBLINGS: usize = 24;
 
@@ -37,7 +39,7 @@ impl Pace {
     /// Runs a pilot.
     ///
     /// # Errors
-    /// [`ModelError::Interrupted`].
+    /// [`ModelError::Interrupted`]; [`ModelError::Invalid`] for a class that others hardly let through.
     pub fn of(network: &Network, programs: &[Vec<Step>], plan: &Plan) -> Result<Self, ModelError> {
         let mut span = 100.0 / rough_throughput(network);
         let mut pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, plan.interrupted)?;
@@ -46,8 +48,18 @@ impl Pace {
                 Load::Closed { population, .. } => population > 0,
                 Load::Open { rate } => rate > 0.0,
             };
-            if (0..network.classes.len()).all(|c| !expected(c) || pilot.completed[c] >= PILOT) {
-                break;
+            let seldom = |&c: &usize| expected(c) && pilot.completed[c] < PILOT;
+            let Some(slow) = (0..network.classes.len()).find(seldom) else { break };
+            let all: u64 = pilot.completed.iter().sum();
+            if all >= MOST_PILOT {
+                return Err(ModelError::invalid(
+                    format!(
+                        "class `{}` completes {} of {all} requests: the others hardly let it through, and a \
+                         simulation that sees enough of it would take too long",
+                        network.classes[slow].name, pilot.completed[slow]
+                    ),
+                    "lower the load of the classes served before it",
+                ));
             }
             span *= 2.0;
             pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, plan.interrupted)?;

@@ -141,3 +141,19 @@ fn a_run_too_short_to_fill_a_busy_queue_is_lengthened_or_refused() {
     let text = at(0.999, 20_000.0).unwrap_err().to_string();
     assert!(text.contains("`cpu` is so near saturation") && text.contains("simulate "), "{text}");
 }
+
+#[test]
+fn a_class_that_others_hardly_let_through_is_not_simulated_for_hours() {
+    // The first class alone takes all of the station but a share of exp(-50) or so.
+    let mut classes = vec![Class::closed("before", 100, 50.0), Class::closed("behind", 20, 1.0)];
+    classes[0].priority = 1;
+    let cpu = Station::queue("cpu", &[1.0, 1.0]).with_discipline(Discipline::Priority);
+    let network = Network::new("crowded out", classes, vec![cpu]);
+    let fault = solve(&network, "simulation", &Options::default()).unwrap_err().to_string();
+    assert!(fault.contains("class `behind` completes") && fault.contains("lower the load"), "{fault}");
+    // Small enough, it is exact; otherwise an approximation answers, and says that its error is not known.
+    assert!(matches!(auto(&network).accuracy, Accuracy::Exact));
+    let mut large = network;
+    large.classes[1] = Class::closed("behind", 3000, 1.0);
+    assert!(matches!(auto(&large).accuracy, Accuracy::Unknown { .. }));
+}
