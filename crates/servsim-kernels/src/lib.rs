@@ -2,7 +2,7 @@
 //! shared-memory machines have been made of, written anew from the published mathematics.
 //!
 //! Every kernel is one program on all threads, keeps each data structure in one named mapping
-//! ([`array`]), gives the same bits for any number of threads, and checks what it computed. One folder or
+//! ([`mod@array`]), gives the same bits for any number of threads, and checks what it computed. One folder or
 //! file each, one line in [`registry`]; [`run`] has the phases that all share.
 
 pub mod array;
