@@ -77,7 +77,7 @@ def _furnish(folder: Path, trace: Path) -> None:
     assert shipped is not None
     for number, first in enumerate((2, 5, 7), start=1):  # different pieces of one trace stand for captures
         _core.trace_cut(shipped, folder / f"oltp.{number}.svt", (first, first + 2), None, None)
-    for name in ("requests.csv", "trace.csv"):
+    for name in ("requests.csv", "trace.csv", "planned.csv"):
         _requests(folder / name)
     (folder / "examples").symlink_to(examples.ROOT / "examples")
     for name in ("study.toml", "caches.toml"):

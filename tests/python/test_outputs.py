@@ -20,7 +20,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one input of each kind."""
     place = tmp_path_factory.mktemp("inputs")
     (place / "t.txt").write_text("0 L 1000\n0 S 2000\n")
-    (place / "r.json").write_text(json.dumps(layout_result()))
+    for name, machine in (("r.json", "small"), ("s.json", "large")):
+        (place / name).write_text(json.dumps(layout_result(machine)))
     whole = layout_result()
     for run in whole["replications"]:
         run["window_cycles"] = 1000
@@ -44,7 +45,7 @@ def _run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     [
         "simulate t.txt -m foglia-2004-4p --engine functional -o OUT/x.json",
         "report r.json -o OUT/x.html",
-        "compare r.json r.json --html OUT/x.html",
+        "compare r.json s.json --html OUT/x.html",
         "timeline w.json --parquet OUT/x.parquet",
         "timeline w.json --perfetto OUT/x.json",
         "trace cut t.svt --transactions 0:1 -o OUT/x.svt",

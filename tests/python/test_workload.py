@@ -110,7 +110,7 @@ def test_a_run_that_is_ended_leaves_no_server_and_no_damage(loaded: Path, ending
     ("words", "code", "message"),
     [
         (["run", "oltp", "--scale", "7x3x30x100"], 2, "servsim workload load oltp --scale 7x3x30x100"),
-        (["run", "olpt"], 2, "known: oltp"),
+        (["run", "olpt"], 2, "known: javaserver, kernels, oltp"),
         (["run", "oltp", "--scale", "huge"], 2, "small"),
         (["run", "oltp", "--set", "work_mem"], 2, "KEY=VALUE"),
         (["load", "oltp", "--scale", "3x3x31x100"], 2, "multiple of 3"),
@@ -167,4 +167,4 @@ def test_list_names_every_workload(home: Path) -> None:
     done = servsim(home, "list", "--json")
     document = json.loads(done.stdout)
     assert document["schema"] == "servsim.workload.list/1"
-    assert set(document["workloads"]) == {"oltp"}
+    assert set(document["workloads"]) == {"javaserver", "kernels", "oltp"}

@@ -126,6 +126,9 @@ def demands(result: Result) -> list[Demand]:
         result cannot tell are there with a note.
     """
     runs, clock = replications(result), hertz(result)
+    for part in ("disks", "buses"):
+        if len({len(run["storage"][part]) for run in runs}) != 1:
+            raise UsageError(f"the result's replications do not list the same {part}: they are not runs of one machine")
     found = [
         Demand(
             "processors",
