@@ -29,7 +29,8 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     )
     processes = [scheduler]
     try:
-        wait_for(file.exists, during=scheduler)
+        # The scheduler makes the file before it writes it.
+        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"), during=scheduler)
         address = json.loads(file.read_text())["address"]
         for index in range(3):
             options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--name", f"w{index}"]
