@@ -86,7 +86,11 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         }
     }
     let mut simulated = None;
-    if let Ok(ready) = Simulation::new(network, &options.simulation) {
+    let ready = match Simulation::new(network, &options.simulation) {
+        Err(ModelError::Interrupted) => return Err(ModelError::Interrupted),
+        ready => ready,
+    };
+    if let Ok(ready) = &ready {
         if ready.effort(&options.simulation).is_ok_and(|(_, visits)| visits <= sim::MOST_VISITS) {
             let why = match (name, &accuracy) {
                 ("simulation", _) => "neither exact nor approximate solvers treat it".into(),
@@ -103,8 +107,13 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
     match simulated {
         Some(found) => found,
         None if name == "simulation" => solve(network, name, options),
-        None => solve(network, name, options)
-            .map(|s| chosen(s, "too many customers for an exact solver and to simulate unasked")),
+        None => match (solve(network, name, options), ready) {
+            // No solver is left: why it cannot be simulated is the reason that helps.
+            (Err(ModelError::Unsupported { .. }), Err(refused)) => Err(refused),
+            (found, _) => {
+                found.map(|s| chosen(s, "too many customers for an exact solver and to simulate unasked"))
+            }
+        },
     }
 }
 

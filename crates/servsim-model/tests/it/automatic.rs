@@ -156,4 +156,9 @@ fn a_class_that_others_hardly_let_through_is_not_simulated_for_hours() {
     let mut large = network;
     large.classes[1] = Class::closed("behind", 3000, 1.0);
     assert!(matches!(auto(&large).accuracy, Accuracy::Unknown { .. }));
+    // With several servers there is no approximation: the reason is said, not a solver that refuses as well.
+    large.stations[0].speed = Speed::Servers(2);
+    large.classes[0] = Class { priority: 1, ..Class::closed("before", 200, 50.0) };
+    let fault = solve(&large, "auto", &Options::default()).unwrap_err().to_string();
+    assert!(fault.contains("class `behind` completes"), "{fault}");
 }
