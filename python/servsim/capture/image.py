@@ -153,6 +153,9 @@ def _ensure_base(steps: Steps, folder: Folder, waiting: Callable[[], None]) -> P
     apt = store.guest_dir() / "apt"
     apt.mkdir(exist_ok=True)
 
+    def installing() -> None:
+        steps.report("waiting for another process that installs packages")
+
     def build(partial: Path) -> None:
         command: list[str | Path] = [
             *_NAMESPACES,
@@ -170,8 +173,10 @@ def _ensure_base(steps: Steps, folder: Folder, waiting: Callable[[], None]) -> P
         command += [f"--customize-hook=sync-out /var/cache/apt/archives '{apt}'"]
         command += [f"--essential-hook={line}" for line in folder.prepare]
         command += [SUITE, partial / "base.tar", os.environ.get("SERVSIM_MIRROR", MIRROR)]
-        # The tree is made inside the cache, not in /tmp, which may be small.
-        steps.run("image: installing packages", command, env={**_env(), "TMPDIR": str(partial)})
+        # Copying packages in and out fails while another installation changes the folder that holds them.
+        with store.locked(directory.with_name("packages.lock"), installing):
+            # The tree is made inside the cache, not in /tmp, which may be small.
+            steps.run("image: installing packages", command, env={**_env(), "TMPDIR": str(partial)})
 
     store.build_once(directory, build, waiting)
     return directory / "base.tar"
