@@ -4,7 +4,6 @@ Its kernel is Debian's, taken from its package without being installed; its only
 the first process. Nothing runs on the host but the emulator, which ends by itself.
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from servsim import cache
 from servsim.capture import store
+from servsim.capture.client import static_build
 from servsim.capture.emulator import find_emulator
 from servsim.capture.initramfs import Member, archive
 from servsim.errors import EnvironmentProblem
@@ -24,24 +24,16 @@ PROCESSORS_PER_NODE = 4
 MEBIBYTES_PER_NODE = 256
 #: Virtual seconds are host seconds here; a busy host has been seen to need 90.
 LIMIT_S = 400
-_TARGET = "x86_64-unknown-linux-gnu"
 
 
 def static_example(package: str, name: str) -> bytes:
     """Return an example program of a crate, linked statically: the guest has no C library."""
-    cargo = shutil.which("cargo")
-    if cargo is None:
-        pytest.skip("needs cargo to build what runs in the guest")
-    folder = ROOT / "target" / "guest-driver"
-    command = [cargo, "build", "-q", "--release", "--locked", "-p", package, "--example", name]
-    command += ["--target", _TARGET, "--target-dir", str(folder)]
-    environment = {
-        **os.environ,
-        "RUSTFLAGS": "-C target-feature=+crt-static",
-        "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
-    }
-    subprocess.run(command, cwd=ROOT, check=True, env=environment)
-    return (folder / _TARGET / "release" / "examples" / name).read_bytes()
+    try:
+        command, environment, program = static_build(ROOT, package, "example", name)
+    except EnvironmentProblem as error:
+        pytest.skip(str(error))
+    subprocess.run([*command, "-q"], check=True, env=environment)
+    return program.read_bytes()
 
 
 def with_libraries(programs: Mapping[str, Path]) -> dict[str, bytes]:

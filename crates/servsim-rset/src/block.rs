@@ -64,7 +64,8 @@ impl Block {
         let wish = policy.wish(machine, set)?;
         let page = raw::page_size();
         let pages = bytes.div_ceil(page);
-        if pages == 0 || pages > isize::MAX as usize / page - Nodes::default().len() - 1024 {
+        // Beside the block there may be a turn of spare pages, one for each node.
+        if pages == 0 || pages > isize::MAX as usize / page - system::MASK_BITS {
             return Err(RsetError::Size { bytes });
         }
         let turn = if let Wish::InTurn { nodes, .. } = &wish { nodes.len() } else { 1 };

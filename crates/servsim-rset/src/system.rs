@@ -9,7 +9,7 @@ use crate::raw::{self, Mode};
 use std::io::Error;
 
 /// Bits of the masks that are given to the kernel and taken from it: the most nodes of any Linux.
-const MASK_BITS: usize = 1024;
+pub const MASK_BITS: usize = 1024;
 /// Bits of a mask of processors: the most of any Linux on a PC.
 const PROCESSOR_BITS: usize = 8192;
 const WORD: usize = libc::c_ulong::BITS as usize;

@@ -62,34 +62,35 @@ def _built_by_folder(folder: Folder, steps: Steps) -> Path:
 
 def _of_this_repository(name: str, steps: Steps) -> Path:
     """Return a program of the crate ``servsim-workload``, linked statically."""
-    repository = checkout("capturing a workload")
+    command, environment, program = static_build(checkout("capturing a workload"), "servsim-workload", "bin", name)
+    steps.run("client", command, env=environment)
+    return program
+
+
+def static_build(repository: Path, package: str, kind: str, name: str) -> tuple[list[str], dict[str, str], Path]:
+    """Return how a program is linked statically, so that it runs in any guest: command, environment, and the program.
+
+    Parameters
+    ----------
+    kind
+        ``bin`` or ``example``.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When there is no compiler.
+    """
     cargo = shutil.which("cargo")
     if cargo is None:
         raise EnvironmentProblem("building the driver needs cargo; install it with scripts/install-deps.sh")
     # A target directory of its own: other flags would otherwise evict what `make build` compiled.
     target = repository / "target" / "guest-driver"
-    command = [
-        cargo,
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "servsim-workload",
-        "--bin",
-        name,
-    ]
-    command += [
-        "--manifest-path",
-        str(repository / "Cargo.toml"),
-        "--target",
-        _TARGET,
-        "--target-dir",
-        str(target),
-    ]
+    command = [cargo, "build", "--release", "--locked", "--package", package, f"--{kind}", name]
+    command += ["--manifest-path", str(repository / "Cargo.toml"), "--target", _TARGET, "--target-dir", str(target)]
     environment = {
         **os.environ,
         "RUSTFLAGS": "-C target-feature=+crt-static",
         "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
     }
-    steps.run("client", command, env=environment)
-    return target / _TARGET / "release" / name
+    folder = target / _TARGET / "release"
+    return command, environment, (folder / "examples" if kind == "example" else folder) / name

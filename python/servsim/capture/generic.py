@@ -1,14 +1,21 @@
-"""Capturing a workload of which nothing is known but its folder: a user's own server, kernel included."""
+"""Capturing a workload of which nothing is known but its folder: a user's own server, kernel included.
 
-from collections.abc import Callable, Sequence
+What every capture does with a checkpoint stands here too (`take`), for workloads of which more is known.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
 from servsim.capture.emulator import Plugin
 from servsim.capture.folder import FolderSettings
-from servsim.capture.oltp import APART
 from servsim.capture.record import Captured, description, record
+from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
+
+#: Transactions of each user between the beginnings of two captures of one series.
+APART = 4
 
 
 def capture(
@@ -49,9 +56,45 @@ def capture(
     EnvironmentProblem, CheckFailed
         See `servsim.capture.record.record`.
     """
+    said = {"users": settings.users, "settings": settings.described()}
+    return take(transactions, output, settings, progress, seed, observers, moment, lambda _: said)
+
+
+def take(
+    transactions: int,
+    output: Path,
+    settings: FolderSettings | GuestSettings,
+    progress: Report,
+    seed: int,
+    observers: Callable[[Checkpoint], Sequence[Plugin]] | None,
+    moment: int,
+    said: Callable[[Checkpoint], Mapping[str, Any]],
+    files: Callable[[Path, str], str] | None = None,
+) -> Captured:
+    """Capture from the checkpoint of some settings; parameters and errors as for `capture`, and two more.
+
+    Parameters
+    ----------
+    said
+        What the trace says of the guest beside the orders, given the checkpoint.
+    files
+        Describes the data of the guest's tree on a device, for workloads whose data can be described.
+    """
     checkpoint = ensure_checkpoint(settings, progress)
     lead_in = settings.users * (1 + APART * moment)
-    made = {"transactions": transactions, "seed": seed, "lead_in": lead_in, "users": settings.users}
-    meta = description(settings.folder, checkpoint, {**made, "settings": settings.described()})
+    orders = {"transactions": transactions, "seed": seed, "lead_in": lead_in}
+    meta = description(settings.folder, checkpoint, {**orders, **said(checkpoint)})
+    if files is not None:
+        meta["files"] = files(checkpoint.image.root, meta["devices"][0])
     watching = observers(checkpoint) if observers else ()
-    return record(checkpoint, meta, transactions, seed, output, progress, observers=watching, lead_in=lead_in)
+    return record(
+        checkpoint,
+        meta,
+        transactions,
+        seed,
+        output,
+        progress,
+        observers=watching,
+        lead_in=lead_in,
+        describes_data=files is not None,
+    )

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from servsim.capture import files
-from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
+from servsim.capture.checkpoint import Checkpoint
 from servsim.capture.emulator import Plugin
-from servsim.capture.record import Captured, description, record
+from servsim.capture.generic import take
+from servsim.capture.record import Captured
 from servsim.capture.settings import GuestSettings
 from servsim.capture.steps import Report, silent
 from servsim.capture.warmth import sentence
-
-#: Transactions of each user between the beginnings of two captures of one series.
-APART = 4
 
 
 def capture(
@@ -46,7 +45,7 @@ def capture(
     observers
         Given the checkpoint, returns further plug-ins that watch the same run.
     moment
-        Where the capture begins: so many times `APART` transactions of each user after the guest went on.
+        Where the capture begins: so many times `generic.APART` transactions of each user after the guest went on.
 
     Returns
     -------
@@ -59,15 +58,8 @@ def capture(
         See `servsim.capture.record.record`.
     """
     settings = settings or (GuestSettings(users=users) if users else GuestSettings())
-    checkpoint = ensure_checkpoint(settings, progress)
-    lead_in = settings.users * (1 + APART * moment)
-    orders = {"transactions": transactions, "seed": seed, "lead_in": lead_in}
-    meta = description(settings.folder, checkpoint, {**orders, **_guest(settings, checkpoint)})
-    meta["files"] = files.describe(checkpoint.image.root, meta["devices"][0])
-    watching = observers(checkpoint) if observers else ()
-    return record(
-        checkpoint, meta, transactions, seed, output, progress, observers=watching, lead_in=lead_in, describes_data=True
-    )
+    said = partial(_guest, settings)
+    return take(transactions, output, settings, progress, seed, observers, moment, said, files.describe)
 
 
 def _guest(settings: GuestSettings, checkpoint: Checkpoint) -> dict[str, Any]:

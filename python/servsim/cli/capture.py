@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from servsim.cli.options import pairs
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
@@ -112,21 +113,12 @@ def _generic(settings: "FolderSettings", *orders: Any) -> "Captured":
     return capture(transactions, trace, settings, *rest)
 
 
-def _pairs(words: list[str]) -> list[tuple[str, str]]:
-    """Take KEY=VALUE words apart."""
-    pairs = [word.partition("=") for word in words]
-    wrong = [key for key, separator, _ in pairs if not separator or not key]
-    if wrong:
-        raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
-    return [(key, value) for key, _, value in pairs]
-
-
 def _settings(chosen: dict[str, Any], server: list[str]) -> "GuestSettings":
     """Return the guest's settings: those given, and the defaults of the rest."""
     from servsim.capture.settings import GuestSettings
 
     given = {key: value for key, value in chosen.items() if value is not None}
-    return GuestSettings(**given, server=tuple(_pairs(server)))
+    return GuestSettings(**given, server=tuple(pairs(server)))
 
 
 def _of_folder(path: Path, chosen: dict[str, Any], words: list[str]) -> "FolderSettings":
@@ -139,7 +131,7 @@ def _of_folder(path: Path, chosen: dict[str, Any], words: list[str]) -> "FolderS
         option = {"warmup": "warm-up"}.get(other[0], other[0].replace("_", "-"))
         raise UsageError(f"--{option} is an option of oltp; give the settings of {path} with --set NAME=VALUE")
     users = {} if chosen["users"] is None else {"users": str(chosen["users"])}
-    return FolderSettings(read(path.absolute()), {**users, **dict(_pairs(words))})
+    return FolderSettings(read(path.absolute()), {**users, **dict(pairs(words))})
 
 
 def _counting(counts: Path, client: str | None, checkpoint: "Checkpoint") -> list["Plugin"]:

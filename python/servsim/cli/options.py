@@ -1,5 +1,7 @@
 """Options that several commands share: their help, so that it is the same everywhere."""
 
+from collections.abc import Sequence
+
 from servsim.errors import UsageError
 
 #: ``--transactions``.
@@ -69,6 +71,21 @@ def transactions(text: str | None) -> int | str | None:
 
 #: Names that options had before, each with the one that it has now; help does not show them.
 FORMER = {"warmup": "warm-up"}
+
+
+def pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Take the KEY=VALUE words of ``--set`` apart.
+
+    Raises
+    ------
+    UsageError
+        Naming the words that are none.
+    """
+    parts = [word.partition("=") for word in words]
+    wrong = [key for key, separator, _ in parts if not separator or not key]
+    if wrong:
+        raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
+    return [(key, value) for key, _, value in parts]
 
 
 def present(name: str) -> str:

@@ -4,13 +4,12 @@ Options that only one workload knows are handed to its driver as they are.
 """
 
 import json as json_module
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from servsim.errors import UsageError
+from servsim.cli.options import pairs
 from servsim.text import columns
 from servsim.workloads import REGISTRY, Request, find
 
@@ -26,14 +25,6 @@ _JSON = typer.Option(False, "--json", help="Print JSON.")
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.add_typer(workload_app, name="workload")
-
-
-def _settings(words: Sequence[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
-    wrong = [key for key, separator, _ in pairs if not separator or not key]
-    if wrong:
-        raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
-    return {key: value for key, _, value in pairs}
 
 
 def _options(**values: object) -> list[str]:
@@ -96,7 +87,7 @@ def load(
 ) -> None:
     """Make the data of a workload, replacing any of the same scale."""
     options = [*_options(seed=seed), *context.args]
-    find(name).load(Request(scale, options, _settings(settings), json))
+    find(name).load(Request(scale, options, dict(pairs(settings)), json))
 
 
 @workload_app.command(context_settings=_PASS_ON)
@@ -115,7 +106,7 @@ def run(
 ) -> None:
     """Run a workload and report; fails when any request failed or the books do not balance."""
     given = _options(users=users, transactions=transactions, seconds=seconds, warm_up=warm_up, seed=seed)
-    find(name).run(Request(scale, [*given, *context.args], _settings(settings), json))
+    find(name).run(Request(scale, [*given, *context.args], dict(pairs(settings)), json))
 
 
 @workload_app.command(context_settings=_PASS_ON)
@@ -129,4 +120,4 @@ def check(
     json: bool = _JSON,
 ) -> None:
     """Check that a workload's data are consistent."""
-    find(name).check(Request(scale, [*_options(after=after), *context.args], _settings(settings), json))
+    find(name).check(Request(scale, [*_options(after=after), *context.args], dict(pairs(settings)), json))

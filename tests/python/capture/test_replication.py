@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from servsim.capture import oltp
+from servsim.capture import generic, oltp
 from servsim.capture.settings import GuestSettings
 
 
@@ -20,10 +20,10 @@ def test_a_capture_begins_later_than_the_one_before_by_transactions_of_every_use
 
     image = SimpleNamespace(root=tmp_path)
     checkpoint = SimpleNamespace(directory=tmp_path, image=image, warm_up=lambda: None)
-    monkeypatch.setattr(oltp, "ensure_checkpoint", lambda *_: checkpoint)
+    monkeypatch.setattr(generic, "ensure_checkpoint", lambda *_: checkpoint)
     monkeypatch.setattr("servsim.capture.record.find_emulator", lambda: SimpleNamespace(version="1"))
     monkeypatch.setattr(oltp.files, "describe", lambda *_: "")
-    monkeypatch.setattr(oltp, "record", record)
+    monkeypatch.setattr(generic, "record", record)
     for moment in range(3):
         oltp.capture(10, tmp_path / "t.svt", settings=GuestSettings(users=5), moment=moment)
     assert ordered == [5, 25, 45]

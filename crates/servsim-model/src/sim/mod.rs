@@ -37,7 +37,7 @@ const MOST_DOUBLINGS: usize = 12;
 /// [`ModelError::NotConverged`] when the wanted half-width is out of reach.
 pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     check(network, options)?;
-    Simulation::new(network, &options.simulation)?.solve(options)
+    Simulation::new(network, &options.simulation)?.run(options)
 }
 
 /// Refuses plans that give no answer, and networks that have none.
@@ -111,6 +111,10 @@ impl<'a> Simulation<'a> {
     /// As [`solve`].
     pub fn solve(&self, options: &Options) -> Result<Solution, ModelError> {
         check(self.network, options)?;
+        self.run(options)
+    }
+
+    fn run(&self, options: &Options) -> Result<Solution, ModelError> {
         let plan = &options.simulation;
         let mut requests = self.pace.settled(self.network, plan)?;
         for _ in 0..MOST_DOUBLINGS {
