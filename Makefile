@@ -41,8 +41,8 @@ build: $(VENV)/.maturin ## build the Rust programs and install the Python packag
 	@. $(VENV)/bin/activate && PIP_QUIET=1 maturin develop --release -q $(addprefix --extras ,$(EXTRAS))
 	@echo "build: compiling the stand-alone programs, optimised"
 	@cargo build --release -q $(RUST) --bins
-	@echo "build: compiling the library that places the memory of other programs"
-	@cargo build --release -q -p servsim-rset-preload
+	@echo "build: compiling the libraries that place memory: for other programs, and for programs in C"
+	@cargo build --release -q -p servsim-rset-preload -p servsim-rset-c
 	@echo "build: compiling the capture plug-in, the counting one that checks it, and the mark for Java"
 	@cargo build --release -q -p servsim-capture-plugin -p servsim-java-mark
 	@cc -O2 -Wall -Wextra -Werror -shared -fPIC -o target/release/libservsim_count.so capture/count/count.c

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("core", frozenset({"core"})),
     ("parts", frozenset({"cpu", "mem", "os", "disk", "import"})),
     ("whole systems", frozenset({"machine", "java-mark", "kernels", "model", "workload", "rset", "capture-plugin"})),
-    ("bindings", frozenset({"py", "rset-preload"})),
+    ("bindings", frozenset({"py", "rset-c", "rset-preload"})),
 )
 
 #: Slow, obvious models that tests compare with; allowed as a dev-dependency only.

@@ -5,6 +5,7 @@ import subprocess
 
 import numa_guest
 import pytest
+from rset_c import compiled
 from servsim.rset import preload_library
 
 pytestmark = pytest.mark.guest
@@ -19,7 +20,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     elsewhere = folder / "elsewhere"
     source = numa_guest.ROOT / "tests/python/rset/elsewhere.c"
     subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", source, "-o", elsewhere], check=True)
-    unmodified = numa_guest.with_libraries({"elsewhere": elsewhere, "preload.so": preload_library()})
+    in_c = compiled(folder, "c99")
+    unmodified = numa_guest.with_libraries(
+        {"elsewhere": elsewhere, "preload.so": preload_library(), "resource_sets": in_c}
+    )
     program = numa_guest.static_example("servsim-rset", "guest_check")
     lines = numa_guest.boot(folder, {"init": program, **unmodified})
     told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]

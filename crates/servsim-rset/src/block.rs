@@ -69,9 +69,14 @@ impl Block {
             return Err(RsetError::Size { bytes });
         }
         let turn = if let Wish::InTurn { nodes, .. } = &wish { nodes.len() } else { 1 };
-        let block = Self { start: map_aligned(pages, turn)?, pages, bytes, wish };
+        let block = Self::new(map_aligned(pages, turn)?, pages, bytes, wish);
         block.place()?;
         Ok(block)
+    }
+
+    /// A mapping that is this block's from now on.
+    pub(crate) fn new(start: usize, pages: usize, bytes: usize, wish: Wish) -> Self {
+        Self { start, pages, bytes, wish }
     }
 
     /// Bytes asked for.
@@ -113,7 +118,8 @@ impl Block {
         Ok(found)
     }
 
-    fn place(&self) -> Result<(), RsetError> {
+    /// Gives the mapping its policy, and moves what that does not place.
+    pub(crate) fn place(&self) -> Result<(), RsetError> {
         let length = self.pages * raw::page_size();
         match &self.wish {
             Wish::Anywhere => Ok(()),

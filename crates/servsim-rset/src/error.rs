@@ -62,6 +62,14 @@ pub enum RsetError {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// Memory in one piece that this host does not have.
+    #[error("{bytes} bytes cannot lie in one piece of physical memory: {why}")]
+    Contiguous {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Why, with the remedy where there is one.
+        why: String,
+    },
     /// A process or thread that is not there.
     #[error("there is no process or thread {id}")]
     NoProcess {

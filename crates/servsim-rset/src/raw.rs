@@ -75,8 +75,20 @@ pub fn move_pages(pages: &[usize], nodes: Option<&[c_int]>, status: &mut [c_int]
 /// # Errors
 /// The kernel's number.
 pub fn map(bytes: usize) -> Result<usize, i32> {
+    map_with(bytes, 0)
+}
+
+/// Maps `bytes` of fresh memory in huge pages of two to the power of `shift` bytes.
+///
+/// # Errors
+/// The kernel's number: as a rule that none is free.
+pub fn map_huge(bytes: usize, shift: u32) -> Result<usize, i32> {
+    map_with(bytes, libc::MAP_HUGETLB | (shift as c_int) << libc::MAP_HUGE_SHIFT)
+}
+
+fn map_with(bytes: usize, flags: c_int) -> Result<usize, i32> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping overlaps nothing.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     if start == libc::MAP_FAILED {
@@ -110,11 +122,32 @@ pub fn without_huge_pages(start: usize, bytes: usize) {
 pub unsafe fn populate(start: usize, bytes: usize) {
     // SAFETY: as promised by the caller.
     unsafe {
-        if libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) != 0 {
+        if try_populate(start, bytes).is_err() {
             // Kernels before 5.14.
             for page in (start..start + bytes).step_by(page_size()) {
                 (page as *mut u8).write_volatile(0);
             }
         }
     }
+}
+
+/// Makes every page of a fresh range exist, or says why that is not possible, without a signal.
+///
+/// # Errors
+/// The kernel's number; `EINVAL` before Linux 5.14.
+///
+/// # Safety
+/// The range is writable and nobody else uses it yet.
+pub unsafe fn try_populate(start: usize, bytes: usize) -> Result<(), i32> {
+    // SAFETY: as promised by the caller.
+    check(unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) }.into())
+}
+
+/// Pins the pages of a range.
+///
+/// # Errors
+/// The kernel's number.
+pub fn lock(start: usize, bytes: usize) -> Result<(), i32> {
+    // SAFETY: contents do not change; a range that is not mapped is refused.
+    check(unsafe { libc::mlock(start as *const libc::c_void, bytes) }.into())
 }

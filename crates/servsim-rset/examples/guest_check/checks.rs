@@ -1,6 +1,6 @@
 //! The checks: every policy page by page, threads where they were dealt to, processes bound and moved.
 
-use crate::{kernel, traps};
+use crate::{kernel, staying, traps};
 use serde_json::{json, Value};
 use servsim_rset::{
     bind_process, bind_thread, migrate_process, Block, MemoryPolicy, Nodes, ResourceSet, RsetError,
@@ -15,7 +15,7 @@ use std::time::Instant;
 type Check = (&'static str, fn() -> Value);
 
 /// Every check.
-pub const ALL: [Check; 14] = [
+pub const ALL: [Check; 18] = [
     ("topology", topology),
     ("orders", orders),
     ("local", local),
@@ -25,6 +25,10 @@ pub const ALL: [Check; 14] = [
     ("mappings", mappings),
     ("process", process),
     ("preload", preload),
+    ("pinned", staying::pinned),
+    ("contiguous", staying::contiguous),
+    ("team", staying::team),
+    ("interface for C", staying::interface_for_c),
     ("phase of interleaving", traps::phase),
     ("huge pages", traps::huge_pages),
     ("balancing", traps::balancing),

@@ -6,6 +6,7 @@
 
 mod checks;
 mod kernel;
+mod staying;
 mod traps;
 
 use std::io::{Read, Write};

@@ -3,5 +3,7 @@
 mod algebra;
 mod here;
 mod machines;
+mod physical;
 mod policies;
 mod support;
+mod team;
