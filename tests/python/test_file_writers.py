@@ -67,7 +67,7 @@ ELSEWHERE = {
 OTHERWISE = {
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
-    "crates/servsim-workload/src/control.rs": "a device",
+    "crates/servsim-driver/src/control.rs": "a device",
     "python/servsim/capture/boot.py": "logs, and a folder that is renamed when it is whole",
     "python/servsim/capture/checkpoint.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/control.py": "a device",

@@ -1,8 +1,16 @@
-//! What programs to be captured share: the transaction mark that a trace capture recognises, and
-//! reproducible random streams.
+//! What programs to be captured share: the transaction mark that a trace capture recognises,
+//! reproducible random streams, the checkpoint hook and the control device of an emulated guest, the
+//! window that a capture measures, and processor time from `/proc`.
 //!
 //! Drivers of servers and kernels of computation are ordinary programs that never meet; they agree
-//! on these two, because a capture must read the marks of all of them and every one must repeat.
+//! on these, because a capture must read the marks of all of them and every one must repeat.
 
+pub mod control;
+pub mod cpu;
+pub mod error;
 pub mod mark;
+pub mod pause;
 pub mod rng;
+pub mod window;
+
+pub use error::{Error, Result};

@@ -62,16 +62,20 @@ pub struct Marker {
     sequence: u64,
     /// Marks executed, by kind (index 0 is kind 1).
     by_kind: [u64; 4],
-    /// Transaction ends by transaction type (index 0 is type 1).
-    by_type: [u64; 5],
+    /// Transaction ends by transaction type (index 0 is type 1), as far as the highest that ended.
+    by_type: Vec<u64>,
     rolled_back: u64,
 }
 
 impl Marker {
-    /// Marks the end of a transaction of `transaction_type` (1 to 5) done by `server_process`.
+    /// Marks the end of a transaction of `transaction_type` (from 1) done by `server_process`.
     pub fn transaction(&mut self, transaction_type: u8, rolled_back: bool, server_process: u32) {
         self.execute(MarkKind::Transaction, transaction_type, rolled_back, server_process);
-        self.by_type[usize::from(transaction_type) - 1] += 1;
+        let index = usize::from(transaction_type) - 1;
+        if self.by_type.len() <= index {
+            self.by_type.resize(index + 1, 0);
+        }
+        self.by_type[index] += 1;
         self.rolled_back += u64::from(rolled_back);
     }
 
@@ -123,7 +127,7 @@ mod tests {
         marker.transaction(3, false, 78);
         let counts = marker.counts();
         assert_eq!(counts["client"], 1);
-        assert_eq!(counts["by_type"], serde_json::json!([1, 0, 1, 0, 0]));
+        assert_eq!(counts["by_type"], serde_json::json!([1, 0, 1]));
         assert_eq!((counts["rolled_back"].as_u64(), counts["total"].as_u64()), (Some(1), Some(3)));
     }
 

@@ -25,6 +25,16 @@ pub enum Error {
     },
 }
 
+impl From<servsim_driver::Error> for Error {
+    fn from(error: servsim_driver::Error) -> Self {
+        match error {
+            servsim_driver::Error::Check(said) => Error::Check(said),
+            servsim_driver::Error::Usage(said) => Error::Usage(said),
+            servsim_driver::Error::Environment(said) => Error::Environment(said),
+        }
+    }
+}
+
 impl Error {
     /// The process exit code: 1 a check failed, 2 usage, 3 environment.
     pub fn exit_code(&self) -> u8 {

@@ -16,10 +16,10 @@ use super::connect::Server;
 use super::run::{Options, Run};
 use super::settling::WarmUp;
 use super::shared_memory::{self, Buffers};
-use super::user::SavePoint;
 use crate::control::Control;
 use crate::error::Context;
 use crate::pause::Pause;
+use crate::window::SavePoint;
 use crate::{Error, Result};
 
 /// Reads every table and index into the server's buffers, or into the page cache where the buffers

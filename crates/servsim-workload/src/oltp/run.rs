@@ -18,12 +18,13 @@ use super::request::{Generator, UserWarehouse};
 use super::session::{RoundTrip, KINDS};
 use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
-use super::user::{lock, Phase, SavePoint, Stop, Tallies, Tally, User};
+use super::user::{lock, Phase, Stop, Tallies, Tally, User};
 use super::windows::Windows;
 use crate::control::Orders;
 use crate::cpu::{self, Times};
 use crate::mark::{MarkKind, Marker};
 use crate::rng::Purpose;
+use crate::window::SavePoint;
 use crate::{Error, Result};
 
 /// Where users work.

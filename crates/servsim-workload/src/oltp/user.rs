@@ -13,11 +13,11 @@ use super::session::{Outcome, Session, KINDS};
 use super::settling::{Settling, WarmUp, REHEARSALS};
 use super::waiting;
 use super::windows::Windows;
-use crate::control::{Control, Orders};
-use crate::cpu::{self, ProcessTime, Times};
-use crate::mark::{MarkKind, Marker};
-use crate::pause::{pause, Pause};
+use crate::control::Orders;
+use crate::cpu::{ProcessTime, Server, Times};
+use crate::mark::Marker;
 use crate::rng::{Purpose, Stream};
+use crate::window::{SavePoint, Window};
 use crate::{Error, Result};
 
 /// What the replies of one kind add up to.
@@ -75,34 +75,6 @@ pub enum Stop<'a> {
     /// start mark comes some transactions later, the stop mark so many after it as were ordered, while the
     /// users are still at work.
     Captured(WarmUp, SavePoint<'a>),
-}
-
-/// Where a guest is saved in the midst of its work, and told what to measure when it goes on.
-#[derive(Clone, Copy, Debug)]
-pub struct SavePoint<'a> {
-    /// Carries the report of the warm-up out, and orders in.
-    pub control: &'a Control,
-    /// How to stop.
-    pub pause: Pause,
-}
-
-impl SavePoint<'_> {
-    /// Returns when the machine goes on, with its orders.
-    fn pass(self, warm_up: &Value) -> Result<Orders> {
-        self.control.write_result(&warm_up.to_string())?;
-        pause(self.pause)?;
-        self.control.orders()
-    }
-}
-
-/// The window that a guest measures: what was ordered, how many transactions have ended since, when the
-/// window began, how long it was, and the processor time in it.
-#[derive(Debug, Default)]
-struct Window {
-    orders: Option<Orders>,
-    ended: u64,
-    begin: Option<(Instant, Times)>,
-    measured: Option<(Duration, Times)>,
 }
 
 /// What all users of a phase share.
@@ -176,7 +148,7 @@ impl<'a> Phase<'a> {
     /// What a guest was ordered to measure, and how long that took in time and processor time.
     pub fn window(&self) -> (Option<Orders>, Option<(Duration, Times)>) {
         let window = lock(&self.window);
-        (window.orders, window.measured)
+        (window.orders(), window.measured())
     }
 
     /// Whether the warm-up goes on after a transaction for which a server process took so long.
@@ -198,9 +170,9 @@ impl<'a> Phase<'a> {
         };
         // No other transaction ends while this one waits.
         let mut window = lock(&self.window);
-        if window.orders.is_none() {
+        if window.orders().is_none() {
             let report = self.settling.as_ref().map_or(Value::Null, |settling| lock(settling).report());
-            window.orders = Some(save_point.pass(&report)?);
+            window.order(save_point.pass(&report.to_string())?);
             self.ordered.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -208,7 +180,7 @@ impl<'a> Phase<'a> {
 
     /// Seed of the requests, once the warm-up of a guest is over.
     fn ordered_seed(&self) -> Option<u64> {
-        self.ordered.load(Ordering::Relaxed).then(|| lock(&self.window).orders.map(|orders| orders.seed))?
+        self.ordered.load(Ordering::Relaxed).then(|| lock(&self.window).orders().map(|orders| orders.seed))?
     }
 
     /// Marks the end of a transaction, and the window's beginning and end where they fall on it.
@@ -219,20 +191,11 @@ impl<'a> Phase<'a> {
         marker.transaction(kind as u8, outcome.rolled_back, server_process);
         let Stop::Captured(..) = self.stop else { return true };
         let mut window = lock(&self.window);
-        let Some(orders) = window.orders else { return false };
-        let (lead_in, transactions) = (orders.lead_in(self.users), orders.transactions);
-        window.ended += 1;
-        if window.ended == lead_in {
-            window.begin = Some((Instant::now(), cpu::read(server_process)));
-            marker.event(MarkKind::Start);
-        } else if window.ended == lead_in + transactions {
-            marker.event(MarkKind::Stop);
-            window.measured = window
-                .begin
-                .map(|(begin, before)| (begin.elapsed(), cpu::read(server_process).since(before)));
+        let within = window.ended(self.users, Server::Siblings(server_process), &mut marker);
+        if window.measured().is_some() {
             self.over.store(true, Ordering::Relaxed);
         }
-        (lead_in + 1..=lead_in + transactions).contains(&window.ended)
+        within
     }
 }
 

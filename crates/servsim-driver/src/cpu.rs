@@ -1,7 +1,8 @@
-//! Processor time of this process and of the database server, from `/proc`.
+//! Processor time of this process and of the server, from `/proc`.
 //!
-//! `/proc/PID/schedstat` gives nanoseconds; kernels without it give clock ticks in `/proc/PID/stat`.
-//! The server is every child of the postmaster, so background writers count as server work;
+//! `/proc/PID/schedstat` gives nanoseconds, of a process's first thread alone; a process of several
+//! threads is summed over `/proc/PID/task`. Kernels without it give clock ticks in `/proc/PID/stat`.
+//! The server is every child of its first process, so background writers count as server work;
 //! processes that ended in between do not.
 
 use std::fs::{self, File};
@@ -27,14 +28,38 @@ impl Times {
     }
 }
 
+/// Which processes the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The children of the parent of this process: any process that serves this client.
+    Siblings(u32),
+    /// This process and its children.
+    Family(u32),
+    /// None that can be seen from here.
+    Elsewhere,
+}
+
+impl Server {
+    /// Reads the processor times of this process and of the server.
+    pub fn times(self) -> Times {
+        let of_children =
+            |parent| processes().filter(move |&id| fields(id).is_some_and(|found| found.parent == parent));
+        let server_seconds = match self {
+            Server::Siblings(one) => {
+                fields(one).map(|found| of_children(found.parent).filter_map(seconds).sum())
+            }
+            Server::Family(first) => {
+                seconds(first).map(|own| own + of_children(first).filter_map(seconds).sum::<f64>())
+            }
+            Server::Elsewhere => None,
+        };
+        Times { client_seconds: own_seconds(), server_seconds }
+    }
+}
+
 /// Reads the processor times; `backend` is any server process that serves this client.
 pub fn read(backend: u32) -> Times {
-    let client_seconds = own_seconds();
-    let server_seconds = fields(backend).map(|of_backend| {
-        let postmaster = of_backend.parent;
-        processes().filter(|&id| fields(id).is_some_and(|p| p.parent == postmaster)).filter_map(seconds).sum()
-    });
-    Times { client_seconds, server_seconds }
+    Server::Siblings(backend).times()
 }
 
 /// Processor time of this process: all its threads, those that have ended included. Files in `/proc`
@@ -65,12 +90,13 @@ fn fields(process: u32) -> Option<Fields> {
 }
 
 fn seconds(process: u32) -> Option<f64> {
-    if let Ok(text) = fs::read_to_string(format!("/proc/{process}/schedstat")) {
-        if let Some(nanoseconds) =
-            text.split_ascii_whitespace().next().and_then(|field| field.parse::<u64>().ok())
-        {
-            return Some(nanoseconds as f64 / 1e9);
-        }
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let of_threads = threads.map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    });
+    if let Some(nanoseconds) = of_threads.sum::<Option<u64>>() {
+        return Some(nanoseconds as f64 / 1e9);
     }
     // SAFETY: sysconf only reads its argument.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
