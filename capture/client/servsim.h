@@ -12,6 +12,9 @@
  *     return servsim_finish(problem);                  once; problem: a sentence, or NULL if all went well
  *
  * servsim_seed() draws the requests of a user: it changes when the capture gives its orders.
+ *
+ * Run natively (the variable servsim_native is set), orders come from the variables servsim_transactions and
+ * servsim_seed, nothing is stopped, and the result goes to standard output.
  */
 #ifndef SERVSIM_H
 #define SERVSIM_H
@@ -26,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/io.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Kinds of marks, the port of the pvpanic device, and the layout of the control disk (docs/parts/oltp.md). */
@@ -36,6 +40,7 @@ static struct {
     pthread_mutex_t lock;
     unsigned long long warm_up, users, marks, ended, lead_in, transactions, seed;
     int ordered;
+    struct timespec began, ended_at;
     _Atomic int over;
     char failure[200];
 } servsim = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -55,6 +60,18 @@ static inline void servsim_fail(const char *what)
     servsim.over = 1;
 }
 
+static inline int servsim_is_native(void)
+{
+    return getenv("servsim_native") != NULL;
+}
+
+/* The number in a variable of the environment. */
+static inline unsigned long long servsim_variable(const char *name, unsigned long long otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
 /* Reads or writes a block of the control disk past the guest's cache: the host changes it while the guest sleeps. */
 static inline int servsim_block(char *block, off_t where, int writes)
 {
@@ -69,6 +86,10 @@ static inline void servsim_leave(const char *json)
 {
     static char block[SERVSIM_BLOCK] __attribute__((aligned(SERVSIM_BLOCK)));
     uint64_t length = strlen(json);
+    if (servsim_is_native()) {
+        puts(json);
+        return;
+    }
     memset(block, 0, sizeof block);
     memcpy(block, &length, sizeof length);
     memcpy(block + sizeof length, json, length);
@@ -91,6 +112,14 @@ static inline unsigned long long servsim_number(const char *orders, const char *
 static inline void servsim_save_point(void)
 {
     static char block[SERVSIM_BLOCK] __attribute__((aligned(SERVSIM_BLOCK)));
+    servsim.ended = 0;
+    servsim.ordered = 1;
+    if (servsim_is_native()) {
+        servsim.transactions = servsim_variable("servsim_transactions", 1000);
+        servsim.seed = servsim_variable("servsim_seed", 1);
+        servsim.lead_in = servsim.users;
+        return;
+    }
     servsim_leave("null");
     if (ioperm(SERVSIM_PORT, 1, 1) != 0) {
         servsim_fail("the port of the pause may not be used: the client must run as root");
@@ -109,8 +138,6 @@ static inline void servsim_save_point(void)
         servsim.lead_in = 1;
     if (servsim.transactions == 0)
         servsim_fail("the control disk holds no orders");
-    servsim.ended = 0;
-    servsim.ordered = 1;
 }
 
 static inline void servsim_begin(unsigned long long warm_up, unsigned long long users)
@@ -141,8 +168,10 @@ static inline void servsim_ended(int kind, int server)
             servsim_save_point();
     } else if (servsim.ended == servsim.lead_in) {
         servsim_mark(SERVSIM_START, 0, 0);
+        clock_gettime(CLOCK_MONOTONIC, &servsim.began);
     } else if (servsim.ended == servsim.lead_in + servsim.transactions) {
         servsim_mark(SERVSIM_STOP, 0, 0);
+        clock_gettime(CLOCK_MONOTONIC, &servsim.ended_at);
         servsim.over = 1;
     }
     pthread_mutex_unlock(&servsim.lock);
@@ -156,9 +185,11 @@ static inline int servsim_finish(const char *problem)
         problem = servsim.failure;
     snprintf(json, sizeof json,
              "{\"schema\": \"servsim.workload.run/1\", \"valid\": %s, \"problems\": [%s%.300s%s], "
-             "\"orders\": {\"transactions\": %llu, \"seed\": %llu}, \"lead_in_transactions\": %llu}",
+             "\"orders\": {\"transactions\": %llu, \"seed\": %llu}, \"lead_in_transactions\": %llu, \"seconds\": %.6f}",
              problem ? "false" : "true", problem ? "\"" : "", problem ? problem : "", problem ? "\"" : "",
-             servsim.transactions, servsim.seed, servsim.lead_in);
+             servsim.transactions, servsim.seed, servsim.lead_in,
+             (double)(servsim.ended_at.tv_sec - servsim.began.tv_sec) +
+                 1e-9 * (double)(servsim.ended_at.tv_nsec - servsim.began.tv_nsec));
     servsim_leave(json);
     return problem ? 1 : 0;
 }

@@ -15,7 +15,7 @@ def servsim(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_kernel_runs_with_its_own_options_and_reports() -> None:
-    done = servsim("run", "kernels", "--kernel", "fft", "--scale", "16", "--threads", "3", "--seed", "4", "--json")
+    done = servsim("run", "kernels", "--kernel", "fft", "--size", "16", "--threads", "3", "--seed", "4", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert (report["kernel"], report["size"], report["threads"], report["seed"]) == ("fft", "16", 3, 4)
@@ -27,12 +27,12 @@ def test_a_kernel_runs_with_its_own_options_and_reports() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("run", "kernels"), "give --kernel with one of fft, "),
-        (("run", "kernels", "--kernel", "sorting"), "there is no kernel 'sorting'; known: fft, "),
-        (("run", "kernels", "--kernel", "fft", "--users", "3"), "kernels do not know --users: give --threads"),
-        (("run", "kernels", "--kernel", "fft", "--scale", "17"), "give 16 or 32"),
-        (("run", "kernels", "--kernel", "fft", "--set", "a=b"), "leave --set out"),
-        (("load", "kernels"), "kernels have no data to load"),
+        (("run", "kernels"), "give --set kernel=, one of: fft, "),
+        (("run", "kernels", "--kernel", "sorting"), "kernel='sorting' is none of: fft, "),
+        (("run", "kernels", "--kernel", "fft", "--users", "3"), "has no setting 'users'; there is: kernel, threads"),
+        (("run", "kernels", "--kernel", "fft", "--size", "17"), "give 16 or 32"),
+        (("run", "kernels", "--kernel", "fft", "--threads", "x"), "invalid value 'x' for '--threads"),
+        (("load", "kernels"), "kernels has no data to load"),
         (("check", "kernels"), "nothing is left to check"),
     ],
 )

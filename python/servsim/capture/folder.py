@@ -1,8 +1,9 @@
 """A workload of the guest is a folder: what is in it, read and checked.
 
 ``workload.toml`` names packages, the compiled client, the kinds of transactions, and the settings with their units;
-``start`` and ``client`` run in the guest, ``load``, if there is one, in the guest's tree while the image is built. The
-whole folder lies in the guest at ``/usr/share/servsim/workload``. Nothing else of servsim knows the workload by name.
+``client`` and, where there is a server, ``start`` run in the guest, ``load``, if there is one, in the guest's tree
+while the image is built; natively the same scripts run on this host (`servsim.workloads.native`). The whole folder
+lies in the guest at ``/usr/share/servsim/workload``. Nothing else of servsim knows the workload by name.
 """
 
 import os
@@ -13,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servsim.cache import checkout
+from servsim.cache import checkout, repository
 from servsim.capture.store import file_digest
 from servsim.errors import UsageError
 
-#: The folder's description, and the scripts that every workload has.
-DESCRIPTION, SCRIPTS = "workload.toml", ("start", "client")
+#: The folder's description, the script that every workload has, and those that it may have.
+DESCRIPTION, SCRIPTS, MORE_SCRIPTS = "workload.toml", ("client",), ("start", "load", "check")
 #: What a setting's name and a value may be, so that they can travel in the kernel's command line.
 _NAME, _VALUE = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[\w.:/-]+")
 #: Longest name of a program that the kernel keeps (Linux ``TASK_COMM_LEN``).
@@ -27,11 +28,23 @@ _COMM = 15
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a workload: its default, what it means, and its unit if it has one."""
+    """One setting of a workload.
+
+    Attributes
+    ----------
+    default, meaning, unit
+        Its value unless it is given, what it does, and its unit if it has one.
+    load
+        Whether the data depend on it.
+    choices
+        What it may be; anything if there are none.
+    """
 
     default: str
     meaning: str
     unit: str = ""
+    load: bool = False
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,8 +74,12 @@ class Folder:
         Shell commands on the host before the packages are installed, with the guest's tree as ``$1``.
     memory_mib
         Memory of the guest in MiB.
+    measured
+        Transactions that are measured unless it is said how many.
     settings
         What may be set, by name.
+    scales
+        Settings that belong together, by the name of the size that they make.
     """
 
     path: Path
@@ -75,7 +92,22 @@ class Folder:
     unread: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     memory_mib: int = 512
+    measured: int = 200
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    scales: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def has(self, script: str) -> bool:
+        """Return whether the folder has this script."""
+        return (self.path / script).is_file()
+
+    def scale(self, name: str | None) -> Mapping[str, str]:
+        """Return the settings of a size; none without a name."""
+        if name is None:
+            return {}
+        if name not in self.scales:
+            known = ", ".join(self.scales) or "none"
+            raise UsageError(f"{self.path.name} has no scale {name!r}; there is: {known}")
+        return self.scales[name]
 
     def files(self) -> list[Path]:
         """Return the folder's files, sorted."""
@@ -86,10 +118,17 @@ class Folder:
         return {str(path.relative_to(self.path)): file_digest(path) for path in self.files()}
 
 
+def place() -> Path | None:
+    """Return where the workloads are that come with servsim; ``SERVSIM_WORKLOADS`` names another place of them."""
+    given, copy = os.environ.get("SERVSIM_WORKLOADS"), repository()
+    if given:
+        return Path(given)
+    return None if copy is None else copy / "capture" / "workloads"
+
+
 def shipped(name: str) -> Path:
-    """Return the folder of a workload that comes with servsim; ``SERVSIM_WORKLOADS`` names another place of them."""
-    given = os.environ.get("SERVSIM_WORKLOADS")
-    return (Path(given) if given else checkout("capturing a workload") / "capture" / "workloads") / name
+    """Return the folder of a workload that comes with servsim."""
+    return (place() or checkout("a workload")) / name
 
 
 def read(path: Path) -> Folder:
@@ -103,7 +142,8 @@ def read(path: Path) -> Folder:
     missing = [name for name in (DESCRIPTION, *SCRIPTS) if not (path / name).is_file()]
     if missing:
         raise UsageError(f"{path} is no folder of a workload: it has no {', '.join(missing)}; see docs/workloads.md")
-    idle = [name for name in (*SCRIPTS, "load") if (path / name).is_file() and not os.access(path / name, os.X_OK)]
+    there = (name for name in (*SCRIPTS, *MORE_SCRIPTS) if (path / name).is_file())
+    idle = [name for name in there if not os.access(path / name, os.X_OK)]
     if idle:
         raise UsageError(f"{path / idle[0]} cannot be executed: make it a program with `chmod +x`")
     try:
@@ -140,6 +180,12 @@ class _Reader:
             raise self.wrong(f"{key} must be a list of texts")
         return tuple(value)
 
+    def number(self, key: str, default: int, least: int, most: int) -> int:
+        value = self.rest.pop(key, default)
+        if not isinstance(value, int) or not least <= value <= most:
+            raise self.wrong(f"{key} must be a number from {least} to {most}")
+        return value
+
     def settings(self) -> dict[str, Setting]:
         settings = {}
         tables = self.rest.pop("settings", {})
@@ -148,19 +194,25 @@ class _Reader:
         for name, table in tables.items():
             if not _NAME.fullmatch(name):
                 raise self.wrong(f"the setting {name!r} must be named in lower-case letters, digits and '_'")
-            if not isinstance(table, dict) or not {"default", "meaning"} <= table.keys() <= {
-                "default",
-                "meaning",
-                "unit",
-            }:
-                raise self.wrong(f"settings.{name} needs default and meaning, may have unit, and has nothing else")
-            settings[name] = Setting(str(table["default"]), str(table["meaning"]), str(table.get("unit", "")))
+            known = {"default", "meaning", "unit", "load", "choices"}
+            if not isinstance(table, dict) or not {"default", "meaning"} <= table.keys() <= known:
+                raise self.wrong(f"settings.{name} needs default and meaning, may have unit, load and choices")
+            default, meaning, unit = (str(table.get(key, "")) for key in ("default", "meaning", "unit"))
+            choices = tuple(map(str, table.get("choices", ())))
+            settings[name] = Setting(default, meaning, unit, table.get("load") is True, choices)
         return settings
 
+    def scales(self, settings: Mapping[str, Setting]) -> dict[str, dict[str, str]]:
+        scales = {}
+        for name, table in self.rest.pop("scales", {}).items():
+            if not isinstance(table, dict) or not table.keys() <= settings.keys():
+                raise self.wrong(f"scales.{name} must give values to settings that there are")
+            scales[name] = {key: str(value) for key, value in table.items()}
+        return scales
+
     def folder(self) -> Folder:
-        memory = self.rest.pop("memory_mib", 512)
-        if not isinstance(memory, int) or not 64 <= memory <= 1 << 16:
-            raise self.wrong("memory_mib must be a number from 64 to 65536")
+        memory, measured = self.number("memory_mib", 512, 64, 1 << 16), self.number("measured", 200, 1, 10**9)
+        settings = self.settings()
         found = Folder(
             path=self.file.parent,
             summary=self.required("summary"),
@@ -172,7 +224,9 @@ class _Reader:
             unread=self.texts("unread"),
             prepare=self.texts("prepare"),
             memory_mib=memory,
-            settings=self.settings(),
+            measured=measured,
+            settings=settings,
+            scales=self.scales(settings),
         )
         if self.rest:
             raise self.wrong(f"{', '.join(self.rest)} is not known")
@@ -205,6 +259,10 @@ class FolderSettings:
                 raise UsageError(f"{self.folder.path} has no setting {name!r}; there is: {known}")
             if not _VALUE.fullmatch(value):
                 raise UsageError(f"{name}={value!r}: a value is letters, digits, '.', ':', '/', '_' and '-'")
+        for name, setting in self.folder.settings.items():
+            if setting.choices and self.values()[name] not in setting.choices:
+                is_none = f"{name}={self.given[name]!r} is none" if name in self.given else f"give --set {name}=, one"
+                raise UsageError(f"{self.folder.path.name}: {is_none} of: {', '.join(setting.choices)}")
         users = self.values().get("users", "1")
         if not users.isdecimal() or int(users) < 1:
             raise UsageError(f"users={users!r}: how many users there are is a number of at least 1")
@@ -224,12 +282,13 @@ class FolderSettings:
         return {name: self.given.get(name, setting.default) for name, setting in self.folder.settings.items()}
 
     def kernel_words(self) -> tuple[str, ...]:
-        """Return what the guest's init exports to the folder's scripts."""
-        return tuple(f"servsim_{name}={value}" for name, value in sorted(self.values().items()))
+        """Return what the guest's init exports to the folder's scripts; a setting without a value is not exported."""
+        return tuple(f"servsim_{name}={value}" for name, value in sorted(self.values().items()) if value)
 
     def load_arguments(self) -> tuple[str, ...]:
-        """Return the arguments of the folder's ``load``: every setting."""
-        return tuple(f"{name}={value}" for name, value in sorted(self.values().items()))
+        """Return the arguments of the folder's ``load``: the settings that the data depend on."""
+        loads = (name for name, setting in sorted(self.folder.settings.items()) if setting.load)
+        return tuple(f"{name}={self.values()[name]}" for name in loads)
 
     def data_bytes(self) -> int:
         """Return the bytes of loaded data allowed for when room is demanded."""

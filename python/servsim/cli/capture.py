@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from servsim.capture.record import Captured
     from servsim.capture.settings import GuestSettings
 
-#: Workloads that can be captured: name to the module with its ``capture`` function.
+#: Workloads of whose capture more is known than their folder says: name to the module with its ``capture`` function.
 WORKLOADS = {"oltp": "servsim.capture.oltp"}
 
 
@@ -29,10 +29,12 @@ def register(app: typer.Typer) -> None:
 
 def capture(
     workload: Annotated[
-        str, typer.Argument(help=f"One of: {', '.join(WORKLOADS)}; or the folder of a workload (docs/workloads.md).")
+        str, typer.Argument(help="A name of `servsim workload list`, or the folder of a workload (docs/workloads.md).")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The trace to write (.svt).")],
-    transactions: Annotated[int, typer.Option(min=1, help="Transactions to capture, over all users.")] = 200,
+    transactions: Annotated[
+        int | None, typer.Option(min=1, help="Transactions to capture, over all users; as many as the workload says.")
+    ] = None,
     captures: Annotated[
         int,
         typer.Option(min=1, help="Captures, numbered before the ending: x.1.svt, x.2.svt, ...; one keeps the name."),
@@ -44,8 +46,10 @@ def capture(
         typer.Option(min=0, help="Transactions before the checkpoint, over all users; otherwise until it settles."),
     ] = None,
     server: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the server; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", "--setting", metavar="KEY=VALUE", help="A setting of the workload; may be repeated."),
     ] = None,
+    scale: Annotated[str | None, typer.Option(help="A named size, from `servsim workload list NAME`.")] = None,
     round_trip: Annotated[
         str, typer.Option(help="What a client sends at a time: a whole transaction, or a statement.")
     ] = "transaction",
@@ -62,20 +66,19 @@ def capture(
 
     from servsim.capture.replication import each
 
-    folder = workload not in WORKLOADS and Path(workload).is_dir()
-    if workload not in WORKLOADS and not folder:
-        raise UsageError(
-            f"{workload} is not a workload that can be captured; there is: {', '.join(WORKLOADS)}; "
-            "or name the folder of a workload"
-        )
+    path = None if workload in WORKLOADS else _folder(workload)
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
     chosen: dict[str, Any] = {"users": users, "warehouses": warehouses, "warmup": warm_up}
     chosen |= {"round_trip": round_trip, "connection": connection}
-    if folder:
-        own = _of_folder(Path(workload), chosen, server or [])
-        run, client = partial(_generic, own), own.folder.client
+    if path is not None:
+        own = _of_folder(path, scale, chosen, server or [])
+        run, client = partial(_generic, own), own.folder.client if own.folder.has("start") else ""
+        count = transactions or own.folder.measured
     else:
+        if scale is not None:
+            raise UsageError("--scale is no option of the capture of oltp: give its size with --warehouses")
+        count = transactions or 200
         module = import_module(WORKLOADS[workload])
         run, client = partial(_named, module, _settings(chosen, server or [])), None
 
@@ -83,7 +86,7 @@ def capture(
         with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
             counts = Path(folder) / "counts.json"
             observers = partial(_counting, counts, client) if verify else None
-            captured = run(transactions, trace, shown.tell, its_seed, observers, number)
+            captured = run(count, trace, shown.tell, its_seed, observers, number)
             document: dict[str, Any] = captured.as_document()
             if verify:
                 document["verify"] = _verified(captured.trace, counts)
@@ -121,7 +124,22 @@ def _settings(chosen: dict[str, Any], server: list[str]) -> "GuestSettings":
     return GuestSettings(**given, server=tuple(pairs(server)))
 
 
-def _of_folder(path: Path, chosen: dict[str, Any], words: list[str]) -> "FolderSettings":
+def _folder(workload: str) -> Path:
+    """Return the folder of a workload that ships, or of a user's own."""
+    from servsim.capture.folder import shipped
+    from servsim.workloads import names
+
+    if workload in names() and shipped(workload).is_dir():
+        return shipped(workload)
+    if Path(workload).is_dir():
+        return Path(workload)
+    raise UsageError(
+        f"{workload} is not a workload that can be captured; there is: {', '.join(names())}; "
+        "or name the folder of a workload"
+    )
+
+
+def _of_folder(path: Path, scale: str | None, chosen: dict[str, Any], words: list[str]) -> "FolderSettings":
     """Return a folder's workload with the settings that were given; ``--users`` is the setting of that name."""
     from servsim.capture.folder import FolderSettings, read
 
@@ -131,14 +149,15 @@ def _of_folder(path: Path, chosen: dict[str, Any], words: list[str]) -> "FolderS
         option = {"warmup": "warm-up"}.get(other[0], other[0].replace("_", "-"))
         raise UsageError(f"--{option} is an option of oltp; give the settings of {path} with --set NAME=VALUE")
     users = {} if chosen["users"] is None else {"users": str(chosen["users"])}
-    return FolderSettings(read(path.absolute()), {**users, **dict(pairs(words))})
+    folder = read(path.absolute())
+    return FolderSettings(folder, {**folder.scale(scale), **users, **dict(pairs(words))})
 
 
 def _counting(counts: Path, client: str | None, checkpoint: "Checkpoint") -> list["Plugin"]:
     """Return the plug-in that counts the same run."""
     from servsim.capture.count import CLIENT, counting_plugin
 
-    return [counting_plugin(checkpoint, counts, client or CLIENT)]
+    return [counting_plugin(checkpoint, counts, CLIENT if client is None else client)]
 
 
 def _verified(trace: Path, counts: Path) -> dict[str, Any]:

@@ -1,27 +1,44 @@
-"""Commercial workloads, run natively: a module for each, one line here, and a driver.
+"""Commercial workloads, run natively: each a folder, by whose scripts it runs; a few have a module besides.
 
-A workload runs real servers natively on this host; its driver also runs inside the emulated guest.
+A workload runs real servers natively on this host; its client also runs inside the emulated guest.
 """
 
 from importlib import import_module
+from pathlib import Path
 
 from servsim.errors import UsageError
 from servsim.workloads.base import Request, Workload
 
-__all__ = ["REGISTRY", "Request", "Workload", "find"]
+__all__ = ["REGISTRY", "Request", "Workload", "find", "names"]
 
-#: Name on the command line and the class that implements it, as ``module:class``.
+#: Workloads whose native runs are more than the scripts of their folder: name and class, as ``module:class``.
 REGISTRY: dict[str, str] = {
     "javaserver": "servsim.workloads.javaserver:JavaServer",
-    "kernels": "servsim.workloads.kernels:Kernels",
     "oltp": "servsim.workloads.oltp:Oltp",
 }
 
 
+def names() -> list[str]:
+    """Return the names of the workloads that ship: the folders, and those with a module."""
+    from servsim.capture.folder import place
+
+    here = place()
+    folders = [path.name for path in here.iterdir() if path.is_dir()] if here is not None and here.is_dir() else []
+    return sorted({*REGISTRY, *folders})
+
+
 def find(name: str) -> Workload:
-    """Return the workload called ``name``, or say which names there are."""
-    if name not in REGISTRY:
-        raise UsageError(f"there is no workload '{name}'; known: {', '.join(sorted(REGISTRY))}")
-    module, _, attribute = REGISTRY[name].partition(":")
-    workload: Workload = getattr(import_module(module), attribute)()
-    return workload
+    """Return the workload of a name or of a folder, or say which names there are."""
+    if name in REGISTRY:
+        module, _, attribute = REGISTRY[name].partition(":")
+        workload: Workload = getattr(import_module(module), attribute)()
+        return workload
+    from servsim.capture.folder import read, shipped
+    from servsim.workloads.native import FolderWorkload
+
+    if name in names():
+        return FolderWorkload(read(shipped(name)))
+    if Path(name).is_dir():
+        return FolderWorkload(read(Path(name).absolute()))
+    known = ", ".join(names())
+    raise UsageError(f"there is no workload '{name}'; known: {known}; or name the folder of one (docs/workloads.md)")

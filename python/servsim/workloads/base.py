@@ -14,17 +14,21 @@ class Request:
     Parameters
     ----------
     scale
-        Size of the data, a name or a text that the workload understands.
+        Size of the data, a name or a text that the workload understands; its default without it.
     options
-        Options of the workload's driver, already as command-line words.
+        Options that only the workload knows, as command-line words.
+    transactions, seed
+        Transactions to measure, over all users, and the seed of data or requests; the workload's own without them.
     settings
-        Settings of the server that replace the workload's own.
+        Settings of the workload that replace its defaults.
     json
         Whether the answer is JSON.
     """
 
-    scale: str
+    scale: str | None = None
     options: Sequence[str] = ()
+    transactions: int | None = None
+    seed: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     json: bool = False
 

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from servsim import cache
+from servsim.capture.process import die_with_parent
 from servsim.errors import CheckFailed, EnvironmentProblem, InternalBug, ServsimError, UsageError
 
 __all__ = ["answer", "path", "run"]
@@ -32,7 +34,15 @@ def path(name: str) -> Path:
     return Path(found)
 
 
-def run(program: Path, arguments: Sequence[str | Path], *, name: str | None = None) -> None:
+def run(
+    program: Path,
+    arguments: Sequence[str | Path],
+    *,
+    name: str | None = None,
+    environment: dict[str, str] | None = None,
+    folder: Path | None = None,
+    out: IO[str] | None = None,
+) -> None:
     """Run a driver to its end: its data go to our standard output, its progress to standard error.
 
     Parameters
@@ -41,6 +51,10 @@ def run(program: Path, arguments: Sequence[str | Path], *, name: str | None = No
         The command.
     name
         What the driver calls itself in its messages; the program's name unless given.
+    environment, folder
+        Its environment and its working folder; ours unless given.
+    out
+        The file that takes its data instead.
 
     Raises
     ------
@@ -48,15 +62,25 @@ def run(program: Path, arguments: Sequence[str | Path], *, name: str | None = No
         With the driver's own last sentence, by its exit code.
     """
     sys.stdout.flush()
-    process = subprocess.Popen([program, *arguments], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [program, *arguments],
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=folder,
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls nothing but prctl
+    )
     name = name or program.name
     prefix = f"{name}: "
     messages: list[str] = []
     try:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith(prefix):
-                messages.append(line.removeprefix(prefix).strip())
+            # Libraries that read a command line say `error:`, whatever the program is called.
+            known = next((start for start in (prefix, "error: ") if line.startswith(start)), None)
+            if known is not None:
+                messages.append(line.removeprefix(known).strip())
             else:
                 print(line, end="", file=sys.stderr, flush=True)
         code = process.wait()

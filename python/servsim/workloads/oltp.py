@@ -55,9 +55,9 @@ class Oltp:
 
     def load(self, request: Request) -> None:
         """Make a fresh cluster of the scale and fill it."""
-        sizes = canonical(request.scale)
+        sizes = canonical(_scale(request))
         program = driver.path("servsim-oltp")
-        data = _cluster(request.scale)
+        data = _cluster(_scale(request))
         scratch = data.with_name(data.name + ".loading")
         for old in (scratch, data):
             postgres.remove(old)
@@ -87,7 +87,13 @@ class Oltp:
 
 def _words(step: str, socket: Path, request: Request, more: Sequence[str] = ()) -> list[str | Path]:
     json = ["--json"] if request.json else []
-    return [step, "--host", socket, *more, *request.options, *json]
+    orders = {"--transactions": request.transactions, "--seed": request.seed}
+    given = [word for name, value in orders.items() if value is not None for word in (name, str(value))]
+    return [step, "--host", socket, *more, *given, *request.options, *json]
+
+
+def _scale(request: Request) -> str:
+    return request.scale or "small"
 
 
 def _cluster(scale: str) -> Path:
@@ -97,10 +103,10 @@ def _cluster(scale: str) -> Path:
 
 @contextmanager
 def _running(request: Request) -> Iterator[Path]:
-    data = _cluster(request.scale)
+    data = _cluster(_scale(request))
     if not data.is_dir():
         raise UsageError(
-            f"scale {request.scale} is not loaded: run 'servsim workload load oltp --scale {request.scale}' first"
+            f"scale {_scale(request)} is not loaded: run 'servsim workload load oltp --scale {_scale(request)}' first"
         )
     with postgres.serve(data, request.settings) as socket:
         yield socket

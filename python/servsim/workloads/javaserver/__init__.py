@@ -63,14 +63,14 @@ class JavaServer:
 
     def load(self, request: Request) -> None:
         """Compile the program; its data are made whenever it runs."""
-        canonical(request.scale)
-        if request.options or request.settings:
+        canonical(request.scale or "small")
+        if request.options or request.settings or request.seed is not None:
             raise UsageError("javaserver makes its data when it runs: give its options to 'servsim workload run'")
         _compiled()
 
     def run(self, request: Request) -> None:
         """Run the server and report."""
-        warehouses, items = canonical(request.scale)
+        warehouses, items = canonical(request.scale or "small")
         for word in request.options:
             remedy = _OTHERS.get(word.partition("=")[0])
             if remedy is not None:
@@ -89,7 +89,9 @@ class JavaServer:
             str(items),
             *marks,
         ]
-        options = [part for word in request.options for part in word.split("=", 1)]
+        orders = {"--transactions": request.transactions, "--seed": request.seed}
+        options = [word for name, value in orders.items() if value is not None for word in (name, str(value))]
+        options += [part for word in request.options for part in word.split("=", 1)]
         as_json = ["--json"] if request.json else []
         driver.run(_program("java"), [*words, *options, *as_json], name="javaserver")
 

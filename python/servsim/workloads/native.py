@@ -1,0 +1,266 @@
+"""A workload's folder, run natively: its own scripts, on this host instead of in the guest (docs/workloads.md).
+
+The scripts are those of a capture. What differs is told to them: where data and sockets may lie, what is
+ordered, and that this is no guest. A shell holds the server and everything started with it; it ends them when
+its standard input closes, which happens however this process ends.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from servsim import cache
+from servsim.capture import store
+from servsim.capture.client import client_of
+from servsim.capture.folder import Folder, FolderSettings
+from servsim.capture.steps import Steps, silent
+from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
+from servsim.workloads import driver
+from servsim.workloads.base import Request
+
+__all__ = ["FolderWorkload"]
+
+#: Seconds a server may take until it answers.
+START_SECONDS = 120.0
+#: Runs `start`, tells its exit code, waits for the end of standard input, and ends what was started: politely, then
+#: by force together with this shell's whole process group.
+_HOLDER = """
+./start >>"$servsim_log" 2>&1; echo $?
+cat >/dev/null
+server=$(cat "$server_file" 2>/dev/null)
+runs() { case $(cat "/proc/$server/stat" 2>/dev/null) in "" | *") Z "*) return 1 ;; esac; }
+for sign in INT TERM; do
+    tries=0
+    while [ -n "$server" ] && runs && [ "$tries" -lt 100 ]; do
+        [ "$tries" -eq 0 ] && kill -"$sign" "$server"
+        tries=$((tries + 1)); sleep 0.1
+    done
+done
+kill -KILL 0
+"""
+
+
+class FolderWorkload:
+    """A workload of which nothing is known but its folder."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.name, self.summary = folder.path.name, folder.summary
+
+    def load(self, request: Request) -> None:
+        """Make the data anew, or refuse where there are none."""
+        if not self.folder.has("load"):
+            raise UsageError(f"{self.name} has no data to load: go on with 'servsim workload run {self.name}'")
+        settings = self._settings(request)
+        shutil.rmtree(self._data(settings), ignore_errors=True)
+        self._loaded(settings)
+
+    def run(self, request: Request) -> None:
+        """Run the client against the server and report."""
+        settings = self._settings(request)
+        given = {"servsim_transactions": request.transactions, "servsim_seed": request.seed}
+        orders = {name: str(value) for name, value in given.items() if value is not None}
+        self._use("client", settings, request, orders)
+
+    def check(self, request: Request) -> None:
+        """Run the folder's ``check``, or refuse where there is none."""
+        if not self.folder.has("check"):
+            raise UsageError(f"{self.name} checks its results at the end of every run: nothing is left to check")
+        self._use("check", self._settings(request), request, {})
+
+    def _settings(self, request: Request) -> FolderSettings:
+        given = {**self.folder.scale(request.scale), **request.settings, **named(request.options)}
+        return FolderSettings(self.folder, given)
+
+    def _data(self, settings: FolderSettings) -> Path:
+        """Return where the data of these settings lie, or would."""
+        made_of = json.dumps([self.folder.digests(), sorted(settings.load_arguments())])
+        name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+        return cache.folder("workloads", self.name) / name
+
+    def _environment(self, settings: FolderSettings, data: Path, more: Mapping[str, str]) -> dict[str, str]:
+        words = dict(word.split("=", 1) for word in settings.kernel_words())
+        programs = _programs(self.folder)
+        path = f"{programs}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+        known = {"PATH": path, "servsim_native": "1", "servsim_data": str(data)}
+        return {**os.environ, **words, **known, **more}
+
+    def _loaded(self, settings: FolderSettings) -> Path:
+        """Return the folder of the data, made if it is not there; it gets its name when it is whole."""
+        data = self._data(settings)
+        if not self.folder.has("load") or data.is_dir():
+            return data
+        with store.scratch(data.parent, f".{data.name}-") as scratch:
+            made = scratch / "data"
+            made.mkdir()
+            driver.run(
+                self.folder.path / "load",
+                settings.load_arguments(),
+                name=self.folder.client,
+                environment=self._environment(settings, made, {}),
+                folder=self.folder.path,
+            )
+            made.rename(data)
+        return data
+
+    def _use(self, script: str, settings: FolderSettings, request: Request, orders: Mapping[str, str]) -> None:
+        """Run a script of the folder while the server answers."""
+        data = self._loaded(settings)
+        with tempfile.TemporaryDirectory(prefix="servsim-", dir="/tmp") as run:
+            log = cache.folder("workloads", self.name) / "server.log"
+            places = {"servsim_run": run, "server_file": f"{run}/server", "servsim_log": str(log)}
+            as_json = {"servsim_json": "1"} if request.json else {}
+            environment = self._environment(settings, data, {**places, **orders, **as_json})
+            with _serving(self.folder, environment, log):
+                report = _asked(self.folder, script, environment, log)
+        if request.json or not report.lstrip().startswith("{"):
+            print(report.rstrip("\n"))
+        else:
+            print("\n".join(_lines(json.loads(report))))
+
+
+def named(words: Sequence[str]) -> dict[str, str]:
+    """Take options apart into settings: ``--warm-up 3`` and ``--warm-up=3`` are the setting ``warm_up``.
+
+    Examples
+    --------
+    >>> named(["--kernel", "fft", "--warm-up=3"])
+    {'kernel': 'fft', 'warm_up': '3'}
+    """
+    settings, rest = {}, list(words)
+    while rest:
+        name, separator, value = rest.pop(0).partition("=")
+        if not name.startswith("--"):
+            raise UsageError(f"{name!r} is no option: give settings as --NAME VALUE or --set NAME=VALUE")
+        if not separator:
+            if not rest:
+                raise UsageError(f"{name} has no value: give settings as --NAME VALUE")
+            value = rest.pop(0)
+        settings[name.removeprefix("--").replace("-", "_")] = value
+    return settings
+
+
+def _programs(folder: Folder) -> Path:
+    """Return the folder of the client: what its own command builds, or what ``make build`` left."""
+    if folder.build:
+        return client_of(folder, Steps(silent, store.new_log("client"))).parent
+    return driver.path(folder.client).parent
+
+
+@contextlib.contextmanager
+def _serving(folder: Folder, environment: dict[str, str], log: Path) -> Iterator[None]:
+    """Run the folder's server, if it has one, for the duration of a ``with`` block."""
+    if not folder.has("start"):
+        yield
+        return
+    log.write_bytes(b"")
+    holder = subprocess.Popen(
+        ["/bin/sh", "-c", _HOLDER],
+        cwd=folder.path,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert holder.stdin is not None and holder.stdout is not None
+    try:
+        code = _first_line(holder)
+        if code != "0":
+            needs = f"; it needs the packages {', '.join(folder.packages)}" if folder.packages else ""
+            told = f"the server of {folder.path} did not start: {_last_words(log)}{needs}; its log is {log}"
+            raise EnvironmentProblem(told)
+        yield
+    except BaseException:
+        if not _alive(environment):
+            # Nothing polite is left to be done, and its other processes must not wait for it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(holder.pid, signal.SIGKILL)
+        raise
+    finally:
+        holder.stdin.close()
+        _ended(holder)
+        holder.stdout.close()
+
+
+def _ended(holder: subprocess.Popen[str]) -> None:
+    """Wait for the shell that holds the server, by force when it takes too long or the user insists."""
+    try:
+        holder.wait(40)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(holder.pid, signal.SIGKILL)
+        holder.wait()
+
+
+def _first_line(holder: subprocess.Popen[str]) -> str:
+    """Return the exit code of ``start``, or nothing when it took too long."""
+    import select
+
+    assert holder.stdout is not None
+    ready, _, _ = select.select([holder.stdout], [], [], START_SECONDS)
+    return holder.stdout.readline().strip() if ready else ""
+
+
+def _alive(environment: Mapping[str, str]) -> bool:
+    """Return whether the server's process is still there, and more than an entry in the table of processes."""
+    try:
+        status = Path("/proc", Path(environment["server_file"]).read_text().strip(), "stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def _last_words(log: Path) -> str:
+    """Return why the server ended: the program that is missing, or else the last line of its log."""
+    lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    return next((line for line in lines if line.endswith(": not found")), lines[-1])
+
+
+def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path) -> str:
+    """Run the client, or the check; return its report."""
+    try:
+        with tempfile.TemporaryFile("w+") as out:
+            program = folder.path / script
+            driver.run(program, [], name=folder.client, environment=environment, folder=folder.path, out=out)
+            out.seek(0)
+            report = out.read()
+    except (CheckFailed, EnvironmentProblem) as error:
+        if folder.has("start") and not _alive(environment):
+            told = f"the server ended in the middle of the run ({_last_words(log)}; log: {log}): {error}"
+            raise CheckFailed(told) from error
+        raise
+    return _valid(folder, report)
+
+
+def _valid(folder: Folder, report: str) -> str:
+    """Return the report of a client unless it says itself that the run is not valid."""
+    try:
+        document = json.loads(report)
+    except ValueError:
+        return report
+    if isinstance(document, dict) and document.get("valid") is False:
+        problems = "; ".join(map(str, document.get("problems", []))) or "the client names no reason"
+        raise CheckFailed(f"the run of {folder.path.name} is not valid: {problems}")
+    return report
+
+
+def _lines(document: Mapping[str, Any], left: int = 0) -> Iterator[str]:
+    """Write a report for a reader: names and values, what is inside another indented."""
+    for name, value in document.items():
+        told = name.replace("_", " ")
+        if isinstance(value, dict):
+            yield f"{' ' * left}{told}:"
+            yield from _lines(value, left + 2)
+        elif not isinstance(value, list):
+            yield f"{' ' * left}{told}: {value:,}" if type(value) is int else f"{' ' * left}{told}: {value}"
+        elif all(isinstance(item, str | int | float) for item in value):
+            yield f"{' ' * left}{told}: {', '.join(map(str, value))}"
