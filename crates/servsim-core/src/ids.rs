@@ -1,5 +1,5 @@
-//! Numbers that must not be mixed: processors, caches and lines each have a type, so that one cannot be given
-//! where another is meant. They are plain numbers to the machine; lists are indexed by them directly.
+//! Numbers that must not be mixed: processors, caches, nodes and lines each have a type, so that one cannot be
+//! given where another is meant. They are plain numbers to the machine; lists are indexed by them directly.
 //! Times are `u64` cycles of the simulated clock throughout, durations in other units are not.
 
 use std::fmt;
@@ -65,6 +65,10 @@ id!(
 id!(
     /// A coherent cache, from 0. It has the number of its processor only where each processor has one.
     CacheId
+);
+id!(
+    /// A node of a machine that has several: processors, memory, or both; from 0.
+    NodeId
 );
 
 /// A line of memory: a byte address divided by the line size.

@@ -17,7 +17,7 @@ pub mod source;
 pub use code::Instruction;
 pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
 pub use event::{Event, LockClass, TaskId, TaskInfo, TaskKind, WakeId};
-pub use ids::{CacheId, CpuId, LineAddr};
+pub use ids::{CacheId, CpuId, LineAddr, NodeId};
 pub use processors::ProcessorSet;
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};

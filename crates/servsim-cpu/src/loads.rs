@@ -6,6 +6,7 @@
 
 use crate::waiting::{Need, Target, Waiting};
 use crate::{Core, UNKNOWN};
+use servsim_core::LineAddr;
 
 /// A load whose data's time is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub(crate) struct Loads<T> {
     next: u64,
     flights: Vec<Flight<T>>,
     /// Lines found farther out and when they arrive, until the list is long.
-    returns: Vec<(u64, u64)>,
+    returns: Vec<(LineAddr, u64)>,
 }
 
 impl<T> Default for Loads<T> {
@@ -117,7 +118,7 @@ impl<T: Copy> Core<T> {
     /// A load of the current instruction finds `line` in a level that takes `beyond_first` cycles more than
     /// the first.
     #[inline]
-    pub fn hit(&mut self, line: u64, now: u64, beyond_first: u64) {
+    pub fn hit(&mut self, line: LineAddr, now: u64, beyond_first: u64) {
         let start = self.start();
         let at = self.arrival(line, now, start, self.times().1, beyond_first);
         self.current.loaded = self.current.loaded.max(at);
@@ -126,7 +127,7 @@ impl<T: Copy> Core<T> {
 
     /// When data of `line` are there for a load with the registers of its address at `start`.
     #[inline]
-    fn arrival(&mut self, line: u64, now: u64, start: u64, first: u64, beyond_first: u64) -> u64 {
+    fn arrival(&mut self, line: LineAddr, now: u64, start: u64, first: u64, beyond_first: u64) -> u64 {
         let mut at = start + first + beyond_first;
         let returns = &mut self.loads.returns;
         if beyond_first != 0 {
@@ -141,7 +142,7 @@ impl<T: Copy> Core<T> {
 
     /// The same for load `load`, which waited for its address or line; returns when it has its data,
     /// for [`Core::arrived`].
-    pub fn hit_of(&mut self, issue: &Issue<T>, line: u64, now: u64, beyond_first: u64) -> u64 {
+    pub fn hit_of(&mut self, issue: &Issue<T>, line: LineAddr, now: u64, beyond_first: u64) -> u64 {
         let at = self.arrival(line, now, issue.start, issue.first, beyond_first);
         if issue.merged {
             at.max(now)

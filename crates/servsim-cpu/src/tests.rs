@@ -2,6 +2,7 @@
 
 use super::*;
 use servsim_core::code::Class;
+use servsim_core::LineAddr;
 
 const WIDE: Parameters = Parameters {
     width: 4,
@@ -86,7 +87,7 @@ fn a_load_that_misses_holds_what_needs_it_and_nothing_else() {
     assert_eq!(core.drained(), None);
     let issued = core.arrived(miss, 100);
     assert_eq!(issued, [Issue { load: second, access: 'b', start: 105, first: 2, merged: false }]);
-    assert_eq!(core.hit_of(&issued[0], 7, 100, 0), 107, "the multiply, then a first-level hit");
+    assert_eq!(core.hit_of(&issued[0], LineAddr(7), 100, 0), 107, "the multiply, then a first-level hit");
     assert!(core.arrived(second, 107).is_empty());
     assert_eq!(core.drained(), Some(107));
 }

@@ -4,7 +4,7 @@
 //! second test states how far the two are apart.
 
 use servsim_core::code::{Class, Instruction, CLASSES};
-use servsim_core::RandomStream;
+use servsim_core::{LineAddr, RandomStream};
 use servsim_cpu::{Core, Entry, Issue, Parameters};
 use servsim_oracle::scoreboard::{self, Found, Machine, Step};
 use std::cmp::Reverse;
@@ -87,8 +87,8 @@ impl Driver {
     fn issue(&mut self, issue: &Issue<usize>, now: u64) -> Option<u64> {
         let line = issue.access as u64;
         match self.found[issue.access]? {
-            Found::First => Some(self.core.hit_of(issue, line, now, 0)),
-            Found::Farther(cycles) => Some(self.core.hit_of(issue, line, now, cycles)),
+            Found::First => Some(self.core.hit_of(issue, LineAddr(line), now, 0)),
+            Found::Farther(cycles) => Some(self.core.hit_of(issue, LineAddr(line), now, cycles)),
             Found::Memory => {
                 self.core.ask(issue.load);
                 self.returns.push(Reverse((issue.start + self.agen + self.memory, issue.load)));
@@ -127,8 +127,8 @@ impl Driver {
             self.core.hold(now);
         }
         match found {
-            Found::First => self.core.hit(index as u64, now, 0),
-            Found::Farther(cycles) => self.core.hit(index as u64, now, cycles),
+            Found::First => self.core.hit(LineAddr(index as u64), now, 0),
+            Found::Farther(cycles) => self.core.hit(LineAddr(index as u64), now, cycles),
             Found::Memory => {
                 let at = self.core.address().unwrap() + self.memory;
                 let load = self.core.miss(index);

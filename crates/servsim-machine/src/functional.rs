@@ -9,7 +9,9 @@ mod translation_and_prefetch;
 use crate::place::{address_on, page_of};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, CpuId, Event, GlobalSource, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU};
+use servsim_core::{
+    Batch, CacheId, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
+};
 use servsim_mem::{
     Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, PrefetchCounters,
     RunCounts, Shard, TlbCounters, WordMask,
@@ -211,7 +213,7 @@ impl<W: WordMask> Run<W> {
         while let Some(record) = rest.first() {
             if record.op == Op::Event {
                 if record.address == SWITCH {
-                    caches.system.run_task(processor_of(record, tally.current.len()).0, record.task);
+                    caches.system.run_task(processor_of(record, tally.current.len()), record.task);
                 } else if shard.is_first() {
                     count_transaction(&mut counted.transactions, events[record.address as usize]);
                 }
@@ -220,17 +222,17 @@ impl<W: WordMask> Run<W> {
             }
             let cpu = processor_of(record, tally.current.len());
             if !handlers[record.task as usize] {
-                caches.system.run_task(cpu.0, record.task);
+                caches.system.run_task(cpu, record.task);
             }
             let pair = tally.pair(cpu, record.task);
             if caches.first_level_is_coherent() {
-                let (cache, data) = caches.first_caches(cpu.0);
+                let (cache, data) = caches.first_caches(cpu);
                 let hits = caches.system.run_hits(cache, data, *shift, rest, &mut pair.hits);
                 rest = &rest[hits..];
             }
             let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
             if let Some(record) = rest.first().filter(same) {
-                let first = address_on(record, cpu) >> *shift;
+                let first = LineAddr::of(address_on(record, cpu), *shift);
                 if record.flags & CONTINUATION == 0 && shard.has(first) {
                     pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
                 }
@@ -312,10 +314,10 @@ impl Tally {
     /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
     fn settle<W: WordMask>(&self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
         for &Pair { cpu, task, hits, others } in &self.pairs {
-            let (cache, data) = caches.first_caches(cpu.0);
+            let (cache, data) = caches.first_caches(cpu);
             for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
                 let which = if op == Op::Fetch as usize { 0 } else { data };
-                caches.count_lookups(cache + which, hits[mode][op]);
+                caches.count_lookups(CacheId(cache.0 + which), hits[mode][op]);
                 let count = hits[mode][op] + others[mode][op];
                 counted.processors[cpu].references[mode][op] += count;
                 counted.tasks[task as usize][mode][op] += count;
@@ -324,7 +326,7 @@ impl Tally {
     }
 }
 
-/// Applies one reference to coherent caches that are all there is.
+/// Applies one reference to coherent caches, one a processor, that are all there is.
 #[inline]
 pub(crate) fn apply<W: WordMask, O: Observer>(
     system: &mut CoherentSystem<W, O>,
@@ -334,9 +336,10 @@ pub(crate) fn apply<W: WordMask, O: Observer>(
     shift: u32,
 ) {
     for_each_line(record, cpu, shift, |access, piece| {
-        if !system.try_hit(access) {
+        let access = access.served_by(CacheId(cpu.0));
+        if !system.try_hit(&access) {
             let page = page_of(privacy, piece);
-            while !system.transact(access, page).done {}
+            while !system.transact(&access, page).done {}
         }
     });
 }
@@ -352,13 +355,13 @@ pub(crate) fn for_each_line<W: WordMask>(
 ) {
     let address = address_on(record, cpu);
     let last = address + (u64::from(record.size) - 1);
-    let mut line = address >> shift;
+    let mut line = LineAddr::of(address, shift);
     let mut start = address & ((1 << shift) - 1);
     loop {
-        let crosses = line != last >> shift;
+        let crosses = line != LineAddr::of(last, shift);
         let end = if crosses { (1 << shift) - 1 } else { last & ((1 << shift) - 1) };
         let access = Access {
-            cpu: cpu.0,
+            at: cpu,
             line,
             words: W::of_bytes(start, end),
             write: record.op == Op::Store,
@@ -366,11 +369,11 @@ pub(crate) fn for_each_line<W: WordMask>(
             task: record.task,
             slot: record.op as usize,
         };
-        touch(&access, &Record { address: (line << shift) + start, ..*record });
+        touch(&access, &Record { address: line.address(shift) + start, ..*record });
         if !crosses {
             return;
         }
-        line += 1;
+        line.0 += 1;
         start = 0;
     }
 }

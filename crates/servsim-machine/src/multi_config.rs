@@ -19,7 +19,7 @@
 use crate::functional::{for_each_line, interrupted, processor_of, Counted, Facts, Run, Tally, SWITCH};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
-use servsim_core::{Batch, Event, GlobalSource, Op, Privacy, Record, SourceError};
+use servsim_core::{Batch, CacheId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError};
 use servsim_mem::running_tasks::RunningTasks;
 use servsim_mem::{HierarchySpec, Inclusion, SetIndex, Shard, WordMask};
 
@@ -77,7 +77,7 @@ fn run_with<W: WordMask>(
 /// A line of which all machines know alike.
 #[derive(Clone, Copy)]
 struct Known<W> {
-    line: u64,
+    line: LineAddr,
     task: u32,
     /// Words used by the task since the line is here.
     used: W,
@@ -87,9 +87,9 @@ struct Known<W> {
 
 impl<W: WordMask> Known<W> {
     /// No line has this number, since a line has 4 bytes or more.
-    const NOTHING: u64 = u64::MAX;
+    const NOTHING: LineAddr = LineAddr(u64::MAX);
 
-    fn new(line: u64, task: u32) -> Self {
+    fn new(line: LineAddr, task: u32) -> Self {
         Self { line, task, used: W::default(), written: W::default() }
     }
 }
@@ -101,7 +101,7 @@ struct Filter<W> {
     /// Caches in all; those of a set lie together.
     caches: usize,
     /// Per cache its last line, where only that one helps.
-    last: Option<Vec<u64>>,
+    last: Option<Vec<LineAddr>>,
     /// Whether a fetch by another cache leaves a copy, on every machine.
     reads_keep_copies: bool,
     /// Whether what was written may be written again without telling anyone, on every machine.
@@ -135,13 +135,13 @@ impl<W: WordMask> Filter<W> {
         })
     }
 
-    fn place(&self, cache: usize, line: u64) -> usize {
-        self.classes.of(line) * self.caches + cache
+    fn place(&self, cache: CacheId, line: LineAddr) -> usize {
+        self.classes.of(line) * self.caches + cache.0
     }
 
     /// Whether the use of `words` of `line` changes nothing anywhere.
     #[inline]
-    fn knows(&self, cache: usize, task: u32, line: u64, words: W, write: bool) -> bool {
+    fn knows(&self, cache: CacheId, task: u32, line: LineAddr, words: W, write: bool) -> bool {
         let known = &self.known[self.place(cache, line)];
         let seen = if write { known.written } else { known.used };
         known.line == line
@@ -151,10 +151,10 @@ impl<W: WordMask> Filter<W> {
     }
 
     /// A cache other than those that know `line` uses it, and writes it if `write`.
-    fn disturb(&mut self, cache: usize, line: u64, write: bool) {
-        let first = self.place(0, line);
+    fn disturb(&mut self, cache: CacheId, line: LineAddr, write: bool) {
+        let first = self.place(CacheId(0), line);
         for (other, known) in self.known[first..first + self.caches].iter_mut().enumerate() {
-            if known.line == line && other != cache {
+            if known.line == line && other != cache.0 {
                 known.written = W::default();
                 if write || !self.reads_keep_copies {
                     known.line = Known::<W>::NOTHING;
@@ -164,7 +164,7 @@ impl<W: WordMask> Filter<W> {
     }
 
     /// `task` uses `words` of `line`.
-    fn learn(&mut self, cache: usize, task: u32, line: u64, words: W, write: bool) {
+    fn learn(&mut self, cache: CacheId, task: u32, line: LineAddr, words: W, write: bool) {
         self.disturb(cache, line, write);
         let place = self.place(cache, line);
         let known = &mut self.known[place];
@@ -245,16 +245,16 @@ impl<W: WordMask> Sieve<W> {
                 continue;
             };
             let cpu = processor_of(record, self.processors);
-            if !self.running.runs(cpu.0, record.task) && !self.handlers[record.task as usize] {
-                self.running.begin(cpu.0, record.task);
+            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+                self.running.begin(cpu, record.task);
                 self.rest.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }
             let data = self.split && record.op != Op::Fetch;
-            let cache = cpu.0 * (1 + usize::from(self.split)) + usize::from(data);
+            let cache = CacheId(cpu.0 * (1 + usize::from(self.split)) + usize::from(data));
             let (start, write) = (record.address & mask, record.op == Op::Store);
             let last = start + (u64::from(record.size) - 1);
             if last <= mask && record.flags & (PER_CPU | CONTINUATION) == 0 {
-                let (line, words) = (record.address >> self.shift, W::of_bytes(start, last));
+                let (line, words) = (LineAddr::of(record.address, self.shift), W::of_bytes(start, last));
                 if filter.knows(cache, record.task, line, words, write) {
                     let pair = self.tally.pair(cpu, record.task);
                     pair.hits[usize::from(record.flags & KERNEL)][record.op as usize] += 1;

@@ -104,7 +104,7 @@ fn write(setup: &Setup, cell: &MissingCell, steps: &[Step]) -> Result<PathBuf, W
 pub fn text(setup: &Setup, cell: &MissingCell, steps: &[Step]) -> String {
     let (line, sets) = (setup.geometry.line, setup.geometry.sets() as u64);
     let mut text = format!("# {cell}\n");
-    let address = cell.line % sets * line;
+    let address = cell.line.0 % sets * line;
     let p = |private: bool| if private { "p" } else { "s" };
     let mut other = 0;
     for step in steps {

@@ -14,7 +14,7 @@
 use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, Tally, SWITCH};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
-use servsim_core::{Batch, Event, GlobalSource, Op, Parts, Privacy, Record, SourceError};
+use servsim_core::{Batch, Event, GlobalSource, LineAddr, Op, Parts, Privacy, Record, SourceError};
 use servsim_mem::running_tasks::RunningTasks;
 use servsim_mem::{HierarchySpec, Shard, WordMask};
 use std::any::Any;
@@ -84,14 +84,14 @@ impl Divider<'_> {
                 continue;
             }
             let cpu = processor_of(record, self.processors);
-            if !self.running.runs(cpu.0, record.task) && !self.handlers[record.task as usize] {
-                self.running.begin(cpu.0, record.task);
+            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+                self.running.begin(cpu, record.task);
                 let switch = Record { op: Op::Event, address: SWITCH, ..*record };
                 stretch.shards.iter_mut().for_each(|list| list.push(switch));
             }
             let within = (record.address & mask) + (u64::from(record.size) - 1) <= mask;
             if within && record.flags & (PER_CPU | CONTINUATION) == 0 {
-                stretch.shards[self.shard.of(record.address >> self.shift)].push(*record);
+                stretch.shards[self.shard.of(LineAddr::of(record.address, self.shift))].push(*record);
             } else {
                 stretch.shards.iter_mut().for_each(|list| list.push(*record));
             }

@@ -4,7 +4,7 @@
 use crate::place::address_on;
 use servsim_core::reference::{KERNEL, PER_CPU};
 use servsim_core::source::{MAX_SPACES, PAGE_SHIFT};
-use servsim_core::{CpuId, GlobalSource, Op, Record, SourceError, TaskSource};
+use servsim_core::{CpuId, GlobalSource, LineAddr, Op, Record, SourceError, TaskSource};
 use servsim_import::Identity;
 use servsim_mem::tlb::{LookUp, ENTRY_BYTES};
 use servsim_mem::{Access, Page, WordMask};
@@ -106,8 +106,8 @@ pub fn look_up(record: &Record, cpu: CpuId, page: u64, offset: u64, count: u64) 
 pub fn table_access<W: WordMask>(cpu: CpuId, address: u64, task: u32, shift: u32) -> Access<W> {
     let first = address & ((1 << shift) - 1);
     Access {
-        cpu: cpu.0,
-        line: address >> shift,
+        at: cpu,
+        line: LineAddr::of(address, shift),
         words: W::of_bytes(first, first + ENTRY_BYTES - 1),
         write: false,
         kernel: true,

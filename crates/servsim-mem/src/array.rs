@@ -22,6 +22,7 @@ mod state;
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
+use servsim_core::LineAddr;
 use std::collections::HashMap;
 
 /// Size, associativity and line size of a cache; the line size is a power of two.
@@ -65,15 +66,15 @@ impl SetIndex {
 
     /// The set of `line`.
     #[inline]
-    pub fn of(self, line: u64) -> usize {
+    pub fn of(self, line: LineAddr) -> usize {
         // Nearly all caches have a power of two of sets, and a division takes the host long.
-        (if self.modulus == 0 { line & self.mask } else { line % self.modulus }) as usize
+        (if self.modulus == 0 { line.0 & self.mask } else { line.0 % self.modulus }) as usize
     }
 }
 
 /// Tag of a frame that was never filled; no line has this number, since a line has 4 bytes or
 /// more.
-pub const EMPTY: u64 = u64::MAX;
+pub const EMPTY: LineAddr = LineAddr(u64::MAX);
 
 /// Most guesses of an array: 16 KiB, so that they stay in the host's caches.
 const MOST_GUESSES: usize = 4096;
@@ -160,7 +161,7 @@ pub fn join_writers(a: u32, b: u32) -> u32 {
 #[derive(Debug)]
 pub struct Array<W> {
     /// Line number per frame.
-    pub tags: Vec<u64>,
+    pub tags: Vec<LineAddr>,
     /// The rest of each frame.
     pub frames: Vec<Frame<W>>,
     /// Frame that held a line with these low bits last.
@@ -174,7 +175,7 @@ pub struct Array<W> {
 
 /// What a run of hits needs of an array, as slices whose places stay in host registers.
 pub(crate) struct Hot<'a, W> {
-    tags: &'a [u64],
+    tags: &'a [LineAddr],
     pub frames: &'a mut [Frame<W>],
     guesses: &'a mut [u32],
     set_index: SetIndex,
@@ -187,8 +188,8 @@ pub(crate) struct Hot<'a, W> {
 impl<W> Hot<'_, W> {
     /// As [`Array::find_and_guess`].
     #[inline(always)]
-    pub fn find(&mut self, line: u64) -> Option<usize> {
-        let slot = line as usize & (self.guesses.len() - 1);
+    pub fn find(&mut self, line: LineAddr) -> Option<usize> {
+        let slot = line.0 as usize & (self.guesses.len() - 1);
         let guess = self.guesses[slot] as usize;
         if self.tags[guess] == line {
             return Some(guess);
@@ -213,7 +214,7 @@ impl<W> Hot<'_, W> {
 /// Where a pool holds which line.
 #[derive(Debug, Default)]
 struct Pool {
-    places: HashMap<u64, u32>,
+    places: HashMap<LineAddr, u32>,
     free: Vec<usize>,
 }
 
@@ -260,14 +261,14 @@ impl<W: WordMask> Array<W> {
         matches!(self.replacement, Replacement::Stamps)
     }
 
-    fn first_way(&self, line: u64) -> usize {
+    fn first_way(&self, line: LineAddr) -> usize {
         self.set_index.of(line) * self.ways
     }
 
     /// The frame with the tag of `line`, valid or not.
     #[inline]
-    pub fn find(&self, line: u64) -> Option<usize> {
-        let guess = self.guesses[line as usize & (self.guesses.len() - 1)] as usize;
+    pub fn find(&self, line: LineAddr) -> Option<usize> {
+        let guess = self.guesses[line.0 as usize & (self.guesses.len() - 1)] as usize;
         if self.tags[guess] == line {
             return Some(guess);
         }
@@ -276,8 +277,8 @@ impl<W: WordMask> Array<W> {
 
     /// As [`Array::find`], and the next guess for this line will be right.
     #[inline]
-    pub fn find_and_guess(&mut self, line: u64) -> Option<usize> {
-        let slot = line as usize & (self.guesses.len() - 1);
+    pub fn find_and_guess(&mut self, line: LineAddr) -> Option<usize> {
+        let slot = line.0 as usize & (self.guesses.len() - 1);
         let guess = self.guesses[slot] as usize;
         if self.tags[guess] == line {
             return Some(guess);
@@ -287,7 +288,7 @@ impl<W: WordMask> Array<W> {
         Some(found)
     }
 
-    fn search(&self, line: u64) -> Option<usize> {
+    fn search(&self, line: LineAddr) -> Option<usize> {
         if let Some(pool) = &self.pool {
             return pool.places.get(&line).map(|&index| index as usize);
         }
@@ -297,9 +298,9 @@ impl<W: WordMask> Array<W> {
     }
 
     /// Gives frame `index` to `line`.
-    pub fn place(&mut self, index: usize, line: u64) {
+    pub fn place(&mut self, index: usize, line: LineAddr) {
         self.tags[index] = line;
-        let slot = line as usize & (self.guesses.len() - 1);
+        let slot = line.0 as usize & (self.guesses.len() - 1);
         self.guesses[slot] = index as u32;
         if let Some(pool) = &mut self.pool {
             pool.places.insert(line, index as u32);
@@ -323,7 +324,7 @@ impl<W: WordMask> Array<W> {
     }
 
     /// The frame that `line` will take: see `replacement`. A pool has one that is free.
-    pub fn victim(&mut self, line: u64) -> usize {
+    pub fn victim(&mut self, line: LineAddr) -> usize {
         if let Some(pool) = &mut self.pool {
             return pool.free.pop().unwrap_or_else(|| {
                 self.tags.push(EMPTY);
@@ -369,7 +370,11 @@ mod tests {
         for sets in [1, 2, 3, 64, 96, 11_264] {
             let index = SetIndex::new(sets);
             for line in [0, 1, 95, 96, 97, 1 << 40, (1 << 62) - 1] {
-                assert_eq!(index.of(line), (line % sets as u64) as usize, "line {line} of {sets} sets");
+                assert_eq!(
+                    index.of(LineAddr(line)),
+                    (line % sets as u64) as usize,
+                    "line {line} of {sets} sets"
+                );
             }
         }
     }

@@ -2,6 +2,8 @@
 //! more. What a transaction does is compiled for each width ([`CacheSet`] is its type parameter), so that small
 //! machines pay nothing for large ones; outside a transaction nobody knows the width.
 
+use servsim_core::CacheId;
+
 /// Most coherent caches of a machine: two, of a split first level, for each of its processors.
 pub const MAX_CACHES: usize = 2 * crate::MAX_PROCESSORS;
 
@@ -10,23 +12,23 @@ pub trait CacheSet: Copy + Default + PartialEq + std::fmt::Debug {
     /// The set of `cache` alone.
     #[inline]
     #[must_use]
-    fn of(cache: usize) -> Self {
+    fn of(cache: CacheId) -> Self {
         let mut set = Self::default();
         set.insert(cache);
         set
     }
     /// Whether `cache` is in it.
-    fn has(&self, cache: usize) -> bool;
+    fn has(&self, cache: CacheId) -> bool;
     /// Whether nothing is in it.
     fn is_empty(&self) -> bool;
     /// Adds `cache`.
-    fn insert(&mut self, cache: usize);
+    fn insert(&mut self, cache: CacheId);
     /// Takes `cache` out.
-    fn remove(&mut self, cache: usize);
+    fn remove(&mut self, cache: CacheId);
     /// The set without `cache`.
     #[inline]
     #[must_use]
-    fn without(mut self, cache: usize) -> Self {
+    fn without(mut self, cache: CacheId) -> Self {
         self.remove(cache);
         self
     }
@@ -35,10 +37,10 @@ pub trait CacheSet: Copy + Default + PartialEq + std::fmt::Debug {
     /// The set with these words; those that it has no room for are left out.
     fn of_words(words: impl Iterator<Item = u64>) -> Self;
     /// Takes out the first cache.
-    fn take_first(&mut self) -> Option<usize>;
+    fn take_first(&mut self) -> Option<CacheId>;
     /// Its caches, in ascending order.
     #[inline]
-    fn iter(mut self) -> impl Iterator<Item = usize> {
+    fn iter(mut self) -> impl Iterator<Item = CacheId> {
         std::iter::from_fn(move || self.take_first())
     }
 }
@@ -47,29 +49,29 @@ macro_rules! numbers {
     ($($set:ty),+) => {$(
         impl CacheSet for $set {
             #[inline]
-            fn has(&self, cache: usize) -> bool {
-                self >> cache & 1 != 0
+            fn has(&self, cache: CacheId) -> bool {
+                self >> cache.0 & 1 != 0
             }
             #[inline]
             fn is_empty(&self) -> bool {
                 *self == 0
             }
             #[inline]
-            fn insert(&mut self, cache: usize) {
-                *self |= 1 << cache;
+            fn insert(&mut self, cache: CacheId) {
+                *self |= 1 << cache.0;
             }
             #[inline]
-            fn remove(&mut self, cache: usize) {
-                *self &= !(1 << cache);
+            fn remove(&mut self, cache: CacheId) {
+                *self &= !(1 << cache.0);
             }
             #[inline]
-            fn take_first(&mut self) -> Option<usize> {
+            fn take_first(&mut self) -> Option<CacheId> {
                 let first = self.trailing_zeros();
                 if first == Self::BITS {
                     return None;
                 }
                 *self &= *self - 1;
-                Some(first as usize)
+                Some(CacheId(first as usize))
             }
             #[inline]
             fn words(&self) -> impl Iterator<Item = u64> + '_ {
@@ -98,21 +100,21 @@ impl Default for Many {
 }
 
 impl CacheSet for Many {
-    fn has(&self, cache: usize) -> bool {
-        self.0[cache / 64].has(cache % 64)
+    fn has(&self, cache: CacheId) -> bool {
+        self.0[cache.0 / 64].has(CacheId(cache.0 % 64))
     }
     fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
     }
-    fn insert(&mut self, cache: usize) {
-        self.0[cache / 64].insert(cache % 64);
+    fn insert(&mut self, cache: CacheId) {
+        self.0[cache.0 / 64].insert(CacheId(cache.0 % 64));
     }
-    fn remove(&mut self, cache: usize) {
-        self.0[cache / 64].remove(cache % 64);
+    fn remove(&mut self, cache: CacheId) {
+        self.0[cache.0 / 64].remove(CacheId(cache.0 % 64));
     }
-    fn take_first(&mut self) -> Option<usize> {
+    fn take_first(&mut self) -> Option<CacheId> {
         let (at, word) = self.0.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
-        word.take_first().map(|first| at * 64 + first)
+        word.take_first().map(|first| CacheId(at * 64 + first.0))
     }
     fn words(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().copied()
@@ -130,13 +132,13 @@ mod tests {
 
     fn caches_come_out_once_and_in_order<S: CacheSet>(last: usize) {
         let mut set = S::default();
-        [last, 0, 40, 41, 0].into_iter().for_each(|cache| set.insert(cache));
-        set.remove(41);
-        assert!(set.has(40) && !set.has(41) && !set.is_empty());
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 40, last]);
-        assert_eq!(set.without(40).iter().collect::<Vec<_>>(), [0, last]);
+        [last, 0, 40, 41, 0].into_iter().for_each(|cache| set.insert(CacheId(cache)));
+        set.remove(CacheId(41));
+        assert!(set.has(CacheId(40)) && !set.has(CacheId(41)) && !set.is_empty());
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 40, last].map(CacheId));
+        assert_eq!(set.without(CacheId(40)).iter().collect::<Vec<_>>(), [0, last].map(CacheId));
         assert_eq!(S::of_words(set.words()), set);
-        assert!(S::of(last).without(last).is_empty());
+        assert!(S::of(CacheId(last)).without(CacheId(last)).is_empty());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::cache_set::{CacheSet, Many};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
 use far_lines::FarLines;
+use servsim_core::LineAddr;
 
 /// What is known of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -27,38 +28,38 @@ pub struct LineRecord<S> {
 }
 
 /// No line has this number, since a line has 4 bytes or more.
-const FREE: u64 = u64::MAX;
+const FREE: LineAddr = LineAddr(u64::MAX);
 
 /// A line with its masks of so many bits: valid, stale, seen.
 #[derive(Debug, Clone, Copy)]
 struct Line<M> {
-    line: u64,
+    line: LineAddr,
     masks: [M; 3],
 }
 
 macro_rules! lines {
     ($($mask:ty),+) => {$(
         impl Entry for Line<$mask> {
-            type Key = u64;
+            type Key = LineAddr;
             const FREE: Self = Self { line: FREE, masks: [0; 3] };
             #[inline]
-            fn new(line: u64) -> Self {
+            fn new(line: LineAddr) -> Self {
                 Self { line, masks: [0; 3] }
             }
             #[inline]
-            fn is(&self, line: u64) -> bool {
+            fn is(&self, line: LineAddr) -> bool {
                 self.line == line
             }
             #[inline]
             fn is_free(&self) -> bool {
                 self.line == FREE
             }
-            fn key(&self) -> u64 {
+            fn key(&self) -> LineAddr {
                 self.line
             }
             #[inline]
-            fn number(line: u64) -> u64 {
-                line
+            fn number(line: LineAddr) -> u64 {
+                line.0
             }
         }
     )+};
@@ -206,13 +207,13 @@ impl CopyIndex {
 
     /// Where the record of `line` is, made if it is new. It stays there until another is made.
     #[inline]
-    pub fn place_of(&mut self, line: u64) -> usize {
+    pub fn place_of(&mut self, line: LineAddr) -> usize {
         with_table!(&mut self.0, table => table.place_of(line))
     }
 
     /// Where the record of `line` is, if it has one.
     #[inline]
-    pub fn find(&self, line: u64) -> Option<usize> {
+    pub fn find(&self, line: LineAddr) -> Option<usize> {
         with_table!(&self.0, table => table.find(line))
     }
 
@@ -230,7 +231,7 @@ impl CopyIndex {
 
     /// Brings the record of `line` nearer.
     #[inline]
-    pub fn prefetch(&self, line: u64) {
+    pub fn prefetch(&self, line: LineAddr) {
         with_table!(&self.0, table => table.prefetch(line));
     }
 
@@ -240,14 +241,15 @@ impl CopyIndex {
     }
 
     fn save_sets<S: Indexed>(&self, out: &mut Writer) {
-        let lines: Vec<u64> = with_table!(&self.0, table => table.sorted().iter().map(|l| l.line).collect());
+        let lines: Vec<LineAddr> =
+            with_table!(&self.0, table => table.sorted().iter().map(|l| l.line).collect());
         out.put(lines.len() as u64);
         let mut before = 0;
         for line in lines {
-            out.put(line - before);
+            out.put(line.0 - before);
             let record = self.find(line).map_or_else(LineRecord::<S>::default, |place| self.record(place));
             record.seen.words().take(self.words()).for_each(|word| out.put(word));
-            before = line;
+            before = line.0;
         }
     }
 
@@ -270,12 +272,14 @@ impl CopyIndex {
     }
 
     fn restore_sets<S: Indexed>(&mut self, caches: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        let mut line = 0_u64;
+        let mut line = LineAddr(0);
         let mut words = Vec::new();
         for index in 0..from.length()? {
             let further = from.take()?;
             line = line
+                .0
                 .checked_add(further)
+                .map(LineAddr)
                 .filter(|&line| line != FREE)
                 .ok_or(Damaged("a line number in it is out of range"))?;
             if index > 0 && further == 0 {
@@ -286,7 +290,7 @@ impl CopyIndex {
                 words.push(from.take()?);
             }
             let seen = S::of_words(words.iter().copied());
-            if seen.iter().any(|cache| cache >= caches) {
+            if seen.iter().any(|cache| cache.0 >= caches) {
                 return Err(Damaged("a line in it was held by more caches than there are"));
             }
             let place = self.place_of(line);
@@ -310,21 +314,21 @@ impl CopyIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use servsim_core::RandomStream;
+    use servsim_core::{CacheId, RandomStream};
     use std::collections::HashMap;
 
     fn agrees_with_a_plain_map<S: Indexed>(caches: usize) {
         let mut index = CopyIndex::new(caches);
-        let mut plain: HashMap<u64, LineRecord<S>> = HashMap::new();
+        let mut plain: HashMap<LineAddr, LineRecord<S>> = HashMap::new();
         let mut random = RandomStream::new(caches as u64, "copy index");
         for _ in 0..20_000 {
-            let line = random.below(3000) << (random.below(3) * 20);
+            let line = LineAddr(random.below(3000) << (random.below(3) * 20));
             let expected = plain.entry(line).or_default();
             let place = index.place_of(line);
-            assert_eq!(index.record(place), *expected, "{caches} caches, line {line:#x}");
+            assert_eq!(index.record(place), *expected, "{caches} caches, line {line:?}");
             let mut set = || {
                 let mut set = S::default();
-                (0..random.below(5)).for_each(|_| set.insert(random.below(caches as u64) as usize));
+                (0..random.below(5)).for_each(|_| set.insert(CacheId(random.below(caches as u64) as usize)));
                 set
             };
             *expected = LineRecord { valid: set(), stale: set(), seen: set() };
@@ -337,7 +341,7 @@ mod tests {
         for (&line, record) in &plain {
             let kept = LineRecord { seen: record.seen, ..LineRecord::default() };
             let place = again.find(line).expect("it was saved");
-            assert_eq!(again.record::<S>(place), kept, "{caches} caches, line {line:#x}");
+            assert_eq!(again.record::<S>(place), kept, "{caches} caches, line {line:?}");
         }
     }
 

@@ -24,7 +24,7 @@ use crate::shared::{Inside, Shared};
 use crate::system::{Access, CoherentSystem, Outcome, Page, Snooped};
 use crate::tlb::TlbSpec;
 use crate::words::WordMask;
-use servsim_core::RandomStream;
+use servsim_core::{CacheId, CpuId, LineAddr, RandomStream};
 
 /// What a level keeps of the lines that levels further in hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl<W: WordMask> Hierarchy<W> {
         system.per_processor = per_processor;
         Self {
             system,
-            domains: (0..domains).map(|cpu| Domain::new(cpu, first, spec)).collect(),
+            domains: CpuId::all(domains).map(|cpu| Domain::new(cpu, first, spec)).collect(),
             inclusion,
             first: 1 + usize::from(spec.split),
             shared: Shared::new(spec),
@@ -209,22 +209,22 @@ impl HierarchySpec {
 }
 
 impl Domain {
-    fn new(cpu: usize, first: Geometry, spec: &HierarchySpec) -> Self {
+    fn new(cpu: CpuId, first: Geometry, spec: &HierarchySpec) -> Self {
         let per_processor = 1 + usize::from(spec.split);
         let mut levels: Vec<Level> = (0..per_processor)
             .map(|which| {
-                let index = cpu * per_processor + which;
+                let index = cpu.0 * per_processor + which;
                 Level::new(first, spec.policy(&spec.replacement, first, 1, index))
             })
             .collect();
         for (number, level) in spec.private.iter().enumerate() {
-            let policy = spec.policy(&level.replacement, level.geometry, number + 2, cpu);
+            let policy = spec.policy(&level.replacement, level.geometry, number + 2, cpu.0);
             levels.push(Level::new(level.geometry, policy));
         }
         Self { levels }
     }
 
-    fn holds(&self, line: u64) -> bool {
+    fn holds(&self, line: LineAddr) -> bool {
         self.levels.iter().any(|level| level.holds(line))
     }
 }
@@ -237,8 +237,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Cache and distance to the cache of data, for [`CoherentSystem::run_hits`].
-    pub fn first_caches(&self, cpu: usize) -> (usize, usize) {
-        (cpu * self.first, self.first - 1)
+    pub fn first_caches(&self, cpu: CpuId) -> (CacheId, usize) {
+        (CacheId(cpu.0 * self.first), self.first - 1)
     }
 
     /// Counters of each processor: those of its coherent caches together.
@@ -253,13 +253,13 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
     /// Counts look-ups of first-level cache `cache` that were performed by
     /// [`CoherentSystem::run_hits`]; there are none where the first level is not coherent.
-    pub fn count_lookups(&mut self, cache: usize, lookups: u64) {
+    pub fn count_lookups(&mut self, cache: CacheId, lookups: u64) {
         if self.domains.is_empty() {
             self.lookups[cache] += lookups;
         }
     }
 
-    /// Performs one line's share of a reference; `access.cpu` is the processor; `page` is asked only
+    /// Performs one line's share of a reference; `page` is asked only
     /// when the bus is needed.
     #[inline]
     pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
@@ -273,8 +273,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
     /// The level that has the line: the own first level, then those further out, then the other half
     /// of a split first level.
-    fn look_up(&mut self, cpu: usize, which: usize, line: u64) -> Option<usize> {
-        let levels = &mut self.domains[cpu].levels;
+    fn look_up(&mut self, cache: CacheId, which: usize, line: LineAddr) -> Option<usize> {
+        let levels = &mut self.domains[cache].levels;
         let order = std::iter::once(which).chain(self.first..levels.len());
         for index in order {
             if levels[index].look_up(line) {
@@ -286,15 +286,15 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
     /// Places a line that was found at `found` (outside the domain without it) at `into` and in the levels
     /// that it passes on the way there.
-    fn bring_in(&mut self, access: &Access<W>, into: usize, found: Option<usize>) {
-        let (cpu, line) = (access.cpu, access.line);
+    fn bring_in(&mut self, access: &Access<W, CacheId>, into: usize, found: Option<usize>) {
+        let (cache, line) = (access.at, access.line);
         let mut dirty = false;
         let next = self.first.max(into + 1);
         let passed = match found {
             Some(index) if index < self.first => next..next,
             Some(index) => {
                 if self.inclusion[index] == Inclusion::Exclusive {
-                    dirty = self.domains[cpu].levels[index].erase(line) == Some(true);
+                    dirty = self.domains[cache].levels[index].erase(line) == Some(true);
                 }
                 next..index
             }
@@ -309,9 +309,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.insert(access, into, line, dirty);
     }
 
-    fn insert(&mut self, access: &Access<W>, index: usize, line: u64, dirty: bool) {
-        let cpu = access.cpu;
-        match self.domains[cpu].levels[index].insert(line, dirty) {
+    fn insert(&mut self, access: &Access<W, CacheId>, index: usize, line: LineAddr, dirty: bool) {
+        let cache = access.at;
+        match self.domains[cache].levels[index].insert(line, dirty) {
             Some(Displaced { line, valid: true, dirty }) => self.give_up(access, index, line, dirty),
             Some(Displaced { line, valid: false, .. }) => self.forget(access, line),
             None => {}
@@ -319,10 +319,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Level `index` gave `line` up: where it goes.
-    fn give_up(&mut self, access: &Access<W>, index: usize, line: u64, mut dirty: bool) {
-        let cpu = access.cpu;
+    fn give_up(&mut self, access: &Access<W, CacheId>, index: usize, line: LineAddr, mut dirty: bool) {
+        let cache = access.at;
         let own = index.max(self.first - 1);
-        let levels = &mut self.domains[cpu].levels;
+        let levels = &mut self.domains[cache].levels;
         if index >= self.first && self.inclusion[index] == Inclusion::Inclusive {
             for level in &mut levels[..index] {
                 if let Some(written) = level.erase(line) {
@@ -356,21 +356,21 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if outward {
             levels[index].counters.write_backs += u64::from(dirty);
             self.insert(access, next, line, dirty);
-        } else if !self.domains[cpu].holds(line) {
+        } else if !self.domains[cache].holds(line) {
             self.release(access, index, line);
         }
     }
 
     /// No level of the processor holds `line` any more.
-    fn release(&mut self, access: &Access<W>, index: usize, line: u64) {
-        let cpu = access.cpu;
-        for level in &mut self.domains[cpu].levels {
+    fn release(&mut self, access: &Access<W, CacheId>, index: usize, line: LineAddr) {
+        let cache = access.at;
+        for level in &mut self.domains[cache].levels {
             level.erase(line);
         }
-        if let Some(dirty) = self.system.release(access, cpu, line) {
-            self.domains[cpu].levels[index].counters.write_backs += u64::from(dirty);
+        if let Some(dirty) = self.system.release(access, cache, line) {
+            self.domains[cache].levels[index].counters.write_backs += u64::from(dirty);
             if dirty {
-                self.system.note_written_back(cpu, line);
+                self.system.note_written_back(cache, line);
             }
             let (shared, mut inside) = self.sides(access);
             if !shared.levels.is_empty() {
@@ -380,21 +380,21 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// A tag without a copy went: nothing is known of the line once no level has one.
-    fn forget(&mut self, access: &Access<W>, line: u64) {
-        let cpu = access.cpu;
-        if !self.domains[cpu].levels.iter().any(|level| level.has_tag(line)) {
-            self.system.release(access, cpu, line);
+    fn forget(&mut self, access: &Access<W, CacheId>, line: LineAddr) {
+        let cache = access.at;
+        if !self.domains[cache].levels.iter().any(|level| level.has_tag(line)) {
+            self.system.release(access, cache, line);
         }
     }
 
     /// What a transaction means for the levels on both sides of the bus.
     /// Returns the shared level that supplied the block, if one did.
-    fn after(&mut self, access: &Access<W>, outcome: &Outcome) -> Option<usize> {
+    fn after(&mut self, access: &Access<W, CacheId>, outcome: &Outcome) -> Option<usize> {
         let line = access.line;
         // One domain for each coherent cache, or none at all. A hit made no transaction, and changed no copies.
         if !self.domains.is_empty() && outcome.op.is_some() {
-            for &(cpu, how) in &self.system.snooped {
-                for level in &mut self.domains[cpu].levels {
+            for &(cache, how) in &self.system.snooped {
+                for level in &mut self.domains[cache].levels {
                     match how {
                         Snooped::Lost => level.invalidate(line),
                         Snooped::Cleaned => level.clean(line),
@@ -424,7 +424,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// The shared levels, and the private caches as these see them.
-    fn sides<'a>(&'a mut self, access: &'a Access<W>) -> (&'a mut Shared, Private<'a, W, O>) {
+    fn sides<'a>(&'a mut self, access: &'a Access<W, CacheId>) -> (&'a mut Shared, Private<'a, W, O>) {
         let Self { system, domains, back_invalidations, shared, .. } = self;
         (shared, Private { access, system, domains, back_invalidations })
     }
@@ -476,21 +476,21 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
 /// The private caches, while `access` is performed.
 struct Private<'a, W, O> {
-    access: &'a Access<W>,
+    access: &'a Access<W, CacheId>,
     system: &'a mut CoherentSystem<W, O>,
     domains: &'a mut [Domain],
     back_invalidations: &'a mut [Taken],
 }
 
 impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
-    fn hold(&mut self, line: u64) -> bool {
+    fn hold(&mut self, line: LineAddr) -> bool {
         self.system.first_holder(line).is_some()
     }
 
-    fn take(&mut self, line: u64) -> bool {
+    fn take(&mut self, line: LineAddr) -> bool {
         let mut dirty = false;
         while let Some(cache) = self.system.first_holder(line) {
-            if let Some(domain) = self.domains.get_mut(cache) {
+            if let Some(domain) = self.domains.get_mut(cache.0) {
                 for level in &mut domain.levels {
                     level.counters.back_invalidations += u64::from(level.erase(line).is_some());
                 }

@@ -5,6 +5,7 @@
 //! of one line are everything that its copies' states depend on. Written on misses only.
 
 use crate::protocol::checker::Step;
+use servsim_core::{CacheId, LineAddr};
 
 /// Steps kept: 1 MiB, some milliseconds of a commercial workload.
 const KEPT: usize = 1 << 16;
@@ -12,7 +13,7 @@ const KEPT: usize = 1 << 16;
 /// A step of a line, packed: it is written at every miss and hardly ever read.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    line: u64,
+    line: LineAddr,
     cpu: u32,
     kind: u8,
     private: bool,
@@ -20,7 +21,7 @@ struct Entry {
 
 impl Entry {
     #[inline]
-    fn new(line: u64, step: Step) -> Self {
+    fn new(line: LineAddr, step: Step) -> Self {
         let (kind, cpu, private) = match step {
             Step::Read(cpu, private) => (0, cpu, private),
             Step::Write(cpu, private) => (1, cpu, private),
@@ -49,7 +50,7 @@ pub struct History {
 impl History {
     /// Keeps one step of `line`.
     #[inline]
-    pub fn keep(&mut self, line: u64, step: Step) {
+    pub fn keep(&mut self, line: LineAddr, step: Step) {
         let entry = Entry::new(line, step);
         match self.ring.get_mut(self.next) {
             Some(oldest) => {
@@ -68,7 +69,7 @@ impl History {
     }
 
     /// What is kept of `line`, oldest first.
-    pub fn of_line(&self, line: u64) -> Vec<Step> {
+    pub fn of_line(&self, line: LineAddr) -> Vec<Step> {
         let (newer, older) = self.ring.split_at(self.next);
         let entries = older.iter().chain(newer);
         entries.filter(|entry| entry.line == line).map(|entry| entry.step()).collect()
@@ -86,9 +87,9 @@ pub struct MissingCell {
     /// The event: a column of the table.
     pub event: &'static str,
     /// Whose copy.
-    pub cpu: usize,
+    pub cache: CacheId,
     /// Of which line.
-    pub line: u64,
+    pub line: LineAddr,
     /// The line's steps that are still known, the last being the one that met the pair.
     pub steps: Vec<Step>,
 }
@@ -97,8 +98,8 @@ impl std::fmt::Display for MissingCell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "protocol {} has no cell for state {} and event {} (line {:#x}, processor {})",
-            self.protocol, self.state, self.event, self.line, self.cpu
+            "protocol {} has no cell for state {} and event {} (line {:#x}, cache {})",
+            self.protocol, self.state, self.event, self.line.0, self.cache
         )
     }
 }
@@ -111,9 +112,9 @@ mod tests {
     fn the_ring_keeps_the_last_steps_in_order() {
         let mut history = History::default();
         for n in 0..KEPT + 10 {
-            history.keep(n as u64 % 2, Step::Read(n, false));
+            history.keep(LineAddr(n as u64 % 2), Step::Read(n, false));
         }
-        let steps = history.of_line(1);
+        let steps = history.of_line(LineAddr(1));
         assert_eq!(steps.len(), KEPT / 2);
         assert_eq!(steps[0], Step::Read(11, false));
         assert_eq!(steps.last(), Some(&Step::Read(KEPT + 9, false)));

@@ -21,7 +21,7 @@ use crate::observer::Observer;
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
 use servsim_core::reference::{CONTINUATION, CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, PER_CPU, SIZE_SHIFT};
-use servsim_core::{Op, Record};
+use servsim_core::{CacheId, LineAddr, Op, Record};
 
 /// References by mode and operation; the fourth of each mode stays 0.
 pub type RunCounts = [[u64; 4]; 2];
@@ -37,7 +37,7 @@ const COMMON: u64 = u32::MAX as u64 | ((PER_CPU | CONTINUATION) as u64) << FLAGS
 /// What does not change along a run.
 #[derive(Clone, Copy)]
 struct Run {
-    cache: usize,
+    cache: CacheId,
     shift: u32,
 }
 
@@ -51,7 +51,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     #[inline(never)]
     pub fn run_hits(
         &mut self,
-        cache: usize,
+        cache: CacheId,
         data: usize,
         shift: u32,
         records: &[Record],
@@ -89,7 +89,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
         let (common, task) = (first.rest() & COMMON, first.task);
         let stays = self.stays;
-        let (code, data) = self.arrays[cache..=cache + usize::from(SPLIT)].split_at_mut(1);
+        let (code, data) = self.arrays[cache.0..=cache.0 + usize::from(SPLIT)].split_at_mut(1);
         let (mut code, mut data) = (code[0].hot(), data.first_mut().map(Array::hot));
         let clock = data.as_ref().map_or(0, |data| *data.clock).max(*code.clock);
         let mut packed = 0_u64;
@@ -103,7 +103,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 performed = position;
                 break;
             }
-            let line = record.address >> shift;
+            let line = LineAddr::of(record.address, shift);
             let op = (rest >> OP_SHIFT) as usize & 3;
             let is_data = SPLIT && op != Op::Fetch as usize;
             let hot = match &mut data {
@@ -130,7 +130,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
             frame.stamp = clock + 1 + position as u64;
             if !SIMPLE {
-                if let Some(shadow) = self.shadows.get_mut(cache + usize::from(is_data)) {
+                if let Some(shadow) = self.shadows.get_mut(cache.0 + usize::from(is_data)) {
                     frame.shadow = shadow.touch(line, frame.shadow);
                 }
                 hot.tell_hit(index);

@@ -7,6 +7,7 @@
 use crate::array::{Geometry, SetIndex, EMPTY};
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
+use servsim_core::LineAddr;
 
 servsim_core::counters! {
     /// What one level counted.
@@ -32,7 +33,7 @@ struct Tag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Displaced {
     /// The line.
-    pub line: u64,
+    pub line: LineAddr,
     /// Whether its copy was valid; otherwise only the tag was left.
     pub valid: bool,
     /// Whether it was written since it was last handed outward.
@@ -42,7 +43,7 @@ pub struct Displaced {
 /// A level.
 #[derive(Debug)]
 pub struct Level {
-    lines: Vec<u64>,
+    lines: Vec<LineAddr>,
     tags: Vec<Tag>,
     clock: u64,
     ways: usize,
@@ -66,23 +67,23 @@ impl Level {
         }
     }
 
-    fn find(&self, line: u64) -> Option<usize> {
+    fn find(&self, line: LineAddr) -> Option<usize> {
         let first = self.set_index.of(line) * self.ways;
         let place = self.lines[first..first + self.ways].iter().position(|&tag| tag == line);
         place.map(|way| first + way)
     }
 
-    fn find_valid(&self, line: u64) -> Option<usize> {
+    fn find_valid(&self, line: LineAddr) -> Option<usize> {
         self.find(line).filter(|&index| self.tags[index].valid)
     }
 
     /// Whether it has a valid copy.
-    pub fn holds(&self, line: u64) -> bool {
+    pub fn holds(&self, line: LineAddr) -> bool {
         self.find_valid(line).is_some()
     }
 
     /// Whether it has the tag, with or without a valid copy.
-    pub fn has_tag(&self, line: u64) -> bool {
+    pub fn has_tag(&self, line: LineAddr) -> bool {
         self.find(line).is_some()
     }
 
@@ -92,7 +93,7 @@ impl Level {
     }
 
     /// Looks `line` up, counts, and marks it as used when it is there.
-    pub fn look_up(&mut self, line: u64) -> bool {
+    pub fn look_up(&mut self, line: LineAddr) -> bool {
         let Some(index) = self.find_valid(line) else {
             self.counters.misses += 1;
             return false;
@@ -104,7 +105,7 @@ impl Level {
     }
 
     /// Places `line`; what had to make room.
-    pub fn insert(&mut self, line: u64, dirty: bool) -> Option<Displaced> {
+    pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<Displaced> {
         let mut displaced = None;
         let index = self.find(line).unwrap_or_else(|| {
             let first = self.set_index.of(line) * self.ways;
@@ -123,7 +124,7 @@ impl Level {
     }
 
     /// Marks the copy of `line` as written, if there is one; whether there is.
-    pub fn write(&mut self, line: u64) -> bool {
+    pub fn write(&mut self, line: LineAddr) -> bool {
         let found = self.find_valid(line);
         if let Some(index) = found {
             self.tags[index].dirty = true;
@@ -132,14 +133,14 @@ impl Level {
     }
 
     /// Marks the copy of `line` as not written.
-    pub fn clean(&mut self, line: u64) {
+    pub fn clean(&mut self, line: LineAddr) {
         if let Some(index) = self.find(line) {
             self.tags[index].dirty = false;
         }
     }
 
     /// Invalidates the copy of `line`; its tag stays.
-    pub fn invalidate(&mut self, line: u64) {
+    pub fn invalidate(&mut self, line: LineAddr) {
         if let Some(index) = self.find(line) {
             self.tags[index].valid = false;
             self.tags[index].dirty = false;
@@ -147,7 +148,7 @@ impl Level {
     }
 
     /// Takes `line` away, tag and all; whether a copy was valid, and if so whether it was dirty.
-    pub fn erase(&mut self, line: u64) -> Option<bool> {
+    pub fn erase(&mut self, line: LineAddr) -> Option<bool> {
         let index = self.find(line)?;
         let tag = std::mem::take(&mut self.tags[index]);
         self.lines[index] = EMPTY;
@@ -162,7 +163,7 @@ impl Level {
             let ranks = ranks(tags.iter().map(|tag| tag.stamp));
             for ((line, tag), rank) in lines.iter().zip(tags).zip(ranks) {
                 // One more: an empty frame's line is the largest number, and becomes 0.
-                out.put(line.wrapping_add(1));
+                out.put(line.0.wrapping_add(1));
                 if *line != EMPTY {
                     let Tag { stamp: _, valid, dirty } = *tag;
                     out.put(rank << 2 | u64::from(valid) << 1 | u64::from(dirty));
@@ -179,7 +180,7 @@ impl Level {
     pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
         from.exactly(self.lines.len())?;
         for (line, tag) in self.lines.iter_mut().zip(&mut self.tags) {
-            *line = from.take()?.wrapping_sub(1);
+            *line = LineAddr(from.take()?.wrapping_sub(1));
             *tag = Tag::default();
             if *line != EMPTY {
                 let packed = from.below((self.ways as u64 + 1) << 2)?;

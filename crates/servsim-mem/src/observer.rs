@@ -10,14 +10,15 @@
 
 use crate::counters::{CoherenceClass, MissClass};
 use crate::protocol::{BusOp, Snoop, State};
+use servsim_core::{CacheId, LineAddr};
 
 /// The reference that the system is working on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct By {
-    /// The processor that makes it.
-    pub cpu: usize,
+    /// The cache that it uses.
+    pub cache: CacheId,
     /// Line number: address divided by the line size.
-    pub line: u64,
+    pub line: LineAddr,
     /// The task.
     pub task: u32,
     /// Whether it was made in kernel mode.
@@ -60,9 +61,9 @@ impl StateEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
     /// Whose copy.
-    pub cpu: usize,
+    pub cache: CacheId,
     /// Of which line.
-    pub line: u64,
+    pub line: LineAddr,
     /// State before.
     pub from: State,
     /// What happened.
@@ -80,14 +81,14 @@ pub trait Observer {
     /// A miss, when it happens; without a class if [`Observer::judged`] will tell it.
     fn miss(&mut self, by: &By, class: Option<MissClass>) {}
 
-    /// The class of an earlier miss of `cpu` on `line`.
-    fn judged(&mut self, cpu: usize, line: u64, class: MissClass) {}
+    /// The class of an earlier miss of `cache` on `line`.
+    fn judged(&mut self, cache: CacheId, line: LineAddr, class: MissClass) {}
 
     /// A coherence transaction (invalidate or write).
     fn coherence(&mut self, by: &By, op: BusOp, class: CoherenceClass) {}
 
-    /// The copy of `by.line` at `cpu` went because `by` fetched the block.
-    fn removal(&mut self, by: &By, cpu: usize) {}
+    /// The copy of `by.line` in `cache` went because `by` fetched the block.
+    fn removal(&mut self, by: &By, cache: CacheId) {}
 
     /// A copy changed its state, was snooped, or was fetched. Hits that leave the state as it was
     /// are not reported.

@@ -1,6 +1,8 @@
 //! Which task is in its quantum at which processor: what tells where quanta begin, to the caches and to those
 //! who divide a trace for them.
 
+use servsim_core::CpuId;
+
 /// No task, or no processor.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -22,19 +24,19 @@ impl RunningTasks {
 
     /// Whether `task` is in its quantum at `cpu`.
     #[inline]
-    pub fn runs(&self, cpu: usize, task: u32) -> bool {
+    pub fn runs(&self, cpu: CpuId, task: u32) -> bool {
         self.running[cpu] == task
     }
 
     /// `task` begins a quantum at `cpu`; returns the processor of the one before, if there was one.
-    pub fn begin(&mut self, cpu: usize, task: u32) -> Option<usize> {
+    pub fn begin(&mut self, cpu: CpuId, task: u32) -> Option<CpuId> {
         let index = task as usize;
         if self.processors.len() <= index {
             self.processors.resize(index + 1, NONE);
         }
-        let before = std::mem::replace(&mut self.processors[index], cpu as u32);
+        let before = std::mem::replace(&mut self.processors[index], cpu.0 as u32);
         self.running[cpu] = task;
-        let before = (before != NONE).then_some(before as usize)?;
+        let before = (before != NONE).then_some(CpuId(before as usize))?;
         if before != cpu && self.running[before] == task {
             self.running[before] = NONE;
         }
@@ -42,7 +44,7 @@ impl RunningTasks {
     }
 
     /// The processor of the current or last quantum of `task`.
-    pub(crate) fn processor_of(&self, task: u32) -> Option<usize> {
-        self.processors.get(task as usize).filter(|&&cpu| cpu != NONE).map(|&cpu| cpu as usize)
+    pub(crate) fn processor_of(&self, task: u32) -> Option<CpuId> {
+        self.processors.get(task as usize).filter(|&&cpu| cpu != NONE).map(|&cpu| CpuId(cpu as usize))
     }
 }

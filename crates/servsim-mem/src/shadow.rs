@@ -6,12 +6,13 @@
 //! missed or the node was recycled.
 
 use crate::snapshot::{Damaged, Reader, Writer};
+use servsim_core::LineAddr;
 
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    line: u64,
+    line: LineAddr,
     older: u32,
     newer: u32,
     chain: u32,
@@ -40,11 +41,11 @@ impl Shadow {
         }
     }
 
-    fn bucket(&self, line: u64) -> usize {
-        (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) as usize & (self.buckets.len() - 1)
+    fn bucket(&self, line: LineAddr) -> usize {
+        (line.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) as usize & (self.buckets.len() - 1)
     }
 
-    fn find(&self, line: u64) -> Option<u32> {
+    fn find(&self, line: LineAddr) -> Option<u32> {
         let mut node = self.buckets[self.bucket(line)];
         while node != NIL {
             let entry = &self.nodes[node as usize];
@@ -62,13 +63,13 @@ impl Shadow {
     }
 
     /// Whether `line` is among the most recent `capacity` lines.
-    pub fn contains(&self, line: u64) -> bool {
+    pub fn contains(&self, line: LineAddr) -> bool {
         self.find(line).is_some()
     }
 
     /// Makes `line` the most recent; `hint` is the node that held it last. Returns its node.
     #[inline]
-    pub fn touch(&mut self, line: u64, hint: u32) -> u32 {
+    pub fn touch(&mut self, line: LineAddr, hint: u32) -> u32 {
         if let Some(entry) = self.nodes.get(hint as usize) {
             if entry.line == line {
                 if hint != self.newest {
@@ -86,7 +87,7 @@ impl Shadow {
         out.put(nodes.len() as u64);
         let mut node = *oldest;
         while let Some(entry) = nodes.get(node as usize) {
-            out.put(entry.line);
+            out.put(entry.line.0);
             node = entry.newer;
         }
     }
@@ -100,12 +101,12 @@ impl Shadow {
         *self = Self::new(self.capacity);
         let lines = from.below(self.capacity as u64 + 1)?;
         for _ in 0..lines {
-            self.touch(from.take()?, NIL);
+            self.touch(LineAddr(from.take()?), NIL);
         }
         Ok(())
     }
 
-    fn touch_by_hash(&mut self, line: u64) -> u32 {
+    fn touch_by_hash(&mut self, line: LineAddr) -> u32 {
         if let Some(node) = self.find(line) {
             if node != self.newest {
                 self.promote(node);
@@ -180,13 +181,13 @@ mod tests {
     #[test]
     fn the_shadow_agrees_with_a_plain_list() {
         let mut shadow = Shadow::new(5);
-        let mut plain: Vec<u64> = Vec::new();
+        let mut plain: Vec<LineAddr> = Vec::new();
         let mut random = servsim_core::RandomStream::new(3, "shadow");
         let mut hints = [NIL; 12];
         for _ in 0..20_000 {
-            let line = random.below(12);
+            let line = LineAddr(random.below(12));
             assert_eq!(shadow.contains(line), plain.contains(&line));
-            hints[line as usize] = shadow.touch(line, hints[line as usize]);
+            hints[line.0 as usize] = shadow.touch(line, hints[line.0 as usize]);
             plain.retain(|&l| l != line);
             plain.push(line);
             if plain.len() > 5 {

@@ -2,6 +2,8 @@
 //! bits of the line, so the lines of one shard share sets with one another only, and what happens to
 //! one shard does not depend on the others, as long as nothing but sets ties lines together.
 
+use servsim_core::LineAddr;
+
 /// One of a power of two of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
@@ -24,14 +26,14 @@ impl Shard {
 
     /// Whether `line` belongs to it.
     #[inline]
-    pub fn has(self, line: u64) -> bool {
-        line & self.mask == self.index
+    pub fn has(self, line: LineAddr) -> bool {
+        line.0 & self.mask == self.index
     }
 
     /// The number of the shard of `line` among as many as this one is of.
     #[inline]
-    pub fn of(self, line: u64) -> usize {
-        (line & self.mask) as usize
+    pub fn of(self, line: LineAddr) -> usize {
+        (line.0 & self.mask) as usize
     }
 
     /// Whether it is the first.

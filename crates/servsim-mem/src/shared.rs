@@ -7,13 +7,14 @@
 use crate::hierarchy::{HierarchySpec, Inclusion};
 use crate::level::{Displaced, Level};
 use crate::snapshot::{Damaged, Reader, Writer};
+use servsim_core::LineAddr;
 
 /// The private caches, as the shared levels see them.
 pub trait Inside {
     /// Whether any private cache has a valid copy.
-    fn hold(&mut self, line: u64) -> bool;
+    fn hold(&mut self, line: LineAddr) -> bool;
     /// Takes `line` away from every private cache; whether a copy was dirty.
-    fn take(&mut self, line: u64) -> bool;
+    fn take(&mut self, line: LineAddr) -> bool;
 }
 
 /// The shared levels, from the inside out.
@@ -62,7 +63,7 @@ impl Shared {
 
     /// A fetch that no cache supplied: the level that has the line. What makes room for the line inside
     /// is handed out before [`Shared::fill`], so that no line is on its way while levels fill.
-    pub fn look_up(&mut self, line: u64, inside: &mut dyn Inside) -> Option<usize> {
+    pub fn look_up(&mut self, line: LineAddr, inside: &mut dyn Inside) -> Option<usize> {
         let found = (0..self.levels.len()).find(|&index| self.levels[index].look_up(line));
         match found {
             None => self.memory_reads += 1,
@@ -78,7 +79,7 @@ impl Shared {
     }
 
     /// Fills the levels that the line passes on its way in.
-    pub fn fill(&mut self, line: u64, found: Option<usize>, inside: &mut dyn Inside) {
+    pub fn fill(&mut self, line: LineAddr, found: Option<usize>, inside: &mut dyn Inside) {
         for index in (0..found.unwrap_or(self.levels.len())).rev() {
             if self.inclusion[index] != Inclusion::Exclusive {
                 self.insert(index, line, false, inside);
@@ -87,7 +88,7 @@ impl Shared {
     }
 
     /// A private cache gave `line` up.
-    pub fn given_up(&mut self, line: u64, dirty: bool, inside: &mut dyn Inside) {
+    pub fn given_up(&mut self, line: LineAddr, dirty: bool, inside: &mut dyn Inside) {
         let takes_all = self.inclusion.first() == Some(&Inclusion::Exclusive);
         if dirty {
             self.write(0, line, inside);
@@ -97,7 +98,7 @@ impl Shared {
     }
 
     /// New data of `line` reach level `index` from inside (memory beyond the last).
-    pub fn write(&mut self, index: usize, line: u64, inside: &mut dyn Inside) {
+    pub fn write(&mut self, index: usize, line: LineAddr, inside: &mut dyn Inside) {
         let Some(inclusion) = self.inclusion.get(index) else {
             self.memory_writes += 1;
             return;
@@ -113,11 +114,11 @@ impl Shared {
         }
     }
 
-    fn is_inside(&self, index: usize, line: u64, inside: &mut dyn Inside) -> bool {
+    fn is_inside(&self, index: usize, line: LineAddr, inside: &mut dyn Inside) -> bool {
         self.levels[..index].iter().any(|level| level.holds(line)) || inside.hold(line)
     }
 
-    fn insert(&mut self, index: usize, line: u64, dirty: bool, inside: &mut dyn Inside) {
+    fn insert(&mut self, index: usize, line: LineAddr, dirty: bool, inside: &mut dyn Inside) {
         let displaced = self.levels[index].insert(line, dirty);
         if let Some(Displaced { line, dirty, .. }) = displaced {
             self.give_up(index, line, dirty, inside);
@@ -125,7 +126,7 @@ impl Shared {
     }
 
     /// Level `index` gave `line` up: where it goes.
-    fn give_up(&mut self, index: usize, line: u64, mut dirty: bool, inside: &mut dyn Inside) {
+    fn give_up(&mut self, index: usize, line: LineAddr, mut dirty: bool, inside: &mut dyn Inside) {
         if self.inclusion[index] == Inclusion::Inclusive {
             for level in &mut self.levels[..index] {
                 if let Some(written) = level.erase(line) {

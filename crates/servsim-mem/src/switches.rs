@@ -17,6 +17,7 @@
 use crate::running_tasks::{RunningTasks, NONE};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
+use servsim_core::{CacheId, CpuId, LineAddr};
 
 /// Why a miss is a context-switch miss, in the order of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +136,7 @@ impl Uses {
 /// Who took the last copy of a line from a cache, and the number of quanta begun by then.
 #[derive(Debug, Clone, Copy)]
 struct Loss {
-    line: u64,
+    line: LineAddr,
     /// The taker, and in the lowest bits the cache.
     taken: u32,
     quantum: u32,
@@ -152,26 +153,26 @@ const BY_TASK: u32 = 3;
 const MOST_TASKS: u32 = (1 << (32 - CACHE_BITS)) - BY_TASK;
 
 impl Entry for Loss {
-    type Key = (u64, u32);
-    const FREE: Self = Self { line: u64::MAX, taken: 0, quantum: 0 };
+    type Key = (LineAddr, u32);
+    const FREE: Self = Self { line: LineAddr(u64::MAX), taken: 0, quantum: 0 };
     #[inline]
-    fn new((line, cache): (u64, u32)) -> Self {
+    fn new((line, cache): (LineAddr, u32)) -> Self {
         Self { line, taken: BY_NOBODY << CACHE_BITS | cache, quantum: 0 }
     }
     #[inline]
-    fn is(&self, (line, cache): (u64, u32)) -> bool {
+    fn is(&self, (line, cache): (LineAddr, u32)) -> bool {
         self.line == line && self.taken & ((1 << CACHE_BITS) - 1) == cache
     }
     #[inline]
     fn is_free(&self) -> bool {
-        self.line == u64::MAX
+        self.line.0 == u64::MAX
     }
-    fn key(&self) -> (u64, u32) {
+    fn key(&self) -> (LineAddr, u32) {
         (self.line, self.taken & ((1 << CACHE_BITS) - 1))
     }
     #[inline]
-    fn number((line, cache): (u64, u32)) -> u64 {
-        line ^ u64::from(cache) << 52
+    fn number((line, cache): (LineAddr, u32)) -> u64 {
+        line.0 ^ u64::from(cache) << 52
     }
 }
 
@@ -228,17 +229,17 @@ impl Switches {
 
     /// Whether `task` is in its quantum at `cpu`.
     #[inline]
-    pub fn runs(&self, cpu: usize, task: u32) -> bool {
+    pub fn runs(&self, cpu: CpuId, task: u32) -> bool {
         self.running.runs(cpu, task)
     }
 
     /// The last task that began a quantum at `cpu`, if there was one.
-    pub fn last(&self, cpu: usize) -> Option<u32> {
+    pub fn last(&self, cpu: CpuId) -> Option<u32> {
         Some(self.last[cpu]).filter(|&task| task != NONE)
     }
 
     /// Begins a quantum of `task` at `cpu`.
-    pub fn begin(&mut self, cpu: usize, task: u32) {
+    pub fn begin(&mut self, cpu: CpuId, task: u32) {
         let before = self.running.begin(cpu, task);
         self.last[cpu] = task;
         self.quanta += 1;
@@ -254,33 +255,33 @@ impl Switches {
     }
 
     /// `task` uses a line; called at least when it was not the last to use the copy.
-    pub fn used(&mut self, task: u32, line: u64) {
+    pub fn used(&mut self, task: u32, line: LineAddr) {
         if let Some(quantum) = self.tasks.get(task as usize).map(|t| t.quantum).filter(|&q| q != 0) {
-            self.uses.at((line / BLOCK, task)).add(1 << (line % BLOCK), quantum);
+            self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum);
         }
     }
 
     /// Brings nearer what a miss of `task` in `cache` will ask.
     #[inline]
-    pub fn prefetch(&self, cache: usize, task: u32, line: u64) {
-        self.losses.prefetch((line, cache as u32));
-        self.uses.prefetch((line / BLOCK, task));
+    pub fn prefetch(&self, cache: CacheId, task: u32, line: LineAddr) {
+        self.losses.prefetch((line, cache.0 as u32));
+        self.uses.prefetch((line.0 / BLOCK, task));
     }
 
     /// Brings nearer where the loss of a copy will be noted.
     #[inline]
-    pub fn prefetch_loss(&self, cache: usize, line: u64) {
-        self.losses.prefetch((line, cache as u32));
+    pub fn prefetch_loss(&self, cache: CacheId, line: LineAddr) {
+        self.losses.prefetch((line, cache.0 as u32));
     }
 
     /// A cache lost its copy.
-    pub fn lost(&mut self, cache: usize, line: u64, taker: Taker) {
-        self.losses.at((line, cache as u32)).set(taker, self.quanta);
+    pub fn lost(&mut self, cache: CacheId, line: LineAddr, taker: Taker) {
+        self.losses.at((line, cache.0 as u32)).set(taker, self.quanta);
     }
 
     /// How `cache`, which has had `line`, lost it.
-    pub fn loss(&self, cache: usize, line: u64) -> LossCause {
-        match self.losses.get((line, cache as u32)).and_then(|loss| loss.taker()) {
+    pub fn loss(&self, cache: CacheId, line: LineAddr) -> LossCause {
+        match self.losses.get((line, cache.0 as u32)).and_then(|loss| loss.taker()) {
             None => LossCause::NeverHeld,
             Some(Taker::Snoop) => LossCause::Invalidated,
             Some(Taker::Fill(_)) => LossCause::Replaced,
@@ -290,13 +291,13 @@ impl Switches {
 
     /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
     /// `cache` is the cache of `cpu` that misses.
-    pub fn cause(&self, (cpu, cache): (usize, usize), task: u32, line: u64) -> Option<SwitchCause> {
+    pub fn cause(&self, (cpu, cache): (CpuId, CacheId), task: u32, line: LineAddr) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|_| self.running.processor_of(task) == Some(cpu))?;
-        let uses = self.uses.get((line / BLOCK, task))?;
-        if uses.before(state.quantum) >> (line % BLOCK) & 1 == 0 {
+        let uses = self.uses.get((line.0 / BLOCK, task))?;
+        if uses.before(state.quantum) >> (line.0 % BLOCK) & 1 == 0 {
             return None;
         }
-        let loss = self.losses.get((line, cache as u32)).copied().unwrap_or(Loss::FREE);
+        let loss = self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::FREE);
         match loss.taker() {
             Some(Taker::Fill(other)) if other != task && self.has_quanta(other) => {
                 return Some(SwitchCause::Evicted)
@@ -328,7 +329,7 @@ impl Switches {
         }
         out.put(losses.len() as u64);
         for Loss { line, taken, quantum } in losses.sorted() {
-            [line, u64::from(taken), u64::from(quantum)].iter().for_each(|&value| out.put(value));
+            [line.0, u64::from(taken), u64::from(quantum)].iter().for_each(|&value| out.put(value));
         }
     }
 
@@ -353,7 +354,7 @@ impl Switches {
             self.running.processors.push(cpu);
         }
         for (cpu, &task) in self.last.iter().enumerate() {
-            if self.running.processor_of(task) == Some(cpu) {
+            if self.running.processor_of(task) == Some(CpuId(cpu)) {
                 self.running.running[cpu] = task;
             }
         }
@@ -364,7 +365,8 @@ impl Switches {
             *self.uses.at((block, task)) = Uses { block, task, earlier, now, quantum };
         }
         for _ in 0..from.length()? {
-            let loss = Loss { line: from.below(u64::MAX)?, taken: from.short()?, quantum: from.short()? };
+            let loss =
+                Loss { line: LineAddr(from.below(u64::MAX)?), taken: from.short()?, quantum: from.short()? };
             if loss.key().1 as usize >= self.last.len() {
                 return Err(Damaged("a cache in it is one too many"));
             }

@@ -40,17 +40,18 @@ use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Ta
 use crate::shadow::Shadow;
 use crate::switches::{LossCause, Switches, Taker};
 use crate::words::WordMask;
+use servsim_core::{CacheId, CpuId, LineAddr};
 
 /// No silent transition.
 pub(crate) const NEEDS_BUS: State = State::MAX;
 
-/// One line's share of a reference.
+/// One line's share of a reference, at a processor, or at that coherent cache of it which serves the access.
 #[derive(Debug, Clone, Copy)]
-pub struct Access<W> {
-    /// The processor.
-    pub cpu: usize,
+pub struct Access<W, At = CpuId> {
+    /// The processor or the cache.
+    pub at: At,
     /// Line number: address divided by the line size.
-    pub line: u64,
+    pub line: LineAddr,
     /// Words of the line that are touched.
     pub words: W,
     /// Whether it is a store.
@@ -79,19 +80,28 @@ impl From<bool> for Page {
     }
 }
 
-impl<W> Access<W> {
+impl<W: Copy, At> Access<W, At> {
+    /// The same access at `cache`.
+    #[inline]
+    pub fn served_by(&self, cache: CacheId) -> Access<W, CacheId> {
+        let Self { at: _, line, words, write, kernel, task, slot } = *self;
+        Access { at: cache, line, words, write, kernel, task, slot }
+    }
+}
+
+impl<W> Access<W, CacheId> {
     /// The access as observers see it.
     #[inline]
     fn by(&self) -> By {
-        let Self { cpu, line, task, kernel, write, slot, .. } = *self;
-        By { cpu, line, task, kernel, write, slot }
+        let Self { at: cache, line, task, kernel, write, slot, .. } = *self;
+        By { cache, line, task, kernel, write, slot }
     }
 
     fn step(&self, private: bool) -> Step {
         if self.write {
-            Step::Write(self.cpu, private)
+            Step::Write(self.at.0, private)
         } else {
-            Step::Read(self.cpu, private)
+            Step::Read(self.at.0, private)
         }
     }
 
@@ -112,11 +122,11 @@ pub struct Outcome {
     /// Whether a cache supplied the block.
     pub from_cache: bool,
     /// The cache that did; the first, if several could.
-    pub supplied_by: Option<usize>,
+    pub supplied_by: Option<CacheId>,
     /// Line whose dirty copy had to be written back to make room.
-    pub write_back: Option<u64>,
+    pub write_back: Option<LineAddr>,
     /// Line whose clean copy made room.
-    pub dropped_clean: Option<u64>,
+    pub dropped_clean: Option<LineAddr>,
     /// Whether memory took the block from the cache that supplied it, or the word that was sent.
     pub to_memory: bool,
     /// Whether the access is complete; if not, it is applied again.
@@ -145,7 +155,7 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) shadows: Vec<Shadow>,
     pub(crate) copies: CopyIndex,
     /// Caches whose copy the last transaction changed in a way that levels inside them see, in ascending order.
-    pub(crate) snooped: Vec<(usize, Snooped)>,
+    pub(crate) snooped: Vec<(CacheId, Snooped)>,
     pub(crate) distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
@@ -157,11 +167,11 @@ pub struct CoherentSystem<W, O = ()> {
     pub times_write_backs: bool,
     /// Dirty lines that left other than as the victim of the transaction under way, with their processors: flushed
     /// at a switch, or given up by the outer private levels. Their time on the interconnect is the caller's business.
-    pub written_back: Vec<(usize, u64)>,
+    pub written_back: Vec<(CpuId, LineAddr)>,
     /// What became of prefetches.
     pub prefetches: PrefetchCounters,
     /// The last miss, or first use of a prefetched copy, with its line, for the caller to take.
-    pub trigger: Option<(Trigger, u64)>,
+    pub trigger: Option<(Trigger, LineAddr)>,
     /// Counters of each processor.
     pub counters: Vec<Counters>,
     /// Who watches.
@@ -237,7 +247,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// A task runs at `cpu` from now on; interrupt handlers are not announced. Under
     /// `flush_private` the private copies that the previous task used last leave the cache.
     #[inline]
-    pub fn run_task(&mut self, cpu: usize, task: u32) {
+    pub fn run_task(&mut self, cpu: CpuId, task: u32) {
         if self.switches.runs(cpu, task) {
             return;
         }
@@ -247,58 +257,67 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.switches.begin(cpu, task);
     }
 
+    /// Private copies are flushed only where each processor has one cache.
     #[cold]
-    fn flush_before(&mut self, cpu: usize, task: u32) {
+    fn flush_before(&mut self, cpu: CpuId, task: u32) {
         if let Some(previous) = self.switches.last(cpu).filter(|&previous| previous != task) {
-            with_cache_set!(self.copies, self.flush_private(cpu, previous));
+            with_cache_set!(self.copies, self.flush_private(CacheId(cpu.0), previous));
         }
     }
 
-    fn flush_private<S: Indexed>(&mut self, cpu: usize, task: u32) {
-        for index in 0..self.arrays[cpu].frames.len() {
-            let (line, frame) = (self.arrays[cpu].tags[index], self.arrays[cpu].frames[index]);
+    fn flush_private<S: Indexed>(&mut self, cache: CacheId, task: u32) {
+        for index in 0..self.arrays[cache].frames.len() {
+            let (line, frame) = (self.arrays[cache].tags[index], self.arrays[cache].frames[index]);
             let leaves = frame.flags & PRIVATE_COPY != 0 && u32::from(frame.user) == task + 1;
             if frame.state == INVALID || !leaves {
                 continue;
             }
             let state = frame.state;
-            self.history.keep(line, Step::Evict(cpu));
+            self.history.keep(line, Step::Evict(cache.0));
             if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
-                self.missing_cell(state, "Evict", cpu, line);
+                self.missing_cell(state, "Evict", cache, line);
             }
             let place = self.copies.place_of(line);
             let mut record = self.copies.record::<S>(place);
-            record.valid.remove(cpu);
+            record.valid.remove(cache);
             self.copies.set_record(place, &record);
-            self.flush_written(record.stale, cpu, line, index);
-            self.lose(cpu, index);
-            self.switches.lost(cpu, line, Taker::Flush);
-            self.counters[cpu].flushed[1][0] += 1;
+            self.flush_written(record.stale, cache, line, index);
+            self.lose(cache, index);
+            self.switches.lost(cache, line, Taker::Flush);
+            self.counters[cache].flushed[1][0] += 1;
             if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
-                self.counters[cpu].bus[1][BusOp::WriteBack as usize] += 1;
-                self.note_written_back(cpu, line);
+                self.counters[cache].bus[1][BusOp::WriteBack as usize] += 1;
+                self.note_written_back(cache, line);
             }
-            self.arrays[cpu].erase(index);
+            self.arrays[cache].erase(index);
             if O::ACTIVE {
-                let by = By { cpu, line, task, kernel: true, write: false, slot: 1 };
-                let step = Transition { cpu, line, from: state, event: StateEvent::Flush, to: INVALID };
+                let by = By { cache, line, task, kernel: true, write: false, slot: 1 };
+                let step = Transition { cache, line, from: state, event: StateEvent::Flush, to: INVALID };
                 self.observer.transition(&by, &step);
             }
         }
     }
 
-    /// Tells the observer that the copy of `line` at `cpu` made a step because of `access`.
+    /// Tells the observer that the copy of `line` at `cache` made a step because of `access`.
     #[inline]
-    fn tell(&mut self, access: &Access<W>, cpu: usize, line: u64, from: State, event: StateEvent, to: State) {
+    fn tell(
+        &mut self,
+        access: &Access<W, CacheId>,
+        cache: CacheId,
+        line: LineAddr,
+        from: State,
+        event: StateEvent,
+        to: State,
+    ) {
         if O::ACTIVE {
-            self.observer.transition(&access.by(), &Transition { cpu, line, from, event, to });
+            self.observer.transition(&access.by(), &Transition { cache, line, from, event, to });
         }
     }
 
     /// Performs the access if it needs no bus transaction.
     #[inline]
-    pub fn try_hit(&mut self, access: &Access<W>) -> bool {
-        let array = &mut self.arrays[access.cpu];
+    pub fn try_hit(&mut self, access: &Access<W, CacheId>) -> bool {
+        let array = &mut self.arrays[access.at];
         let Some(index) = array.find_and_guess(access.line) else { return false };
         let state = array.frames[index].state;
         let next = self.hit[usize::from(access.write)][usize::from(state)];
@@ -318,41 +337,41 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.first_use(access, index);
         }
         self.touch_shadow(access, index);
-        if u32::from(self.arrays[access.cpu].frames[index].user) != access.task + 1 {
+        if u32::from(self.arrays[access.at].frames[index].user) != access.task + 1 {
             self.note_user(access, index);
         }
         if next != state {
             self.history.keep(access.line, access.step(false));
-            self.tell(access, access.cpu, access.line, state, access.event(None), next);
+            self.tell(access, access.at, access.line, state, access.event(None), next);
         }
         true
     }
 
     /// The task was not the last to use the copy.
-    fn note_user(&mut self, access: &Access<W>, index: usize) {
-        let frame = &mut self.arrays[access.cpu].frames[index];
+    fn note_user(&mut self, access: &Access<W, CacheId>, index: usize) {
+        let frame = &mut self.arrays[access.at].frames[index];
         // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
         frame.user = u16::try_from(access.task + 1).unwrap_or(0);
         self.switches.used(access.task, access.line);
     }
 
     #[inline]
-    fn touch_shadow(&mut self, access: &Access<W>, index: usize) {
-        if let Some(shadow) = self.shadows.get_mut(access.cpu) {
-            let frame = &mut self.arrays[access.cpu].frames[index];
+    fn touch_shadow(&mut self, access: &Access<W, CacheId>, index: usize) {
+        if let Some(shadow) = self.shadows.get_mut(access.at.0) {
+            let frame = &mut self.arrays[access.at].frames[index];
             frame.shadow = shadow.touch(access.line, frame.shadow);
         }
     }
 
     /// Counts the pending miss as true sharing if the access touches a word written elsewhere.
-    fn judge_pending(&mut self, access: &Access<W>, index: usize) {
-        let frame = &mut self.arrays[access.cpu].frames[index];
+    fn judge_pending(&mut self, access: &Access<W, CacheId>, index: usize) {
+        let frame = &mut self.arrays[access.at].frames[index];
         if frame.flags & PENDING == 0 || !frame.new_words.meets(access.words) {
             return;
         }
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
         let owner = usize::from(frame.flags & OWNER_KERNEL != 0);
-        let counters = &mut self.counters[access.cpu];
+        let counters = &mut self.counters[access.at];
         counters.misses[mode][MissClass::TrueSharing as usize] += 1;
         counters.misses_by_owner[owner][MissClass::TrueSharing as usize] += 1;
         if frame.new_writer == access.task {
@@ -362,7 +381,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
         if O::ACTIVE {
-            self.observer.judged(access.cpu, access.line, MissClass::TrueSharing);
+            self.observer.judged(access.at, access.line, MissClass::TrueSharing);
         }
     }
 
@@ -371,7 +390,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// # Panics
     /// Unwinds with a [`MissingCell`] when the protocol table lacks the cell that is needed: an
     /// internal bug.
-    pub fn transact(&mut self, access: &Access<W>, page: impl Into<Page>) -> Outcome {
+    pub fn transact(&mut self, access: &Access<W, CacheId>, page: impl Into<Page>) -> Outcome {
         if self.try_hit(access) {
             return Outcome { done: true, ..Outcome::default() };
         }
@@ -380,18 +399,18 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// The same for an access that is known not to hit.
     #[inline]
-    pub(crate) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
+    pub(crate) fn transact_missed(&mut self, access: &Access<W, CacheId>, page: Page) -> Outcome {
         with_cache_set!(self.copies, self.transact_on(access, page))
     }
 
     /// The same with sets of caches as wide as the machine needs.
-    fn transact_on<S: Indexed>(&mut self, access: &Access<W>, page: Page) -> Outcome {
+    fn transact_on<S: Indexed>(&mut self, access: &Access<W, CacheId>, page: Page) -> Outcome {
         let private = page.private;
         self.copies.prefetch(access.line);
-        let found = self.arrays[access.cpu].find(access.line);
+        let found = self.arrays[access.at].find(access.line);
         let place = found.unwrap_or_else(|| self.make_room(access));
         self.history.keep(access.line, access.step(private));
-        let state = found.map_or(INVALID, |index| self.arrays[access.cpu].frames[index].state);
+        let state = found.map_or(INVALID, |index| self.arrays[access.at].frames[index].state);
         let OnAccess::Bus { op, again, .. } = self.access_cell(state, access.write) else {
             unreachable!("a local access hits")
         };
@@ -399,7 +418,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let listed = self.copies.place_of(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
-        self.counters[access.cpu].bus[mode][op as usize] += 1;
+        self.counters[access.at].bus[mode][op as usize] += 1;
         if !op.is_fetch() {
             self.classify_coherence(access, record.valid, op, page);
         }
@@ -411,37 +430,37 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         };
         let next = Table::resolve(branches, lines, private && self.table.uses_private);
         let index = if op.is_fetch() {
-            self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
+            self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
             self.fill(access, &mut record, (found, place), page, &mut outcome);
             place
         } else {
             let index = found.expect("an upgrade has a copy");
-            self.arrays[access.cpu].use_frame(index);
+            self.arrays[access.at].use_frame(index);
             index
         };
         self.copies.set_record(listed, &record);
-        self.tell(access, access.cpu, access.line, state, access.event(Some(op)), next);
+        self.tell(access, access.at, access.line, state, access.event(Some(op)), next);
         self.complete(access, record.stale, index, next, !again);
         outcome
     }
 
     /// The frame that the line will take. What the miss will look up comes nearer meanwhile: these are
     /// five places, each of which takes the host longer than the rest of a miss.
-    fn make_room(&mut self, access: &Access<W>) -> usize {
-        self.switches.prefetch(access.cpu, access.task, access.line);
-        let array = &mut self.arrays[access.cpu];
+    fn make_room(&mut self, access: &Access<W, CacheId>) -> usize {
+        self.switches.prefetch(access.at, access.task, access.line);
+        let array = &mut self.arrays[access.at];
         let place = array.victim(access.line);
         let leaving = array.tags[place];
         if leaving != EMPTY {
             self.copies.prefetch(leaving);
-            self.switches.prefetch_loss(access.cpu, leaving);
+            self.switches.prefetch_loss(access.at, leaving);
         }
         place
     }
 
     /// The transaction that the access would need now; `None` when it would hit.
-    pub fn needed(&self, access: &Access<W>) -> Option<BusOp> {
-        let array = &self.arrays[access.cpu];
+    pub fn needed(&self, access: &Access<W, CacheId>) -> Option<BusOp> {
+        let array = &self.arrays[access.at];
         let state = array.find(access.line).map_or(INVALID, |index| array.frames[index].state);
         match self.access_cell(state, access.write) {
             OnAccess::Local(_) => None,
@@ -459,9 +478,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Sets the new state, touches the words and commits a completed write.
-    fn complete<S: CacheSet>(&mut self, access: &Access<W>, stale: S, index: usize, next: State, done: bool) {
+    fn complete<S: CacheSet>(
+        &mut self,
+        access: &Access<W, CacheId>,
+        stale: S,
+        index: usize,
+        next: State,
+        done: bool,
+    ) {
         let exclusive = self.table.rows[usize::from(next)].info.exclusive;
-        let frame = &mut self.arrays[access.cpu].frames[index];
+        let frame = &mut self.arrays[access.at].frames[index];
         frame.state = next;
         frame.touched.add(access.words);
         if frame.flags & (PENDING | PREFETCHED) != 0 {
@@ -474,19 +500,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             return;
         }
         if exclusive {
-            let frame = &mut self.arrays[access.cpu].frames[index];
+            let frame = &mut self.arrays[access.at].frames[index];
             frame.written.add(access.words);
             frame.writer = join_writers(frame.writer, access.task);
         } else {
             // Valid copies took the word; copies lost earlier did not.
-            self.announce(stale, access.cpu, access.line, access.words, access.task);
+            self.announce(stale, access.at, access.line, access.words, access.task);
         }
     }
 
-    /// Adds words written by `cpu` to the frames of the caches `stale`, which lost the line but keep
+    /// Adds words written by `cache` to the frames of the caches `stale`, which lost the line but keep
     /// its tag.
-    fn announce<S: CacheSet>(&mut self, stale: S, cpu: usize, line: u64, words: W, writer: u32) {
-        for other in stale.without(cpu).iter() {
+    fn announce<S: CacheSet>(&mut self, stale: S, cache: CacheId, line: LineAddr, words: W, writer: u32) {
+        for other in stale.without(cache).iter() {
             let array = &mut self.arrays[other];
             let index = array.find(line).expect("a stale record has its tag");
             let frame = &mut array.frames[index];
@@ -496,35 +522,41 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Announces the words that collected in an exclusive copy.
-    fn flush_written<S: CacheSet>(&mut self, stale: S, cpu: usize, line: u64, index: usize) {
-        let frame = &mut self.arrays[cpu].frames[index];
+    fn flush_written<S: CacheSet>(&mut self, stale: S, cache: CacheId, line: LineAddr, index: usize) {
+        let frame = &mut self.arrays[cache].frames[index];
         if frame.written.is_empty() {
             return;
         }
         let (words, writer) = (frame.written, frame.writer);
         frame.written = W::default();
         frame.writer = NO_WRITER;
-        self.announce(stale, cpu, line, words, writer);
+        self.announce(stale, cache, line, words, writer);
     }
 
     /// Ends the lifetime of a copy: a miss still pending was false sharing.
-    fn lose(&mut self, cpu: usize, index: usize) {
-        let frame = &mut self.arrays[cpu].frames[index];
+    fn lose(&mut self, cache: CacheId, index: usize) {
+        let frame = &mut self.arrays[cache].frames[index];
         let flags = std::mem::take(&mut frame.flags);
         self.prefetches.useless += u64::from(flags & PREFETCHED != 0);
         if flags & PENDING != 0 {
             let mode = usize::from(flags & MISS_KERNEL != 0);
             let owner = usize::from(flags & OWNER_KERNEL != 0);
-            self.counters[cpu].misses[mode][MissClass::FalseSharing as usize] += 1;
-            self.counters[cpu].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
+            self.counters[cache].misses[mode][MissClass::FalseSharing as usize] += 1;
+            self.counters[cache].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
             if O::ACTIVE {
-                self.observer.judged(cpu, self.arrays[cpu].tags[index], MissClass::FalseSharing);
+                self.observer.judged(cache, self.arrays[cache].tags[index], MissClass::FalseSharing);
             }
         }
     }
 
-    fn classify_coherence<S: CacheSet>(&mut self, access: &Access<W>, valid: S, op: BusOp, page: Page) {
-        let holders = valid.without(access.cpu);
+    fn classify_coherence<S: CacheSet>(
+        &mut self,
+        access: &Access<W, CacheId>,
+        valid: S,
+        op: BusOp,
+        page: Page,
+    ) {
+        let holders = valid.without(access.at);
         let class = if holders.is_empty() {
             CoherenceClass::Needless
         } else if page.private {
@@ -536,16 +568,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         };
         let mode = usize::from(access.kernel);
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
-        self.counters[access.cpu].coherence[mode][class as usize] += 1;
-        self.counters[access.cpu].coherence_by_owner[owner][class as usize] += 1;
+        self.counters[access.at].coherence[mode][class as usize] += 1;
+        self.counters[access.at].coherence_by_owner[owner][class as usize] += 1;
         if O::ACTIVE {
             self.observer.coherence(&access.by(), op, class);
         }
     }
 
-    fn any_touched<S: CacheSet>(&self, holders: S, access: &Access<W>) -> bool {
-        holders.iter().any(|cpu| {
-            let array = &self.arrays[cpu];
+    fn any_touched<S: CacheSet>(&self, holders: S, access: &Access<W, CacheId>) -> bool {
+        holders.iter().any(|cache| {
+            let array = &self.arrays[cache];
             let index = array.find(access.line).expect("a holder has the line");
             array.frames[index].touched.meets(access.words)
         })
@@ -554,7 +586,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Lets every other holder react; returns the response lines.
     fn snoop<S: CacheSet>(
         &mut self,
-        access: &Access<W>,
+        access: &Access<W, CacheId>,
         record: &mut LineRecord<S>,
         op: BusOp,
         private: bool,
@@ -563,7 +595,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let column = Snoop::of(op, private && self.table.uses_private);
         let mut lines = Lines::NONE;
         self.snooped.clear();
-        for other in record.valid.without(access.cpu).iter() {
+        for other in record.valid.without(access.at).iter() {
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
@@ -585,7 +617,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.snooped.push((other, Snooped::Cleaned));
             }
             let modified = supply && op.is_fetch() && dirty(state);
-            self.counters[access.cpu].hit_modified[usize::from(access.kernel)][0] += u64::from(modified);
+            self.counters[access.at].hit_modified[usize::from(access.kernel)][0] += u64::from(modified);
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
@@ -599,25 +631,25 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Unwinds with what is known, past the panic hook: whoever catches it has more to say.
     #[cold]
-    fn missing_cell(&self, state: State, event: &'static str, cpu: usize, line: u64) -> ! {
+    fn missing_cell(&self, state: State, event: &'static str, cache: CacheId, line: LineAddr) -> ! {
         std::panic::resume_unwind(Box::new(MissingCell {
             protocol: self.table.name,
             state: self.table.state_name(state),
             event,
-            cpu,
+            cache,
             line,
             steps: self.history.of_line(line),
         }))
     }
 
-    fn drop_copy(&mut self, access: &Access<W>, cpu: usize, index: usize, op: BusOp) {
-        self.lose(cpu, index);
-        self.switches.lost(cpu, access.line, Taker::Snoop);
+    fn drop_copy(&mut self, access: &Access<W, CacheId>, cache: CacheId, index: usize, op: BusOp) {
+        self.lose(cache, index);
+        self.switches.lost(cache, access.line, Taker::Snoop);
         if op == BusOp::Read {
-            self.arrays[cpu].frames[index].flags = REMOVED;
-            self.counters[access.cpu].removed[usize::from(access.kernel)][0] += 1;
+            self.arrays[cache].frames[index].flags = REMOVED;
+            self.counters[access.at].removed[usize::from(access.kernel)][0] += 1;
             if O::ACTIVE {
-                self.observer.removal(&access.by(), cpu);
+                self.observer.removal(&access.by(), cache);
             }
         }
     }
@@ -625,7 +657,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Classifies the miss and gives the line its frame `index`, which had its tag if `found`.
     fn fill<S: Indexed>(
         &mut self,
-        access: &Access<W>,
+        access: &Access<W, CacheId>,
         record: &mut LineRecord<S>,
         (found, index): (Option<usize>, usize),
         page: Page,
@@ -642,7 +674,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Gives the line its frame `index`, which had its tag if `found`, without a word touched.
     fn take_frame<S: Indexed>(
         &mut self,
-        access: &Access<W>,
+        access: &Access<W, CacheId>,
         record: &mut LineRecord<S>,
         (found, index): (Option<usize>, usize),
         page: Page,
@@ -654,14 +686,14 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 Some((line, false)) => outcome.dropped_clean = Some(line),
                 None => {}
             }
-            self.arrays[access.cpu].place(index, access.line);
+            self.arrays[access.at].place(index, access.line);
         }
         self.distinct_lines += usize::from(record.seen.is_empty());
-        record.valid.insert(access.cpu);
-        record.stale.remove(access.cpu);
-        record.seen.insert(access.cpu);
-        self.arrays[access.cpu].fill_frame(index);
-        let frame = &mut self.arrays[access.cpu].frames[index];
+        record.valid.insert(access.at);
+        record.stale.remove(access.at);
+        record.seen.insert(access.at);
+        self.arrays[access.at].fill_frame(index);
+        let frame = &mut self.arrays[access.at].frames[index];
         frame.touched = W::default();
         frame.written = W::default();
         frame.writer = NO_WRITER;
@@ -679,43 +711,43 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Counts the miss; its class, unless that is still to be judged.
     fn classify_miss<S: CacheSet>(
         &mut self,
-        access: &Access<W>,
+        access: &Access<W, CacheId>,
         seen: S,
         found: Option<usize>,
         page: Page,
     ) -> Option<MissClass> {
-        let (cpu, mode) = (access.cpu, usize::from(access.kernel));
+        let (cache, mode) = (access.at, usize::from(access.kernel));
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
-        self.counters[cpu].misses_at_once[mode][0] += 1;
+        self.counters[cache].misses_at_once[mode][0] += 1;
         let loss = if found.is_some() {
             // The tag is still there: nobody's fill took it.
             LossCause::Invalidated
-        } else if !seen.has(cpu) {
+        } else if !seen.has(cache) {
             LossCause::NeverHeld
         } else {
-            self.switches.loss(cpu, access.line)
+            self.switches.loss(cache, access.line)
         };
-        self.counters[cpu].misses_by_loss[mode][loss as usize] += 1;
+        self.counters[cache].misses_by_loss[mode][loss as usize] += 1;
         let invalidation = found.and_then(|index| {
-            let frame = &mut self.arrays[cpu].frames[index];
+            let frame = &mut self.arrays[cache].frames[index];
             let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
-            self.counters[cpu].removed[mode][1] += u64::from(removed);
+            self.counters[cache].removed[mode][1] += u64::from(removed);
             (!removed || self.table.removal_is_invalidation).then_some(index)
         });
         let class = match invalidation {
             Some(_) if page.private => MissClass::PassiveSharing,
             Some(index) if self.table.rules.judge_at_miss => {
-                let frame = &self.arrays[cpu].frames[index];
+                let frame = &self.arrays[cache].frames[index];
                 if frame.new_words.meets(access.words) {
                     let by_self = frame.new_writer == access.task;
-                    self.counters[cpu].true_by_self[mode][0] += u64::from(by_self);
+                    self.counters[cache].true_by_self[mode][0] += u64::from(by_self);
                     MissClass::TrueSharing
                 } else {
                     MissClass::FalseSharing
                 }
             }
             Some(index) => {
-                self.arrays[cpu].frames[index].flags = PENDING
+                self.arrays[cache].frames[index].flags = PENDING
                     | if access.kernel { MISS_KERNEL } else { 0 }
                     | if owner == 1 { OWNER_KERNEL } else { 0 };
                 return None;
@@ -723,25 +755,25 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             None => self.classify_other(access, seen),
         };
         if let Some(index) = found {
-            let frame = &mut self.arrays[cpu].frames[index];
+            let frame = &mut self.arrays[cache].frames[index];
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        self.counters[cpu].misses[mode][class as usize] += 1;
-        self.counters[cpu].misses_by_owner[owner][class as usize] += 1;
+        self.counters[cache].misses[mode][class as usize] += 1;
+        self.counters[cache].misses_by_owner[owner][class as usize] += 1;
         Some(class)
     }
 
     /// The class of a miss that no invalidation caused.
-    fn classify_other<S: CacheSet>(&mut self, access: &Access<W>, seen: S) -> MissClass {
+    fn classify_other<S: CacheSet>(&mut self, access: &Access<W, CacheId>, seen: S) -> MissClass {
         if let Some(cause) =
-            self.switches.cause((access.cpu / self.per_processor, access.cpu), access.task, access.line)
+            self.switches.cause((self.processor_of(access.at), access.at), access.task, access.line)
         {
             let mode = usize::from(access.kernel);
-            self.counters[access.cpu].context_switch[mode][cause as usize] += 1;
+            self.counters[access.at].context_switch[mode][cause as usize] += 1;
         }
-        let seen = seen.has(access.cpu);
-        let in_shadow = || self.shadows.get(access.cpu).is_some_and(|s| s.contains(access.line));
+        let seen = seen.has(access.at);
+        let in_shadow = || self.shadows.get(access.at.0).is_some_and(|s| s.contains(access.line));
         if !seen {
             MissClass::Cold
         } else if in_shadow() {
@@ -752,89 +784,94 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Makes room in a frame; returns its line and whether that is written back.
-    fn evict<S: Indexed>(&mut self, access: &Access<W>, index: usize) -> Option<(u64, bool)> {
-        let cpu = access.cpu;
-        let line = self.arrays[cpu].tags[index];
+    fn evict<S: Indexed>(&mut self, access: &Access<W, CacheId>, index: usize) -> Option<(LineAddr, bool)> {
+        let cache = access.at;
+        let line = self.arrays[cache].tags[index];
         if line == EMPTY {
             return None;
         }
-        let state = self.leave::<S>(cpu, line, index)?;
-        self.evictions[cpu] += 1;
-        self.switches.lost(cpu, line, Taker::Fill(access.task));
-        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
-        Some((line, self.write_back(cpu, state, access.kernel)))
+        let state = self.leave::<S>(cache, line, index)?;
+        self.evictions[cache] += 1;
+        self.switches.lost(cache, line, Taker::Fill(access.task));
+        self.tell(access, cache, line, state, StateEvent::Evict, INVALID);
+        Some((line, self.write_back(cache, state, access.kernel)))
     }
 
     /// Ends what is known of the copy in a frame; its state, if it was valid.
-    fn leave<S: Indexed>(&mut self, cpu: usize, line: u64, index: usize) -> Option<State> {
-        let state = self.arrays[cpu].frames[index].state;
+    fn leave<S: Indexed>(&mut self, cache: CacheId, line: LineAddr, index: usize) -> Option<State> {
+        let state = self.arrays[cache].frames[index].state;
         // It has a record, so that those of others stay where they are.
         let listed = self.copies.place_of(line);
         let mut record = self.copies.record::<S>(listed);
-        record.valid.remove(cpu);
-        record.stale.remove(cpu);
+        record.valid.remove(cache);
+        record.stale.remove(cache);
         self.copies.set_record(listed, &record);
         if state == INVALID {
             return None;
         }
-        self.history.keep(line, Step::Evict(cpu));
+        self.history.keep(line, Step::Evict(cache.0));
         if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
-            self.missing_cell(state, "Evict", cpu, line);
+            self.missing_cell(state, "Evict", cache, line);
         }
-        self.flush_written(record.stale, cpu, line, index);
-        self.lose(cpu, index);
+        self.flush_written(record.stale, cache, line, index);
+        self.lose(cache, index);
         Some(state)
     }
 
+    /// The processor whose cache it is.
+    pub(crate) fn processor_of(&self, cache: CacheId) -> CpuId {
+        CpuId(cache.0 / self.per_processor)
+    }
+
     /// Notes a line that is on its way to memory by itself.
-    pub(crate) fn note_written_back(&mut self, cache: usize, line: u64) {
+    pub(crate) fn note_written_back(&mut self, cache: CacheId, line: LineAddr) {
         if self.times_write_backs {
-            self.written_back.push((cache / self.per_processor, line));
+            self.written_back.push((self.processor_of(cache), line));
         }
     }
 
     /// Counts the write-back of a copy that leaves in `state`, if it needs one.
-    fn write_back(&mut self, cpu: usize, state: State, kernel: bool) -> bool {
+    fn write_back(&mut self, cache: CacheId, state: State, kernel: bool) -> bool {
         let dirty = self.table.rows[usize::from(state)].evict == OnEvict::WriteBack;
-        self.counters[cpu].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
+        self.counters[cache].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
         dirty
     }
 
-    /// Takes `line` away from cache `cpu`, tag and all, because `access` made other levels of the
+    /// Takes `line` away from `cache`, tag and all, because `access` made other levels of the
     /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
-    pub fn release(&mut self, access: &Access<W>, cpu: usize, line: u64) -> Option<bool> {
-        let index = self.arrays[cpu].find(line)?;
-        let state = with_cache_set!(self.copies, self.leave(cpu, line, index));
-        self.arrays[cpu].erase(index);
+    pub fn release(&mut self, access: &Access<W, CacheId>, cache: CacheId, line: LineAddr) -> Option<bool> {
+        let index = self.arrays[cache].find(line)?;
+        let state = with_cache_set!(self.copies, self.leave(cache, line, index));
+        self.arrays[cache].erase(index);
         let state = state?;
-        self.switches.lost(cpu, line, Taker::Fill(access.task));
-        self.tell(access, cpu, line, state, StateEvent::Evict, INVALID);
-        Some(self.write_back(cpu, state, access.kernel))
+        self.switches.lost(cache, line, Taker::Fill(access.task));
+        self.tell(access, cache, line, state, StateEvent::Evict, INVALID);
+        Some(self.write_back(cache, state, access.kernel))
     }
 
     /// The first cache with a valid copy of `line`.
-    pub fn first_holder(&self, line: u64) -> Option<usize> {
+    pub fn first_holder(&self, line: LineAddr) -> Option<CacheId> {
         with_cache_set!(self.copies, self.first_holder_in(line))
     }
 
-    fn first_holder_in<S: Indexed>(&self, line: u64) -> Option<usize> {
+    fn first_holder_in<S: Indexed>(&self, line: LineAddr) -> Option<CacheId> {
         self.copies.record::<S>(self.copies.find(line)?).valid.iter().next()
     }
 
-    /// Whether the copy of `line` at cache `cpu` is dirty.
-    pub fn is_dirty(&self, cpu: usize, line: u64) -> bool {
-        let array = &self.arrays[cpu];
+    /// Whether the copy of `line` at `cache` is dirty.
+    pub fn is_dirty(&self, cache: CacheId, line: LineAddr) -> bool {
+        let array = &self.arrays[cache];
         let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
         self.table.rows[usize::from(state)].info.dirty
     }
 
     /// Ends the run: misses still pending were false sharing.
     pub fn finish(&mut self) {
-        for cpu in 0..self.arrays.len() {
-            for index in 0..self.arrays[cpu].frames.len() {
+        for cache in CacheId::all(self.arrays.len()) {
+            for index in 0..self.arrays[cache].frames.len() {
                 // What lies here unused might still have been of use.
-                self.arrays[cpu].frames[index].flags &= !PREFETCHED;
-                self.lose(cpu, index);
+                self.arrays[cache].frames[index].flags &= !PREFETCHED;
+                self.lose(cache, index);
             }
         }
     }
@@ -860,9 +897,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         arrays + shadows + self.copies.bytes() + self.switches.bytes()
     }
 
-    /// State of the copy of `line` at `cpu`, by name: for tests and `--watch`.
-    pub fn state_of(&self, cpu: usize, line: u64) -> &'static str {
-        let array = &self.arrays[cpu];
+    /// State of the copy of `line` at `cache`, by name: for tests and `--watch`.
+    pub fn state_of(&self, cache: CacheId, line: LineAddr) -> &'static str {
+        let array = &self.arrays[cache];
         let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
         self.table.state_name(state)
     }

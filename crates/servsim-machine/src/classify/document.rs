@@ -156,7 +156,7 @@ impl Frame<'_> {
     fn by_data(&self, by: Grouping, source: &dyn GlobalSource, ledger: &Ledger) -> Vec<Group> {
         let mut groups: BTreeMap<(String, u64), Group> = BTreeMap::new();
         for (&line, LineTally { tally, words }) in &ledger.lines {
-            let address = line * self.line;
+            let address = line.0 * self.line;
             let place = place_of(source, address);
             let symbol = place.and_then(|place| self.symbol(place));
             let area = place.map_or("unknown", |place| place.area);
@@ -212,8 +212,8 @@ impl Frame<'_> {
             let op = if step.by.write { "store" } else { ["fetch", "load", "store"][step.by.slot.min(2)] };
             json!({
                 "reference": step.reference,
-                "cpu": step.cpu,
-                "by_cpu": step.by.cpu,
+                "cpu": step.cache.0,
+                "by_cpu": step.by.cache.0,
                 "task": task_name(tasks, step.by.task),
                 "mode": if step.by.kernel { "kernel" } else { "user" },
                 "op": op,

@@ -54,7 +54,7 @@ fn follow_with<W: WordMask, F: Follower>(
             }
             system.observer.reference(number, record);
             if !handlers[record.task as usize] {
-                system.run_task(cpu.0, record.task);
+                system.run_task(cpu, record.task);
             }
             apply(&mut system, source.privacy(), record, cpu, shift);
         }

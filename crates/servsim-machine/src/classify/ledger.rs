@@ -1,7 +1,7 @@
 //! Misses and coherence transactions, kept by line, by task and by transaction.
 
 use super::follow::Follower;
-use servsim_core::{Record, TaskInfo, TaskKind};
+use servsim_core::{CacheId, LineAddr, Record, TaskInfo, TaskKind};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{By, CoherenceClass, MissClass, Observer};
 use std::collections::HashMap;
@@ -74,11 +74,11 @@ pub struct Ledger {
     address: u64,
     servers: HashMap<u32, u32>,
     under_way: Vec<u32>,
-    pending: HashMap<(usize, u64), Maker>,
+    pending: HashMap<(CacheId, LineAddr), Maker>,
     kinds: HashMap<(u32, u32), u32>,
     by_transaction: HashMap<(u32, u32), Tally>,
     /// By line.
-    pub lines: HashMap<u64, LineTally>,
+    pub lines: HashMap<LineAddr, LineTally>,
     /// By task.
     pub tasks: Vec<Tally>,
 }
@@ -102,12 +102,12 @@ impl Ledger {
 
     fn maker(&self, by: &By) -> Maker {
         // The part of a reference that begins in an earlier line begins at the line's first byte.
-        let offset = self.address.max(by.line * self.line_bytes) % self.line_bytes;
+        let offset = self.address.max(by.line.0 * self.line_bytes) % self.line_bytes;
         let transaction = self.under_way[by.task as usize];
         Maker { task: by.task, transaction, kernel: by.kernel, offset: offset as u16 }
     }
 
-    fn count(&mut self, line: u64, maker: Maker, what: What) {
+    fn count(&mut self, line: LineAddr, maker: Maker, what: What) {
         let entry = self.lines.entry(line).or_default();
         entry.tally.count(maker.kernel, what);
         let shared = match what {
@@ -154,13 +154,13 @@ impl Observer for Ledger {
         match class {
             Some(class) => self.count(by.line, maker, What::Miss(class)),
             None => {
-                self.pending.insert((by.cpu, by.line), maker);
+                self.pending.insert((by.cache, by.line), maker);
             }
         }
     }
 
-    fn judged(&mut self, cpu: usize, line: u64, class: MissClass) {
-        if let Some(maker) = self.pending.remove(&(cpu, line)) {
+    fn judged(&mut self, cache: CacheId, line: LineAddr, class: MissClass) {
+        if let Some(maker) = self.pending.remove(&(cache, line)) {
             self.count(line, maker, What::Miss(class));
         }
     }
@@ -170,7 +170,7 @@ impl Observer for Ledger {
         self.count(by.line, maker, What::Transaction(class));
     }
 
-    fn removal(&mut self, by: &By, _: usize) {
+    fn removal(&mut self, by: &By, _: CacheId) {
         self.lines.entry(by.line).or_default().tally.removed += 1;
         self.tasks[by.task as usize].removed += 1;
         let transaction = (by.task, self.under_way[by.task as usize]);

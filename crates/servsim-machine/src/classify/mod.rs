@@ -19,7 +19,7 @@ use follow::follow;
 use ledger::Ledger;
 use serde_json::Value;
 use servsim_config::nearest;
-use servsim_core::GlobalSource;
+use servsim_core::{GlobalSource, LineAddr};
 use shared::SharedData;
 use watch::Watch;
 
@@ -148,7 +148,7 @@ pub fn classify(
     let shared = shared.map_err(SimulateError::Usage)?;
     let frame = Frame { request, symbols, shared, machine: machine.resolved(), line: setup.geometry.line };
     if let Some(address) = question.watch {
-        let watch = Watch::new(address / setup.geometry.line, &setup.protocol);
+        let watch = Watch::new(LineAddr(address / setup.geometry.line), &setup.protocol);
         let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;
         return Ok(frame.watched(address, source.tasks(), &watch));
     }

@@ -1,7 +1,7 @@
 //! Every transition of the copies of one line.
 
 use super::follow::Follower;
-use servsim_core::Record;
+use servsim_core::{CacheId, LineAddr, Record};
 use servsim_mem::protocol::{BusOp, Table};
 use servsim_mem::{By, CoherenceClass, MissClass, Observer, StateEvent, Transition};
 
@@ -16,8 +16,8 @@ pub struct Step {
     /// Number of the reference, from 1.
     pub reference: u64,
     /// Whose copy.
-    pub cpu: usize,
-    /// Who made the reference, on which processor, in which mode.
+    pub cache: CacheId,
+    /// Who made the reference, at which cache, in which mode.
     pub by: By,
     /// State before, event, transaction, state after; nothing when an earlier miss is judged.
     pub change: Option<Change>,
@@ -41,7 +41,7 @@ pub struct Change {
 /// The observer.
 #[derive(Debug)]
 pub struct Watch {
-    line: u64,
+    line: LineAddr,
     table: Table,
     number: u64,
     task: u32,
@@ -55,7 +55,7 @@ pub struct Watch {
 
 impl Watch {
     /// Watches `line` under the protocol of `table`.
-    pub fn new(line: u64, table: &Table) -> Self {
+    pub fn new(line: LineAddr, table: &Table) -> Self {
         Self {
             line,
             table: table.clone(),
@@ -92,13 +92,13 @@ impl Observer for Watch {
         }
     }
 
-    fn judged(&mut self, cpu: usize, line: u64, class: MissClass) {
+    fn judged(&mut self, cache: CacheId, line: LineAddr, class: MissClass) {
         if line == self.line {
             // The miss of this copy is told by what happens now: by whom is who acts now.
             let (task, kernel) = (self.task, self.kernel);
-            let by = By { cpu, line, task, kernel, write: false, slot: 1 };
+            let by = By { cache, line, task, kernel, write: false, slot: 1 };
             let class = Some(MissClass::NAMES[class as usize]);
-            self.push(Step { reference: self.number, cpu, by, change: None, class });
+            self.push(Step { reference: self.number, cache, by, change: None, class });
         }
     }
 
@@ -123,6 +123,6 @@ impl Observer for Watch {
             transaction,
             to: self.table.state_name(step.to),
         };
-        self.push(Step { reference: self.number, cpu: step.cpu, by: *by, change: Some(change), class });
+        self.push(Step { reference: self.number, cache: step.cache, by: *by, change: Some(change), class });
     }
 }

@@ -6,7 +6,7 @@ use crate::place::{address_on, page_of};
 use crate::setup::Setup;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
 use servsim_core::reference::{CONTINUATION, KERNEL};
-use servsim_core::{Batch, CpuId, Op, Privacy, Record, PAGE_SHIFT};
+use servsim_core::{Batch, CpuId, LineAddr, Op, Privacy, Record, PAGE_SHIFT};
 use servsim_mem::{Access, Hierarchy, HierarchySpec, Mmu, Prefetcher, TlbCounters, Translated, WordMask};
 
 /// Translation and prefetchers of every processor; either may be absent.
@@ -55,7 +55,7 @@ pub(super) fn run_translated<W: WordMask>(
         }
         let cpu = processor_of(record, tally.current.len());
         if !handlers[record.task as usize] {
-            caches.system.run_task(cpu.0, record.task);
+            caches.system.run_task(cpu, record.task);
         }
         if record.flags & CONTINUATION == 0 {
             let mode = usize::from(record.flags & KERNEL);
@@ -111,7 +111,7 @@ fn prefetch<W: WordMask>(
     (privacy, offset): (&Privacy, u64),
 ) {
     let trigger = caches.system.trigger.take();
-    let mut fetch = |lines: &[u64]| {
+    let mut fetch = |lines: &[LineAddr]| {
         for &line in lines {
             let ahead = Access { line, words: W::default(), write: false, ..*access };
             caches.prefetch(&ahead, page_of(privacy, piece));

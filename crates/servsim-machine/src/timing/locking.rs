@@ -12,7 +12,7 @@ use super::processor::{Context, Spinning};
 use crate::place::page_of;
 use crate::software::Executor;
 use servsim_config::Arbitration;
-use servsim_core::{CpuId, LockClass, Op, Record, TaskId};
+use servsim_core::{CpuId, LineAddr, LockClass, Op, Record, TaskId};
 use servsim_mem::{Access, WordMask};
 use servsim_os::locks::USER_SPINS;
 use servsim_os::Verdict;
@@ -155,7 +155,8 @@ impl<W: WordMask> Engine<'_, W> {
 
     fn spin_load(&self, cpu: CpuId, context: Context, spin: Spinning) -> Pending<W> {
         let record = Record::new(0, Op::Load, spin.word, 4);
-        let (line, first) = (spin.word >> self.port.shift(), spin.word & ((1 << self.port.shift()) - 1));
+        let (line, first) =
+            (LineAddr::of(spin.word, self.port.shift()), spin.word & ((1 << self.port.shift()) - 1));
         let task = match context {
             Context::Task(task) => task,
             Context::Interrupt(index) => {
@@ -163,7 +164,7 @@ impl<W: WordMask> Engine<'_, W> {
             }
         };
         let access = Access {
-            cpu: cpu.0,
+            at: cpu,
             line,
             words: W::of_bytes(first, first),
             write: false,

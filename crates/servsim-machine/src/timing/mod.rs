@@ -56,7 +56,7 @@ use crate::storage::Plan;
 use crate::warm::{Shape, WarmStart};
 use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine, Memory, Nodes};
-use servsim_core::TaskSource;
+use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
 use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name};
 use servsim_mem::{
@@ -212,7 +212,7 @@ fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
     };
     let time = |bytes: u64| bytes.div_ceil(nodes.link_bytes_per_cycle);
     NodeSpec {
-        of_processor: nodes.of_processor.clone(),
+        of_processor: nodes.of_processor.iter().map(|&node| NodeId(node)).collect(),
         distances: nodes.distances.clone(),
         links: nodes.links,
         routes: nodes.routes.clone(),

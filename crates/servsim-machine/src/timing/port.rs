@@ -9,7 +9,7 @@
 use super::pending::Pending;
 use super::processor::Processor;
 use super::Model;
-use servsim_core::{CpuId, TaskId};
+use servsim_core::{CpuId, LineAddr, TaskId};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
@@ -87,7 +87,7 @@ impl<W: WordMask> MemoryPort<W> {
     /// Asks for the write-back of lines that left by themselves.
     fn post_write_backs(&mut self, ready: impl Fn(CpuId) -> u64) {
         for &(cpu, line) in &self.caches.system.written_back {
-            let (ready, class) = (ready(CpuId(cpu)), Class::WriteBack);
+            let (ready, class) = (ready(cpu), Class::WriteBack);
             self.interconnect.post(BusRequest { cpu, ready, line, class, origin: Origin::Processor });
         }
         self.caches.system.written_back.clear();
@@ -124,12 +124,12 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn post(&mut self, cpu: CpuId, origin: Origin, access: &Access<W>, ready: u64) {
         let fetches = self.caches.needed(access).is_some_and(BusOp::is_fetch);
         let class = if fetches { Class::Fetch } else { Class::Coherence };
-        self.interconnect.post(BusRequest { cpu: cpu.0, ready, line: access.line, class, origin });
+        self.interconnect.post(BusRequest { cpu, ready, line: access.line, class, origin });
     }
 
     /// `task` begins a quantum at `cpu`: lines that must not outlive the one before are written back.
     pub fn run_task(&mut self, cpu: CpuId, task: TaskId, ready: impl Fn(CpuId) -> u64) {
-        self.caches.system.run_task(cpu.0, task);
+        self.caches.system.run_task(cpu, task);
         self.post_write_backs(ready);
     }
 
@@ -157,7 +157,7 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn grant(&mut self, processors: &mut [Processor<W>]) -> Option<Completion> {
         let grant = self.interconnect.grant()?;
         let BusRequest { origin, class, line, .. } = grant.request;
-        let cpu = CpuId(grant.request.cpu);
+        let cpu = grant.request.cpu;
         let completion = if class == Class::WriteBack {
             self.interconnect.carry(&grant, &Transaction::WRITE_BACK);
             None
@@ -213,7 +213,7 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// The line whose miss or first use a prefetcher is to be told of.
     #[inline]
-    pub fn take_trigger(&mut self) -> Option<u64> {
+    pub fn take_trigger(&mut self) -> Option<LineAddr> {
         self.caches.system.trigger.take().map(|(_, line)| line)
     }
 }

@@ -4,7 +4,7 @@
 use super::pending::Pending;
 use crate::place::{address_on, page_of};
 use servsim_core::reference::KERNEL;
-use servsim_core::{CpuId, Op, Privacy, Record};
+use servsim_core::{CpuId, LineAddr, Op, Privacy, Record};
 use servsim_mem::{Access, PrefetchSpec, Prefetcher, WordMask};
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub struct Prefetching<W> {
     /// Requests so far.
     pub made: u64,
     /// Lines on their way, and when their data arrive.
-    pub on_their_way: Vec<(u64, u64)>,
+    pub on_their_way: Vec<(LineAddr, u64)>,
     /// References that waited for them.
     pub late: u64,
 }
@@ -44,7 +44,7 @@ impl<W: WordMask> Prefetching<W> {
     }
 
     /// When the data of `line` arrive, if they were prefetched and have not by `now`.
-    pub fn arrival(&mut self, line: u64, now: u64) -> Option<u64> {
+    pub fn arrival(&mut self, line: LineAddr, now: u64) -> Option<u64> {
         self.on_their_way.retain(|&(_, until)| until > now);
         let place = self.on_their_way.iter().position(|&(other, _)| other == line)?;
         Some(self.on_their_way.swap_remove(place).1)
@@ -69,8 +69,8 @@ impl<W: WordMask> Prefetching<W> {
         }
         let page = page_of(privacy, &Record { address, ..*record });
         let access = Access {
-            cpu: cpu.0,
-            line: 0,
+            at: cpu,
+            line: LineAddr::default(),
             words: W::default(),
             write: false,
             kernel: record.flags & KERNEL != 0,
@@ -82,7 +82,7 @@ impl<W: WordMask> Prefetching<W> {
     }
 }
 
-fn ahead<W: WordMask>(pending: &Pending<W>, line: u64) -> Pending<W> {
+fn ahead<W: WordMask>(pending: &Pending<W>, line: LineAddr) -> Pending<W> {
     let access = Access { line, words: W::default(), write: false, ..pending.access };
     Pending { access, fetching: false, ..*pending }
 }

@@ -8,12 +8,12 @@ use super::pending::Pending;
 use super::port::MemoryPort;
 use super::processor::Processor;
 use servsim_core::reference::CONTINUATION;
-use servsim_core::{CpuId, Privacy, Record};
+use servsim_core::{CpuId, LineAddr, Privacy, Record};
 use servsim_mem::{BusRequest, Class, Origin, WordMask};
 
 impl<W: WordMask> Processor<W> {
     /// Waits for the data of a line that was prefetched and is on its way; whether it did.
-    pub(super) fn waits_for_prefetch(&mut self, line: u64, slot: usize) -> bool {
+    pub(super) fn waits_for_prefetch(&mut self, line: LineAddr, slot: usize) -> bool {
         let Some(prefetching) = &mut self.prefetching else { return false };
         let Some(until) = prefetching.arrival(line, self.time) else { return false };
         prefetching.late += 1;
@@ -30,7 +30,7 @@ impl<W: WordMask> Processor<W> {
     }
 
     /// The data of a prefetched line arrive at `complete`.
-    pub(super) fn prefetch_arrives(&mut self, line: u64, complete: u64) {
+    pub(super) fn prefetch_arrives(&mut self, line: LineAddr, complete: u64) {
         if let Some(prefetching) = &mut self.prefetching {
             prefetching.on_their_way.push((line, complete));
         }
@@ -46,7 +46,7 @@ impl<W: WordMask> Processor<W> {
     }
 
     /// The caches told of a miss or a first use by the access of `pending`.
-    pub(super) fn prefetch_after(&mut self, told: u64, pending: &Pending<W>) {
+    pub(super) fn prefetch_after(&mut self, told: LineAddr, pending: &Pending<W>) {
         if let (Some(prefetching), true) = (&mut self.prefetching, told == pending.access.line) {
             prefetching.triggered(pending);
         }
@@ -83,7 +83,7 @@ impl<W: WordMask> MemoryPort<W> {
             prefetching.made += 1;
             prefetching.waiting.push((prefetching.made, pending));
             let origin = Origin::Prefetch(prefetching.made);
-            self.interconnect.post(BusRequest { cpu: cpu.0, ready, line, class: Class::Prefetch, origin });
+            self.interconnect.post(BusRequest { cpu, ready, line, class: Class::Prefetch, origin });
         }
     }
 }

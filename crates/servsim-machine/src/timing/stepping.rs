@@ -11,7 +11,7 @@ use super::walking::translate;
 use crate::place::{address_on, page_of};
 use loads::{load_on_core, OnCore};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
-use servsim_core::{CpuId, Op, Record, PAGE_SHIFT};
+use servsim_core::{CpuId, LineAddr, Op, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
 use servsim_mem::{Access, WordMask};
 
@@ -60,11 +60,11 @@ pub fn step<W: WordMask>(
         let address = address_on(record, cpu);
         let last = address + (u64::from(record.size) - 1);
         let start = address + processor.offset;
-        let line = start >> shift;
-        let crosses = line != last >> shift;
+        let line = LineAddr::of(start, shift);
+        let crosses = line != LineAddr::of(last, shift);
         let end = if crosses { line_mask } else { last & line_mask };
         let access = Access {
-            cpu: cpu.0,
+            at: cpu,
             line,
             words: W::of_bytes(start & line_mask, end),
             write: record.op == Op::Store,

@@ -254,7 +254,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
     fn begin_task(&mut self, cpu: CpuId, task: TaskId) {
         self.cpus[cpu].task = Some(task);
         self.cpus[cpu].slice = self.time_slice;
-        self.caches.system.run_task(cpu.0, task);
+        self.caches.system.run_task(cpu, task);
     }
 
     /// Runs a processor for at most `most` records, up to its next event.
@@ -404,7 +404,7 @@ fn touch<W: WordMask>(
     privacy: &Privacy,
     shift: u32,
 ) {
-    let (cache, data) = caches.first_caches(cpu.0);
+    let (cache, data) = caches.first_caches(cpu);
     let (mut rest, mut unread) = (records, RunCounts::default());
     while let Some(first) = rest.first() {
         if caches.first_level_is_coherent() {

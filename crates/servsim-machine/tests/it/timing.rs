@@ -5,7 +5,7 @@ use crate::support::handlers::WithHandlers;
 use crate::support::setup::setup;
 
 use servsim_config::Machine;
-use servsim_core::{Batch, Event, Interrupt, Op, Record, TaskInfo, TaskKind, TaskSource};
+use servsim_core::{Batch, CacheId, Event, Interrupt, LineAddr, Op, Record, TaskInfo, TaskKind, TaskSource};
 use servsim_import::InMemory;
 use servsim_machine::result::Replication;
 use servsim_machine::timing::{run, Model};
@@ -127,8 +127,8 @@ fn bus_cycles_per_iteration(
             for (cpu, accesses) in turns {
                 for (op, address) in accesses {
                     let access = servsim_mem::Access {
-                        cpu: *cpu,
-                        line: address / 128,
+                        at: CacheId(*cpu),
+                        line: LineAddr(address / 128),
                         words: 1_u32 << (address % 128 / 4),
                         write: *op == Op::Store,
                         kernel: false,

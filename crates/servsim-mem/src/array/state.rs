@@ -4,6 +4,7 @@ use super::{Array, Frame, Pool, EMPTY};
 use crate::protocol::State;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 use crate::words::WordMask;
+use servsim_core::LineAddr;
 
 impl<W: WordMask> Frame<W> {
     /// Writes what the future of the copy depends on; `rank` stands for its stamp.
@@ -36,7 +37,7 @@ impl<W: WordMask> Array<W> {
             let mut lines: Vec<usize> = (0..tags.len()).filter(|&index| tags[index] != EMPTY).collect();
             lines.sort_unstable_by_key(|&index| tags[index]);
             for index in lines {
-                out.put(tags[index].wrapping_add(1));
+                out.put(tags[index].0.wrapping_add(1));
                 frames[index].save(0, out);
             }
         } else {
@@ -44,7 +45,7 @@ impl<W: WordMask> Array<W> {
                 let ranks = ranks(frames.iter().map(|frame| frame.stamp));
                 for ((tag, frame), rank) in tags.iter().zip(frames).zip(ranks) {
                     // One more: an empty frame's tag is the largest number, and becomes 0.
-                    out.put(tag.wrapping_add(1));
+                    out.put(tag.0.wrapping_add(1));
                     if *tag != EMPTY {
                         frame.save(rank, out);
                     }
@@ -68,7 +69,7 @@ impl<W: WordMask> Array<W> {
             from.exactly(self.tags.len())?;
         }
         for index in 0..self.tags.len() {
-            let tag = from.take()?.wrapping_sub(1);
+            let tag = LineAddr(from.take()?.wrapping_sub(1));
             self.tags[index] = tag;
             self.frames[index] = Frame::new();
             if tag == EMPTY {

@@ -4,31 +4,32 @@
 use super::{LineRecord, FREE};
 use crate::cache_set::{CacheSet, Many};
 use crate::sparse::{Entry, Table};
+use servsim_core::LineAddr;
 
 /// A line, and where its words are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Far {
-    pub line: u64,
+    pub line: LineAddr,
     place: u32,
 }
 
 impl Entry for Far {
-    type Key = u64;
+    type Key = LineAddr;
     const FREE: Self = Self { line: FREE, place: u32::MAX };
-    fn new(line: u64) -> Self {
+    fn new(line: LineAddr) -> Self {
         Self { line, ..Self::FREE }
     }
-    fn is(&self, line: u64) -> bool {
+    fn is(&self, line: LineAddr) -> bool {
         self.line == line
     }
     fn is_free(&self) -> bool {
         self.line == FREE
     }
-    fn key(&self) -> u64 {
+    fn key(&self) -> LineAddr {
         self.line
     }
-    fn number(line: u64) -> u64 {
-        line
+    fn number(line: LineAddr) -> u64 {
+        line.0
     }
 }
 

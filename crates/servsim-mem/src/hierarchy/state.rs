@@ -8,6 +8,7 @@ use crate::protocol::INVALID;
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
+use servsim_core::CacheId;
 
 impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Writes the state of all caches. Counters are not part of it.
@@ -77,7 +78,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
         self.copies.restore(self.arrays.len(), from)?;
         self.distinct_lines = from.below(self.copies.lines() as u64 + 1)? as usize;
-        for cache in 0..self.arrays.len() {
+        for cache in CacheId::all(self.arrays.len()) {
             self.arrays[cache].restore(self.table.rows.len(), from)?;
             with_cache_set!(self.copies, self.find_lines(cache))?;
         }
@@ -86,7 +87,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Enters the lines of a cache in the index of copies.
-    fn find_lines<S: Indexed>(&mut self, cache: usize) -> Result<(), Damaged> {
+    fn find_lines<S: Indexed>(&mut self, cache: CacheId) -> Result<(), Damaged> {
         let Array { tags, frames, .. } = &self.arrays[cache];
         for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
             let place =

@@ -11,25 +11,24 @@ use crate::observer::Observer;
 use crate::protocol::BusOp;
 use crate::system::{Access, Outcome, Page};
 use crate::words::WordMask;
+use servsim_core::{CacheId, CpuId};
 
 /// The hint slot of instruction fetches, as [`Access::slot`] numbers operations.
 const FETCH: usize = 0;
 
 impl<W: WordMask, O: Observer> Hierarchy<W, O> {
-    /// First-level cache of the processor that serves the access: 0, or 1 for data of a split one.
+    /// First-level cache of the processor that serves an access with this hint slot: 0, or 1 for data of a split one.
     #[inline]
-    fn half(&self, access: &Access<W>) -> usize {
-        usize::from(self.first == 2 && access.slot != FETCH)
+    fn half(&self, slot: usize) -> usize {
+        usize::from(self.first == 2 && slot != FETCH)
     }
 
-    /// The access as the coherent system knows it, whose processors are coherent caches.
+    /// The access as the coherent system knows it, at the coherent cache that serves it.
     #[inline]
-    fn at_coherence(&self, access: &Access<W>) -> Access<W> {
-        let mut access = *access;
-        if self.domains.is_empty() {
-            access.cpu = access.cpu * self.first + self.half(&access);
-        }
-        access
+    fn at_coherence(&self, access: &Access<W>) -> Access<W, CacheId> {
+        let CpuId(cpu) = access.at;
+        let first_level = self.domains.is_empty();
+        access.served_by(CacheId(if first_level { cpu * self.first + self.half(access.slot) } else { cpu }))
     }
 
     /// Performs the access if it needs no bus transaction; returns how far out its line was found,
@@ -40,26 +39,26 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if !self.system.try_hit(&inner) {
             return None;
         }
-        Some(self.completed(access, inner.cpu))
+        Some(self.completed(&inner))
     }
 
     /// The levels' share of a completed access.
     #[inline]
-    fn completed(&mut self, access: &Access<W>, cache: usize) -> usize {
+    fn completed(&mut self, access: &Access<W, CacheId>) -> usize {
         if self.domains.is_empty() {
-            self.lookups[cache] += 1;
+            self.lookups[access.at] += 1;
             return 0;
         }
-        let which = self.half(access);
-        let (cpu, line) = (access.cpu, access.line);
-        let found = self.look_up(cpu, which, line);
+        let which = self.half(access.slot);
+        let (cache, line) = (access.at, access.line);
+        let found = self.look_up(cache, which, line);
         let into = self.performed_at(access, which, found);
         if found != Some(into) {
             self.bring_in(access, into, found);
         }
         // A word that was written through leaves nothing to write back.
-        if access.write && self.system.is_dirty(cpu, line) {
-            self.domains[cpu].levels[into].write(line);
+        if access.write && self.system.is_dirty(cache, line) {
+            self.domains[cache].levels[into].write(line);
         }
         match found {
             Some(index) if index == which => 0,
@@ -73,7 +72,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// The level whose copy an access works on whose line was found at `found`: the first, unless stores
     /// that miss it go around; these take any copy of the first level, and else the level next to it.
     #[inline]
-    fn performed_at(&self, access: &Access<W>, which: usize, found: Option<usize>) -> usize {
+    fn performed_at(&self, access: &Access<W, CacheId>, which: usize, found: Option<usize>) -> usize {
         if !(self.write_around && access.write) {
             return which;
         }
@@ -90,29 +89,29 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
         let inner = self.at_coherence(access);
         let outcome = self.system.transact(&inner, page);
-        self.transacted(access, &inner, outcome)
+        self.transacted(&inner, outcome)
     }
 
     /// The same for an access that is known not to hit.
     pub(super) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
         let inner = self.at_coherence(access);
         let outcome = self.system.transact_missed(&inner, page);
-        self.transacted(access, &inner, outcome).0
+        self.transacted(&inner, outcome).0
     }
 
-    /// What the transaction of `access`, which is `inner` to the coherent system, means for the levels.
-    fn transacted(&mut self, access: &Access<W>, inner: &Access<W>, outcome: Outcome) -> (Outcome, Supplier) {
+    /// What the transaction of the access means for the levels.
+    fn transacted(&mut self, inner: &Access<W, CacheId>, outcome: Outcome) -> (Outcome, Supplier) {
         let supplier = self.supplier(inner, &outcome);
         if outcome.done {
-            self.completed(access, inner.cpu);
+            self.completed(inner);
         }
         (outcome, supplier)
     }
 
     /// Brings what the transaction means to the other levels; who supplied the block.
-    fn supplier(&mut self, inner: &Access<W>, outcome: &Outcome) -> Supplier {
+    fn supplier(&mut self, inner: &Access<W, CacheId>, outcome: &Outcome) -> Supplier {
         match (outcome.supplied_by, self.after(inner, outcome)) {
-            (Some(cache), _) => Supplier::Processor(cache / self.system.per_processor),
+            (Some(cache), _) => Supplier::Processor(self.system.processor_of(cache)),
             (None, Some(level)) => Supplier::Shared(level),
             (None, None) => Supplier::Memory,
         }
@@ -127,8 +126,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         if self.domains.is_empty() {
             return Some((outcome, supplier));
         }
-        let into = if self.prefetch_level == 1 { self.half(access) } else { self.first };
-        self.bring_in(access, into, None);
+        let into = if self.prefetch_level == 1 { self.half(access.slot) } else { self.first };
+        self.bring_in(&inner, into, None);
         Some((outcome, supplier))
     }
 }

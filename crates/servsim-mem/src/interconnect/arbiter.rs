@@ -13,11 +13,12 @@
 //! gets no block before one has gone; [`Arbiter::buffered`] and [`Arbiter::cancel_buffered`] are for who snoops it.
 
 use super::{BusRequest, Class, WriteBufferCounters};
+use servsim_core::{CpuId, LineAddr};
 
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
-    line: u64,
-    cpu: usize,
+    line: LineAddr,
+    cpu: CpuId,
     until: u64,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Arbiter {
     pub(super) requests: Vec<BusRequest>,
     in_flight: Vec<InFlight>,
     free_at: u64,
-    last_cpu: usize,
+    last_cpu: CpuId,
     processors: usize,
     fifo: bool,
     most_fetches: usize,
@@ -54,7 +55,7 @@ impl Arbiter {
             requests: Vec::new(),
             in_flight: Vec::new(),
             free_at: 0,
-            last_cpu: processors - 1,
+            last_cpu: CpuId(processors - 1),
             processors,
             fifo,
             most_fetches,
@@ -173,12 +174,12 @@ impl Arbiter {
         if class == Class::WriteBack && self.write_backs(request.cpu) >= most {
             class = Class::Fetch;
         }
-        let after_last = request.cpu + self.processors - self.last_cpu - 1;
+        let after_last = request.cpu.0 + self.processors - self.last_cpu.0 - 1;
         let turn = if after_last >= self.processors { after_last - self.processors } else { after_last };
         (class, if self.fifo { eligible } else { 0 }, turn)
     }
 
-    pub(super) fn write_backs(&self, cpu: usize) -> usize {
+    pub(super) fn write_backs(&self, cpu: CpuId) -> usize {
         let of_cpu = |r: &&BusRequest| r.cpu == cpu && r.class == Class::WriteBack;
         self.requests.iter().filter(of_cpu).count()
     }
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     fn request(cpu: usize, ready: u64, line: u64, class: Class) -> BusRequest {
-        BusRequest { cpu, ready, line, class, origin: Origin::Processor }
+        BusRequest { cpu: CpuId(cpu), ready, line: LineAddr(line), class, origin: Origin::Processor }
     }
 
     #[test]
@@ -203,7 +204,7 @@ mod tests {
             let (time, request) = bus.grant()?;
             bus.occupy(time, &request, 10, None);
             bus.choose();
-            Some(request.cpu)
+            Some(request.cpu.0)
         })
         .collect();
         assert_eq!(order, [1, 2, 0]);

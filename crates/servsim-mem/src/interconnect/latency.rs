@@ -72,6 +72,7 @@ impl LatencyTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use servsim_core::CpuId;
 
     fn table_4(line: u64) -> BusTimes {
         BusTimes {
@@ -110,7 +111,7 @@ mod tests {
     #[test]
     fn a_shared_level_answers_as_a_cache_after_its_own_time() {
         let table = LatencyTable { bus: table_4(128), shared: vec![9, 30] };
-        assert_eq!(table.of(BusOp::Read, Supplier::Processor(3)), (24, 24));
+        assert_eq!(table.of(BusOp::Read, Supplier::Processor(CpuId(3))), (24, 24));
         assert_eq!(table.of(BusOp::Read, Supplier::Shared(1)), (54, 24));
         assert_eq!(table.of(BusOp::Read, Supplier::Memory), (80, 24));
     }

@@ -33,7 +33,7 @@ use crate::system::Outcome;
 use arbiter::Arbiter;
 use nodes::Nodes;
 use paths::{Carried, Paths};
-use servsim_core::RandomStream;
+use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
 
 /// What joins the parts of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Home(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supplier {
     /// The caches of a processor.
-    Processor(usize),
+    Processor(CpuId),
     /// A shared level, from the inside out.
     Shared(usize),
     /// Memory.
@@ -90,11 +90,11 @@ pub enum Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusRequest {
     /// Processor.
-    pub cpu: usize,
+    pub cpu: CpuId,
     /// When it was made.
     pub ready: u64,
     /// Line number.
-    pub line: u64,
+    pub line: LineAddr,
     /// Priority class.
     pub class: Class,
     /// What of the processor asks.
@@ -133,7 +133,7 @@ pub struct Transaction {
     /// Who has the block.
     pub supplier: Supplier,
     /// Line whose dirty copy made room and is written back to its own home.
-    pub victim: Option<u64>,
+    pub victim: Option<LineAddr>,
 }
 
 impl Transaction {
@@ -198,10 +198,10 @@ impl Interconnect {
 
     /// Where `line` lives, which `cpu` asks for: its page may get its node by that.
     #[inline]
-    fn home_of(&mut self, line: u64, cpu: usize) -> Home {
+    fn home_of(&mut self, line: LineAddr, cpu: CpuId) -> Home {
         match &mut self.nodes {
-            None => Home((line % self.banks) as usize),
-            Some(nodes) => Home(nodes.home(line, cpu)),
+            None => Home((line.0 % self.banks) as usize),
+            Some(nodes) => Home(nodes.home(line, cpu).0),
         }
     }
 
@@ -247,7 +247,7 @@ impl Interconnect {
                 (now + latency, occupancy)
             }
             Some(nodes) => {
-                let complete = nodes.carry(now, request.cpu, home.0, op, latency, supplier);
+                let complete = nodes.carry(now, request.cpu, NodeId(home.0), op, latency, supplier);
                 (complete, occupancy.min(self.order_time))
             }
         };
@@ -291,7 +291,7 @@ impl Interconnect {
 
     /// A write buffer that holds the line supplies it, unless a cache does; who takes it to write needs no
     /// write-back of it any more.
-    fn snoop_write_buffers(&mut self, line: u64, op: BusOp, supplier: Supplier) -> Supplier {
+    fn snoop_write_buffers(&mut self, line: LineAddr, op: BusOp, supplier: Supplier) -> Supplier {
         let holder = if op.is_fetch() { self.order.buffered(line) } else { None };
         let Some(cpu) = holder else { return supplier };
         if op == BusOp::ReadExclusive {
@@ -340,6 +340,7 @@ mod tests {
     }
 
     fn post(joined: &mut Interconnect, cpu: usize, ready: u64, line: u64) {
+        let (cpu, line) = (CpuId(cpu), LineAddr(line));
         joined.post(BusRequest { cpu, ready, line, class: Class::Fetch, origin: Origin::Processor });
     }
 
@@ -351,8 +352,9 @@ mod tests {
         post(&mut joined, 150, 0, 6);
         assert_eq!((joined.next_grant(), joined.earliest_grant(Some(Home(2)))), (0, 0));
         let grant = joined.grant().unwrap();
-        assert_eq!((grant.request.cpu, grant.home), (150, Home(2)));
-        let fetch = Transaction { op: Some(BusOp::Read), supplier: Supplier::Memory, victim: Some(7) };
+        assert_eq!((grant.request.cpu, grant.home), (CpuId(150), Home(2)));
+        let fetch =
+            Transaction { op: Some(BusOp::Read), supplier: Supplier::Memory, victim: Some(LineAddr(7)) };
         assert_eq!(joined.carry(&grant, &fetch), 80);
         joined.end_grant();
         let back = joined.grant().unwrap();

@@ -10,6 +10,7 @@
 use super::pages::{PagePolicy, Pages};
 use super::Supplier;
 use crate::protocol::BusOp;
+use servsim_core::{CpuId, LineAddr, NodeId};
 
 /// Memory of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct NodeMemory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSpec {
     /// The node of each processor.
-    pub of_processor: Vec<usize>,
+    pub of_processor: Vec<NodeId>,
     /// One-way time of a packet without its bytes, by sender and receiver.
     pub distances: Vec<Vec<u64>>,
     /// Number of directed links.
@@ -146,8 +147,8 @@ impl Nodes {
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.
-    pub fn home(&mut self, line: u64, cpu: usize) -> usize {
-        let home = self.pages.home(line >> self.spec.page_shift, self.spec.of_processor[cpu]);
+    pub fn home(&mut self, line: LineAddr, cpu: CpuId) -> NodeId {
+        let home = self.pages.home(line.0 >> self.spec.page_shift, self.spec.of_processor[cpu]);
         self.counts.links.without_room = self.pages.without_room;
         home
     }
@@ -156,8 +157,8 @@ impl Nodes {
     pub fn carry(
         &mut self,
         now: u64,
-        cpu: usize,
-        home: usize,
+        cpu: CpuId,
+        home: NodeId,
         op: BusOp,
         latency: u64,
         supplier: Supplier,
@@ -168,7 +169,7 @@ impl Nodes {
             BusOp::WriteBack => {
                 let arrives = self.send(asker, home, now + latency, true);
                 self.take_memory(home, arrives);
-                self.counts.pairs[asker * nodes + home].write_backs += 1;
+                self.counts.pairs[asker.0 * nodes + home.0].write_backs += 1;
                 arrives
             }
             BusOp::Invalidate | BusOp::Write => self.send_to_all(asker, now) + latency,
@@ -186,7 +187,7 @@ impl Nodes {
                     ready = start + self.spec.memories[node].latency;
                 }
                 let complete = self.send(node, asker, ready + latency, true);
-                let pair = &mut self.counts.pairs[asker * nodes + node];
+                let pair = &mut self.counts.pairs[asker.0 * nodes + node.0];
                 *(if in_memory { &mut pair.memory_reads } else { &mut pair.cache_reads }) += 1;
                 pair.read_cycles += complete - now;
                 complete
@@ -195,19 +196,19 @@ impl Nodes {
     }
 
     /// Time of a packet that nothing is in the way of; one within a node has no bytes to move over a link.
-    fn way(&self, from: usize, to: usize, bytes: u64) -> u64 {
+    fn way(&self, from: NodeId, to: NodeId, bytes: u64) -> u64 {
         self.spec.distances[from][to] + if from == to { 0 } else { bytes }
     }
 
     /// Takes the memory of `node` for a line at `at` or when it is free; when that is.
-    fn take_memory(&mut self, node: usize, at: u64) -> u64 {
+    fn take_memory(&mut self, node: NodeId, at: u64) -> u64 {
         let start = at.max(self.memory_free[node]);
         self.memory_free[node] = start + self.spec.memories[node].line_time;
         start
     }
 
     /// Sends a packet at `at`; when its last byte arrives.
-    fn send(&mut self, from: usize, to: usize, at: u64, data: bool) -> u64 {
+    fn send(&mut self, from: NodeId, to: NodeId, at: u64, data: bool) -> u64 {
         let time = if data { self.spec.data_time } else { self.spec.request_time };
         let mut start = at;
         for place in 0..self.spec.routes[from][to].len() {
@@ -217,13 +218,13 @@ impl Nodes {
     }
 
     /// Sends a packet without a line to every other node at `at`; when the last has it.
-    fn send_to_all(&mut self, from: usize, at: u64) -> u64 {
+    fn send_to_all(&mut self, from: NodeId, at: u64) -> u64 {
         let mut start = at;
         for place in 0..self.to_all[from].len() {
             start = start.max(self.take_link(self.to_all[from][place], at, false));
         }
         let farthest =
-            (0..self.spec.distances.len()).map(|to| self.way(from, to, self.spec.request_time)).max();
+            NodeId::all(self.spec.distances.len()).map(|to| self.way(from, to, self.spec.request_time)).max();
         start + farthest.unwrap_or(0)
     }
 

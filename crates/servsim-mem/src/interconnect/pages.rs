@@ -1,5 +1,6 @@
 //! Which node's memory a page lies in: decided when the page's first line is fetched, and kept.
 
+use servsim_core::NodeId;
 use std::collections::HashMap;
 
 /// How a page gets its node.
@@ -37,9 +38,9 @@ pub(super) struct Pages {
     room: Vec<u64>,
     /// By node, all others: itself, then the nearest first.
     nearest: Vec<Vec<usize>>,
-    home: HashMap<u64, usize>,
+    home: HashMap<u64, NodeId>,
     /// The node of the last page that had room.
-    last: usize,
+    last: NodeId,
     /// Pages that no node had room for.
     pub without_room: u64,
 }
@@ -53,19 +54,19 @@ impl Pages {
             nodes
         };
         let nearest = (0..room.len()).map(by_distance).collect();
-        Self { policy, stride, room, nearest, home: HashMap::new(), last: 0, without_room: 0 }
+        Self { policy, stride, room, nearest, home: HashMap::new(), last: NodeId(0), without_room: 0 }
     }
 
     /// The node of `page`, which a processor of node `asker` misses. Where its node has no room, it is the nearest
     /// to that one that has; where none has, the page lies where the last one found room.
-    pub fn home(&mut self, page: u64, asker: usize) -> usize {
+    pub fn home(&mut self, page: u64, asker: NodeId) -> NodeId {
         if let Some(&node) = self.home.get(&page) {
             return node;
         }
         let nodes = self.room.len();
         let wanted = match self.policy {
-            PagePolicy::FirstTouch => asker,
-            PagePolicy::Remote => (asker + 1) % nodes,
+            PagePolicy::FirstTouch => asker.0,
+            PagePolicy::Remote => (asker.0 + 1) % nodes,
             PagePolicy::Striped => ((page / self.stride) % nodes as u64) as usize,
             PagePolicy::Fill => 0,
         };
@@ -73,7 +74,7 @@ impl Pages {
             PagePolicy::Fill => place,
             _ => self.nearest[wanted][place],
         };
-        let found = (0..nodes).map(in_order).find(|&node| self.room[node] > 0);
+        let found = (0..nodes).map(|place| NodeId(in_order(place))).find(|&node| self.room[node] > 0);
         let node = found.unwrap_or_else(|| {
             self.without_room += 1;
             self.last
@@ -98,8 +99,9 @@ mod tests {
     /// Pages 0 to 7, asked for by nodes 2, 1, 0, 2, 1, 0, 2, 1.
     fn homes(policy: PagePolicy, stride: u64, room: &[u64]) -> Vec<usize> {
         let mut pages = pages(policy, stride, room);
-        let first: Vec<usize> = (0..8).map(|page| pages.home(page, 2 - page as usize % 3)).collect();
-        let again: Vec<usize> = (0..8).map(|page| pages.home(page, 0)).collect();
+        let first: Vec<usize> =
+            (0..8).map(|page| pages.home(page, NodeId(2 - page as usize % 3)).0).collect();
+        let again: Vec<usize> = (0..8).map(|page| pages.home(page, NodeId(0)).0).collect();
         assert_eq!(first, again, "a page stays where it is");
         first
     }

@@ -12,6 +12,7 @@
 
 use super::{Home, InterconnectKind, Supplier};
 use crate::protocol::BusOp;
+use servsim_core::CpuId;
 
 /// Shape and times of the ways of data, in processor cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(super) struct Carried {
     /// When it was granted.
     pub now: u64,
     /// The processor that asked.
-    pub cpu: usize,
+    pub cpu: CpuId,
     /// The home of the line.
     pub home: Home,
     /// The transaction.
@@ -85,10 +86,10 @@ impl Paths {
         let Carried { now, cpu, home: Home(bank), op, mut latency, occupancy } = *carried;
         let home = self.processors + bank;
         let ends = match (op, supplier) {
-            (BusOp::WriteBack, _) => Some((cpu, home)),
+            (BusOp::WriteBack, _) => Some((cpu.0, home)),
             (BusOp::Invalidate | BusOp::Write, _) => None,
-            (_, Supplier::Processor(other)) => Some((other, cpu)),
-            (_, Supplier::Shared(_) | Supplier::Memory) => Some((home, cpu)),
+            (_, Supplier::Processor(other)) => Some((other.0, cpu.0)),
+            (_, Supplier::Shared(_) | Supplier::Memory) => Some((home, cpu.0)),
         };
         let from_memory = op.is_fetch() && supplier == Supplier::Memory;
         if from_memory || op == BusOp::WriteBack {
@@ -146,7 +147,7 @@ mod tests {
     /// A fetch of 128 bytes with the times of Foglia et al. 2004, Table 4.
     fn fetch(now: u64, cpu: usize, bank: usize, supplier: Supplier) -> Carried {
         let (latency, occupancy) = if supplier == Supplier::Memory { (80, 24) } else { (24, 24) };
-        Carried { now, cpu, home: Home(bank), op: BusOp::Read, latency, occupancy }
+        Carried { now, cpu: CpuId(cpu), home: Home(bank), op: BusOp::Read, latency, occupancy }
     }
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
     fn a_crossbar_is_ordered_briefly_and_waits_for_its_ports() {
         let mut crossbar = paths(InterconnectKind::Crossbar, 2, 0);
         let mut at = |now, cpu, line: usize| {
-            let supplier = Supplier::Processor(2);
+            let supplier = Supplier::Processor(CpuId(2));
             crossbar.carry(&fetch(now, cpu, line % 2, supplier), supplier)
         };
         assert_eq!(at(0, 0, 1), (24, 5), "data leave processor 2 from 8 to 24");
@@ -187,7 +188,7 @@ mod tests {
     fn a_network_waits_for_one_link_only_and_pays_the_hop() {
         let mut network = paths(InterconnectKind::Network, 2, 0);
         let mut at = |now, cpu| {
-            let supplier = Supplier::Processor(2);
+            let supplier = Supplier::Processor(CpuId(2));
             network.carry(&fetch(now, cpu, 1, supplier), supplier).0
         };
         assert_eq!(at(0, 0), 24 + 7);
@@ -200,7 +201,7 @@ mod tests {
     fn what_moves_no_line_takes_the_order_point_only() {
         let mut crossbar = paths(InterconnectKind::Crossbar, 1, 50);
         let invalidate =
-            Carried { now: 3, cpu: 0, home: Home(0), op: BusOp::Invalidate, latency: 5, occupancy: 5 };
+            Carried { now: 3, cpu: CpuId(0), home: Home(0), op: BusOp::Invalidate, latency: 5, occupancy: 5 };
         assert_eq!(crossbar.carry(&invalidate, Supplier::Memory), (5, 5));
         assert_eq!(crossbar.busy.iter().sum::<u64>(), 0);
         let back = Carried { op: BusOp::WriteBack, latency: 20, occupancy: 20, ..invalidate };

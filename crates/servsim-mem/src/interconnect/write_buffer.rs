@@ -2,6 +2,7 @@
 
 use super::arbiter::Arbiter;
 use super::{BusRequest, Class};
+use servsim_core::{CpuId, LineAddr};
 
 servsim_core::counters! {
     /// What write buffers counted.
@@ -36,7 +37,7 @@ impl Arbiter {
     }
 
     /// The processor whose write buffer holds `line`.
-    pub fn buffered(&self, line: u64) -> Option<usize> {
+    pub fn buffered(&self, line: LineAddr) -> Option<CpuId> {
         let holds = |waiting: &&BusRequest| waiting.class == Class::WriteBack && waiting.line == line;
         let found = self.requests.iter().rev().find(holds).filter(|_| self.write_buffer > 0);
         found.map(|waiting| waiting.cpu)
@@ -44,7 +45,7 @@ impl Arbiter {
 
     /// The write-backs of `line` that wait in write buffers are not needed any more. To be called between
     /// a grant and [`Arbiter::choose`].
-    pub fn cancel_buffered(&mut self, line: u64) {
+    pub fn cancel_buffered(&mut self, line: LineAddr) {
         if self.write_buffer > 0 {
             self.take_back(|waiting| waiting.line == line);
         }

@@ -8,7 +8,7 @@
 mod next_line;
 mod stride;
 
-use servsim_core::PAGE_SHIFT;
+use servsim_core::{LineAddr, PAGE_SHIFT};
 
 /// What a processor prefetches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Reference {
 /// by the caller.
 pub trait Policy: std::fmt::Debug + Send {
     /// A miss, or the first use of a prefetched copy, of line `line`; appends lines.
-    fn triggered(&mut self, line: u64, lines: &mut Vec<u64>) {
+    fn triggered(&mut self, line: LineAddr, lines: &mut Vec<LineAddr>) {
         let _ = (line, lines);
     }
 
@@ -69,7 +69,9 @@ pub struct Prefetcher {
     shift: u32,
     /// Address behind the instruction fetched last, which tells the instruction.
     behind: Option<u64>,
-    found: Vec<u64>,
+    /// What the policy wished last.
+    lines: Vec<LineAddr>,
+    addresses: Vec<u64>,
 }
 
 impl Prefetcher {
@@ -80,7 +82,7 @@ impl Prefetcher {
     pub fn new(spec: &PrefetchSpec, shift: u32) -> Self {
         let make = POLICIES.iter().find(|(name, _)| *name == spec.policy);
         let (_, make) = make.unwrap_or_else(|| panic!("prefetcher `{}` is not registered", spec.policy));
-        Self { policy: make(spec), shift, behind: None, found: Vec::new() }
+        Self { policy: make(spec), shift, behind: None, lines: Vec::new(), addresses: Vec::new() }
     }
 
     /// An instruction of `size` bytes at `address` was fetched.
@@ -90,25 +92,26 @@ impl Prefetcher {
     }
 
     /// The lines to prefetch after a miss on `line` or the first use of a prefetched copy.
-    pub fn triggered(&mut self, line: u64) -> &[u64] {
-        self.found.clear();
-        self.policy.triggered(line, &mut self.found);
+    pub fn triggered(&mut self, line: LineAddr) -> &[LineAddr] {
+        self.lines.clear();
+        self.policy.triggered(line, &mut self.lines);
         let lines_of_page = PAGE_SHIFT - self.shift;
-        self.found.retain(|other| other >> lines_of_page == line >> lines_of_page);
-        &self.found
+        self.lines.retain(|other| other.0 >> lines_of_page == line.0 >> lines_of_page);
+        &self.lines
     }
 
     /// The lines to prefetch after a data reference to `address`. In a trace without fetches the page of
     /// the data stands for the instruction.
-    pub fn referenced(&mut self, address: u64) -> &[u64] {
-        self.found.clear();
+    pub fn referenced(&mut self, address: u64) -> &[LineAddr] {
+        self.addresses.clear();
         let instruction = self.behind.unwrap_or(address >> PAGE_SHIFT);
-        self.policy.referenced(&Reference { instruction, address }, &mut self.found);
-        self.found.retain(|other| other >> PAGE_SHIFT == address >> PAGE_SHIFT);
-        let shift = self.shift;
-        self.found.iter_mut().for_each(|address| *address >>= shift);
-        self.found.dedup();
-        self.found.retain(|line| *line != address >> shift);
-        &self.found
+        self.policy.referenced(&Reference { instruction, address }, &mut self.addresses);
+        let own = LineAddr::of(address, self.shift);
+        let on_page = self.addresses.iter().filter(|&&other| other >> PAGE_SHIFT == address >> PAGE_SHIFT);
+        self.lines.clear();
+        self.lines.extend(on_page.map(|&other| LineAddr::of(other, self.shift)));
+        self.lines.dedup();
+        self.lines.retain(|&line| line != own);
+        &self.lines
     }
 }

@@ -2,6 +2,7 @@
 //! prefetched line, fetch the next `degree` lines.
 
 use super::{Policy, PrefetchSpec};
+use servsim_core::LineAddr;
 
 #[derive(Debug)]
 struct NextLine {
@@ -13,7 +14,7 @@ pub(super) fn make(spec: &PrefetchSpec) -> Box<dyn Policy> {
 }
 
 impl Policy for NextLine {
-    fn triggered(&mut self, line: u64, lines: &mut Vec<u64>) {
-        lines.extend((1..=self.degree).map(|ahead| line.wrapping_add(ahead)));
+    fn triggered(&mut self, line: LineAddr, lines: &mut Vec<LineAddr>) {
+        lines.extend((1..=self.degree).map(|ahead| LineAddr(line.0.wrapping_add(ahead))));
     }
 }

@@ -11,6 +11,7 @@ use crate::observer::Observer;
 use crate::prefetch::Trigger;
 use crate::protocol::{OnAccess, Table, INVALID};
 use crate::words::WordMask;
+use servsim_core::CacheId;
 
 servsim_core::counters! {
     /// What became of prefetches. Those neither used nor useless lie in the caches.
@@ -24,13 +25,13 @@ servsim_core::counters! {
 
 impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Fetches the line of `access`, a load that touches nothing, if this cache has no copy.
-    pub fn prefetch(&mut self, access: &Access<W>, page: Page) -> Option<Outcome> {
+    pub fn prefetch(&mut self, access: &Access<W, CacheId>, page: Page) -> Option<Outcome> {
         with_cache_set!(self.copies, self.prefetch_on(access, page))
     }
 
-    fn prefetch_on<S: Indexed>(&mut self, access: &Access<W>, page: Page) -> Option<Outcome> {
-        let found = self.arrays[access.cpu].find(access.line);
-        if found.is_some_and(|index| self.arrays[access.cpu].frames[index].state != INVALID) {
+    fn prefetch_on<S: Indexed>(&mut self, access: &Access<W, CacheId>, page: Page) -> Option<Outcome> {
+        let found = self.arrays[access.at].find(access.line);
+        if found.is_some_and(|index| self.arrays[access.at].frames[index].state != INVALID) {
             return None;
         }
         let OnAccess::Bus { op, .. } = self.access_cell(INVALID, false) else { return None };
@@ -40,34 +41,34 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let listed = self.copies.place_of(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
-        let counters = &mut self.counters[access.cpu];
+        let counters = &mut self.counters[access.at];
         counters.bus[mode][op as usize] += 1;
         self.prefetches.issued += 1;
         let mut outcome = Outcome { op: Some(op), done: true, ..Outcome::default() };
         let lines = self.snoop(access, &mut record, op, page.private, &mut outcome);
         let OnAccess::Bus { branches, .. } = self.access_cell(INVALID, false) else { return None };
         let next = Table::resolve(branches, lines, page.private && self.table.uses_private);
-        self.counters[access.cpu].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
+        self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
         if let Some(index) = found {
-            let frame = &mut self.arrays[access.cpu].frames[index];
+            let frame = &mut self.arrays[access.at].frames[index];
             frame.flags = 0;
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
         self.take_frame(access, &mut record, (found, place), page, &mut outcome);
         self.copies.set_record(listed, &record);
-        let frame = &mut self.arrays[access.cpu].frames[place];
+        let frame = &mut self.arrays[access.at].frames[place];
         frame.flags |= PREFETCHED;
         frame.state = next;
         frame.user = 0;
-        self.tell(access, access.cpu, access.line, INVALID, access.event(Some(op)), next);
+        self.tell(access, access.at, access.line, INVALID, access.event(Some(op)), next);
         Some(outcome)
     }
 
     /// Something is to be done about the copy that the access uses, because of its flags.
     #[cold]
-    pub(super) fn first_use(&mut self, access: &Access<W>, index: usize) {
-        let frame = &mut self.arrays[access.cpu].frames[index];
+    pub(super) fn first_use(&mut self, access: &Access<W, CacheId>, index: usize) {
+        let frame = &mut self.arrays[access.at].frames[index];
         if frame.flags & PREFETCHED != 0 {
             frame.flags &= !PREFETCHED;
             self.prefetches.useful += 1;

@@ -1,6 +1,7 @@
 //! The rules of a shared last level that other simulators have otherwise (docs/parts/hierarchy.md), each
 //! shown by the fewest accesses that tell it.
 
+use servsim_core::{CpuId, LineAddr};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::{Access, Geometry, Hierarchy, HierarchySpec, Inclusion, LevelCounters, LevelSpec, Page};
 
@@ -22,7 +23,8 @@ fn of_shared(ways: u32, options: &Options, write_around: bool) -> Hierarchy<u16>
 }
 
 fn access(caches: &mut Hierarchy<u16>, cpu: usize, line: u64, write: bool) {
-    let access = Access { cpu, line, words: 1, write, kernel: false, task: 0, slot: 1 };
+    let access =
+        Access { at: CpuId(cpu), line: LineAddr(line), words: 1, write, kernel: false, task: 0, slot: 1 };
     caches.access(&access, || Page { private: false, kernel: None });
 }
 

@@ -1,7 +1,7 @@
 //! Nodes against an independent recount: what each pair of nodes did, what links carried, and how long it took when
 //! nothing was in the way.
 
-use servsim_core::RandomStream;
+use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
 use servsim_mem::interconnect::{InterconnectKind, PagePolicy};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
@@ -24,7 +24,7 @@ fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
         (0..NODES).map(|from| (0..NODES).map(|to| of(from, to)).collect()).collect()
     };
     let nodes = NodeSpec {
-        of_processor: (0..NODES * PER_NODE).map(|cpu| cpu / PER_NODE).collect(),
+        of_processor: (0..NODES * PER_NODE).map(|cpu| NodeId(cpu / PER_NODE)).collect(),
         distances: square(&distance),
         links: 2 * NODES,
         routes: (0..NODES).map(|from| (0..NODES).map(|to| route(from, to)).collect()).collect(),
@@ -83,8 +83,9 @@ fn perform(spec: &InterconnectSpec, count: u64, apart: u64) -> (Vec<Done>, Inter
         let class = if op == BusOp::WriteBack { Class::WriteBack } else { Class::Fetch };
         let (cpu, line) = (r.below(8) as usize, r.below(40) << 6 | r.below(64));
         let supplier =
-            if r.below(2) == 0 { Supplier::Memory } else { Supplier::Processor(r.below(8) as usize) };
-        joined.post(BusRequest { cpu, ready: number * apart, line, class, origin: Origin::Processor });
+            if r.below(2) == 0 { Supplier::Memory } else { Supplier::Processor(CpuId(r.below(8) as usize)) };
+        let (ready, origin) = (number * apart, Origin::Processor);
+        joined.post(BusRequest { cpu: CpuId(cpu), ready, line: LineAddr(line), class, origin });
         let grant = joined.grant().unwrap();
         let complete = joined.carry(&grant, &Transaction { op: Some(op), supplier, victim: None });
         joined.end_grant();
@@ -127,7 +128,7 @@ fn pairs_packets_and_idle_times_agree_with_a_recount() {
                     assert_eq!(done.took, 5 + 2 * HOP + REQUEST);
                     continue;
                 }
-                (_, Supplier::Processor(cpu)) => {
+                (_, Supplier::Processor(CpuId(cpu))) => {
                     let other = cpu / PER_NODE;
                     (other, 1, away(other, REQUEST) + 24 + away(other, DATA))
                 }

@@ -1,6 +1,6 @@
 //! An observer hears of exactly what the counters count, and follows every copy.
 
-use servsim_core::RandomStream;
+use servsim_core::{CacheId, LineAddr, RandomStream};
 use servsim_mem::protocol::{by_name, BusOp, Options, State, INVALID, PROTOCOLS};
 use servsim_mem::{
     Access, By, CoherenceClass, CoherentSystem, Geometry, MissClass, Observer, Transition, WordMask,
@@ -13,7 +13,7 @@ struct Listener {
     pending: u64,
     coherence: [u64; 4],
     removals: u64,
-    states: HashMap<(usize, u64), State>,
+    states: HashMap<(CacheId, LineAddr), State>,
 }
 
 impl Observer for Listener {
@@ -24,7 +24,7 @@ impl Observer for Listener {
         }
     }
 
-    fn judged(&mut self, _: usize, _: u64, class: MissClass) {
+    fn judged(&mut self, _: CacheId, _: LineAddr, class: MissClass) {
         self.pending -= 1;
         self.misses[class as usize] += 1;
     }
@@ -34,13 +34,13 @@ impl Observer for Listener {
         self.coherence[class as usize] += 1;
     }
 
-    fn removal(&mut self, by: &By, cpu: usize) {
-        assert_ne!(by.cpu, cpu);
+    fn removal(&mut self, by: &By, cache: CacheId) {
+        assert_ne!(by.cache, cache);
         self.removals += 1;
     }
 
     fn transition(&mut self, _: &By, step: &Transition) {
-        let before = self.states.insert((step.cpu, step.line), step.to).unwrap_or(INVALID);
+        let before = self.states.insert((step.cache, step.line), step.to).unwrap_or(INVALID);
         assert_eq!(before, step.from, "{step:?}");
     }
 }
@@ -58,8 +58,8 @@ fn run(name: &str, seed: u64) -> CoherentSystem<u16, Listener> {
     for _ in 0..2000 {
         let write = random.below(2) == 0;
         let access = Access {
-            cpu: random.below(3) as usize,
-            line: random.below(14),
+            at: CacheId(random.below(3) as usize),
+            line: LineAddr(random.below(14)),
             words: word(random.below(4)),
             write,
             kernel: random.below(2) == 0,
@@ -92,8 +92,8 @@ fn an_observer_hears_of_exactly_what_is_counted() {
 fn the_transitions_lead_to_the_states_of_the_copies() {
     for (name, make) in PROTOCOLS {
         let (system, table) = (run(name, 6), make(&Options::default()));
-        for (&(cpu, line), &state) in &system.observer.states {
-            assert_eq!(system.state_of(cpu, line), table.state_name(state), "{name}");
+        for (&(cache, line), &state) in &system.observer.states {
+            assert_eq!(system.state_of(cache, line), table.state_name(state), "{name}");
         }
         assert!(system.observer.states.len() > 20);
     }

@@ -1,6 +1,6 @@
 //! A memory system that was saved and restored goes on exactly as the one that was saved.
 
-use servsim_core::RandomStream;
+use servsim_core::{CpuId, LineAddr, RandomStream};
 use servsim_mem::protocol::{by_name, Options, Rules, PROTOCOLS};
 use servsim_mem::snapshot::{Reader, Writer};
 use servsim_mem::{
@@ -43,11 +43,11 @@ fn go(caches: &mut Hierarchy<u16>, random: &mut RandomStream, steps: usize) {
         if random.below(20) == 0 {
             running[cpu] = random.below(5) as u32;
         }
-        caches.system.run_task(cpu, running[cpu]);
+        caches.system.run_task(CpuId(cpu), running[cpu]);
         let (line, word) = (random.below(150), random.below(16) * 4);
         let access = Access {
-            cpu,
-            line,
+            at: CpuId(cpu),
+            line: LineAddr(line),
             words: u16::of_bytes(word, word),
             write: random.below(3) == 0,
             kernel: random.below(4) == 0,
