@@ -70,6 +70,25 @@ pub enum RsetError {
         /// Why, with the remedy where there is one.
         why: String,
     },
+    /// A kernel that keeps no groups of processors and nodes.
+    #[error("no hierarchy of control groups (cgroup v2) on this machine governs processors and nodes: boot with cgroup_no_v1=all, or as your distribution says")]
+    NoPartitions,
+    /// A partition that cannot be made or changed so.
+    #[error("partition {name}: {why}")]
+    Partition {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// A step towards partitions that the kernel does not take.
+    #[error("cannot {step}: {source}; `servsim rset partition undo` takes back what was done")]
+    Step {
+        /// What was to be done.
+        step: String,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A process or thread that is not there.
     #[error("there is no process or thread {id}")]
     NoProcess {

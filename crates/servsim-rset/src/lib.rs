@@ -21,6 +21,7 @@ mod block;
 mod error;
 mod ids;
 mod order;
+pub mod partitions;
 mod physical;
 mod policy;
 mod process;

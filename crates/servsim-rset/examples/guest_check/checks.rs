@@ -1,6 +1,6 @@
 //! The checks: every policy page by page, threads where they were dealt to, processes bound and moved.
 
-use crate::{kernel, staying, traps};
+use crate::{kernel, parting, staying, traps};
 use serde_json::{json, Value};
 use servsim_rset::{
     bind_process, bind_thread, migrate_process, Block, MemoryPolicy, Nodes, ResourceSet, RsetError,
@@ -15,7 +15,7 @@ use std::time::Instant;
 type Check = (&'static str, fn() -> Value);
 
 /// Every check.
-pub const ALL: [Check; 18] = [
+pub const ALL: [Check; 20] = [
     ("topology", topology),
     ("orders", orders),
     ("local", local),
@@ -32,6 +32,8 @@ pub const ALL: [Check; 18] = [
     ("phase of interleaving", traps::phase),
     ("huge pages", traps::huge_pages),
     ("balancing", traps::balancing),
+    ("partitions", parting::partitions),
+    ("partitions undone", parting::undone),
     ("cpuset", traps::cpuset),
     ("hot-plug", traps::hot_plug),
 ];

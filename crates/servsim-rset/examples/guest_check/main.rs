@@ -6,6 +6,7 @@
 
 mod checks;
 mod kernel;
+mod parting;
 mod staying;
 mod traps;
 
@@ -15,6 +16,7 @@ use std::panic::{catch_unwind, set_hook};
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("hold") => return hold(),
+        Some("load") => return parting::load(),
         _ if std::process::id() != 1 => {
             eprintln!("this is the first process of a guest: tests/python/test_rset_guest.py boots it");
             std::process::exit(2);
