@@ -3,14 +3,18 @@
 use crate::errors::{environment, usage};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
-use servsim_rset::{Processors, ResourceSet, RsetError, ThreadOrder, Topology};
+use servsim_rset::partitions::{Journal, Partitions, Step};
+use servsim_rset::{Nodes, Processors, ResourceSet, RsetError, ThreadOrder, Topology};
+use std::collections::BTreeMap;
 
 /// What was asked for is the user's; what the kernel refuses is the environment's.
 fn raise(error: &RsetError) -> PyErr {
     match error {
-        RsetError::File { .. } | RsetError::Refused { .. } | RsetError::Overlapping => {
-            environment(error.to_string())
-        }
+        RsetError::File { .. }
+        | RsetError::Refused { .. }
+        | RsetError::Overlapping
+        | RsetError::NoPartitions
+        | RsetError::Step { .. } => environment(error.to_string()),
         _ => usage(error.to_string()),
     }
 }
@@ -105,6 +109,80 @@ fn rset_check_policy(policy: &str, processors: Vec<u32>, nodes: Vec<u32>) -> PyR
     check().map_err(|error| raise(&error))
 }
 
+/// Plans steps towards other partitions, does them unless they are only to be shown, and returns them as sentences.
+fn change(
+    journal: &str,
+    dry_run: bool,
+    plan: impl FnOnce(&Partitions) -> Result<Vec<Step>, RsetError>,
+) -> PyResult<Vec<String>> {
+    let run = || {
+        let partitions = Partitions::open(Journal::new(journal))?;
+        let steps = plan(&partitions)?;
+        if !dry_run {
+            partitions.execute(&steps)?;
+        }
+        Ok(steps.iter().map(Step::to_string).collect())
+    };
+    run().map_err(|error| raise(&error))
+}
+
+/// The partitions of this machine: by name what each may use, and its processes.
+#[pyfunction]
+fn rset_partitions() -> PyResult<String> {
+    let read = || Partitions::open(Journal::new(Journal::PLACE))?.present();
+    let present = read().map_err(|error| raise(&error))?;
+    let parts: serde_json::Map<String, Value> = present
+        .into_iter()
+        .map(|(name, part)| (name, json!({"set": value(&part.set), "processes": part.processes})))
+        .collect();
+    Ok(Value::Object(parts).to_string())
+}
+
+/// Sets nodes apart under names.
+#[pyfunction]
+fn rset_partition_create(
+    wanted: BTreeMap<String, Vec<u32>>,
+    journal: &str,
+    dry_run: bool,
+) -> PyResult<Vec<String>> {
+    let wanted: BTreeMap<String, Nodes> =
+        wanted.into_iter().map(|(name, nodes)| (name, nodes.into_iter().collect())).collect();
+    change(journal, dry_run, |partitions| partitions.plan(&wanted))
+}
+
+/// Moves a node from one partition to another.
+#[pyfunction]
+fn rset_partition_move(
+    py: Python<'_>,
+    node: u32,
+    from: &str,
+    to: &str,
+    journal: &str,
+    dry_run: bool,
+) -> PyResult<Vec<String>> {
+    py.allow_threads(|| change(journal, dry_run, |partitions| partitions.plan_move(node, from, to)))
+}
+
+/// Puts a process into a partition.
+#[pyfunction]
+fn rset_partition_adopt(
+    py: Python<'_>,
+    process: i32,
+    name: &str,
+    journal: &str,
+    dry_run: bool,
+) -> PyResult<Vec<String>> {
+    py.allow_threads(|| change(journal, dry_run, |partitions| partitions.plan_adopt(process, name)))
+}
+
+/// Takes back everything that the journal says was done.
+#[pyfunction]
+fn rset_partition_undo(py: Python<'_>, journal: &str) -> PyResult<Vec<String>> {
+    let undo = || Partitions::open(Journal::new(journal))?.undo();
+    let steps = py.allow_threads(undo).map_err(|error| raise(&error))?;
+    Ok(steps.iter().map(Step::to_string).collect())
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rset_machine, module)?)?;
     module.add_function(wrap_pyfunction!(rset_numbers, module)?)?;
@@ -113,5 +191,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rset_bind, module)?)?;
     module.add_function(wrap_pyfunction!(rset_migrate, module)?)?;
     module.add_function(wrap_pyfunction!(rset_enter, module)?)?;
-    module.add_function(wrap_pyfunction!(rset_check_policy, module)?)
+    module.add_function(wrap_pyfunction!(rset_check_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_partition_create, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_partition_move, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_partition_adopt, module)?)?;
+    module.add_function(wrap_pyfunction!(rset_partition_undo, module)?)?;
+    module.add("RSET_JOURNAL", Journal::PLACE)
 }

@@ -73,8 +73,8 @@ def transactions(text: str | None) -> int | str | None:
 FORMER = {"warmup": "warm-up"}
 
 
-def pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Take the KEY=VALUE words of ``--set`` apart.
+def pairs(words: Sequence[str], asked: str = "--set needs KEY=VALUE") -> list[tuple[str, str]]:
+    """Take words such as the KEY=VALUE of ``--set`` apart; ``asked`` is what a message says of them.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def pairs(words: Sequence[str]) -> list[tuple[str, str]]:
     parts = [word.partition("=") for word in words]
     wrong = [key for key, separator, _ in parts if not separator or not key]
     if wrong:
-        raise UsageError(f"--set needs KEY=VALUE, not {', '.join(repr(word) for word in wrong)}")
+        raise UsageError(f"{asked}, not {', '.join(repr(word) for word in wrong)}")
     return [(key, value) for key, _, value in parts]
 
 

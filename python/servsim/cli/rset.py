@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli import partition
 from servsim.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="Put programs and processes of this host where they belong.")
+app.add_typer(partition.app, name="partition")
 
 Processors = Annotated[
     str | None, typer.Option("--physcpubind", "-C", metavar="LIST", help="Processors, such as 0-3,8.")

@@ -1,0 +1,111 @@
+"""``servsim rset partition``: whole nodes of this host set apart for some processes, while it runs."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from servsim.errors import UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Set nodes of this running host apart, move them, take everything back.")
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps without doing them.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _tell(steps: Sequence[str], as_json: bool, done: bool = True) -> None:
+    if as_json:
+        print(json.dumps({"schema": "servsim.rset.steps/1", "done": done, "steps": list(steps)}, indent=1))
+        return
+    for step in steps:
+        print(step)
+    if not steps:
+        print("nothing to do")
+
+
+@app.command()
+def show(as_json: AsJson = False) -> None:
+    """Print the partitions of this host, what each has to itself, and how many processes are in it."""
+    from servsim import partitions
+    from servsim.rset import listed
+    from servsim.text import columns
+
+    present = partitions.present()
+    if as_json:
+        parts = {
+            name: {
+                "processors": sorted(part.resources.processors),
+                "nodes": sorted(part.resources.nodes),
+                "processes": list(part.processes),
+            }
+            for name, part in present.items()
+        }
+        print(json.dumps({"schema": "servsim.rset.partitions/1", "partitions": parts}, indent=1))
+        return
+    rows = [["partition", "processors", "nodes", "processes"]]
+    for name, part in present.items():
+        held = part.resources
+        rows.append([name, listed(held.processors), listed(held.nodes), str(len(part.processes))])
+    print("\n".join(columns(rows, left=3)) if present else "no partitions: all of this host is the rest")
+
+
+@app.command()
+def create(
+    wanted: Annotated[list[str], typer.Argument(metavar="NAME=NODES...", help="Nodes such as 2-3, by name.")],
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set nodes apart under names; the first node and what is not named stay the rest.
+
+    Example: servsim rset partition create web=2-3 database=1 --dry-run
+    """
+    from servsim import partitions
+    from servsim.cli.options import pairs
+    from servsim.rset import numbers
+
+    named = list(pairs(wanted, "a partition is NAME=NODES"))
+    if len(dict(named)) < len(named):
+        raise UsageError("a partition is named twice: give its nodes in one list")
+    _tell(partitions.create({name: numbers(nodes) for name, nodes in named}, dry_run=dry_run), as_json, not dry_run)
+
+
+@app.command()
+def move(
+    node: Annotated[int, typer.Argument(metavar="NODE", min=0, help="Number of the node.")],
+    origin: Annotated[str, typer.Option("--from", metavar="PARTITION", help="Where it is.")],
+    to: Annotated[str, typer.Option("--to", metavar="PARTITION", help="Where it goes; rest: to no partition.")],
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move a node from one partition to another, and the memory of those who lose it out of it.
+
+    Example: servsim rset partition move 3 --from web --to database
+    """
+    from servsim import partitions
+
+    _tell(partitions.move(node, origin, to, dry_run=dry_run), as_json, not dry_run)
+
+
+@app.command()
+def adopt(
+    process: Annotated[int, typer.Argument(metavar="PID", min=1, help="Number of the process.")],
+    into: Annotated[str, typer.Option("--into", metavar="PARTITION", help="Where it goes; rest: out of all.")],
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a running process, with its threads and its memory, into a partition.
+
+    Example: servsim rset partition adopt 4711 --into web
+    """
+    from servsim import partitions
+
+    _tell(partitions.adopt(process, into, dry_run=dry_run), as_json, not dry_run)
+
+
+@app.command()
+def undo(as_json: AsJson = False) -> None:
+    """Take back everything that was done here, also before a crash; what others did stays."""
+    from servsim import partitions
+
+    _tell(partitions.undo(), as_json)
