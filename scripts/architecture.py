@@ -18,7 +18,10 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("data", frozenset({"trace", "config"})),
     ("core", frozenset({"core"})),
     ("parts", frozenset({"cpu", "mem", "os", "disk", "import"})),
-    ("whole systems", frozenset({"machine", "java-mark", "kernels", "model", "workload", "rset", "capture-plugin"})),
+    (
+        "whole systems",
+        frozenset({"machine", "java-mark", "kernels", "model", "web", "workload", "rset", "capture-plugin"}),
+    ),
     ("bindings", frozenset({"py", "rset-c", "rset-preload"})),
 )
 

@@ -68,6 +68,7 @@ OTHERWISE = {
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
     "crates/servsim-driver/src/control.rs": "a device",
+    "crates/servsim-web/src/surge/files.rs": "a folder that is renamed when it is whole",
     "python/servsim/capture/boot.py": "logs, and a folder that is renamed when it is whole",
     "python/servsim/capture/checkpoint.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/control.py": "a device",
@@ -81,6 +82,7 @@ OTHERWISE = {
     "python/servsim/reproduce/thornock_1997/traces.py": "a temporary folder",
     "python/servsim/simulation.py": "a temporary folder",
     "python/servsim/sweep/store.py": "a folder that is renamed when it is whole, a journal and a lock",
+    "python/servsim/workloads/native.py": "a log, emptied",
     "python/servsim/workloads/postgres.py": "logs",
 }
 

@@ -1,7 +1,8 @@
 //! Processor time of this process and of the server, from `/proc`.
 //!
-//! `/proc/PID/schedstat` gives nanoseconds, of a process's first thread alone; a process of several
-//! threads is summed over `/proc/PID/task`. Kernels without it give clock ticks in `/proc/PID/stat`.
+//! `/proc/PID/schedstat` gives nanoseconds, of a process's first thread alone; for a process of several
+//! threads, and where a kernel has no such file, `/proc/PID/stat` gives clock ticks (of a hundredth of a
+//! second) of all threads, those that have ended included.
 //! The server is every child of its first process, so background writers count as server work;
 //! processes that ended in between do not.
 
@@ -90,12 +91,12 @@ fn fields(process: u32) -> Option<Fields> {
 }
 
 fn seconds(process: u32) -> Option<f64> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
-    let of_threads = threads.map(|thread| {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    });
-    if let Some(nanoseconds) = of_threads.sum::<Option<u64>>() {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?.count();
+    let nanoseconds = || -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse().ok()
+    };
+    if let Some(nanoseconds) = (threads == 1).then(nanoseconds).flatten() {
         return Some(nanoseconds as f64 / 1e9);
     }
     // SAFETY: sysconf only reads its argument.

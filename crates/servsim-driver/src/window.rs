@@ -58,18 +58,28 @@ impl Window {
         self.measured
     }
 
+    /// Whether it has begun and is not over.
+    pub fn is_open(&self) -> bool {
+        self.begin.is_some() && self.measured.is_none()
+    }
+
+    /// Marks the window's end, however many transactions were ordered.
+    pub fn close(&mut self, server: Server, marker: &mut Marker) {
+        marker.event(MarkKind::Stop);
+        self.measured = self.begin.map(|(begin, before)| (begin.elapsed(), server.times().since(before)));
+    }
+
     /// A transaction of one of `users` users has ended, and was marked: marks the window's beginning and end where they
     /// fall on it. Returns whether the transaction lies within. `server` says whose processor time is read.
     pub fn ended(&mut self, users: u64, server: Server, marker: &mut Marker) -> bool {
-        let Some(orders) = self.orders else { return false };
+        let Some(orders) = self.orders.filter(|_| self.measured.is_none()) else { return false };
         let (lead_in, transactions) = (orders.lead_in(users), orders.transactions);
         self.ended += 1;
         if self.ended == lead_in {
             self.begin = Some((Instant::now(), server.times()));
             marker.event(MarkKind::Start);
         } else if self.ended == lead_in + transactions {
-            marker.event(MarkKind::Stop);
-            self.measured = self.begin.map(|(begin, before)| (begin.elapsed(), server.times().since(before)));
+            self.close(server, marker);
         }
         (lead_in + 1..=lead_in + transactions).contains(&self.ended)
     }

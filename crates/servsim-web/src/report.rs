@@ -1,0 +1,161 @@
+//! The report of a run of a web workload: JSON (schema `servsim.workload.run/1`) and the same as text.
+
+use std::fmt::Write;
+
+use serde_json::{json, Map, Value};
+
+use crate::crew::{Done, Plan, Tally, Then};
+
+/// What a report says beside what the users did.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// What it is, and what it is not.
+    pub notice: &'static str,
+    /// Names of the kinds of transactions.
+    pub kinds: &'static [&'static str],
+    /// Options of the run that only this workload has.
+    pub options: Value,
+    /// Size of the data.
+    pub scale: Value,
+    /// Hashes of what each user asked for.
+    pub logs: Vec<u64>,
+    /// Requests that the server has counted; none if it was not asked.
+    pub counted: Option<u64>,
+}
+
+/// The report as JSON.
+pub fn json(about: &About, plan: &Plan<'_>, done: &Done) -> Value {
+    let mut problems = done.problems.clone();
+    if let Some(counted) = about.counted.filter(|&counted| counted != done.replies) {
+        problems
+            .push(format!("the server has counted {counted} requests, the users {} replies", done.replies));
+    }
+    let total: u64 = done.tallies.iter().map(|tally| tally.count).sum();
+    let bytes: u64 = done.tallies.iter().map(|tally| tally.bytes).sum();
+    let seconds = done.measured.map_or(0.0, |(elapsed, _)| elapsed.as_secs_f64());
+    let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+    let mut options = json!({"users": plan.users, "seed": plan.seed, "warm_up_transactions": plan.warm_up});
+    if let (Some(options), Some(more)) = (options.as_object_mut(), about.options.as_object()) {
+        options.extend(more.clone());
+    }
+    let mut report = json!({
+        "schema": "servsim.workload.run/1",
+        "workload": about.workload,
+        "notice": about.notice,
+        "valid": problems.is_empty(),
+        "problems": problems,
+        "scale": about.scale,
+        "options": options,
+        "elapsed_seconds": seconds,
+        "transactions": total,
+        "transactions_per_second": per_second(total),
+        "bytes": bytes,
+        "bytes_per_second": per_second(bytes),
+        "bytes_per_transaction": bytes as f64 / total.max(1) as f64,
+        "kinds": kinds(about.kinds, &done.tallies, total),
+        "client_cpu": cpu(done, total),
+        "marks": done.marks,
+        "reconciliation": {"replies": done.replies, "server_requests": about.counted},
+        "request_log_hashes": about.logs.iter().map(|log| format!("{log:016x}")).collect::<Vec<_>>(),
+    });
+    if let (Then::Saved(_), Some(orders)) = (plan.then, done.orders) {
+        report["orders"] = json!(orders);
+        report["lead_in_transactions"] = json!(orders.lead_in(plan.users));
+    }
+    report
+}
+
+fn kinds(names: &[&str], tallies: &[Tally], total: u64) -> Value {
+    let entry = |tally: &Tally| {
+        json!({
+            "count": tally.count,
+            "share": tally.count as f64 / total.max(1) as f64,
+            "bytes": tally.bytes,
+            "latency_ms": latency(tally),
+        })
+    };
+    names
+        .iter()
+        .zip(tallies)
+        .map(|(name, tally)| ((*name).to_owned(), entry(tally)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn latency(tally: &Tally) -> Value {
+    if tally.count == 0 {
+        return Value::Null;
+    }
+    let at = |quantile| tally.latency.value_at_quantile(quantile) as f64 / 1000.0;
+    json!({
+        "mean": tally.latency.mean() / 1000.0,
+        "p50": at(0.50),
+        "p90": at(0.90),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "max": tally.latency.max() as f64 / 1000.0,
+    })
+}
+
+/// Processor time of client and server; `share` is the client's of both, `ratio` the client's to the server's.
+fn cpu(done: &Done, transactions: u64) -> Value {
+    let Some((_, times)) = done.measured else { return Value::Null };
+    let client = times.client_seconds;
+    json!({
+        "client_seconds": client,
+        "server_seconds": times.server_seconds,
+        "share": times.server_seconds.map(|server| client / (client + server)),
+        "ratio": times.server_seconds.filter(|&server| server > 0.0).map(|server| client / server),
+        "client_microseconds_per_transaction": client * 1e6 / transactions.max(1) as f64,
+    })
+}
+
+/// The report as text for a person.
+pub fn text(report: &Value) -> String {
+    let float = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let mut out = String::new();
+    let mut line = |text: String| writeln!(out, "{text}").expect("a text takes any line");
+    line(report["notice"].as_str().unwrap_or_default().to_owned());
+    line(format!("{} users, seed {}", report["options"]["users"], report["options"]["seed"]));
+    line(format!(
+        "{} transactions in {:.2} s: {:.0} a second, {:.1} MB a second, {:.0} bytes each",
+        report["transactions"],
+        float(&report["elapsed_seconds"]),
+        float(&report["transactions_per_second"]),
+        float(&report["bytes_per_second"]) / 1e6,
+        float(&report["bytes_per_transaction"])
+    ));
+    line("kind            count   share    p50 ms    p95 ms    p99 ms    max ms".to_owned());
+    for (name, kind) in report["kinds"].as_object().into_iter().flatten() {
+        let latency = &kind["latency_ms"];
+        line(format!(
+            "{name:<13} {:>7} {:>6.1}% {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
+            kind["count"].as_u64().unwrap_or(0),
+            float(&kind["share"]) * 100.0,
+            float(&latency["p50"]),
+            float(&latency["p95"]),
+            float(&latency["p99"]),
+            float(&latency["max"])
+        ));
+    }
+    let cpu = &report["client_cpu"];
+    if let Some(ratio) = cpu["ratio"].as_f64() {
+        line(format!(
+            "client CPU {:.1} % of the server's, {:.1} us a transaction",
+            ratio * 100.0,
+            float(&cpu["client_microseconds_per_transaction"])
+        ));
+    }
+    if let Some(counted) = report["reconciliation"]["server_requests"].as_u64() {
+        line(format!(
+            "server counted {counted} requests, users {} replies",
+            report["reconciliation"]["replies"]
+        ));
+    }
+    for problem in report["problems"].as_array().into_iter().flatten() {
+        line(format!("NOT VALID: {}", problem.as_str().unwrap_or_default()));
+    }
+    out
+}

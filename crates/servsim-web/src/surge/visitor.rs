@@ -1,0 +1,180 @@
+//! A user of the static site: asks for pages in the order of the set's requests, and looks at every byte.
+//!
+//! The users share one order, as in SURGE: of the pages from a place on that the seed draws, user *u* of
+//! *n* asks for number *u*, *u* + *n*, *u* + 2 *n* and so on. What a user asks for then depends on the seed,
+//! the user and the number of users, never on timing; the server sees the order's locality, thinned only
+//! by how far users run ahead of one another.
+
+use std::hash::Hasher;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use servsim_driver::rng::{Purpose, Stream};
+
+use super::files::{write_path, Set};
+use super::laws::Law;
+use super::Model;
+use crate::crew::{User, Work};
+use crate::http::Client;
+use crate::{Error, Result};
+
+/// Kinds of transactions: a page's own file, and a reference that it embeds.
+pub const KINDS: [&str; 2] = ["Page", "Embedded"];
+
+/// Times between requests, multiplied by a factor; none at all with factor 0, as the Wisconsin suite has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Off {
+    /// The factor.
+    pub scale: f64,
+    active: Law,
+    inactive: Law,
+}
+
+impl Off {
+    /// The published times, multiplied by `scale`.
+    pub fn scaled(scale: f64) -> Self {
+        let model = Model::published();
+        Off { scale, active: model.active_off.law(), inactive: model.inactive_off.law() }
+    }
+}
+
+/// A user of the static site.
+#[derive(Debug)]
+pub struct Visitor<'a> {
+    set: &'a Set,
+    client: Client,
+    index: usize,
+    users: usize,
+    /// The next page.
+    next: usize,
+    off: Off,
+    waiting: Stream,
+    request: Vec<u8>,
+    /// Hash of what was asked for since the last beginning.
+    log: Log,
+}
+
+/// Hash of a user's requests: FNV-1a over the numbers of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Log(pub u64);
+
+impl Default for Log {
+    fn default() -> Self {
+        Log(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Log {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Writes text to the end of a request.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl std::fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write_all(text.as_bytes()).map_err(|_| std::fmt::Error)
+    }
+}
+
+impl<'a> Visitor<'a> {
+    /// User `index` of `users`, connected to the server at `address`.
+    ///
+    /// # Errors
+    /// When nothing answers there.
+    pub fn connect(address: &str, set: &'a Set, index: usize, users: usize, off: Off) -> Result<Self> {
+        Ok(Visitor {
+            set,
+            client: Client::connect(address)?,
+            index,
+            users,
+            next: 0,
+            off,
+            waiting: Stream::new(0, Purpose::Waiting, index as u64),
+            request: Vec::with_capacity(256),
+            log: Log::default(),
+        })
+    }
+
+    /// The user's number.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Hash of what it has asked for in the measurement's requests.
+    pub fn log(&self) -> Log {
+        self.log
+    }
+
+    fn get(&mut self, file: u32, kind: u8, work: &Work<'_>) -> Result<()> {
+        self.log.write_u32(file);
+        self.request.clear();
+        self.request.extend_from_slice(b"GET ");
+        write_path(&mut Text(&mut self.request), file);
+        self.request.extend_from_slice(b" HTTP/1.1\r\nHost: servsim\r\n\r\n");
+        let mut checksum = 0;
+        let begin = Instant::now();
+        let reply =
+            self.client.exchange(&self.request, |part| checksum = crc32c::crc32c_append(checksum, part))?;
+        let took = begin.elapsed();
+        let entry = &self.set.files[file as usize];
+        let wrong = if reply.status != 200 {
+            format!("is answered with status {}", reply.status)
+        } else if reply.bytes != entry.bytes {
+            format!("has {} bytes instead of {}", reply.bytes, entry.bytes)
+        } else if checksum != entry.checksum {
+            "is not what was written: its checksum differs".to_owned()
+        } else {
+            return work.ended(kind, reply.bytes, took);
+        };
+        let mut path = String::new();
+        write_path(&mut path, file);
+        Err(Error::Check(format!("{path} {wrong}; is the server's file set the one that was loaded?")))
+    }
+
+    fn pause(&mut self, law: Law) {
+        if self.off.scale > 0.0 {
+            // The longest of the Pareto law has no bound: nobody waits for longer than a session lasts.
+            let seconds = (law.draw(&mut self.waiting) * self.off.scale).min(3600.0);
+            std::thread::sleep(Duration::from_secs_f64(seconds));
+        }
+    }
+}
+
+/// The page at which the users of a seed begin.
+fn beginning(seed: u64, purpose: Purpose, pages: usize) -> usize {
+    Stream::new(seed, purpose, 0).below(pages as u64) as usize
+}
+
+impl User for Visitor<'_> {
+    fn begin(&mut self, seed: u64, purpose: Purpose) {
+        let pages = self.set.sequence.page_count();
+        self.next = (beginning(seed, purpose, pages) + self.index) % pages;
+        self.waiting = Stream::new(seed, Purpose::Waiting, self.index as u64);
+        self.log = Log::default();
+    }
+
+    fn page(&mut self, work: &Work<'_>) -> Result<()> {
+        let page = self.set.sequence.page(self.next);
+        self.next = (self.next + self.users) % self.set.sequence.page_count();
+        for (place, &file) in page.iter().enumerate() {
+            if place > 0 {
+                self.pause(self.off.active);
+            }
+            self.get(file, if place == 0 { 1 } else { 2 }, work)?;
+            if !work.goes_on() {
+                return Ok(());
+            }
+        }
+        self.pause(self.off.inactive);
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Integration tests of the web clients, one program.
+
+mod conditions;
+mod site;

@@ -1,0 +1,137 @@
+//! Runs against a small server of the test's own, which serves a set, counts, and can be made to fail.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use serde_json::Value;
+use servsim_driver::cpu::Server;
+use servsim_web::crew::{Plan, Then};
+use servsim_web::surge::files::Set;
+use servsim_web::surge::run::{run, Site};
+use servsim_web::surge::sizes::Wanted;
+
+/// What the server does wrong, from a request on.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// One byte of each body is another.
+    Garbles,
+    /// Everything is "not found".
+    Forgets,
+    /// Requests count twice.
+    Miscounts,
+    /// Connections are closed without a word.
+    Dies,
+}
+
+/// Serves `htdocs`, each connection on a thread of its own.
+fn serve(htdocs: PathBuf, fault: Fault, from: u64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let count = Arc::new(AtomicU64::new(0));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (htdocs, count) = (htdocs.clone(), Arc::clone(&count));
+            std::thread::spawn(move || answer(stream.unwrap(), &htdocs, fault, from, &count));
+        }
+    });
+    address
+}
+
+fn answer(stream: TcpStream, htdocs: &Path, fault: Fault, from: u64, count: &AtomicU64) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut stream = stream;
+    stream.set_nodelay(true).unwrap();
+    while let Some(Ok(first)) = lines.next() {
+        while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        let before = count.load(Ordering::SeqCst);
+        let failing = before >= from;
+        let (status, mut body) = if path.starts_with("/server-status") {
+            (200, format!("Total Accesses: {before}\n").into_bytes())
+        } else {
+            match std::fs::read(htdocs.join(path.trim_start_matches('/'))) {
+                Ok(body) if !(failing && fault == Fault::Forgets) => (200, body),
+                _ => (404, b"not found".to_vec()),
+            }
+        };
+        if failing && fault == Fault::Dies {
+            return;
+        }
+        if failing && fault == Fault::Garbles {
+            body[0] ^= 1;
+        }
+        // The server that miscounts counts each request from that on twice.
+        count.fetch_add(if failing && fault == Fault::Miscounts { 2 } else { 1 }, Ordering::SeqCst);
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
+        if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).is_err() {
+            return;
+        }
+    }
+}
+
+fn plan(users: u64, seed: u64) -> Plan<'static> {
+    Plan {
+        users,
+        seed,
+        warm_up: 40,
+        then: Then::Transactions(300),
+        server: Server::Family(std::process::id()),
+    }
+}
+
+fn report(fault: Fault, plan: Plan<'_>) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("set");
+    let set = Set::make(&root, Wanted { files: 200, total_bytes: 4_500_000, seed: 1 }, |_| ()).unwrap();
+    let address = serve(root.join("htdocs"), fault, 100);
+    run(Site { address: &address, set: &set, off_scale: 0.0, counts: true }, plan).unwrap()
+}
+
+#[test]
+fn a_run_measures_what_was_ordered_and_its_books_balance() {
+    let report = report(Fault::None, plan(4, 9));
+    assert_eq!((&report["valid"], &report["problems"]), (&Value::Bool(true), &serde_json::json!([])));
+    assert_eq!(report["transactions"], 300);
+    let kinds = &report["kinds"];
+    assert_eq!(kinds["Page"]["count"].as_u64().unwrap() + kinds["Embedded"]["count"].as_u64().unwrap(), 300);
+    assert_eq!(report["reconciliation"]["replies"], report["reconciliation"]["server_requests"]);
+    assert_eq!(report["marks"]["transaction"], report["reconciliation"]["replies"]);
+    assert_eq!((&report["marks"]["start"], &report["marks"]["stop"]), (&1.into(), &1.into()));
+    assert!(report["client_cpu"]["client_seconds"].as_f64().unwrap() > 0.0);
+    assert!(report["client_cpu"]["server_seconds"].is_number());
+}
+
+#[test]
+fn one_user_repeats_by_seed_and_by_nothing_else() {
+    let log = |seed| report(Fault::None, plan(1, seed))["request_log_hashes"].clone();
+    assert_eq!(log(5), log(5));
+    assert_ne!(log(5), log(6));
+}
+
+#[test]
+fn every_fault_of_the_server_makes_the_run_invalid_and_is_named() {
+    for (fault, said) in [
+        (Fault::Garbles, "checksum differs"),
+        (Fault::Forgets, "status 404"),
+        (Fault::Miscounts, "the server has counted"),
+        (Fault::Dies, "closed a connection"),
+    ] {
+        let report = report(fault, plan(3, 2));
+        assert_eq!(report["valid"], false);
+        assert!(report["problems"].to_string().contains(said), "{}", report["problems"]);
+    }
+}
+
+#[test]
+fn more_users_than_pages_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("set");
+    let set = Set::make(&root, Wanted { files: 100, total_bytes: 2_250_000, seed: 1 }, |_| ()).unwrap();
+    let address = serve(root.join("htdocs"), Fault::None, 0);
+    let site = Site { address: &address, set: &set, off_scale: 0.0, counts: false };
+    assert_eq!(run(site, plan(9999, 1)).unwrap_err().exit_code(), 2);
+}
