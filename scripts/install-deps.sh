@@ -45,8 +45,8 @@ for_purpose() {
 }
 
 command -v apt-get >/dev/null || fail "this machine has no apt-get; install by hand: qemu-system-x86_64 >= $oldest_emulator, \
-qemu-img, mmdebstrap, e2fsprogs, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo; for native runs PostgreSQL 15 and OpenJDK >= 17; \
-for disk captures clang and libbpf 1 with its headers; for the tests all of these, Chromium with its driver, and Valgrind"
+qemu-img, mmdebstrap, e2fsprogs, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo; for native runs PostgreSQL 15, Apache 2.4 and OpenJDK >= 17; \
+for disk captures clang and libbpf 1 with its headers; for the tests all of these, Chromium with its driver, h2load, and Valgrind"
 
 # Package and the reason for it, in the order in which they are shown.
 wanted=()
@@ -144,6 +144,7 @@ if for_purpose quickstart; then
 fi
 if for_purpose workload; then
     want "$(first_of postgresql-15 postgresql)" "the database server, for native runs and the tests of the driver"
+    want apache2-bin "the web server of staticweb; nothing of it runs by itself"
     want "$(first_of openjdk-17-jdk-headless default-jdk-headless)" "compiles and runs the Java server"
 fi
 if for_purpose disk-capture; then
@@ -154,6 +155,7 @@ fi
 if for_purpose; then
     want "$(first_of chromium chromium-browser)" "shows the report in a real browser, for its test"
     want "$(first_of chromium-driver chromium-chromedriver)" "steers that browser"
+    want nghttp2-client "an independent client of web servers (h2load), to compare ours with"
     want valgrind "counts of an independent simulator (cachegrind) and its traces (lackey), for a test of the engine"
 fi
 

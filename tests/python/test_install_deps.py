@@ -59,8 +59,8 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-WORKLOAD = {"postgresql-15", "openjdk-17-jdk-headless"}
-FOR_TESTS = {"chromium", "chromium-driver", "valgrind", "clang", "libbpf-dev", "libbpf1", *WORKLOAD}
+WORKLOAD = {"apache2-bin", "postgresql-15", "openjdk-17-jdk-headless"}
+FOR_TESTS = {"chromium", "chromium-driver", "valgrind", "nghttp2-client", "clang", "libbpf-dev", "libbpf1", *WORKLOAD}
 
 
 def test_quickstart_installs_nothing_that_only_tests_or_one_feature_need(host: Host) -> None:

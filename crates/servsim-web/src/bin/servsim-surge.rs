@@ -242,9 +242,6 @@ fn check_command(args: &Check) -> Result<u8> {
         };
         report["conditions"].as_array().into_iter().flatten().map(line).collect()
     });
-    for problem in report["problems"].as_array().into_iter().flatten() {
-        eprintln!("servsim-surge: {}", problem.as_str().unwrap_or_default());
-    }
     Ok(verdict(&report, "passed"))
 }
 
@@ -285,6 +282,10 @@ fn print(report: &Value, json: bool, text: impl Fn(&Value) -> String) {
     let _ = std::io::stdout().write_all(said.as_bytes());
 }
 
+/// The exit code of a report, whose problems go to standard error.
 fn verdict(report: &Value, key: &str) -> u8 {
+    for problem in report["problems"].as_array().into_iter().flatten() {
+        eprintln!("servsim-surge: {}", problem.as_str().unwrap_or_default());
+    }
     u8::from(report[key] != Value::Bool(true))
 }
