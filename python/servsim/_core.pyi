@@ -41,6 +41,7 @@ def simulate(
     save_checkpoint: str | Path | None = None,
     from_checkpoint: str | Path | None = None,
     users: int | None = None,
+    placement: tuple[str, str] | None = None,
 ) -> str: ...
 def simulate_each(
     trace: Path,

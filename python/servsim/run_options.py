@@ -37,6 +37,8 @@ class RunOptions(TypedDict, total=False):
     users : int, optional
         Run only so many of the users that transactions end for; all without it. Refused when a task that
         stays waits for one that would go.
+    placement : str or Path, optional
+        Placement file: where pages lie and where tasks run on a machine with nodes (docs/placement.md).
     progress : callable, optional
         Called a few times a second with the number of references simulated so far.
     """
@@ -51,4 +53,5 @@ class RunOptions(TypedDict, total=False):
     save_checkpoint: str | Path | None
     from_checkpoint: str | Path | None
     users: int | None
+    placement: str | Path | None
     progress: Callable[[int], None] | None

@@ -110,6 +110,8 @@ def simulate_text(
     given: dict[str, Any] = {**options}
     if given.get("functional_warmup") is not None:
         given["functional_warmup"] = str(given["functional_warmup"])
+    if given.get("placement") is not None:
+        given["placement"] = _text_file(given["placement"])
     text = _core.simulate(
         path,
         description,
@@ -127,6 +129,14 @@ def simulate_text(
         put(result, [*recorded(result), ResultWarning("weak", "interrupted", text)])
         raise Interrupted(result)
     return result
+
+
+def _text_file(path: str | Path) -> tuple[str, str]:
+    """Return a file's name and what it says."""
+    try:
+        return str(path), Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
 #: Options that are whole numbers, with the least and the greatest value.

@@ -5,6 +5,7 @@ mod components;
 mod machine;
 mod nodes;
 mod parts;
+mod placement;
 mod read;
 mod setting;
 mod settings;
@@ -18,6 +19,7 @@ pub use components::{
 };
 pub use machine::Machine;
 pub use nodes::{Memory, Nodes, PagePlacement};
+pub use placement::{BoundTask, BoundTo, NameKind, PageRule, PlacementFile, Rank, Selector};
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;
 pub use setting::{Kind, Setting, Value};

@@ -28,6 +28,8 @@ pub struct Nodes {
     pub header: Bytes,
     /// Which node a page lies in.
     pub placement: PagePlacement,
+    /// How tasks are dealt to nodes.
+    pub threads: String,
 }
 
 /// The memory of a node.
@@ -129,6 +131,7 @@ pub(crate) fn nodes(given: &Given, processors: usize, file: &str, faults: &mut V
         request: Bytes(values.number("node.request")),
         header: Bytes(values.number("node.header")),
         placement: PagePlacement { policy: text("node.placement"), stride: values.number("node.stride") },
+        threads: text("node.threads"),
     })
 }
 

@@ -629,6 +629,15 @@ pub const SETTINGS: &[Setting] = &[
         "Brock et al. 2001: stripes of a page",
     ),
     setting(
+        "node.threads",
+        Kind::Choice(&["free", "fill", "round-robin", "pinned"]),
+        "free",
+        "Where the server's processes and threads run: anywhere; dealt to nodes in the order of the trace, to a node as \
+         many as it has processors before the next (fill) or one to each in turn (round-robin), where they stay; or \
+         one to each processor (pinned). Kernel threads, interrupts and the load generator run anywhere.",
+        "free choice; fill and round-robin: Brock et al. 2001",
+    ),
+    setting(
         "memory.banks",
         Kind::Count(1, 1024),
         "4",

@@ -14,7 +14,9 @@ pub mod functional;
 mod json;
 pub mod mapped;
 pub mod multi_config;
+mod names;
 mod place;
+mod placed;
 pub mod registry;
 mod replay;
 pub mod result;
@@ -35,7 +37,7 @@ pub mod window;
 
 pub use counts::simulate_each;
 pub use error::{Proceed, SimulateError};
-pub use run_spec::{RunSpec, Start};
+pub use run_spec::{NodeOptions, RunSpec, Start, TextFile};
 pub use setup::Setup;
 pub use simulate::{simulate, DETAILED};
 pub use window::Transactions;

@@ -31,12 +31,37 @@ pub struct RunSpec {
     pub start: Start,
     /// Run only so many of the trace's users.
     pub users: Option<u32>,
+    /// What is asked of machines with nodes.
+    pub nodes: NodeOptions,
     /// Replications.
     pub replications: u32,
     /// Seed of the first replication; the others follow.
     pub seed: u64,
     /// Host threads.
     pub threads: usize,
+}
+
+/// What is asked of machines with nodes beyond their description.
+#[derive(Debug, Clone, Default)]
+pub struct NodeOptions {
+    /// Where pages lie and tasks run.
+    pub placement: Option<TextFile>,
+}
+
+impl NodeOptions {
+    /// Whether anything is asked.
+    pub fn is_given(&self) -> bool {
+        self.placement.is_some()
+    }
+}
+
+/// A file that was read, and its name for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextFile {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub text: String,
 }
 
 /// Where the timing of a run begins.

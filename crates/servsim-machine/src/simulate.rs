@@ -14,7 +14,7 @@ use crate::users::UserSubset;
 use crate::warm::{start_of, Amount, WarmStart};
 use crate::warnings::{self, Warning};
 use crate::window::{Held, Window};
-use crate::{replay, timing, translation};
+use crate::{placed, replay, timing, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
@@ -45,6 +45,11 @@ pub fn simulate(request: &RunSpec, proceed: &mut Proceed<'_>) -> Result<Value, S
             "the functional engine runs the whole trace from empty caches: leave out --functional-warm-up and \
              --from-checkpoint, or use --engine timing"
                 .into(),
+        ));
+    }
+    if request.functional && request.nodes.is_given() {
+        return Err(SimulateError::Usage(
+            "the functional engine knows no nodes: leave out --placement, or use --engine timing".into(),
         ));
     }
     if request.functional {
@@ -81,7 +86,18 @@ fn run_timing(
         _ => 0,
     };
     window(known)?;
+    let placement = request.nodes.placement.as_ref().map(|file| placed::read(file, machine)).transpose()?;
+    let bindings = placed::bindings_of(machine.nodes.as_ref(), placement.as_ref(), source.tasks())?;
+    let planned = match (&placement, &machine.nodes) {
+        (Some(file), Some(nodes)) => {
+            let mut pages = mapped::in_order(read()?, frames.as_ref());
+            Some(placed::plan_of(file, pages.as_mut(), nodes.memories.len(), machine.processors)?)
+        }
+        _ => None,
+    };
+    let (plan, planned) = planned.unzip();
     let mut model = timing::Model::new(machine, setup, None, 0)
+        .with_placement(bindings, plan)
         .with_hierarchy(hierarchy_of(machine, request.seed)?)
         .with_storage(Plan::of(machine, source.as_ref())?);
     let start = start_of(request, machine, source.as_ref(), &model, proceed)?;
@@ -97,6 +113,9 @@ fn run_timing(
     header.options["transactions"] = json!(window.transactions);
     header.options["warmup"] = json!(window.warmup);
     header.options["window"] = window.to_json();
+    if let (Some(file), Some(pages)) = (&request.nodes.placement, planned) {
+        header.options["placement"] = json!({"file": file.name, "text": file.text, "pages": pages});
+    }
     if let Some((amount, start)) = &start {
         header.options["functional_warmup"] = json!(amount.to_string());
         header.options["functional_warmup_references"] = json!(start.references);

@@ -12,6 +12,6 @@ pub mod wakeups;
 
 pub use disk::FixedDisk;
 pub use locks::{LockCounts, Locks, Verdict};
-pub use scheduler::{Policy, Scheduler, SchedulerState};
+pub use scheduler::{Bindings, Policy, Scheduler, SchedulerState};
 pub use storage::{BusCounts, Completion, DiskCounts, Storage, StorageCounts, Tenures};
 pub use wakeups::Wakeups;

@@ -1,6 +1,7 @@
 //! The ready queue and the policies of Foglia et al. 2004: `random` gives a free processor any
 //! ready task; `affinity` (Squillante & Lazowska 1993) one that last ran there, if there is one,
-//! else the one that has waited longest.
+//! else the one that has waited longest. On a machine with nodes affinity prefers, after the same processor, one of
+//! the same node; and tasks may be bound to processors ([`Bindings`]), whatever the policy.
 
 use crate::locks::chain;
 use servsim_core::{CpuId, RandomStream, TaskId};
@@ -12,6 +13,31 @@ pub enum Policy {
     Random,
     /// The longest waiting of those that last ran on this processor, else the longest waiting.
     Affinity,
+}
+
+/// What a scheduler knows of nodes, and which tasks keep to which processors.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bindings {
+    /// The node of each processor; empty without nodes.
+    pub node_of: Vec<usize>,
+    /// By task, the processors that it keeps to; none, or beyond the end, for any.
+    pub tasks: Vec<Option<Vec<CpuId>>>,
+}
+
+impl Bindings {
+    /// Whether `task` may run on `processor`.
+    #[inline]
+    pub fn allow(&self, task: TaskId, processor: CpuId) -> bool {
+        match self.tasks.get(task as usize) {
+            Some(Some(processors)) => processors.contains(&processor),
+            _ => true,
+        }
+    }
+
+    /// Whether two processors are of one node of several.
+    fn are_near(&self, a: CpuId, b: CpuId) -> bool {
+        self.node_of.get(a.0).is_some_and(|node| self.node_of[b.0] == *node)
+    }
 }
 
 /// What a scheduler knows of its tasks at one time.
@@ -40,6 +66,7 @@ pub struct Scheduler {
     /// Tasks given to a processor.
     pub dispatches: u64,
     histories: Vec<u64>,
+    bindings: Bindings,
 }
 
 impl Scheduler {
@@ -55,7 +82,15 @@ impl Scheduler {
             previous: vec![None; processors],
             dispatches: 0,
             histories: vec![0; tasks],
+            bindings: Bindings::default(),
         }
+    }
+
+    /// The same with nodes, and tasks that keep to processors.
+    #[must_use]
+    pub fn with_bindings(mut self, bindings: Bindings) -> Self {
+        self.bindings = bindings;
+        self
     }
 
     /// `task` became ready.
@@ -73,16 +108,28 @@ impl Scheduler {
         &self.ready
     }
 
+    /// Whether a ready task may run on `processor`.
+    pub fn has_for(&self, processor: CpuId) -> bool {
+        self.ready.iter().any(|&task| self.bindings.allow(task, processor))
+    }
+
     /// Takes the task that `processor` runs next.
     pub fn dispatch(&mut self, processor: CpuId) -> Option<TaskId> {
-        if self.ready.is_empty() {
-            return None;
-        }
+        let may = |&(_, &task): &(usize, &TaskId)| self.bindings.allow(task, processor);
+        let mut candidates = self.ready.iter().enumerate().filter(may);
         let index = match self.policy {
-            Policy::Random => self.random.below(self.ready.len() as u64) as usize,
+            Policy::Random => match candidates.clone().count() as u64 {
+                0 => return None,
+                count => candidates.nth(self.random.below(count) as usize)?.0,
+            },
             Policy::Affinity => {
-                let here = |&task: &TaskId| self.last_processor[task as usize] == Some(processor);
-                self.ready.iter().position(here).unwrap_or(0)
+                let last = |task: TaskId| self.last_processor[task as usize];
+                let here = |&(_, &task): &(usize, &TaskId)| last(task) == Some(processor);
+                let near = |&(_, &task): &(usize, &TaskId)| {
+                    last(task).is_some_and(|last| self.bindings.are_near(last, processor))
+                };
+                let found = candidates.clone().find(here).or_else(|| candidates.clone().find(near));
+                found.or_else(|| candidates.next())?.0
             }
         };
         let task = self.ready.remove(index);
@@ -123,15 +170,21 @@ impl Scheduler {
     }
 
     /// The idle processor that a task becoming ready starts on: under affinity its last one if
-    /// that is idle, else any (random) or the first (affinity).
-    ///
-    /// # Panics
-    /// When `idle` is empty.
-    pub fn choose_idle(&mut self, task: TaskId, idle: &[CpuId]) -> CpuId {
+    /// that is idle, else one of the same node, else any (random) or the first (affinity). None when none of
+    /// `idle` is for it.
+    pub fn choose_idle(&mut self, task: TaskId, idle: &[CpuId]) -> Option<CpuId> {
+        let mut idle = idle.iter().copied().filter(|&cpu| self.bindings.allow(task, cpu));
         match (self.policy, self.last_processor[task as usize]) {
-            (Policy::Affinity, Some(last)) if idle.contains(&last) => last,
-            (Policy::Affinity, _) => idle[0],
-            (Policy::Random, _) => idle[self.random.below(idle.len() as u64) as usize],
+            (Policy::Affinity, Some(last)) => {
+                let near = |&cpu: &CpuId| self.bindings.are_near(last, cpu);
+                let found = idle.clone().find(|&cpu| cpu == last).or_else(|| idle.clone().find(near));
+                found.or_else(|| idle.next())
+            }
+            (Policy::Affinity, None) => idle.next(),
+            (Policy::Random, _) => match idle.clone().count() as u64 {
+                0 => None,
+                count => idle.nth(self.random.below(count) as usize),
+            },
         }
     }
 }
@@ -154,6 +207,40 @@ mod tests {
         };
         assert!(migrations(Policy::Affinity) <= 2, "only while tasks find a home");
         assert!(migrations(Policy::Random) > 50);
+    }
+
+    #[test]
+    fn bound_tasks_keep_to_their_processors_under_either_policy() {
+        for policy in [Policy::Random, Policy::Affinity] {
+            let bindings = Bindings { node_of: vec![0, 0, 1, 1], tasks: vec![Some(vec![CpuId(2)]), None] };
+            let mut scheduler = Scheduler::new(policy, 3, 4, 1).with_bindings(bindings);
+            assert_eq!(scheduler.choose_idle(0, &[CpuId(0), CpuId(1)]), None);
+            assert_eq!(scheduler.choose_idle(0, &[CpuId(0), CpuId(2)]), Some(CpuId(2)));
+            scheduler.make_ready(0);
+            assert!(!scheduler.has_for(CpuId(1)) && scheduler.dispatch(CpuId(1)).is_none());
+            scheduler.make_ready(1);
+            assert_eq!(scheduler.dispatch(CpuId(1)), Some(1), "{policy:?}: the first may not");
+            assert_eq!(scheduler.dispatch(CpuId(2)), Some(0));
+        }
+    }
+
+    #[test]
+    fn affinity_prefers_the_node_after_the_processor() {
+        let bindings = Bindings { node_of: vec![0, 0, 1, 1], tasks: Vec::new() };
+        let mut scheduler = Scheduler::new(Policy::Affinity, 3, 4, 1).with_bindings(bindings);
+        for (task, processor) in [(0, 0), (1, 2), (2, 3)] {
+            scheduler.place(task, CpuId(processor));
+        }
+        assert_eq!(scheduler.choose_idle(1, &[CpuId(0), CpuId(3)]), Some(CpuId(3)), "the same node");
+        assert_eq!(
+            scheduler.choose_idle(1, &[CpuId(0), CpuId(3), CpuId(2)]),
+            Some(CpuId(2)),
+            "the same processor"
+        );
+        (0..3).for_each(|task| scheduler.make_ready(task));
+        assert_eq!(scheduler.dispatch(CpuId(3)), Some(2), "the same processor");
+        assert_eq!(scheduler.dispatch(CpuId(3)), Some(1), "the same node, though task 0 waits longer");
+        assert_eq!(scheduler.dispatch(CpuId(3)), Some(0), "rather than none");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::simulate;
 use pyo3::prelude::*;
 use servsim_machine::classify::{classify as run, named, Grouping, Question, Symbols, ORDERS};
-use servsim_machine::{RunSpec, SimulateError};
+use servsim_machine::{NodeOptions, RunSpec, SimulateError};
 use std::path::PathBuf;
 
 /// Adds this part's functions to the module.
@@ -56,6 +56,7 @@ fn classify(
         warmup: None,
         start: servsim_machine::Start::Cold,
         users: None,
+        nodes: NodeOptions::default(),
         replications: 1,
         seed: 1,
         threads: 1,

@@ -4,7 +4,8 @@ use crate::errors;
 use pyo3::prelude::*;
 use servsim_machine::registry::{self, Entry};
 use servsim_machine::{
-    simulate as run, simulate_each as run_each, RunSpec, SimulateError, Start, Transactions,
+    simulate as run, simulate_each as run_each, NodeOptions, RunSpec, SimulateError, Start, TextFile,
+    Transactions,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +50,7 @@ fn wished(transactions: Option<Wished>) -> PyResult<Transactions> {
 #[pyo3(signature = (
     trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(),
     engine="timing", transactions=None, warmup=None, replications=1, seed=1, threads=None, progress=None,
-    functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None
+    functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None, placement=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn simulate(
@@ -71,6 +72,7 @@ fn simulate(
     save_checkpoint: Option<PathBuf>,
     from_checkpoint: Option<PathBuf>,
     users: Option<u32>,
+    placement: Option<(String, String)>,
 ) -> PyResult<String> {
     let functional = match engine {
         "functional" => true,
@@ -100,6 +102,7 @@ fn simulate(
         warmup,
         start,
         users,
+        nodes: NodeOptions { placement: placement.map(|(name, text)| TextFile { name, text }) },
         replications,
         seed,
         threads: threads.unwrap_or_else(unasked),
@@ -142,6 +145,7 @@ fn simulate_each(
         warmup: None,
         start: Start::Cold,
         users,
+        nodes: NodeOptions::default(),
         replications: 1,
         seed,
         threads: 1,

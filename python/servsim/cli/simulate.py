@@ -51,6 +51,9 @@ def command(
     ] = None,
     from_checkpoint: Annotated[Path | None, typer.Option(help=options.FROM_CHECKPOINT)] = None,
     users: Annotated[int | None, typer.Option(min=1, help=options.USERS)] = None,
+    placement: Annotated[
+        Path | None, typer.Option(help="Where pages lie and tasks run, on a machine with nodes: a placement file.")
+    ] = None,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[
@@ -81,6 +84,7 @@ def command(
                 "--from-checkpoint": from_checkpoint,
                 "--replications": replications != 1,
                 "--threads": threads,
+                "--placement": placement,
                 "--host-figures": host_figures,
             },
             engine,
@@ -117,6 +121,7 @@ def command(
                 save_checkpoint=save_checkpoint,
                 from_checkpoint=from_checkpoint,
                 users=users,
+                placement=placement,
                 progress=of_references(progress, f"simulating {runs}", expected),
             )
     except Interrupted as stop:

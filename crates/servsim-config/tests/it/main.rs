@@ -1,4 +1,5 @@
 //! The integration tests of this crate, in one program: linked once, helpers compiled once.
 
 mod descriptions;
+mod placement;
 mod texts;

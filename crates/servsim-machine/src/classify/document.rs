@@ -1,19 +1,15 @@
 //! The answer as JSON, schema `servsim.classify/1`.
 
 use super::ledger::{Ledger, LineTally, Tally};
-use super::shared::SharedData;
 use super::watch::{Step, Watch};
-use super::{Grouping, Order, Question, Symbols};
+use super::{Grouping, Order, Question};
 use crate::json::by_mode;
-use crate::place::per_cpu_offset;
+use crate::names::{place_of, DataNames};
 use crate::run_spec::RunSpec;
 use serde_json::{json, Map, Value};
 use servsim_core::{GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
 use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Name of the processors' own areas.
-const PER_CPU_AREA: &str = "kernel per-CPU data";
 
 /// What every answer says first.
 pub struct Frame<'a> {
@@ -21,10 +17,8 @@ pub struct Frame<'a> {
     pub request: &'a RunSpec,
     /// The resolved machine.
     pub machine: Value,
-    /// Symbols of the kernel's data; none known without any.
-    pub symbols: Symbols,
-    /// What lies in shared memory; nothing known without it.
-    pub shared: SharedData,
+    /// What is known of data.
+    pub names: DataNames,
     /// Bytes per line.
     pub line: u64,
 }
@@ -158,7 +152,7 @@ impl Frame<'_> {
         for (&line, LineTally { tally, words }) in &ledger.lines {
             let address = line.0 * self.line;
             let place = place_of(source, address);
-            let symbol = place.and_then(|place| self.symbol(place));
+            let symbol = place.and_then(|place| self.names.symbol(place, self.line));
             let area = place.map_or("unknown", |place| place.area);
             let (name, first) = match by {
                 Grouping::Line => (format!("{address:#x}"), Some(address)),
@@ -167,7 +161,7 @@ impl Frame<'_> {
                     (format!("{page:#x}"), Some(page))
                 }
                 Grouping::Relation => {
-                    let name = place.and_then(|place| self.shared.at(place, source.tasks()));
+                    let name = place.and_then(|place| self.names.shared.at(place, source.tasks()));
                     (name.map_or_else(|| format!("({area})"), str::to_owned), None)
                 }
                 Grouping::Symbol => (symbol.clone().unwrap_or_else(|| format!("({area})")), None),
@@ -184,24 +178,12 @@ impl Frame<'_> {
                 });
             }
             if by == Grouping::Line {
-                let shared = place.and_then(|place| self.shared.at(place, source.tasks()));
+                let shared = place.and_then(|place| self.names.shared.at(place, source.tasks()));
                 group.symbol = symbol.or_else(|| shared.map(str::to_owned));
                 group.words.clone_from(words);
             }
         }
         groups.into_values().collect()
-    }
-
-    fn symbol(&self, place: PageOrigin) -> Option<String> {
-        if !["kernel static data", PER_CPU_AREA].contains(&place.area) {
-            return None;
-        }
-        // The symbol that a line holds most of: the one at its middle, unless one begins the line.
-        let (name, distance) = self.symbols.at(place.address)?;
-        let (middle, _) = self.symbols.at(place.address + self.line / 2)?;
-        let name = if distance == 0 { name } else { middle };
-        // The linker's end of a section names nothing; what follows was allocated at run time.
-        (!name.ends_with("_end")).then(|| name.to_owned())
     }
 
     /// The steps of one line.
@@ -235,19 +217,6 @@ impl Frame<'_> {
         );
         Value::Object(object)
     }
-}
-
-/// What lies at an address, with the virtual address of that very byte.
-fn place_of(source: &dyn GlobalSource, address: u64) -> Option<PageOrigin> {
-    if let Some(offset) = per_cpu_offset(address) {
-        return source.knows_places().then_some(PageOrigin {
-            area: PER_CPU_AREA,
-            address: offset,
-            process: None,
-        });
-    }
-    let place = source.page_origin(address >> PAGE_SHIFT)?;
-    Some(PageOrigin { address: place.address + address % (1 << PAGE_SHIFT), ..place })
 }
 
 fn total_json(total: &Counters) -> Value {

@@ -4,14 +4,13 @@
 mod document;
 mod follow;
 mod ledger;
-mod shared;
-mod symbols;
 mod watch;
 
-pub use symbols::Symbols;
+pub use crate::names::Symbols;
 
 use crate::builders::open_machine;
 use crate::error::{Proceed, SimulateError};
+use crate::names::{DataNames, SharedData};
 use crate::replay;
 use crate::run_spec::RunSpec;
 use document::Frame;
@@ -20,7 +19,6 @@ use ledger::Ledger;
 use serde_json::Value;
 use servsim_config::nearest;
 use servsim_core::{GlobalSource, LineAddr};
-use shared::SharedData;
 use watch::Watch;
 
 /// How the rows are grouped.
@@ -146,7 +144,8 @@ pub fn classify(
     let symbols = symbols.unwrap_or_default();
     let shared = source.shared_data().map_or(Ok(SharedData::default()), SharedData::parse);
     let shared = shared.map_err(SimulateError::Usage)?;
-    let frame = Frame { request, symbols, shared, machine: machine.resolved(), line: setup.geometry.line };
+    let names = DataNames { symbols, shared };
+    let frame = Frame { request, names, machine: machine.resolved(), line: setup.geometry.line };
     if let Some(address) = question.watch {
         let watch = Watch::new(LineAddr(address / setup.geometry.line), &setup.protocol);
         let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;

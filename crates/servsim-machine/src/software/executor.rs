@@ -60,11 +60,10 @@ pub trait Executor<'a> {
         self.count_ready(now);
         let idle: Vec<CpuId> = CpuId::all(self.processors()).filter(|&cpu| self.is_idle(cpu)).collect();
         let scheduler = &mut self.software().scheduler;
-        if idle.is_empty() {
+        let Some(cpu) = scheduler.choose_idle(task, &idle) else {
             scheduler.make_ready(task);
             return;
-        }
-        let cpu = scheduler.choose_idle(task, &idle);
+        };
         scheduler.place(task, cpu);
         self.start(cpu, task, now);
     }
@@ -75,7 +74,7 @@ pub trait Executor<'a> {
             return;
         }
         let scheduler = &mut self.software().scheduler;
-        if scheduler.ready() > 0 {
+        if scheduler.has_for(cpu) {
             scheduler.make_ready(task);
             self.dispatch(cpu);
         } else {

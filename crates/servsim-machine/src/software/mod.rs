@@ -18,7 +18,7 @@ pub use streams::Stream;
 use crate::error::SimulateError;
 use servsim_config::Arbitration;
 use servsim_core::{Instruction, Interrupt, LockClass, Privacy, TaskId, TaskSource, WakeId};
-use servsim_os::{Locks, Policy, Scheduler, Wakeups};
+use servsim_os::{Bindings, Locks, Policy, Scheduler, Wakeups};
 use std::collections::BTreeSet;
 
 /// What the tasks of a trace have done so far, and what they wait for.
@@ -57,7 +57,7 @@ impl<'a> Software<'a> {
     pub fn new(
         source: &'a dyn TaskSource,
         processors: usize,
-        policy: Policy,
+        (policy, bindings): (Policy, &Bindings),
         arbitration: Arbitration,
         seed: u64,
     ) -> Result<Self, SimulateError> {
@@ -69,7 +69,7 @@ impl<'a> Software<'a> {
             instructions: source.code(),
             spaces: source.spaces(),
             streams: streams::open_all(source)?,
-            scheduler: Scheduler::new(policy, tasks, processors, seed),
+            scheduler: Scheduler::new(policy, tasks, processors, seed).with_bindings(bindings.clone()),
             wakeups: Wakeups::default(),
             locks: Locks::new(tasks + processors),
             arbitration,

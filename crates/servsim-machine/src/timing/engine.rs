@@ -66,7 +66,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         Ok(Self {
             model,
             seed,
-            software: Software::new(source, n, model.policy, model.locks, seed)?,
+            software: Software::new(source, n, (model.policy, &model.bindings), model.locks, seed)?,
             processors: (0..n).map(|_| Processor::new(model.core, &spec, port.shift())).collect(),
             port,
             next_times: vec![u64::MAX; n],

@@ -58,13 +58,14 @@ use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine, Memory, Nodes};
 use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
-use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name};
+use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name, PagePlan};
 use servsim_mem::{
     BusTimes, HierarchySpec, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, PathSpec, WordMask,
 };
-use servsim_os::Policy;
+use servsim_os::{Bindings, Policy};
 use servsim_units::Cycles;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
 use translator::TranslationTimes;
 
 /// Everything a run needs to know of machine and method, in cycles.
@@ -76,6 +77,9 @@ pub struct Model {
     pub(crate) outstanding_misses: usize,
     pub(crate) all_asynchronous: bool,
     pub(crate) policy: Policy,
+    pub(crate) bindings: Bindings,
+    /// Rules for pages of nodes.
+    pub(crate) plan: Option<Arc<PagePlan>>,
     pub(crate) time_slice: u64,
     pub(crate) disk_read: u64,
     pub(crate) disk_write: u64,
@@ -111,6 +115,8 @@ impl Model {
             outstanding_misses: machine.outstanding_misses,
             all_asynchronous: machine.protocol.all_asynchronous,
             policy: if machine.affinity { Policy::Affinity } else { Policy::Random },
+            bindings: Bindings::default(),
+            plan: None,
             time_slice: machine.time_slice,
             disk_read: machine.disk_read.to_cycles(machine.clock).0,
             disk_write: machine.disk_write.to_cycles(machine.clock).0,
@@ -147,12 +153,20 @@ impl Model {
         self
     }
 
+    /// The same with pages and tasks in their places.
+    #[must_use]
+    pub fn with_placement(mut self, bindings: Bindings, plan: Option<PagePlan>) -> Self {
+        (self.bindings, self.plan) = (bindings, plan.map(Arc::new));
+        self
+    }
+
     /// What warming caches for this model needs to know of it.
     pub fn shape(&self) -> Shape {
         Shape {
             setup: self.setup.clone(),
             hierarchy: self.hierarchy.clone(),
             policy: self.policy,
+            bindings: self.bindings.clone(),
             time_slice: self.time_slice,
         }
     }

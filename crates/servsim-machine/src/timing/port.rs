@@ -51,9 +51,13 @@ impl<W: WordMask> MemoryPort<W> {
         let (setup, n) = (&model.setup, model.setup.processors);
         let mut caches = Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, spec);
         caches.system.times_write_backs = true;
+        let mut interconnect = Interconnect::new(n, &model.interconnect, spec.seed);
+        if let Some(plan) = &model.plan {
+            interconnect.follow(plan);
+        }
         Self {
             caches,
-            interconnect: Interconnect::new(n, &model.interconnect, spec.seed),
+            interconnect,
             outer_hit_latency: model.outer_hit_latency.clone(),
             most_prefetches: model.outstanding_misses,
             stores_take_time: model.core.is_some(),

@@ -19,6 +19,10 @@ pub(crate) fn start_of(
         let mut settings = settings::binding(&machine.resolved());
         let users = request.users.map_or_else(|| "all".to_owned(), |users| users.to_string());
         settings.insert("--users".to_owned(), users);
+        // Where tasks may run decided where the checkpoint's ran.
+        if let Some(file) = request.nodes.placement.as_ref().filter(|_| !model.bindings.tasks.is_empty()) {
+            settings.insert("--placement".to_owned(), file.text.clone());
+        }
         settings
     };
     let trace_name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

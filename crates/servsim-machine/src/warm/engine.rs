@@ -22,7 +22,7 @@ use servsim_core::reference::CONTINUATION;
 use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
 use servsim_mem::snapshot::Writer;
 use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
-use servsim_os::Policy;
+use servsim_os::{Bindings, Policy};
 use std::collections::{HashMap, HashSet};
 
 /// Records of a processor's turn: some hundred nanoseconds of a machine, less than tasks take to hand
@@ -49,6 +49,8 @@ pub struct Shape {
     pub hierarchy: HierarchySpec,
     /// How tasks are placed.
     pub policy: Policy,
+    /// Which tasks keep to which processors.
+    pub bindings: Bindings,
     /// References per time slice.
     pub time_slice: u64,
 }
@@ -200,7 +202,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let spec = HierarchySpec { seed: SEED, ..shape.hierarchy.clone() };
         Ok(Self {
             // The caches are warmed in the order of the capture: its waits for locks are kept.
-            software: Software::new(source, n, shape.policy, Arbitration::Off, SEED)?,
+            software: Software::new(source, n, (shape.policy, &shape.bindings), Arbitration::Off, SEED)?,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
             shift: setup.geometry.line.trailing_zeros(),
             time_slice: shape.time_slice,

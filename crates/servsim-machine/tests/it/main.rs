@@ -13,6 +13,7 @@ mod mapping;
 mod multi_config;
 mod mutated_traces;
 mod nodes;
+mod placement;
 mod prefetch;
 mod registries;
 mod selected_traces;

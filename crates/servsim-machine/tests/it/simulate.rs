@@ -1,7 +1,7 @@
 //! A whole simulation from files to the result document.
 
 use serde_json::Value;
-use servsim_machine::{simulate, RunSpec, SimulateError, Transactions};
+use servsim_machine::{simulate, NodeOptions, RunSpec, SimulateError, Transactions};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -42,6 +42,7 @@ fn request(files: &Files) -> RunSpec {
         warmup: Some(4),
         start: servsim_machine::Start::Cold,
         users: None,
+        nodes: NodeOptions::default(),
         replications: 4,
         seed: 3,
         threads: 2,

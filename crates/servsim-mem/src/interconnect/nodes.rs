@@ -7,7 +7,7 @@
 //! when the farthest node has it. A packet keeps every link on its way for its bytes; what finds a link taken waits.
 //! Left out: that a packet reaches the later links of its way later.
 
-use super::pages::{PagePolicy, Pages};
+use super::pages::{PagePlan, PagePolicy, Pages};
 use super::Supplier;
 use crate::protocol::BusOp;
 use servsim_core::{CpuId, LineAddr, NodeId};
@@ -144,6 +144,11 @@ impl Nodes {
             },
             spec,
         }
+    }
+
+    /// Pages get their nodes by `plan` from now on.
+    pub fn follow(&mut self, plan: std::sync::Arc<PagePlan>) {
+        self.pages.follow(plan);
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.

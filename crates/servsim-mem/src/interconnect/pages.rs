@@ -1,7 +1,9 @@
 //! Which node's memory a page lies in: decided when the page's first line is fetched, and kept.
 
+use servsim_core::source::PageHash;
 use servsim_core::NodeId;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How a page gets its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +31,51 @@ pub fn page_policy_by_name(name: &str) -> Option<PagePolicy> {
     PAGE_POLICIES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
 }
 
+/// How the pages of a group get their nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRule {
+    /// The policy.
+    pub policy: PagePolicy,
+    /// Pages in one stripe.
+    pub stride: u64,
+    /// The nodes that it distinguishes; at least one.
+    pub nodes: Vec<NodeId>,
+}
+
+impl PageRule {
+    /// The node that a page should lie in, which a processor of node `asker` misses; `distances` are from there.
+    fn wanted(&self, page: u64, asker: NodeId, distances: &[u64]) -> NodeId {
+        let own = || {
+            let nearest = self.nodes.iter().enumerate();
+            nearest.min_by_key(|&(_, &node)| (node != asker, distances[node.0], node)).map_or(0, |(at, _)| at)
+        };
+        let place = match self.policy {
+            PagePolicy::FirstTouch => own(),
+            PagePolicy::Remote => own() + 1,
+            PagePolicy::Striped => ((page / self.stride) % self.nodes.len() as u64) as usize,
+            PagePolicy::Fill => 0,
+        };
+        self.nodes[place % self.nodes.len()]
+    }
+}
+
+/// Rules for pages that are known by number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PagePlan {
+    /// The rules.
+    pub rules: Vec<PageRule>,
+    /// The rule of each page, as an index.
+    pub pages: HashMap<u64, u32, PageHash>,
+    /// The rule of all others, if it is not the machine's.
+    pub rest: Option<PageRule>,
+}
+
 /// The pages of a machine.
 #[derive(Debug)]
 pub(super) struct Pages {
-    policy: PagePolicy,
-    stride: u64,
+    rule: PageRule,
+    plan: Option<Arc<PagePlan>>,
+    distances: Vec<Vec<u64>>,
     /// Pages that each node has room for.
     room: Vec<u64>,
     /// By node, all others: itself, then the nearest first.
@@ -54,7 +96,33 @@ impl Pages {
             nodes
         };
         let nearest = (0..room.len()).map(by_distance).collect();
-        Self { policy, stride, room, nearest, home: HashMap::new(), last: NodeId(0), without_room: 0 }
+        let rule = PageRule { policy, stride, nodes: (0..room.len()).map(NodeId).collect() };
+        Self {
+            rule,
+            plan: None,
+            distances: distances.to_vec(),
+            room,
+            nearest,
+            home: HashMap::new(),
+            last: NodeId(0),
+            without_room: 0,
+        }
+    }
+
+    /// Pages that have no node yet get it by `plan`.
+    pub fn follow(&mut self, plan: Arc<PagePlan>) {
+        if let Some(rest) = &plan.rest {
+            self.rule = rest.clone();
+        }
+        self.plan = Some(plan);
+    }
+
+    fn rule_of(&self, page: u64) -> &PageRule {
+        let planned = self.plan.as_ref().and_then(|plan| {
+            let &index = plan.pages.get(&page)?;
+            Some(&plan.rules[index as usize])
+        });
+        planned.unwrap_or(&self.rule)
     }
 
     /// The node of `page`, which a processor of node `asker` misses. Where its node has no room, it is the nearest
@@ -64,17 +132,15 @@ impl Pages {
             return node;
         }
         let nodes = self.room.len();
-        let wanted = match self.policy {
-            PagePolicy::FirstTouch => asker.0,
-            PagePolicy::Remote => (asker.0 + 1) % nodes,
-            PagePolicy::Striped => ((page / self.stride) % nodes as u64) as usize,
-            PagePolicy::Fill => 0,
+        let rule = self.rule_of(page);
+        let wanted = rule.wanted(page, asker, &self.distances[asker.0]);
+        let fills = rule.policy == PagePolicy::Fill;
+        let filled = if fills { rule.nodes.clone() } else { Vec::new() };
+        // What does not fit goes to the nearest node with room; what fills nodes, to the next of them first.
+        let in_order = |place: usize| {
+            filled.get(place).copied().unwrap_or_else(|| NodeId(self.nearest[wanted][place - filled.len()]))
         };
-        let in_order = |place: usize| match self.policy {
-            PagePolicy::Fill => place,
-            _ => self.nearest[wanted][place],
-        };
-        let found = (0..nodes).map(|place| NodeId(in_order(place))).find(|&node| self.room[node] > 0);
+        let found = (0..nodes + filled.len()).map(in_order).find(|&node| self.room[node] > 0);
         let node = found.unwrap_or_else(|| {
             self.without_room += 1;
             self.last
@@ -114,6 +180,35 @@ mod tests {
         assert_eq!(homes(PagePolicy::Striped, 1, &endless), [0, 1, 2, 0, 1, 2, 0, 1]);
         assert_eq!(homes(PagePolicy::Striped, 2, &endless), [0, 0, 1, 1, 2, 2, 0, 0]);
         assert_eq!(homes(PagePolicy::Fill, 1, &[3, 1, 9]), [0, 0, 0, 1, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn planned_pages_follow_their_rules_and_others_the_rest() {
+        let rule = |policy, stride, nodes: &[usize]| PageRule {
+            policy,
+            stride,
+            nodes: nodes.iter().copied().map(NodeId).collect(),
+        };
+        let plan = PagePlan {
+            rules: vec![
+                rule(PagePolicy::Striped, 1, &[2]),
+                rule(PagePolicy::Striped, 2, &[2, 0]),
+                rule(PagePolicy::FirstTouch, 1, &[0, 1]),
+                rule(PagePolicy::Fill, 1, &[1, 0]),
+            ],
+            pages: (0..20).map(|page| (page, page as u32 / 5)).collect(),
+            rest: Some(rule(PagePolicy::Remote, 1, &[0, 2])),
+        };
+        let mut pages = pages(PagePolicy::Fill, 1, &[99, 3, 99]);
+        pages.follow(Arc::new(plan));
+        let mut homes = |range: std::ops::Range<u64>, asker| {
+            range.map(|page| pages.home(page, NodeId(asker)).0).collect::<Vec<_>>()
+        };
+        assert_eq!(homes(0..5, 1), [2; 5], "one node");
+        assert_eq!(homes(5..10, 1), [2, 0, 0, 2, 2], "stripes of two, by the page's number");
+        assert_eq!((homes(10..11, 0), homes(11..12, 1), homes(12..13, 2)), (vec![0], vec![1], vec![1]));
+        assert_eq!(homes(15..20, 2), [1, 0, 0, 0, 0], "two of node 1 are taken already");
+        assert_eq!((homes(20..21, 0), homes(21..22, 2), homes(22..23, 1)), (vec![2], vec![0], vec![2]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A run from the first reference of a trace to its last, once, without warm-up.
 
-use servsim_machine::{RunSpec, Start, Transactions};
+use servsim_machine::{NodeOptions, RunSpec, Start, Transactions};
 use std::path::PathBuf;
 
 /// All of `trace` on the described machine, functionally.
@@ -17,6 +17,7 @@ pub fn whole_trace(trace: impl Into<PathBuf>, machine: impl Into<String>) -> Run
         warmup: Some(0),
         start: Start::Cold,
         users: None,
+        nodes: NodeOptions::default(),
         replications: 1,
         seed: 1,
         threads: 1,

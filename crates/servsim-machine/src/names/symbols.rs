@@ -27,6 +27,20 @@ impl Symbols {
         Ok(Self(symbols))
     }
 
+    /// The names, in the order of addresses.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(_, name)| name.as_str())
+    }
+
+    /// Where each symbol of this name begins and the next one does.
+    pub fn ranges<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let named = self.0.iter().enumerate().filter(move |(_, (_, known))| known == name);
+        named.map(|(at, (start, _))| {
+            let after = self.0[at..].iter().find(|(next, _)| next > start);
+            (*start, after.map_or(*start + 8, |(next, _)| *next))
+        })
+    }
+
     /// The symbol at or before `address`, with the distance to it.
     pub fn at(&self, address: u64) -> Option<(&str, u64)> {
         let next = self.0.partition_point(|(start, _)| *start <= address);

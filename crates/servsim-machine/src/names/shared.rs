@@ -1,7 +1,7 @@
 //! What lies in the memory that a program's processes share: the structures of a database server,
 //! and the relation in each of its buffers.
 
-use servsim_core::{PageOrigin, TaskInfo};
+use servsim_core::{PageOrigin, TaskInfo, PAGE_SHIFT};
 
 /// Named ranges of one program's shared memory, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,17 +39,53 @@ impl SharedData {
         Ok(shared)
     }
 
+    /// The parts of `place`'s page, as offsets, that lie in the data called `name`; of these only the bytes
+    /// `range` from their beginning, if it is given. Empty when the page is none of the program's.
+    pub fn parts(
+        &self,
+        place: PageOrigin,
+        name: &str,
+        range: Option<(u64, u64)>,
+        tasks: &[TaskInfo],
+    ) -> Vec<(u64, u64)> {
+        if !self.is_programs(place, tasks) {
+            return Vec::new();
+        }
+        let named = || self.ranges.iter().filter(|(.., known)| known == name);
+        let Some((first, ..)) = named().next() else { return Vec::new() };
+        let (from, to) =
+            range.map_or((0, u64::MAX), |(from, to)| (first.saturating_add(from), first.saturating_add(to)));
+        let part =
+            |(start, end, _): &(u64, u64, String)| on_page(place.address, *start.max(&from), *end.min(&to));
+        named().filter_map(part).collect()
+    }
+
+    /// The names, in the order of addresses.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.ranges.iter().map(|(.., name)| name.as_str())
+    }
+
+    fn is_programs(&self, place: PageOrigin, tasks: &[TaskInfo]) -> bool {
+        let is_program = |task: &TaskInfo| Some(task.pid) == place.process && task.name == self.program;
+        tasks.iter().any(is_program)
+    }
+
     /// What lies at `place`, if it is shared memory of the program.
     pub fn at(&self, place: PageOrigin, tasks: &[TaskInfo]) -> Option<&str> {
-        let process = place.process?;
-        let is_program = |task: &TaskInfo| task.pid == process && task.name == self.program;
-        if !tasks.iter().any(is_program) {
+        if !self.is_programs(place, tasks) {
             return None;
         }
         let after = self.ranges.partition_point(|(start, ..)| *start <= place.address);
         let (_, end, name) = self.ranges[..after].last()?;
         (place.address < *end).then_some(name)
     }
+}
+
+/// The part of the page that begins at `page` which lies between two addresses, as offsets.
+pub fn on_page(page: u64, from: u64, to: u64) -> Option<(u64, u64)> {
+    let (from, to) =
+        (from.max(page) - page, to.min(page.saturating_add(1 << PAGE_SHIFT)).saturating_sub(page));
+    (from < to).then_some((from, to))
 }
 
 #[cfg(test)]
@@ -72,6 +108,19 @@ mod tests {
         assert_eq!(shared.at(place(0xfff, Some(7)), &tasks), None);
         assert_eq!(shared.at(place(0x2000, Some(8)), &tasks), None);
         assert_eq!(shared.at(place(0x2000, None), &tasks), None);
+    }
+
+    #[test]
+    fn a_page_has_the_parts_of_a_name_that_lie_on_it() {
+        let shared = SharedData::parse("program db\n1800 1000 a\n2800 1000 b\n3800 100 a\n").unwrap();
+        let tasks = [TaskInfo { name: "db".into(), pid: 7, kind: TaskKind::User, client: false }];
+        let parts = |page, name, range| shared.parts(place(page, Some(7)), name, range, &tasks);
+        assert_eq!(parts(0x2000, "a", None), [(0, 0x800)]);
+        assert_eq!(parts(0x2000, "b", None), [(0x800, 0x1000)]);
+        assert_eq!(parts(0x3000, "a", None), [(0x800, 0x900)]);
+        assert_eq!(parts(0x1000, "a", Some((0x100, 0x200))), [(0x900, 0xa00)]);
+        assert_eq!(parts(0x2000, "a", Some((0x100, 0x200))), []);
+        assert_eq!(shared.parts(place(0x2000, Some(8)), "a", None, &tasks), []);
     }
 
     #[test]
