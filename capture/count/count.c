@@ -4,13 +4,15 @@
  * generator's start and stop marks, without the load generator's and the idle task's. It shares no
  * code with the capture plug-in, which it checks: counting is done inline by the emulator, and the
  * sums are split when the guest's kernel switches tasks. Everything that runs while a task is
- * current, interrupts included, counts as that task's.
+ * current, interrupts included, counts as that task's. As in a trace, the first block that counts is the one
+ * behind that of the start mark, and the last the one before that of the stop mark.
  *
  * Arguments: out=FILE (JSON), switch=ADDRESS of __switch_to_asm, pid=OFFSET and comm=OFFSET in
- * task_struct, client=NAME of the load generator's task.
+ * task_struct, client=NAME of the load generator's task, empty where what is measured marks itself.
  */
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +23,11 @@ typedef struct { uint8_t *data; unsigned len; } byte_array;
 typedef struct { char *data; unsigned len; } array;
 typedef struct { void *handle; const char *name; const char *feature; } register_descriptor;
 typedef struct { void *score; size_t offset; } u64_entry;
-enum { READ_REGISTERS = 1, MEMORY_READ = 1, MEMORY_WRITE = 2, INLINE_ADD = 0 };
+enum { NO_REGISTERS = 0, READ_REGISTERS = 1, MEMORY_READ = 1, MEMORY_WRITE = 2, INLINE_ADD = 0, IF_NOT_EQUAL = 3 };
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t, void (*)(uint64_t, void *));
 void qemu_plugin_register_vcpu_init_cb(uint64_t, void (*)(uint64_t, unsigned));
+void qemu_plugin_register_vcpu_tb_exec_cb(void *, void (*)(unsigned, void *), int, void *);
+void qemu_plugin_register_vcpu_tb_exec_cond_cb(void *, void (*)(unsigned, void *), int, int, u64_entry, uint64_t, void *);
 void qemu_plugin_register_vcpu_insn_exec_cb(void *, void (*)(unsigned, void *), int, void *);
 void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(void *, int, u64_entry, uint64_t);
 void qemu_plugin_register_vcpu_mem_inline_per_vcpu(void *, int, int, u64_entry, uint64_t);
@@ -44,21 +48,21 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 4;
 
 /* Counters, in the order in which they are printed: user first, then kernel. */
 enum { INSTRUCTIONS, LOADS, STORES, KINDS };
-typedef struct { uint64_t by_mode[2][KINDS]; } counts;
+typedef struct { uint64_t by_mode[2][KINDS], starting; } counts;
 
 enum { MEASURED, CLIENT, IDLE, GROUPS };
 static const char *const group_names[GROUPS] = {"measured", "client", "idle"};
 
 static void *score;
 static counts *live;
-static counts seen, sums[GROUPS];
+static counts seen, before_mark, sums[GROUPS];
 static bool counting;
 static uint64_t marks, switches;
 static uint64_t switch_address, pid_offset, comm_offset;
 static const char *out_path, *client_name;
 static void *rax, *rdi, *rsi;
 static byte_array *buffer;
-static int current_group = CLIENT; /* the start mark is executed by the client */
+static int current_group = CLIENT; /* the start mark is executed by the client, if there is one */
 
 static uint64_t read_register(void *handle)
 {
@@ -76,18 +80,18 @@ static int group_of(uint64_t task)
         memcpy(&pid, buffer->data, 4);
     if (pid == 0)
         return IDLE;
-    if (qemu_plugin_read_memory_vaddr(task + comm_offset, buffer, 16) &&
+    if (*client_name && qemu_plugin_read_memory_vaddr(task + comm_offset, buffer, 16) &&
         strncmp((char *)buffer->data, client_name, 16) == 0)
         return CLIENT;
     return MEASURED;
 }
 
-/* Adds what was counted since the last call to the group of the task that ran. */
-static void settle(int group)
+/* Adds what was counted from the last call to `until` to the group of the task that ran. */
+static void settle(int group, const counts *until)
 {
     for (int mode = 0; mode < 2; mode++)
         for (int kind = 0; kind < KINDS; kind++) {
-            uint64_t now = live->by_mode[mode][kind];
+            uint64_t now = until->by_mode[mode][kind];
             if (counting)
                 sums[group].by_mode[mode][kind] += now - seen.by_mode[mode][kind];
             seen.by_mode[mode][kind] = now;
@@ -117,21 +121,37 @@ static void on_mark(unsigned vcpu, void *data)
 {
     (void)vcpu, (void)data;
     unsigned kind = read_register(rax) & 0xff;
-    settle(current_group);
     if (kind == 2) {
-        counting = true;
-        current_group = CLIENT;
+        live->starting = 1;
+        current_group = *client_name ? CLIENT : MEASURED;
     } else if (kind == 3 && counting) {
+        settle(current_group, &before_mark);
         counting = false;
         print();
     }
     marks += counting && kind == 1;
 }
 
+/* The first block behind that of the start mark begins. */
+static void on_start(unsigned vcpu, void *data)
+{
+    (void)vcpu, (void)data;
+    settle(current_group, live);
+    live->starting = 0;
+    counting = true;
+}
+
+/* A block with a mark begins. */
+static void on_block_of_mark(unsigned vcpu, void *data)
+{
+    (void)vcpu, (void)data;
+    before_mark = *live;
+}
+
 static void on_switch(unsigned vcpu, void *data)
 {
     (void)vcpu, (void)data;
-    settle(group_of(read_register(rdi)));
+    settle(group_of(read_register(rdi)), live);
     switches += counting;
     current_group = group_of(read_register(rsi));
 }
@@ -139,6 +159,8 @@ static void on_switch(unsigned vcpu, void *data)
 static void on_translate(uint64_t id, void *tb)
 {
     (void)id;
+    u64_entry starting = {score, offsetof(counts, starting)};
+    qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_start, NO_REGISTERS, IF_NOT_EQUAL, starting, 0, NULL);
     for (size_t i = 0, n = qemu_plugin_tb_n_insns(tb); i < n; i++) {
         void *insn = qemu_plugin_tb_get_insn(tb, i);
         uint64_t address = qemu_plugin_insn_vaddr(insn);
@@ -147,8 +169,10 @@ static void on_translate(uint64_t id, void *tb)
         unsigned char code[3] = {0};
         if (qemu_plugin_insn_size(insn) == 3)
             qemu_plugin_insn_data(insn, code, 3);
-        if (memcmp(code, "\x66\x87\xdb", 3) == 0)
+        if (memcmp(code, "\x66\x87\xdb", 3) == 0) {
+            qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block_of_mark, NO_REGISTERS, NULL);
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, READ_REGISTERS, NULL);
+        }
         if (address == switch_address)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_switch, READ_REGISTERS, NULL);
         qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, INLINE_ADD, entry, 1);

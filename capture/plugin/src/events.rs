@@ -227,7 +227,7 @@ impl Capture {
             _ => {}
         }
         if let (Phase::Recording, Some(writer)) = (self.phase, &mut self.writer) {
-            self.tasks.marked(writer, self.current.stream);
+            self.tasks.marked(writer, self.current.stream, server);
         }
         self.event(EventKind::Mark { kind, transaction, sequence, server });
     }

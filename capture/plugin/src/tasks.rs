@@ -78,12 +78,12 @@ impl Tasks {
     }
 
     /// Stream `task` executed a mark: it and every other thread of its process, known or yet to
-    /// appear, belong to the client.
-    pub fn marked(&mut self, writer: &mut TraceWriter, task: TaskId) {
-        if writer.tasks()[task as usize].client {
+    /// appear, belong to the client, unless the process names itself as the server.
+    pub fn marked(&mut self, writer: &mut TraceWriter, task: TaskId, server: u32) {
+        let process = writer.tasks()[task as usize].tgid;
+        if writer.tasks()[task as usize].client || process == server {
             return;
         }
-        let process = writer.tasks()[task as usize].tgid;
         self.client = Some(process);
         for other in 0..writer.tasks().len() as TaskId {
             if writer.tasks()[other as usize].tgid == process {

@@ -8,7 +8,7 @@
 //! | EAX bits 8-15 | transaction type, from 1, as the program numbers its own (OLTP: 1 New-Order, 2 Payment, 3 Order-Status, 4 Delivery, 5 Stock-Level; a kernel: 1 an iteration); 0 otherwise |
 //! | EAX bit 16 | 1 if the transaction was rolled back on purpose |
 //! | RCX | sequence number among the marks of this process, from 0 |
-//! | RDX | process identifier of the server process that did the work; 0 when the kind has none |
+//! | RDX | process identifier of the server process that did the work, the marking process's own if it did the work itself; 0 when the kind has none |
 //!
 //! The client executes it after it has read the complete reply, so a transaction counts when its
 //! user could see it. On hardware it costs under a nanosecond and changes nothing. Other

@@ -24,3 +24,12 @@ impl Error {
         }
     }
 }
+
+impl From<servsim_driver::Error> for Error {
+    fn from(error: servsim_driver::Error) -> Self {
+        match error.exit_code() {
+            2 => Error::Usage(error.to_string()),
+            _ => Error::Environment(error.to_string()),
+        }
+    }
+}

@@ -171,6 +171,12 @@ impl Check {
     pub fn at_most(check: &'static str, value: f64, limit: f64) -> Self {
         Check { check, value, limit, passed: value <= limit }
     }
+
+    /// What failed, in words, if it did; a value that is not a number is none.
+    pub fn problem(&self) -> Option<String> {
+        let value = if self.value.is_nan() { "null".to_owned() } else { format!("{:?}", self.value) };
+        (!self.passed).then(|| format!("{} is {value}, at most {:?} is allowed", self.check, self.limit))
+    }
 }
 
 /// The largest of some errors; not a number if one is.

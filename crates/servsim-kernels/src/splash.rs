@@ -159,6 +159,7 @@ pub fn run(spec: &Spec, request: &Request, manner: &Manner) -> Result<Value> {
         "arguments": arguments,
         "input": input,
         "valid": checks.iter().all(|check| check.passed),
+        "problems": checks.iter().filter_map(Check::problem).collect::<Vec<_>>(),
         "seconds": seconds,
         "exit_code": output.status.code(),
         "checks": checks,

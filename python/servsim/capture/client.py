@@ -61,17 +61,19 @@ def _built_by_folder(folder: Folder, steps: Steps) -> Path:
 
 
 def _of_this_repository(name: str, steps: Steps) -> Path:
-    """Return a program of the crate ``servsim-workload``, linked statically."""
-    command, environment, program = static_build(checkout("capturing a workload"), "servsim-workload", "bin", name)
+    """Return a program of this repository, whichever crate it is of, linked statically."""
+    command, environment, program = static_build(checkout("capturing a workload"), None, "bin", name)
     steps.run("client", command, env=environment)
     return program
 
 
-def static_build(repository: Path, package: str, kind: str, name: str) -> tuple[list[str], dict[str, str], Path]:
+def static_build(repository: Path, package: str | None, kind: str, name: str) -> tuple[list[str], dict[str, str], Path]:
     """Return how a program is linked statically, so that it runs in any guest: command, environment, and the program.
 
     Parameters
     ----------
+    package
+        Its crate; any with a program of that name without it.
     kind
         ``bin`` or ``example``.
 
@@ -85,7 +87,8 @@ def static_build(repository: Path, package: str, kind: str, name: str) -> tuple[
         raise EnvironmentProblem("building the driver needs cargo; install it with scripts/install-deps.sh")
     # A target directory of its own: other flags would otherwise evict what `make build` compiled.
     target = repository / "target" / "guest-driver"
-    command = [cargo, "build", "--release", "--locked", "--package", package, f"--{kind}", name]
+    of_package = [] if package is None else ["--package", package]
+    command = [cargo, "build", "--release", "--locked", *of_package, f"--{kind}", name]
     command += ["--manifest-path", str(repository / "Cargo.toml"), "--target", _TARGET, "--target-dir", str(target)]
     environment = {
         **os.environ,

@@ -144,6 +144,8 @@ def record(
             run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress, lead_in=lead_in)
         summary = _summary(summary_file, run.emulator_log)
         _compare(summary, run.result)
+        if "data" in run.result:
+            _core.trace_describe_shared_data(unchecked, shared_memory.of_program(run.result.pop("data")))
         if describes_data:
             _describe_shared_memory(unchecked, checkpoint, run.result)
         unchecked.replace(output)

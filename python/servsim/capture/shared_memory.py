@@ -1,4 +1,4 @@
-"""What lies where in the captured server's shared memory, as lines of a trace's description.
+"""What lies where in a captured program's memory, as lines of a trace's description.
 
 The driver in the guest reports structures and buffers by their distance from the beginning of the
 shared memory; where that begins is in the server's memory map, the same in all its processes.
@@ -67,6 +67,23 @@ def lines(document: dict[str, Any], begin: int) -> str:
             ranges.append((begin + offset, size, name))
     ranges = _with_gaps(sorted(ranges))
     return f"program {PROGRAM}\n" + "".join(f"{start:x} {size:x} {name}\n" for start, size, name in ranges)
+
+
+def of_program(document: dict[str, Any]) -> str:
+    r"""Return the trace's ``shared_data`` for a program that tells where its structures lie in its own memory.
+
+    Parameters
+    ----------
+    document
+        ``program``, its name, and ``ranges`` as ``[name, address, bytes]`` in any order.
+
+    Examples
+    --------
+    >>> of_program({"program": "servsim-kernel", "ranges": [["fft.b", 8192, 4096], ["fft.a", 4096, 256]]})
+    'program servsim-kernel\n1000 100 fft.a\n2000 1000 fft.b\n'
+    """
+    ranges = sorted((start, size, name) for name, start, size in document["ranges"] if size)
+    return f"program {document['program']}\n" + "".join(f"{start:x} {size:x} {name}\n" for start, size, name in ranges)
 
 
 def _with_gaps(ranges: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

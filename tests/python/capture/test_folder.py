@@ -158,3 +158,29 @@ def test_a_server_of_ones_own_is_captured_with_its_folder_alone(tmp_path: Path) 
     assert all(word in told(captured.trace) for word in ("redis-server", "redis-client", "GET", "SET"))
     result = simulate(captured.trace, "foglia-2004-4p", replications=1, seed=1)
     assert result["replications"][0]["transactions"] == 60, "the middle half"
+
+
+@pytest.mark.guest
+@pytest.mark.timeout(1800)
+def test_a_program_without_a_server_is_measured_itself_and_its_structures_are_told(tmp_path: Path) -> None:
+    reason = obstacle()
+    if reason is not None:
+        pytest.skip(reason)
+    counts = tmp_path / "counts.json"
+    settings = FolderSettings(folder.read(folder.shipped("kernels")), {"kernel": "fft", "size": "16"})
+    captured = capture(
+        2,
+        tmp_path / "fft.svt",
+        settings,
+        progress=print,
+        observers=lambda at: [counting_plugin(at, counts, "")],
+    )
+    found = compare(captured.trace, counts)
+    assert found["agree"] and found["transactions"] == {"trace": 2, "independent": 2}
+    # The marks are executed by what is measured, so that the very blocks at which it begins and ends count.
+    assert all(figure["trace"] == figure["independent"] for figure in found["figures"].values()), found
+    words = ("-m", "foglia-2004-4p", "--by", "relation", "--json")
+    rows = json.loads(servsim("classify", str(captured.trace), *words).stdout)["rows"]
+    misses = next(row["misses"] for row in rows if row["name"] == "fft.field")
+    assert misses["true_sharing"]["user"] > 0, "threads share it"
+    assert misses["passive_sharing"]["user"] == 0, "it is nobody's private data"

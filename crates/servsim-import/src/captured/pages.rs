@@ -8,6 +8,8 @@
 //! * reached by no user address: the kernel's, so shared (per-process kernel data can be told
 //!   apart: [`Pages::privacy`]);
 //! * holding code, or reached by two processes: shared;
+//! * reached by several threads of one process: shared, but for the load generator, whose threads stand
+//!   for users with machines of their own;
 //! * reached by one process only: private, unless it lies in a segment that processes share. A page
 //!   lies in such a segment when, among the pages of the same program with evidence, its neighbours
 //!   on both sides are shared and written. Evidence for the contrary is one virtual page that is
@@ -31,15 +33,22 @@ const STACK: u8 = 4;
 
 /// Who uses a page: nobody, one, or more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Users {
+enum Users<T = u32> {
     #[default]
     None,
-    One(u32),
+    One(T),
     Many,
 }
 
-impl Users {
-    fn join(&mut self, one: u32) {
+/// Who has a page for itself: a thread, or the load generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Thread(u32),
+    Client(u32),
+}
+
+impl<T: Copy + PartialEq> Users<T> {
+    fn join(&mut self, one: T) {
         *self = match *self {
             Users::None => Users::One(one),
             Users::One(before) if before == one => Users::One(one),
@@ -54,6 +63,8 @@ struct PageUse {
     processes: Users,
     /// First of them.
     first_process: u32,
+    /// Threads that reach it by a user address, those of the load generator as one.
+    threads: Users<Owner>,
     /// Its virtual page.
     user_page: u64,
     /// Union of the marks above, by user addresses.
@@ -88,8 +99,8 @@ pub struct Pages {
     facts: HashMap<u64, PageUse, PageHash>,
     /// Last sightings: physical page, virtual page, task, marks.
     filter: Vec<(u64, u64, u32, u8)>,
-    /// Process, program and kind per task.
-    tasks: Vec<(u32, u32, TaskKind)>,
+    /// Process, kind, and whose data it makes its own (its thread's or its process's) per task.
+    tasks: Vec<(u32, TaskKind, Owner)>,
     programs: HashMap<u32, u32>,
     shared: HashMap<u64, bool, PageHash>,
 }
@@ -103,9 +114,13 @@ impl Pages {
             let next = names.len() as u32;
             let program = *names.entry(task.name.clone()).or_insert(next);
             programs.insert(task.tgid, program);
-            (task.tgid, program, task.kind)
         };
-        let tasks = tasks.iter().map(&mut of).collect();
+        tasks.iter().for_each(&mut of);
+        let owner = |(number, task): (usize, &TaskInfo)| {
+            let owner = if task.client { Owner::Client(task.tgid) } else { Owner::Thread(number as u32) };
+            (task.tgid, task.kind, owner)
+        };
+        let tasks = tasks.iter().enumerate().map(owner).collect();
         Self {
             facts: HashMap::default(),
             filter: vec![(u64::MAX, 0, 0, 0); FILTER],
@@ -151,7 +166,7 @@ impl Pages {
     }
 
     fn record_miss(&mut self, task: u32, virtual_page: u64, page: u64, marks: u8) {
-        let (process, _, kind) = self.tasks[task as usize];
+        let (process, kind, owner) = self.tasks[task as usize];
         let facts = self.facts.entry(page).or_default();
         if virtual_page >> (63 - PAGE_SHIFT) == 0 {
             if facts.processes == Users::None {
@@ -159,6 +174,7 @@ impl Pages {
                 facts.first_process = process;
             }
             facts.processes.join(process);
+            facts.threads.join(owner);
             facts.user |= marks;
         } else {
             if facts.kernel_page == 0 {
@@ -220,7 +236,7 @@ impl Pages {
     /// task alone uses (its kernel stack, its structures where they fill a page) are private too.
     pub fn privacy(&self, private_kernel: bool) -> Privacy {
         let is_shared = |(page, facts): &(&u64, &PageUse)| match self.shared.get(page) {
-            Some(&shared) => shared,
+            Some(&shared) => shared || facts.threads == Users::Many,
             None => !(private_kernel && Self::is_one_tasks(facts)),
         };
         let shared = self.facts.iter().filter(is_shared).map(|(&page, _)| page);
@@ -313,6 +329,22 @@ mod tests {
 
     fn task(tgid: u32, kind: TaskKind) -> TaskInfo {
         TaskInfo { pid: tgid, tgid, name: "server".into(), kind, client: false }
+    }
+
+    #[test]
+    fn what_threads_of_a_process_share_is_shared_but_for_the_load_generators() {
+        let thread = |pid, tgid, client| TaskInfo { pid, tgid, client, ..task(tgid, TaskKind::User) };
+        let mut pages =
+            Pages::new(&[thread(1, 1, false), thread(2, 1, false), thread(3, 3, true), thread(4, 3, true)]);
+        let at = |page: u64| page << PAGE_SHIFT;
+        for (task, page) in [(0, 1), (1, 1), (1, 2), (2, 3), (3, 3)] {
+            pages.record(task, at(0x100 + page), at(page), STORE);
+        }
+        pages.classify();
+        let privacy = pages.privacy(false);
+        let of = |page| servsim_core::Record::new(0, servsim_core::Op::Load, at(page), 1);
+        let private: Vec<bool> = (1..4).map(|page| privacy.is_private(&of(page))).collect();
+        assert_eq!(private, [false, true, true]);
     }
 
     #[test]

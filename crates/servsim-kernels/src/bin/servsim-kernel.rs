@@ -6,12 +6,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::EnumValueParser;
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 use serde_json::{json, Value};
+use servsim_driver::pause::Pause;
 use servsim_kernels::kernel::{Request, Spec};
 use servsim_kernels::registry::{find, KERNELS};
 use servsim_kernels::report;
-use servsim_kernels::run::{prepare, Manner};
+use servsim_kernels::run::{prepare, Guest, Manner};
 use servsim_kernels::splash;
 use servsim_kernels::team::Init;
 use servsim_kernels::{Error, Result};
@@ -72,9 +74,23 @@ fn kernel_command(spec: &'static Spec) -> Command {
         .arg(option("memory", "Memory that the structures may take, with a unit [default: what is free]"))
         .args(own)
         .arg(
+            option("control", "In a guest: the device with the orders, on which the report is left")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            option("pause", "In a guest: how to stop behind the warm-up")
+                .default_value("pvpanic")
+                .value_parser(EnumValueParser::<Pause>::new()),
+        )
+        .arg(
+            option("warm-up", "In a guest: iterations before the stop")
+                .default_value("1")
+                .value_parser(value_parser!(u64)),
+        )
+        .arg(
             option("splash-dir", "Run the program of this folder, your own build of SPLASH, instead of ours")
                 .value_parser(value_parser!(PathBuf))
-                .conflicts_with_all(["init", "polls", "memory", "print-structures"])
+                .conflicts_with_all(["init", "polls", "memory", "print-structures", "control"])
                 .conflicts_with_all(spec.settings.iter().map(|setting| setting.name)),
         )
         .arg(
@@ -119,7 +135,14 @@ fn execute(matches: &ArgMatches) -> Result<u8> {
     if only_structures {
         println!("{:#}", prepared.structures());
     }
-    let report = prepared.run()?;
+    let report = match given.get_one::<PathBuf>("control").cloned() {
+        Some(control) => {
+            let number = |name: &str| given.get_one::<u64>(name).copied().unwrap_or_default();
+            let pause = given.get_one("pause").copied().unwrap_or(Pause::Pvpanic);
+            prepared.run_in_guest(&Guest { control, pause, warm_up: number("warm-up") })?
+        }
+        None => prepared.run()?,
+    };
     if given.get_flag("json") && !only_structures {
         println!("{report:#}");
     } else if !only_structures {
@@ -130,14 +153,8 @@ fn execute(matches: &ArgMatches) -> Result<u8> {
 
 /// Tells which checks failed; the exit code.
 fn verdict(name: &str, report: &Value) -> u8 {
-    for check in report["checks"].as_array().into_iter().flatten() {
-        if check["passed"] != Value::Bool(true) {
-            let (value, limit) = (&check["value"], &check["limit"]);
-            let what = check["check"].as_str().unwrap_or_default();
-            eprintln!(
-                "servsim-kernel: a check of {name} failed: {what} is {value}, at most {limit} is allowed"
-            );
-        }
+    for problem in report["problems"].as_array().into_iter().flatten() {
+        eprintln!("servsim-kernel: a check of {name} failed: {}", problem.as_str().unwrap_or_default());
     }
     u8::from(report["valid"] != Value::Bool(true))
 }

@@ -101,3 +101,39 @@ fn bad_input_is_refused_in_one_sentence_with_a_remedy() {
         assert_eq!(servsim_kernel(words).status.code(), Some(2), "{words}");
     }
 }
+
+#[test]
+fn in_a_guest_the_orders_of_the_control_device_are_measured_and_the_structures_told() {
+    // Beside the sources rather than in /tmp, which may be a memory file system without direct access.
+    let device = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    std::fs::write(device.path(), br#"{"transactions": 3, "seed": 7, "lead_in": 2}"#).unwrap();
+    device.as_file().set_len(2 << 20).unwrap();
+    let words = format!(
+        "fft --size 16 --threads 2 --control {} --pause none --warm-up 4 --json",
+        device.path().display()
+    );
+    let report = json(&servsim_kernel(&words));
+    assert_eq!((&report["valid"], &report["marks"]["transaction"]), (&true.into(), &3.into()), "{report}");
+    assert_eq!((&report["orders"]["transactions"], &report["lead_in_transactions"]), (&3.into(), &2.into()));
+    // Nine iterations in all: the same field as natively after nine.
+    let native = json(&servsim_kernel("fft --size 16 --iterations 9 --json"));
+    assert_eq!(report["digest"], native["digest"]);
+    let field = &report["data"]["ranges"][0];
+    assert_eq!((&field[0], &field[2]), (&"fft.field".into(), &(16 * 16 * 16 * 16).into()));
+    let left = std::fs::read(device.path()).unwrap();
+    let length = u64::from_le_bytes(left[1 << 20..(1 << 20) + 8].try_into().unwrap()) as usize;
+    let result: Value = serde_json::from_slice(&left[(1 << 20) + 8..][..length]).unwrap();
+    assert_eq!(result, report, "the report is left on the device");
+    assert_eq!(result["data"]["program"], "servsim-kernel");
+}
+
+#[test]
+fn without_orders_a_guest_is_told_so() {
+    let device = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    device.as_file().set_len(2 << 20).unwrap();
+    let words = format!("fft --size 16 --threads 2 --control {} --pause none", device.path().display());
+    let output = servsim_kernel(&words);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("control block of"), "{said}");
+}
