@@ -99,6 +99,20 @@ pub enum ModelError {
         /// What was found.
         problem: String,
     },
+    /// Explanations of a trace, all as good, that differ at the load asked for.
+    #[error("the trace that the model of `{device}` was fitted to does not tell what happens at load {load}: the model says {said_ms:.3} ms, and {how}, which explains that trace as well, {other_ms:.3} ms; fit a trace of a busier time, or pass --allow-unskilled to see what the model says")]
+    TraceDoesNotTell {
+        /// The device.
+        device: String,
+        /// The load.
+        load: f64,
+        /// Mean response of the model, ms.
+        said_ms: f64,
+        /// Mean response of the other explanation, ms.
+        other_ms: f64,
+        /// What it is.
+        how: String,
+    },
     /// A value out of range.
     #[error("{0}")]
     Invalid(String),

@@ -69,7 +69,7 @@ pub struct ClosedLoop {
     pub simulated_mean_ms: f64,
     /// 99th percentile, ms.
     pub simulated_p99_ms: f64,
-    /// Share of time the device is busy (slots in use, on average).
+    /// Share of time the device is busy (slots or channels in use, on average; at most 1).
     pub utilization: f64,
     /// Mean of the truth, ms, if there is one.
     pub real_mean_ms: Option<f64>,
@@ -268,7 +268,7 @@ pub fn at_load_pooled(
         load,
         simulated_mean_ms: mean(&simulated) * 1e-3,
         simulated_p99_ms: p99(&simulated),
-        utilization: busy_ns as f64 / span_ns as f64 / f64::from(model.server.slots),
+        utilization: (busy_ns as f64 / span_ns as f64 / f64::from(model.places())).min(1.0),
         real_mean_ms: real.as_ref().map(|real| mean(real) * 1e-3),
         real_p99_ms: real.as_ref().map(|real| p99(real)),
         mean_error_percent: real.as_ref().map(|real| 100.0 * (mean(&simulated) / mean(real) - 1.0)),

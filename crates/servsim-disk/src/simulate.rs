@@ -6,8 +6,10 @@
 
 use crate::error::ModelError;
 use crate::features::{Command, Features, History, Start, FEATURES};
+use crate::metrics::mean;
 use crate::models::bulk::{keys, set_time_keys, Guesses, Keys, Walker, LANES};
 use crate::models::forest::Forest;
+use crate::models::parallel::Parallel;
 use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
 use crate::order::{Served, ServiceOrder};
 use crate::request::{distance, Op, Request};
@@ -125,13 +127,15 @@ pub fn open_loop_draws(
         return;
     }
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
-    let mut service = model.model.as_service().expect("a model predicts responses or services");
-    let mut history = service.history();
+    let service = || model.model.as_service().expect("a model predicts responses or services");
+    // A mechanism is changed by what it serves: every draw has one of its own, so that each serves all once.
+    let mut services: Vec<Service<'_>> = (0..draws).map(|_| service()).collect();
+    let mut history = services[0].history();
     let handle = &mut |served: &Served| {
         let command = Command::from(&served.request);
         let features = history.features(&served.start());
         let wait_us = served.wait_ns() as f64 * 1e-3;
-        for value in &mut values {
+        for (value, service) in values.iter_mut().zip(&mut services) {
             let context =
                 ServiceContext { command: &command, features: &features, start_ns: served.start_ns };
             *value = wait_us + service.service_ns(&context, &mut rng) as f64 * 1e-3;
@@ -165,6 +169,40 @@ pub fn closed_loop(
     }
     let service = model.model.as_service().expect("a model predicts responses or services");
     Ok(closed_services(model, service, arrivals, requests.len(), rng))
+}
+
+/// Difference between explanations of a trace, percent of the mean, beyond which it does not tell.
+const TELLS_WITHIN: f64 = 10.0;
+/// Runs of each explanation: one alone differs from the next.
+const RIVAL_RUNS: u64 = 3;
+
+/// Refuses a load at which other explanations of the trace that a parallel device was fitted to, as good
+/// as the one taken, say another thing.
+///
+/// # Errors
+/// [`ModelError::TraceDoesNotTell`]; those of [`closed_loop`].
+pub fn check_load(model: &DeviceModel, requests: &[Request], load: f64, seed: u64) -> Result<(), ModelError> {
+    let Model::Parallel(best) = &model.model else { return Ok(()) };
+    let mean_us = |parallel: &Parallel| {
+        let model = DeviceModel { model: Model::Parallel(parallel.clone()), ..model.clone() };
+        let runs = (0..RIVAL_RUNS).map(|run| closed_loop(&model, requests, load, seed.wrapping_add(run)));
+        let means = runs.map(|run| Ok(mean(&responses_us(&run?)))).collect::<Result<Vec<_>, ModelError>>()?;
+        Ok::<f64, ModelError>(mean(&means))
+    };
+    let said = mean_us(best)?;
+    for rival in &best.rivals {
+        let other = mean_us(rival)?;
+        if 100.0 * (other / said - 1.0).abs() > TELLS_WITHIN {
+            return Err(ModelError::TraceDoesNotTell {
+                device: model.device.clone(),
+                load,
+                said_ms: said * 1e-3,
+                other_ms: other * 1e-3,
+                how: rival.difference(best),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A device that serves one request at a time in order of arrival: what is in the way of the next.

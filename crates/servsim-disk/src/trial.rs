@@ -8,7 +8,7 @@
 
 use crate::error::ModelError;
 use crate::metrics::mean;
-use crate::models::fit::{fit, FitOptions, Tried};
+use crate::models::fit::{fit, FitOptions, Tried, SIDE_BY_SIDE};
 use crate::models::Trial;
 use crate::request::Request;
 use crate::server::infer::depth;
@@ -22,15 +22,15 @@ const SLOTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Skill by which another number must beat the inferred one.
 const MUST_GAIN: f64 = 0.02;
 
-/// Tries a fit of the default model to `requests` (one device, in arrival order). `None` if
+/// Tries a fit of the model called `kind` to `requests` (one device, in arrival order). `None` if
 /// three quarters are too short for one, or what is left takes no time.
 ///
 /// # Errors
 /// Those of a fit, but for a trace that is too short.
-pub fn trial(requests: &[Request], options: &FitOptions) -> Result<Option<Trial>, ModelError> {
+pub fn trial(kind: &str, requests: &[Request], options: &FitOptions) -> Result<Option<Trial>, ModelError> {
     let cut = requests.len() * 3 / 4;
     let options = FitOptions { try_out: None, ..*options };
-    let model = match fit("forest", &requests[..cut], &[], &options) {
+    let model = match fit(kind, &requests[..cut], &[], &options) {
         Ok(mut models) if models.len() == 1 => models.remove(0),
         Ok(_) | Err(ModelError::TooShort { .. }) => return Ok(None),
         Err(other) => return Err(other),
@@ -47,12 +47,17 @@ pub fn trial(requests: &[Request], options: &FitOptions) -> Result<Option<Trial>
     }))
 }
 
-/// The number of slots whose trial shows most skill, `inferred` unless another is clearly better.
+/// The server whose trial shows most skill: the mechanism of a parallel device, which carries over to other
+/// loads, unless slots with trees are clearly better; of those the number `inferred`, with the same proviso.
 pub fn try_out(requests: &[Request], options: &FitOptions, inferred: u32) -> Option<Tried> {
     let requests = &requests[..requests.len().min(TRIED)];
     let with = |slots: u32| {
         let options = FitOptions { slots: Some(slots), ..*options };
-        trial(requests, &options).ok().flatten().map(|trial| Tried { slots, trial })
+        trial("forest", requests, &options).ok().flatten().map(|trial| Tried {
+            slots,
+            parallel: false,
+            trial,
+        })
     };
     let first = with(inferred)?;
     let deepest = depth(requests);
@@ -60,5 +65,15 @@ pub fn try_out(requests: &[Request], options: &FitOptions, inferred: u32) -> Opt
     let others = if options.slots.is_some() { None } else { Some(others) };
     let tried = others.into_iter().flatten().filter(|&slots| slots != inferred).filter_map(with);
     let best = tried.max_by(|a, b| a.trial.skill.total_cmp(&b.trial.skill));
-    best.filter(|best| best.trial.skill > first.trial.skill + MUST_GAIN).or(Some(first))
+    let slots = best.filter(|best| best.trial.skill > first.trial.skill + MUST_GAIN).unwrap_or(first);
+    if options.slots.is_some() {
+        return Some(slots);
+    }
+    let mechanism = trial("parallel", requests, options).ok().flatten();
+    let mechanism = mechanism.map(|trial| Tried { slots: SIDE_BY_SIDE, parallel: true, trial });
+    let is_worth = |tried: &Tried| tried.trial.problem().is_none();
+    mechanism
+        .filter(|tried| tried.trial.skill + MUST_GAIN >= slots.trial.skill || !is_worth(&slots))
+        .filter(is_worth)
+        .or(Some(slots))
 }

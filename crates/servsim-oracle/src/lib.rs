@@ -16,6 +16,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod drive;
+pub mod flash;
 mod levels;
 pub mod mutation;
 mod prefetch;

@@ -156,7 +156,7 @@ def fit(
     output
         Model file to write.
     kind
-        ``forest`` (default), ``paper``, ``unconditional``, ``mechanical`` or ``ssd``.
+        ``forest`` (default), ``parallel``, ``paper``, ``unconditional``, ``mechanical`` or ``ssd``.
     train
         Share of each device's requests to train on, from the first; 0 < train <= 1.
     seed

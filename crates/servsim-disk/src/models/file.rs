@@ -157,6 +157,7 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
             writer.push("values_us", Width::F32, floats(&unconditional.values_us));
             Ok(Value::Null)
         }
+        Model::Parallel(parallel) => serde_json::to_value(parallel),
         Model::Mechanical(drive) => serde_json::to_value(drive),
         Model::Ssd(ssd) => serde_json::to_value(ssd),
     };
@@ -263,11 +264,13 @@ fn device(entry: Entry, bytes: &[u8]) -> Result<DeviceModel, ModelError> {
             }
             Model::Unconditional(Unconditional { values_us })
         }
+        "parallel" => Model::Parallel(parse(parameters)?),
         "mechanical" => Model::Mechanical(parse(parameters)?),
         "ssd" => Model::Ssd(parse(parameters)?),
         other => return Err(bad(format!("it holds a model of unknown kind `{other}`"))),
     };
     let sound = match &model {
+        Model::Parallel(parallel) => parallel.is_sound(),
         Model::Mechanical(drive) => drive.is_sound(),
         Model::Ssd(ssd) => ssd.is_sound(),
         Model::Forest(forest) => forest.tail.is_none_or(|tail| tail.is_sound()),

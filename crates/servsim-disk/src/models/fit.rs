@@ -4,8 +4,10 @@
 //! request passes once through the order of service, and each so-many-th is kept for the trees. The
 //! stride doubles whenever the sample is full, so it stays evenly spread over any length of trace.
 
+use super::calibrate::calibrate;
 use super::forest::{self, Allowed, Forest};
 use super::paper::Paper;
+use super::parallel::Parallel;
 use super::unconditional::Unconditional;
 use super::{kind, DeviceModel, Model, ResponseContext, Training, Trial};
 use crate::cache;
@@ -20,11 +22,16 @@ use crate::server::{Discipline, Server};
 /// The sample for the trees holds between half of this and this many requests.
 const SAMPLE_LIMIT: usize = 1 << 16;
 
+/// Slots of a device whose model knows itself what waits for what: more than any queue is long.
+pub const SIDE_BY_SIDE: u32 = 1 << 20;
+
 /// What a trial of a device that serves requests side by side, or may do so, settled.
 #[derive(Debug, Clone, Copy)]
 pub struct Tried {
     /// Requests it serves at a time.
     pub slots: u32,
+    /// Whether the mechanism of a parallel device did best, which counts them itself.
+    pub parallel: bool,
     /// How a fit with so many did.
     pub trial: Trial,
 }
@@ -96,12 +103,17 @@ fn fit_device(
         return fitter.finish();
     }
     require(kind, requests.len())?;
-    let inference = settled(infer(requests), options);
+    let mut inference = settled(infer(requests), options);
+    if kind == "parallel" {
+        inference.server = Server { slots: SIDE_BY_SIDE, ..Server::FCFS };
+    }
     let response = |request: &Request| request.response_ns() as f32 * 1e-3;
     let model = if kind == "paper" {
         let rows: Vec<_> =
             response_contexts(requests).into_iter().zip(requests.iter().map(response)).collect();
         Model::Paper(Paper::fit(&rows))
+    } else if kind == "parallel" {
+        Model::Parallel(calibrate(requests, options.seed))
     } else {
         Model::Unconditional(Unconditional::fit(requests.iter().map(response).collect()))
     };
@@ -160,6 +172,7 @@ pub struct Fitter {
 struct Pass {
     inference: Inference,
     trial: Option<Trial>,
+    parallel: Option<Parallel>,
     order: ServiceOrder,
     sample: Sample,
 }
@@ -258,6 +271,7 @@ impl Fitter {
         if let Some(tried) = tried {
             inference.server.slots = tried.slots;
         }
+        let parallel = tried.filter(|tried| tried.parallel).map(|_| calibrate(&held, self.options.seed));
         let server: Server = inference.server;
         let order = ServiceOrder::new(server.slots as usize, server.recorded_start);
         let (cache, mechanics) = if self.options.movable && server.slots == 1 {
@@ -268,7 +282,7 @@ impl Fitter {
             (None, None)
         };
         let trial = tried.map(|tried| tried.trial);
-        self.pass = Some(Pass { inference, trial, order, sample: Sample::new(cache, mechanics) });
+        self.pass = Some(Pass { inference, trial, parallel, order, sample: Sample::new(cache, mechanics) });
         held.into_iter().for_each(|request| self.push(request));
     }
 
@@ -281,21 +295,24 @@ impl Fitter {
             require("forest", self.held.len())?;
             self.begin();
         }
-        let Pass { inference, trial, mut order, mut sample } = self.pass.expect("the pass has begun");
+        let Pass { inference, trial, parallel, mut order, mut sample } =
+            self.pass.expect("the pass has begun");
         order.finish(&mut |served| sample.add(served));
         let allowed = Allowed {
             place: !self.options.movable,
             // Where it would tell the service, it is part of the answer.
             idleness: inference.completion_tick_ms.is_none(),
         };
-        let forest = Forest::fit(
-            &sample.features,
-            &sample.service_us,
-            allowed,
-            sample.cache,
-            sample.mechanics,
-            self.options.seed,
-        );
+        let forest = || {
+            Forest::fit(
+                &sample.features,
+                &sample.service_us,
+                allowed,
+                sample.cache,
+                sample.mechanics,
+                self.options.seed,
+            )
+        };
         let mean_us = |sum_ns: u64| sum_ns as f64 * 1e-3 / sample.seen as f64;
         let training = Training {
             requests: sample.seen,
@@ -310,7 +327,7 @@ impl Fitter {
             server: inference.server,
             inference: Some(inference),
             training: Some(training),
-            model: Model::Forest(forest),
+            model: parallel.map_or_else(|| Model::Forest(forest()), Model::Parallel),
         })
     }
 }

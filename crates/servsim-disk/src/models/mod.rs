@@ -1,16 +1,19 @@
 //! Disk models behind one interface: one file per model, registered in [`KINDS`].
 //!
 //! A model predicts either the whole *response* time given the queue (`paper`, `unconditional`) or
-//! the *physical* service time (`forest`, `mechanical`, `ssd`), to which a server adds the wait.
+//! the *physical* service time (`forest`, `parallel`, `mechanical`, `ssd`), to which a server adds the wait.
 
 pub mod augment;
 pub mod bulk;
+pub mod calibrate;
 pub mod file;
 pub mod fit;
 pub mod forest;
 pub mod grow;
+mod likeness;
 pub mod mechanical;
 pub mod paper;
+pub mod parallel;
 pub mod ssd;
 pub mod support;
 pub mod tail;
@@ -40,6 +43,11 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "forest",
         about: "physical service time by regression trees, inside an inferred server",
+        fitted: true,
+    },
+    Kind {
+        name: "parallel",
+        about: "channels, write buffer, collection, throttle and phases of a solid-state or virtual disk",
         fitted: true,
     },
     Kind { name: "paper", about: "response-time tables of Thornock et al. 1997", fitted: true },
@@ -94,6 +102,8 @@ pub trait ResponseModel {
 pub enum Model {
     /// Regression trees on the physical service time.
     Forest(forest::Forest),
+    /// The mechanism of a device that serves requests side by side.
+    Parallel(parallel::Parallel),
     /// The paper's tables.
     Paper(paper::Paper),
     /// One histogram.
@@ -109,6 +119,7 @@ impl Model {
     pub fn kind(&self) -> &'static str {
         match self {
             Model::Forest(_) => "forest",
+            Model::Parallel(_) => "parallel",
             Model::Paper(_) => "paper",
             Model::Unconditional(_) => "unconditional",
             Model::Mechanical(_) => "mechanical",
@@ -129,6 +140,7 @@ impl Model {
     pub fn as_service(&self) -> Option<Service<'_>> {
         match self {
             Model::Forest(forest) => Some(Service::Forest(forest)),
+            Model::Parallel(parallel) => Some(Service::Parallel(parallel::Channels::new(parallel))),
             Model::Mechanical(drive) => Some(Service::Mechanical(mechanical::Arm::new(drive))),
             Model::Ssd(ssd) => Some(Service::Ssd(Box::new(ssd::Dies::new(ssd)))),
             _ => None,
@@ -141,6 +153,8 @@ impl Model {
 pub enum Service<'a> {
     /// Trees have no state.
     Forest(&'a forest::Forest),
+    /// The channels.
+    Parallel(parallel::Channels<'a>),
     /// The arm and the platters.
     Mechanical(mechanical::Arm<'a>),
     /// The dies and the mapping.
@@ -158,6 +172,7 @@ impl ServiceModel for Service<'_> {
     fn service_ns(&mut self, context: &ServiceContext<'_>, rng: &mut Pcg64Mcg) -> u64 {
         match self {
             Service::Forest(forest) => service_ns(forest.draw_us(context.features, rng)),
+            Service::Parallel(channels) => channels.service_ns(context.command, context.start_ns, rng),
             Service::Mechanical(arm) => arm.service_ns(context.command, context.start_ns, rng),
             Service::Ssd(dies) => dies.service_ns(context.command, context.start_ns),
         }
@@ -252,6 +267,14 @@ impl DeviceModel {
         Err(ModelError::OtherDevice { model: model.to_owned(), trace: trace.to_owned() })
     }
 
+    /// Requests it can be busy with at a time.
+    pub fn places(&self) -> u32 {
+        match &self.model {
+            Model::Parallel(parallel) => parallel.channels,
+            _ => self.server.slots,
+        }
+    }
+
     /// Refuses a model that failed its trial.
     ///
     /// # Errors
@@ -268,6 +291,7 @@ impl DeviceModel {
     pub fn describe(&self) -> serde_json::Value {
         let details = match &self.model {
             Model::Forest(forest) => forest.describe(),
+            Model::Parallel(parallel) => parallel.describe(),
             Model::Paper(paper) => paper.describe(),
             Model::Unconditional(unconditional) => unconditional.describe(),
             Model::Mechanical(drive) => serde_json::json!(drive),

@@ -117,6 +117,7 @@ fn models() -> Vec<DeviceModel> {
         fitted("forest"),
         fitted("paper"),
         fitted("unconditional"),
+        fitted("parallel"),
         drive(Model::Mechanical(Drive::hp97560())),
         drive(Model::Ssd(Ssd::agrawal2008())),
     ]
@@ -137,7 +138,7 @@ fn the_corpus_has_every_format_and_is_read() {
 #[test]
 fn a_mutant_of_a_block_trace_is_refused_or_can_be_simulated() {
     let mut mutants = Mutants::new(1);
-    let drives = models().split_off(3);
+    let drives = models().split_off(4);
     for (format, bytes) in corpus() {
         for _ in 0..number(QUICK) {
             let mutant = mutants.of(&bytes);

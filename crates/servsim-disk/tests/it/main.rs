@@ -6,6 +6,7 @@ mod fuzz;
 mod importers;
 mod models;
 mod moves;
+mod parallel;
 mod sets;
 mod skill;
 mod truth;

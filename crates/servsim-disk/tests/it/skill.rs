@@ -80,5 +80,5 @@ fn a_device_that_changed_since_it_was_fitted_fails_the_trial_and_a_steady_one_pa
     // The verdict of the trial is kept in the file.
     let kept = file::from_bytes(&file::to_bytes(&[changed])).unwrap().remove(0);
     assert!(kept.check_worth().is_err());
-    assert!(trial(&side_by_side(100, 0), &options).unwrap().is_none());
+    assert!(trial("forest", &side_by_side(100, 0), &options).unwrap().is_none());
 }

@@ -9,14 +9,16 @@ use serde::Deserialize;
 use serde_json::json;
 use servsim_disk::evaluate::{at_load, evaluate, Split};
 use servsim_disk::metrics::{mean, quantile, sorted};
+use servsim_disk::models::calibrate::most_in_tenth;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{kind, DeviceModel, Model};
 use servsim_disk::reorganize::{covered, plan, predict, BlockMap, Policy};
 use servsim_disk::request::{by_device, Request};
 use servsim_disk::server::infer::infer;
+use servsim_disk::server::station::Started;
 use servsim_disk::sets::array::MemberWork;
 use servsim_disk::sets::spec::SetSpec;
-use servsim_disk::simulate::{closed_loop, closed_set, open_loop, responses_us, SetRun};
+use servsim_disk::simulate::{check_load, closed_loop, closed_set, open_loop, responses_us, SetRun};
 
 /// Device, policy and text of a map.
 type DeviceMap = (String, String, String);
@@ -145,6 +147,19 @@ fn near_saturation(utilization: f64) -> Option<String> {
     })
 }
 
+/// Limits that a trace cannot have shown, because it was never so busy.
+fn denser_than_seen(model: &DeviceModel, services: &[Started]) -> Option<String> {
+    let Model::Parallel(parallel) = &model.model else { return None };
+    let seen = parallel.seen_in_tenth;
+    let most = most_in_tenth(services.iter().map(|service| service.arrival_ns));
+    (most > seen && parallel.throttle.is_none()).then(|| {
+        format!(
+            "up to {most} requests arrive within 0.1 s; at most {seen} did where the model was fitted: a limit of the host between \
+             the two (requests or bytes a second) would not have shown"
+        )
+    })
+}
+
 fn knows_places(model: &DeviceModel) -> bool {
     matches!(&model.model, Model::Forest(forest) if forest.uses_place())
 }
@@ -228,7 +243,11 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
         }
         match request.mode.as_str() {
             "closed" => {
+                if !request.allow_unskilled {
+                    check_load(&model, &part, request.load, request.seed)?;
+                }
                 let services = closed_loop(&model, &part, request.load, request.seed)?;
+                warnings.extend(denser_than_seen(&model, &services));
                 arrivals.extend(services.iter().map(|service| service.arrival_ns));
                 responses.extend(services.iter().map(|service| service.completion_ns - service.arrival_ns));
                 let figures = at_load(&model, &part, request.load, None, request.seed)?;

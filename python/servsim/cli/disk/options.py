@@ -47,7 +47,9 @@ class OptionalTrace(Trace):
 class Kind:
     """What to fit, and to how much of the trace."""
 
-    kind: Annotated[str, typer.Option("--model", help="forest, paper, unconditional, mechanical, ssd.")] = "forest"
+    kind: Annotated[str, typer.Option("--model", help="forest, parallel, paper, unconditional, mechanical or ssd.")] = (
+        "forest"
+    )
     train: Annotated[float, typer.Option(help="Share of each device's requests to train on.")] = 1.0
     seed: Seed = 0
 

@@ -38,7 +38,9 @@ def warn_of_skipped(result: dict[str, Any]) -> None:
         print(f"warning: {entry['device']} is left out: {entry['reason']}", file=sys.stderr)
 
 
-def _server(server: dict[str, Any]) -> str:
+def _server(server: dict[str, Any], kind: str) -> str:
+    if kind == "parallel":
+        return "side by side"
     places = f" by places of {server['place_sectors']} sectors" if server["place_sectors"] > 1 else ""
     return f"{server['discipline']}{places}, {server['slots']} at a time"
 
@@ -46,7 +48,7 @@ def _server(server: dict[str, Any]) -> str:
 def print_models(result: dict[str, Any]) -> None:
     """Print what was fitted, device by device."""
     for device in result["devices"]:
-        print(f"{device['device']}: {device['kind']}, {_server(device['server'])}")
+        print(f"{device['device']}: {device['kind']}, {_server(device['server'], device['kind'])}")
         if training := device["training"]:
             print(f"  trained on {training['requests']} requests, mean response {training['mean_response_us']:.1f} us")
             if trial := training["trial"]:
@@ -65,6 +67,10 @@ def print_models(result: dict[str, Any]) -> None:
                 f"  requests complete on ticks of {inference['completion_tick_ms']:.2f} ms and do not arrive on them: "
                 "idle times would tell service times, so the model is not given them"
             )
+        if device["kind"] == "parallel":
+            for name, value in device["model"].items():
+                if value is not None and name != "rivals":
+                    print(f"  {name:<16} {json.dumps(value)}")
         for name, share in list((device["model"].get("importance") or {}).items())[:6]:
             print(f"  {name:<28} {100 * share:5.1f} % of what is explained")
 
@@ -96,7 +102,7 @@ def print_evaluation(entry: dict[str, Any]) -> None:
     print(
         f"{entry['device']}: {entry['model']}, trained on {entry['trained_on']} of "
         f"{entry['requests']} requests; "
-        f"{_server(entry['server'])}"
+        f"{_server(entry['server'], entry['model'])}"
     )
     free, one = entry["free_running"], entry["one_step"]
     skill, step = entry["skill"], entry["one_step_skill"]

@@ -4,12 +4,25 @@
 
 use servsim_disk::request::{Op, Request, NO_START};
 use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
+use servsim_oracle::flash::Flash;
 
 /// What `drive` makes of `jobs` at `load`, one request a job.
 pub fn truth(drive: &Drive, jobs: &[Job], order: Order, load: f64) -> Vec<Request> {
-    let jobs: Vec<Job> =
-        jobs.iter().map(|job| Job { arrival_ns: (job.arrival_ns as f64 / load) as u64, ..*job }).collect();
-    let done = drive.run(&jobs, order);
+    let jobs = denser(jobs, load);
+    requests(&jobs, drive.run(&jobs, order))
+}
+
+/// What a solid-state disk makes of them.
+pub fn flash_truth(flash: &Flash, jobs: &[Job], load: f64) -> Vec<Request> {
+    let jobs = denser(jobs, load);
+    requests(&jobs, flash.run(&jobs))
+}
+
+fn denser(jobs: &[Job], load: f64) -> Vec<Job> {
+    jobs.iter().map(|job| Job { arrival_ns: (job.arrival_ns as f64 / load) as u64, ..*job }).collect()
+}
+
+fn requests(jobs: &[Job], done: Vec<u64>) -> Vec<Request> {
     let request = |(job, completion_ns): (&Job, u64)| Request {
         arrival_ns: job.arrival_ns,
         start_ns: NO_START,

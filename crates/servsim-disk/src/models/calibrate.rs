@@ -1,0 +1,385 @@
+//! Finds the parameters of a [`Parallel`] device in a trace: those whose free run, given arrivals alone, is most
+//! like what happened.
+//!
+//! The search goes from one parameter to the next, keeps what lowers the loss, and ends when a round gains
+//! nothing; a mechanism that the trace does not show stays out, since it must gain to come in. The loss
+//! is a proper score of single requests, of times and of their logarithms, beside how far the means
+//! of reads and of writes are off where arrivals are dense and where they are not (that is what
+//! another load asks about), and how far the autocorrelation is.
+
+use super::likeness::Truth;
+use super::parallel::{
+    length_class, Channels, Collection, Parallel, Phases, Placement, Throttle, Unit, LENGTHS,
+};
+use crate::metrics::median;
+use crate::request::{Command, Op, Request};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+/// Requests that the search runs; each costs some microseconds a round.
+const SEARCHED: usize = 12_000;
+/// Rounds of the search at most.
+const ROUNDS: usize = 8;
+/// Share of the loss that a change must gain, and one that brings in a mechanism.
+const MUST_GAIN: f64 = 0.0005;
+const MECHANISM_MUST_GAIN: f64 = 0.02;
+/// A search that ended with a loss so little beyond the best found another explanation.
+const RIVAL: f64 = 0.03;
+/// Values kept of the quiet times of a class.
+const QUIET: usize = 64;
+/// Fewest requests that make a class of lengths.
+const FEWEST: usize = 16;
+/// A quiet request that took so many times as long as others like it may have met something after all.
+const DISTURBED: f32 = 3.0;
+
+/// Times of the requests that met least, by operation and class of length.
+fn quiet(requests: &[Request], us: &[f64]) -> [Vec<Vec<f32>>; 2] {
+    // What may still be going on: sectors asked for of late, forgotten within twenty typical times.
+    let forget_ns = 20e3 * median(us).max(1.0);
+    let (mut level, mut last_ns) = (0.0_f64, 0);
+    let noise: Vec<f64> = requests
+        .iter()
+        .map(|request| {
+            level *= (-((request.arrival_ns - last_ns) as f64) / forget_ns).exp();
+            last_ns = request.arrival_ns;
+            let before = level;
+            level += 1.0 + f64::from(request.sectors) / 16.0;
+            before
+        })
+        .collect();
+    let quietest = |of: &dyn Fn(&Request) -> bool| {
+        let mut found: Vec<(f64, f64)> = requests
+            .iter()
+            .enumerate()
+            .filter(|(_, request)| of(request))
+            .map(|(at, _)| (noise[at], us[at]))
+            .collect();
+        if found.len() < FEWEST {
+            return None;
+        }
+        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        found.truncate((found.len() / 5).max(FEWEST));
+        let mut values: Vec<f32> = found.into_iter().map(|(_, us)| us as f32).collect();
+        values.sort_unstable_by(f32::total_cmp);
+        let n = values.len();
+        Some(if n <= QUIET {
+            values
+        } else {
+            (0..QUIET).map(|k| values[(2 * k + 1) * n / (2 * QUIET)]).collect()
+        })
+    };
+    let all = quietest(&|_| true).unwrap_or_else(|| us.iter().map(|&us| us as f32).collect());
+    [Op::Read, Op::Write].map(|op| {
+        let of_op = quietest(&|request| request.op == op).unwrap_or_else(|| all.clone());
+        let of_class =
+            |class| quietest(&|request| request.op == op && length_class(request.sectors) == class);
+        let mut classes: Vec<Option<Vec<f32>>> = (0..LENGTHS).map(of_class).collect();
+        // A length not seen is like the nearest one that was.
+        let seen: Vec<usize> = (0..LENGTHS).filter(|&class| classes[class].is_some()).collect();
+        for class in 0..LENGTHS {
+            if classes[class].is_none() {
+                let nearest = seen.iter().min_by_key(|other| other.abs_diff(class));
+                classes[class] = nearest.and_then(|&nearest| classes[nearest].clone());
+            }
+        }
+        classes.into_iter().map(|class| class.unwrap_or_else(|| of_op.clone())).collect()
+    })
+}
+
+/// Limits that the trace may show: completions of a throttled device are never denser, in the long run.
+fn throttles(requests: &[Request]) -> Vec<Throttle> {
+    let mut done: Vec<(u64, f64)> =
+        requests.iter().map(|r| (r.completion_ns, f64::from(r.sectors))).collect();
+    done.sort_unstable_by_key(|done| done.0);
+    let span_s = done.last().map_or(0.0, |last| last.0 as f64 * 1e-9);
+    let mut found = Vec::new();
+    for unit in [Unit::Requests, Unit::Sectors] {
+        let mut totals: Vec<f64> = Vec::with_capacity(done.len() + 1);
+        totals.push(0.0);
+        for (at, &(_, sectors)) in done.iter().enumerate() {
+            totals.push(totals[at] + if unit == Unit::Requests { 1.0 } else { sectors });
+        }
+        // The most that completes within a window, for windows that double.
+        let mut windows = Vec::new();
+        let mut window_s = 1e-3;
+        while window_s < span_s / 3.0 {
+            let (mut first, mut most) = (0, 0.0_f64);
+            for at in 0..done.len() {
+                while (done[at].0 - done[first].0) as f64 * 1e-9 > window_s {
+                    first += 1;
+                }
+                most = most.max(totals[at + 1] - totals[first]);
+            }
+            windows.push((window_s, most));
+            window_s *= 2.0;
+        }
+        for pair in windows.windows(2) {
+            let per_second = (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0);
+            let burst = (pair[0].1 - per_second * pair[0].0).max(1.0);
+            if per_second > 0.0 {
+                found.push(Throttle { unit, per_second, burst });
+            }
+        }
+    }
+    found
+}
+
+/// Pauses for collection worth trying where programming a piece takes `program_us`.
+fn collections(program_us: f64) -> impl Iterator<Item = Collection> {
+    [8, 32, 128].into_iter().flat_map(move |pieces| {
+        [0.1, 0.5, 2.0].map(|share| Collection { pieces, pause_us: share * f64::from(pieces) * program_us })
+    })
+}
+
+/// The search: the best so far, and what it costs.
+struct Search<'a> {
+    truth: &'a Truth<'a>,
+    best: Parallel,
+    loss: f64,
+}
+
+impl<'a> Search<'a> {
+    /// Where a search of a device with a write buffer begins: what it does later decides together.
+    fn buffered(truth: &'a Truth<'a>, start: &Parallel) -> Parallel {
+        let buffer = Some(1 << 24);
+        let begin = Parallel { buffer, ..start.clone() };
+        let mut search = Search { truth, loss: truth.loss(&begin), best: begin };
+        for channels in [8, 32] {
+            for times in [2.0, 8.0] {
+                let program_us = start.read_us * times;
+                let pauses = collections(program_us).map(Some);
+                for collection in std::iter::once(None).chain(pauses) {
+                    search.offer(|model| {
+                        let start = start.clone();
+                        *model = Parallel { channels, program_us, buffer, collection, ..start };
+                    });
+                }
+            }
+        }
+        search.best
+    }
+
+    /// Takes a change of the best if it is better; whether it was.
+    fn offer(&mut self, change: impl FnOnce(&mut Parallel)) -> bool {
+        self.offer_for(MUST_GAIN, change)
+    }
+
+    fn offer_for(&mut self, must_gain: f64, change: impl FnOnce(&mut Parallel)) -> bool {
+        let mut candidate = self.best.clone();
+        change(&mut candidate);
+        if candidate == self.best || !candidate.is_sound() {
+            return false;
+        }
+        let loss = self.truth.loss(&candidate);
+        let better = loss < self.loss * (1.0 - must_gain);
+        if better {
+            (self.best, self.loss) = (candidate, loss);
+        }
+        better
+    }
+
+    /// Goes on by `factor` and its inverse as long as that gains.
+    fn scale(&mut self, factors: &[f64], change: impl Fn(&mut Parallel, f64)) {
+        for &factor in factors {
+            for factor in [factor, 1.0 / factor] {
+                while self.offer(|model| change(model, factor)) {}
+            }
+        }
+    }
+
+    fn round(&mut self, start: &Parallel, throttles: &[Throttle]) {
+        let steps: &[f64] = &[2.0, 1.2, 1.06];
+        let whole = |value: u32, factor: f64| (f64::from(value) * factor).round().clamp(1.0, 4096.0) as u32;
+        for placement in [Placement::First, Placement::Hidden, Placement::Striped] {
+            for channels in [1, 2, 4, 8, 16, 32, 64, 128] {
+                self.offer(|model| (model.placement, model.channels) = (placement, channels));
+            }
+        }
+        self.scale(&[1.25], |model, factor| model.channels = whole(model.channels, factor));
+        for sectors in [8, 16, 32, 64, 128, 1 << 20] {
+            self.offer(|model| model.piece_sectors = sectors);
+        }
+        self.offer(|model| model.read_us = start.read_us);
+        self.offer(|model| model.read_us = 0.0);
+        self.scale(steps, |model, factor| model.read_us *= factor);
+        for times in [0.0, 1.0, 4.0, 16.0] {
+            self.offer(|model| model.program_us = start.read_us * times);
+        }
+        self.scale(steps, |model, factor| model.program_us *= factor);
+        self.offer(|model| model.buffer = None);
+        for pieces in [4, 16, 64, 256, 1024, 1 << 24] {
+            self.offer(|model| model.buffer = Some(pieces));
+        }
+        self.scale(&[1.4, 1.1], |model, factor| {
+            model.buffer = model.buffer.filter(|&pieces| pieces < 4096).map(|pieces| whole(pieces, factor));
+        });
+        self.offer_for(-MECHANISM_MUST_GAIN, |model| model.collection = None);
+        if self.best.collection.is_none() {
+            for collection in collections(self.best.program_us) {
+                let must_gain = if self.best.collection.is_none() { MECHANISM_MUST_GAIN } else { MUST_GAIN };
+                self.offer_for(must_gain, |model| model.collection = Some(collection));
+            }
+        }
+        if self.best.collection.is_some() {
+            self.scale(steps, |model, factor| {
+                model.collection =
+                    model.collection.map(|c| Collection { pause_us: c.pause_us * factor, ..c });
+            });
+            self.scale(&[2.0, 1.2], |model, factor| {
+                model.collection =
+                    model.collection.map(|c| Collection { pieces: whole(c.pieces, factor), ..c });
+            });
+        }
+        self.offer_for(-MECHANISM_MUST_GAIN, |model| model.throttle = None);
+        for &throttle in throttles {
+            let must_gain = if self.best.throttle.is_none() { MECHANISM_MUST_GAIN } else { MUST_GAIN };
+            self.offer_for(must_gain, |model| model.throttle = Some(throttle));
+        }
+        if self.best.throttle.is_some() {
+            self.scale(&[1.1, 1.03, 1.01], |model, factor| {
+                model.throttle = model.throttle.map(|t| Throttle { per_second: t.per_second * factor, ..t });
+            });
+            self.scale(&[2.0, 1.2], |model, factor| {
+                model.throttle = model.throttle.map(|t| Throttle { burst: (t.burst * factor).max(1.0), ..t });
+            });
+        }
+        for op in [0, 1] {
+            self.scale(&[1.02], |model, factor| {
+                model.undisturbed[op] = (model.undisturbed[op] * factor).min(1.0);
+            });
+            self.scale(&[1.5, 1.1, 1.03], |model, factor| model.scale[op] *= factor);
+        }
+        // What hardly changes the loss one by one: as much work in all, in other portions.
+        self.scale(&[1.4, 1.1], |model, factor| {
+            model.channels = whole(model.channels, factor);
+            model.read_us *= factor;
+            model.program_us *= factor;
+            model.collection = model.collection.map(|c| Collection { pause_us: c.pause_us * factor, ..c });
+        });
+        self.scale(&[1.4, 1.1], |model, factor| {
+            model.channels = whole(model.channels, factor);
+            model.collection =
+                model.collection.map(|c| Collection { pieces: whole(c.pieces, 1.0 / factor), ..c });
+        });
+        self.scale(&[1.4, 1.1], |model, factor| {
+            model.program_us *= factor;
+            model.collection = model.collection.map(|c| Collection { pause_us: c.pause_us / factor, ..c });
+        });
+        self.scale(&[1.4, 1.1], |model, factor| {
+            model.collection = model
+                .collection
+                .map(|c| Collection { pause_us: c.pause_us * factor, pieces: whole(c.pieces, factor) });
+        });
+    }
+
+    /// The phases of the host: what nothing else explains.
+    fn phases(&mut self) {
+        self.offer_for(-MECHANISM_MUST_GAIN, |model| model.phases = None);
+        let gap_us = self.truth.requests.last().map_or(1.0, |last| last.arrival_ns as f64 * 1e-3)
+            / self.truth.requests.len() as f64;
+        for share in [0.5, 0.9] {
+            for gaps in [2.0, 10.0, 50.0, 250.0] {
+                let must_gain = if self.best.phases.is_none() { MECHANISM_MUST_GAIN } else { MUST_GAIN };
+                self.offer_for(must_gain, |model| {
+                    model.phases = Some(Phases { share, last_us: gap_us * gaps });
+                });
+            }
+        }
+        if self.best.phases.is_some() {
+            self.scale(&[2.0, 1.3], |model, factor| {
+                model.phases = model.phases.map(|p| Phases { last_us: p.last_us * factor, ..p });
+            });
+            self.scale(&[1.1], |model, factor| {
+                model.phases = model.phases.map(|p| Phases { share: (p.share * factor).min(1.0), ..p });
+            });
+        }
+    }
+}
+
+/// Most requests that arrived within a tenth of a second.
+pub fn most_in_tenth(arrivals_ns: impl Iterator<Item = u64>) -> u64 {
+    let mut within = std::collections::VecDeque::new();
+    let count = |at: u64| {
+        within.push_back(at);
+        while within.front().is_some_and(|&first| first + 100_000_000 < at) {
+            within.pop_front();
+        }
+        within.len() as u64
+    };
+    arrivals_ns.map(count).max().unwrap_or(0)
+}
+
+/// The parallel device that is most like `requests` (one device, in arrival order, at least some hundred).
+pub fn calibrate(requests: &[Request], seed: u64) -> Parallel {
+    let seen_in_tenth = most_in_tenth(requests.iter().map(|request| request.arrival_ns));
+    let quietest = {
+        let us: Vec<f64> = requests.iter().map(|r| r.response_ns() as f64 * 1e-3).collect();
+        quiet(requests, &us)
+    };
+    let typical = f64::from(quietest[0][0][quietest[0][0].len() / 2]).max(1.0);
+    let truth = Truth::new(&requests[..requests.len().min(SEARCHED)], seed);
+    let start = Parallel {
+        channels: 8,
+        placement: Placement::Hidden,
+        piece_sectors: 16,
+        read_us: typical * 0.7,
+        program_us: typical * 0.7,
+        buffer: None,
+        collection: None,
+        throttle: None,
+        phases: None,
+        scale: [1.0; 2],
+        undisturbed: [1.0; 2],
+        quiet_us: quietest,
+        seen_in_tenth,
+        rivals: Vec::new(),
+    };
+    let throttles = throttles(truth.requests);
+    let undisturbed = [0, 1].map(|op| {
+        let (few, all) = start.quiet_us[op].iter().fold((0, 0), |(few, all), class| {
+            let limit = DISTURBED * class[class.len() / 2];
+            (few + class.partition_point(|&us| us <= limit), all + class.len())
+        });
+        few as f64 / all as f64
+    });
+    let clean = Parallel { undisturbed, ..start.clone() };
+    let begins = [Search::buffered(&truth, &clean), clean, start.clone()];
+    let ends = begins.map(|begin| {
+        let mut search = Search { loss: truth.loss(&begin), truth: &truth, best: begin };
+        for phases in [false, true] {
+            for _ in 0..ROUNDS {
+                let before = search.loss;
+                search.round(&start, &throttles);
+                if phases {
+                    search.phases();
+                }
+                if search.loss > before * (1.0 - 2.0 * MUST_GAIN) {
+                    break;
+                }
+            }
+        }
+        (search.loss, search.best)
+    });
+    let mut ends = ends.to_vec();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let as_good = ends.iter().filter(|end| end.0 < ends[0].0 * (1.0 + RIVAL)).map(|end| end.1.clone());
+    let mut models: Vec<Parallel> = as_good.collect();
+    let mut best = models.remove(0);
+    models.extend(fullest(&truth, &best).map(|pieces| Parallel { buffer: Some(pieces), ..best.clone() }));
+    best.rivals = models;
+    best
+}
+
+/// Pieces that the buffer of `model` ever holds, if that is fewer than it could: one just as large would
+/// have done the same.
+fn fullest(truth: &Truth<'_>, model: &Parallel) -> Option<u32> {
+    let size = model.buffer?;
+    let mut rng = Pcg64Mcg::seed_from_u64(truth.seed);
+    let mut channels = Channels::new(model);
+    let mut most = 1;
+    for request in truth.requests {
+        channels.service_ns(&Command::from(request), request.arrival_ns, &mut rng);
+        most = most.max(channels.buffered(request.arrival_ns));
+    }
+    (most < size).then_some(most)
+}
