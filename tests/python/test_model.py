@@ -15,6 +15,7 @@ from servsim.model import (
     Network,
     Open,
     Pool,
+    Route,
     Station,
     allocate,
     bounds,
@@ -120,16 +121,39 @@ def test_a_sweep_agrees_with_single_solutions() -> None:
 
 
 def test_every_solver_of_the_registry_answers_a_model_it_treats() -> None:
+    line = Network([Open("requests", 8.0)], [Station("disk", 0.1, discipline="fcfs", cv=0.0)])
     plain = lazowska()
     locked = Network(plain.classes, plain.stations, pools=[Pool("lock", 1, {"cpu": 0.3})])
     forked = Network(plain.classes, plain.stations, forks=[Fork("both", ["disk a", "disk b"])])
     first = Station("cpu", 0.1, discipline="priority")
     ranked = Network([Open("urgent", 1.0, priority=1), Closed("batch", 2)], [first])
-    models = {"layered": locked, "forkjoin": forked, "priority": ranked}
+    models = {"layered": locked, "forkjoin": forked, "priority": ranked, "station": line}
     for entry in solvers():
         solution = solve(models.get(entry["name"], plain), entry["name"], requests=500)
         assert solution.solver == entry["name"]
         assert solution.throughput > 0.0
+
+
+def test_routes_rooms_and_laws_are_said_with_typed_objects() -> None:
+    routed = Network(
+        [Closed("users", 4, think=1.0, phases=["look", "buy"])],
+        [Station("web", service={"users": {"look": 0.1, "buy": 0.4}})],
+        routes=[
+            Route("users", "start", {"web": 1.0}),
+            Route("users", "web", {"end": 0.75}),
+            Route("users", "web", {"web": 0.25}, becomes="buy"),
+            Route("users", "web", {"end": 1.0}, phase="buy"),
+        ],
+    )
+    plain = Network([Closed("users", 4, think=1.0)], [Station("web", 0.1 + 0.25 * 0.4)])
+    assert solve(routed).throughput == pytest.approx(solve(plain).throughput)
+    trunk = Station("trunk", 2.0, servers=3, discipline="fcfs", cv=2.0, capacity=3, when_full="lose")
+    lost = solve(Network([Open("calls", 1.0)], [trunk])).classes()["loss"]
+    assert lost == [pytest.approx(4 / 19)]
+    bins = {"borders": [0.0, 0.1, 0.3], "counts": [1, 1]}
+    solution = solve(Network([Open("calls", 1.0)], [Station("disk", discipline="fcfs", histogram=bins)]))
+    second = (0.01 / 3 + (0.01 + 0.03 + 0.09) / 3) / 2
+    assert solution.response == pytest.approx(0.125 + second / 2 / (1 - 0.125))
 
 
 def test_elasticities_sum_to_minus_one() -> None:

@@ -60,6 +60,7 @@ fn layered() -> Network {
         size,
         parent,
         holds: (0..4).map(|k| if used.contains(&k) { demands[k] } else { 0.0 }).collect(),
+        calls: 1.0,
     };
     network.pools =
         vec![pool("web", 30, None, &[0]), pool("app", 16, Some(0), &[1]), pool("db", 4, Some(1), &[2, 3])];

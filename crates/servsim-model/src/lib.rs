@@ -24,7 +24,9 @@ pub mod fit;
 pub mod network;
 mod options;
 pub mod percentiles;
+pub mod routing;
 pub mod sensitivity;
+pub mod service;
 pub mod sim;
 pub mod solution;
 pub mod solve;
@@ -36,7 +38,7 @@ pub mod whatif;
 
 pub use closed::{Closed, Tolerance};
 pub use error::ModelError;
-pub use network::{Class, Discipline, Fork, Load, Network, Pool, Speed, Station};
+pub use network::{Class, Discipline, Fork, Full, Load, Network, Pool, Room, Speed, Station};
 pub use solution::Solution;
 pub use solve::solve;
 pub use solvers::{Options, SOLVERS};

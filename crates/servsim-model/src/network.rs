@@ -2,10 +2,11 @@
 //!
 //! Follows the notation of Lazowska, Zahorjan, Graham and Sevcik, "Quantitative System
 //! Performance" (1984): service demand `D` is the total time one request of a class spends in
-//! service at a station, all visits together, in seconds at the speed of one server. Left out:
-//! finite buffers, class switching, and service times other than exponential.
+//! service at a station, all visits together, in seconds at the speed of one server.
 
 use crate::error::ModelError;
+use crate::routing::Routing;
+use crate::service::Law;
 
 /// How many requests of a class there are.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +32,7 @@ pub struct Class {
     pub name: String,
     /// Closed or open.
     pub load: Load,
-    /// Larger is served first, at stations whose discipline is [`Discipline::Priority`].
+    /// Larger is served first, at stations that serve by priority.
     pub priority: i32,
 }
 
@@ -89,6 +90,29 @@ pub enum Discipline {
     Fcfs,
     /// Preemptive-resume priority between classes, first come, first served within one.
     Priority,
+    /// The same, but nobody's service is interrupted.
+    NonPreemptive,
+    /// Shared in proportion to the weights of those present (discriminatory processor sharing).
+    Weighted,
+}
+
+/// What becomes of a request that finds a station full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// It is lost: an open request leaves, a customer thinks again.
+    Lose,
+    /// It stays where it was served, with the server it has there, until there is room (blocking after service); who
+    /// comes from outside waits there.
+    Block,
+}
+
+/// A limit to how many requests a station takes, those in service included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Requests, at least one.
+    pub most: usize,
+    /// What happens beyond.
+    pub full: Full,
 }
 
 /// A place where requests receive service.
@@ -104,6 +128,12 @@ pub struct Station {
     pub demands: Vec<f64>,
     /// Visits per request and class; the time per visit is demand / visits.
     pub visits: Vec<f64>,
+    /// Shape of the service times per class; empty where all are exponential.
+    pub laws: Vec<Law>,
+    /// Weight of a request of each class under [`Discipline::Weighted`]; empty where all are alike.
+    pub weights: Vec<f64>,
+    /// How many requests there is room for; `None` for any number.
+    pub room: Option<Room>,
 }
 
 /// A passive resource (threads, connections, a lock): held while the request is inside.
@@ -115,17 +145,28 @@ pub struct Pool {
     pub size: usize,
     /// The pool that is already held when this one is asked for.
     pub parent: Option<usize>,
-    /// Demand per station, seconds, while this is the innermost pool held (single class).
+    /// Demand per station and class, the class changing quickest, seconds, while this is the innermost pool held.
     pub holds: Vec<f64>,
+    /// How often a request asks for it, each time that it holds the parent; a fraction happens with that probability.
+    pub calls: f64,
 }
 
-/// A request splits into one task per branch station and continues when all are done.
+/// What a branch of a fork does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// One visit to a station.
+    Station(usize),
+    /// A fork listed before, within this one.
+    Fork(usize),
+}
+
+/// A request splits into one task per branch and continues when all are done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fork {
     /// Unique name.
     pub name: String,
-    /// Stations, each visited by one task.
-    pub branches: Vec<usize>,
+    /// What each task does, in order.
+    pub branches: Vec<Vec<Part>>,
 }
 
 /// A queueing network.
@@ -141,6 +182,8 @@ pub struct Network {
     pub pools: Vec<Pool>,
     /// Fork-join sections.
     pub forks: Vec<Fork>,
+    /// Classes that go from station to station by chance; visits and demands follow from it ([`crate::routing::apply`]).
+    pub routings: Vec<Routing>,
 }
 
 impl Station {
@@ -152,7 +195,45 @@ impl Station {
             discipline: Discipline::Ps,
             demands: demands.to_vec(),
             visits: vec![1.0; demands.len()],
+            laws: Vec::new(),
+            weights: Vec::new(),
+            room: None,
         }
+    }
+
+    /// The same with room for so many requests.
+    #[must_use]
+    pub fn with_room(mut self, most: usize, full: Full) -> Self {
+        self.room = Some(Room { most, full });
+        self
+    }
+
+    /// The same with service times of this shape, for all classes.
+    #[must_use]
+    pub fn with_law(mut self, law: &Law) -> Self {
+        self.laws = if law.is_exponential() { Vec::new() } else { vec![law.clone(); self.demands.len()] };
+        self
+    }
+
+    /// Shape of the service times of a class.
+    pub fn law(&self, class: usize) -> &Law {
+        self.laws.get(class).unwrap_or(&Law::Exponential)
+    }
+
+    /// Weight of a request of a class.
+    pub fn weight(&self, class: usize) -> f64 {
+        self.weights.get(class).copied().unwrap_or(1.0)
+    }
+
+    /// True where requests are served one after the other rather than all at once.
+    pub fn in_turn(&self) -> bool {
+        let servers = matches!(self.speed, Speed::Servers(_));
+        servers && !matches!(self.discipline, Discipline::Ps | Discipline::Weighted)
+    }
+
+    /// True where some class that comes needs times that are not exponential.
+    pub fn is_general(&self) -> bool {
+        (0..self.demands.len()).any(|c| self.demands[c] > 0.0 && !self.law(c).is_exponential())
     }
 
     /// The same with another speed.
@@ -172,6 +253,35 @@ impl Station {
     /// True when some class brings work.
     pub fn is_used(&self) -> bool {
         self.demands.iter().any(|&d| d > 0.0)
+    }
+}
+
+impl Fork {
+    /// A fork of one station per branch.
+    pub fn to_stations(name: &str, stations: &[usize]) -> Self {
+        let branch = |&k: &usize| vec![Part::Station(k)];
+        Self { name: name.into(), branches: stations.iter().map(branch).collect() }
+    }
+
+    /// All stations of its own branches, in order.
+    pub fn stations(&self) -> impl Iterator<Item = usize> + '_ {
+        self.branches.iter().flatten().filter_map(|part| match part {
+            Part::Station(k) => Some(*k),
+            Part::Fork(_) => None,
+        })
+    }
+
+    /// The forks within its branches.
+    pub fn inner(&self) -> impl Iterator<Item = usize> + '_ {
+        self.branches.iter().flatten().filter_map(|part| match part {
+            Part::Fork(f) => Some(*f),
+            Part::Station(_) => None,
+        })
+    }
+
+    /// True where each branch is one station.
+    pub fn is_flat(&self) -> bool {
+        self.branches.iter().all(|branch| matches!(branch[..], [Part::Station(_)]))
     }
 }
 
@@ -203,7 +313,7 @@ impl Class {
 impl Network {
     /// A network of classes and stations only.
     pub fn new(name: &str, classes: Vec<Class>, stations: Vec<Station>) -> Self {
-        Self { name: name.into(), classes, stations, pools: Vec::new(), forks: Vec::new() }
+        Self { name: name.into(), classes, stations, ..Self::default() }
     }
 
     /// One closed class over single-server stations, one per demand (seconds).
@@ -234,6 +344,36 @@ impl Network {
     /// Total demand of a class over queueing and delay stations, seconds.
     pub fn total_demand(&self, class: usize) -> f64 {
         self.stations.iter().map(|s| s.demands[class]).sum()
+    }
+
+    /// The service times per visit at a station, of all classes and phases that come.
+    pub fn times_per_visit(&self, station: usize) -> Vec<f64> {
+        let here = &self.stations[station];
+        let mut times = Vec::new();
+        for c in (0..self.classes.len()).filter(|&c| here.demands[c] > 0.0) {
+            match self.routing(c) {
+                None => times.push(here.demands[c] / here.visits[c]),
+                Some(r) => {
+                    times.extend(r.places().iter().filter(|p| p.1 == station).map(|p| r.service[p.0][p.1]));
+                }
+            }
+        }
+        times
+    }
+
+    /// How a class is routed, if it is.
+    pub fn routing(&self, class: usize) -> Option<&Routing> {
+        self.routings.iter().find(|r| r.class == class)
+    }
+
+    /// Demand of a class at a station, seconds, while a pool is the innermost held.
+    pub fn held(&self, pool: &Pool, station: usize, class: usize) -> f64 {
+        pool.holds[station * self.classes.len() + class]
+    }
+
+    /// True where some station loses requests that it has no room for.
+    pub fn loses(&self) -> bool {
+        self.stations.iter().any(|s| s.room.is_some_and(|room| room.full == Full::Lose))
     }
 
     /// Refuses what no solver could answer; see [`crate::validate`].

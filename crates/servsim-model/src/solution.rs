@@ -35,6 +35,9 @@ pub struct ClassResult {
     /// 95 % interval of the response time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_interval: Option<Interval>,
+    /// Share of the requests that find no room and are lost; `None` where none can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
 }
 
 /// Results of one station (or pool), with one entry per class.

@@ -7,7 +7,7 @@ use crate::network::{Discipline, Network, Speed, Station};
 use crate::percentiles;
 use crate::sim::{self, Plan, Simulation};
 use crate::solution::Solution;
-use crate::solvers::{find, markov, mixed, Nature, Options, Run};
+use crate::solvers::{find, markov, mixed, station, Nature, Options, Run};
 
 /// Lattice points times stations up to which `auto` still solves exactly.
 const AUTO_EXACT_LIMIT: f64 = 2e6;
@@ -67,8 +67,9 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
             other => return other.map(|solution| chosen(solution, "exact: few enough states")),
         }
     }
-    if matches!(name, "mva" | "convolution") {
-        return solve(network, name, options).map(|solution| chosen(solution, "exact: product form"));
+    if matches!(name, "mva" | "convolution" | "station") {
+        let why = if name == "station" { "exact: one open station" } else { "exact: product form" };
+        return solve(network, name, options).map(|solution| chosen(solution, why));
     }
     let simulation = Plan {
         half_width: options.simulation.half_width.or(Some(AUTO_HALF_WIDTH)),
@@ -146,15 +147,17 @@ pub fn solve_quickly(network: &Network, name: &str, options: &Options) -> Result
 pub fn choose(network: &Network) -> &'static str {
     let name = approximate(network);
     let product_form = !matches!(name, "simulation" | "layered" | "forkjoin" | "priority");
-    if !product_form && markov::suits(network) {
-        return "markov";
+    match name {
+        _ if product_form => name,
+        "simulation" | "priority" if station::suits(network) => "station",
+        _ if markov::suits(network) => "markov",
+        _ => name,
     }
-    name
 }
 
 /// The solver that suits a network, chains apart.
 fn approximate(network: &Network) -> &'static str {
-    if unequal_in_turn(network).is_some() {
+    if irregular(network).is_some() {
         return "simulation";
     }
     if !network.pools.is_empty() {
@@ -182,14 +185,36 @@ fn approximate(network: &Network) -> &'static str {
     }
 }
 
-/// Product-form solvers refuse pools, forks, priorities, and FCFS with unequal times per visit.
+/// Why a network has no product form, and at which station; priorities, pools and forks are looked for elsewhere.
+fn irregular(network: &Network) -> Option<(&'static str, &Station)> {
+    let reason = |k: usize| {
+        let station = &network.stations[k];
+        let times = network.times_per_visit(k);
+        let unequal = times.iter().any(|t| (t - times[0]).abs() > 1e-9 * times[0]);
+        let turns = station.in_turn();
+        let feature = match station.discipline {
+            _ if station.room.is_some() => "finite capacity",
+            Discipline::Weighted => "sharing by weight",
+            Discipline::NonPreemptive => "non-preemptive priorities",
+            _ if turns && station.is_general() => "service in turn with times that are not exponential",
+            Discipline::Fcfs if station.speed != Speed::Delay && unequal => {
+                "first come, first served with unequal service times per visit"
+            }
+            _ => return None,
+        };
+        Some((feature, station))
+    };
+    (0..network.stations.len()).find_map(reason)
+}
+
+/// Product-form solvers refuse pools, forks, priorities, and whatever else is [`irregular`].
 fn refuse_beyond_product_form(network: &Network, solver: &str) -> Result<(), ModelError> {
     if let Some(pool) = network.pools.first() {
-        let remedy = "use `layered` or `simulation`";
+        let remedy = "use `auto` or `simulation`";
         return Err(ModelError::unsupported(solver, "pools", &pool.name, remedy));
     }
     if let Some(fork) = network.forks.first() {
-        return Err(ModelError::unsupported(solver, "forks", &fork.name, "use `forkjoin` or `simulation`"));
+        return Err(ModelError::unsupported(solver, "forks", &fork.name, "use `auto` or `simulation`"));
     }
     for station in network.stations.iter().filter(|s| s.speed != Speed::Delay) {
         if station.discipline == Discipline::Priority {
@@ -197,23 +222,15 @@ fn refuse_beyond_product_form(network: &Network, solver: &str) -> Result<(), Mod
             return Err(ModelError::unsupported(solver, "priorities", &station.name, remedy));
         }
     }
-    if let Some(station) = unequal_in_turn(network) {
-        let remedy =
-            "set discipline = \"ps\", give visits that make the times per visit equal, or use `simulation`";
-        let feature = "first come, first served with unequal service times per visit";
+    if let Some((feature, station)) = irregular(network) {
+        let remedy = if feature.contains("unequal") {
+            "set discipline = \"ps\", give visits that make the times per visit equal, or use `simulation`"
+        } else {
+            "use `auto` or `simulation`"
+        };
         return Err(ModelError::unsupported(solver, feature, &station.name, remedy));
     }
     Ok(())
-}
-
-/// A station that serves its classes first come, first served, with times per visit that differ.
-pub fn unequal_in_turn(network: &Network) -> Option<&Station> {
-    network.stations.iter().find(|station| {
-        let used = station.demands.iter().zip(&station.visits).filter(|(d, _)| **d > 0.0);
-        let times: Vec<f64> = used.map(|(d, v)| d / v).collect();
-        let unequal = times.iter().any(|t| (t - times[0]).abs() > 1e-9 * times[0]);
-        station.speed != Speed::Delay && station.discipline == Discipline::Fcfs && unequal
-    })
 }
 
 fn note_servers(network: &Network, solution: &mut Solution) {

@@ -66,6 +66,31 @@ pub fn student_quantile(degrees: f64, probability: f64) -> f64 {
     bisect(0.0, high, |t| cdf(t) < probability)
 }
 
+/// The solution of a small system of linear equations, by elimination with row pivots; `None` where there is no one.
+pub fn solve_linear(matrix: &[Vec<f64>], constant: &[f64]) -> Option<Vec<f64>> {
+    let n = constant.len();
+    let mut rows: Vec<Vec<f64>> =
+        matrix.iter().zip(constant).map(|(row, c)| row.iter().copied().chain([*c]).collect()).collect();
+    for step in 0..n {
+        let pivot = (step..n).max_by(|&a, &b| rows[a][step].abs().total_cmp(&rows[b][step].abs()))?;
+        rows.swap(step, pivot);
+        if rows[step][step].abs() < 1e-13 {
+            return None;
+        }
+        let (done, rest) = rows.split_at_mut(step + 1);
+        for row in rest {
+            let factor = row[step] / done[step][step];
+            row[step..].iter_mut().zip(&done[step][step..]).for_each(|(x, p)| *x -= factor * p);
+        }
+    }
+    let mut found = vec![0.0; n];
+    for i in (0..n).rev() {
+        let known: f64 = (i + 1..n).map(|j| rows[i][j] * found[j]).sum();
+        found[i] = (rows[i][n] - known) / rows[i][i];
+    }
+    Some(found)
+}
+
 /// The point where `below` turns false between `low` and `high`.
 fn bisect(mut low: f64, mut high: f64, below: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {

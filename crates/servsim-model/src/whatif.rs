@@ -101,7 +101,7 @@ pub fn apply(network: &Network, what_if: &WhatIf) -> Result<Network, ModelError>
                 for d in &mut changed.stations[k].demands {
                     *d *= factor;
                 }
-                changed.pools.iter_mut().for_each(|p| p.holds[k] *= factor);
+                scale_rest(&mut changed, k, factor);
             }
             Change::Servers(k, servers) => changed.stations[k].speed = Speed::Servers(servers),
             Change::Population(factor) => {
@@ -128,7 +128,7 @@ fn split(network: &mut Network, k: usize, copies: usize) -> Result<(), ModelErro
             format!("split it into at most {MOST_COPIES}, or make it faster with `scale`"),
         ));
     }
-    if copies == 0 || network.forks.iter().any(|f| f.branches.contains(&k)) {
+    if copies == 0 || network.forks.iter().any(|f| f.stations().any(|s| s == k)) {
         return Err(ModelError::invalid(
             format!("station `{}` cannot be split into {copies}", network.stations[k].name),
             "split a station that is no branch of a fork into at least one copy",
@@ -138,15 +138,36 @@ fn split(network: &mut Network, k: usize, copies: usize) -> Result<(), ModelErro
     for d in &mut network.stations[k].demands {
         *d *= share;
     }
-    network.pools.iter_mut().for_each(|p| p.holds[k] *= share);
+    if let Some(routing) = network.routings.first() {
+        return Err(ModelError::invalid(
+            format!(
+                "station `{}` cannot be split: class `{}` has routes",
+                network.stations[k].name, network.classes[routing.class].name
+            ),
+            "use `servers`, or route to the copies",
+        ));
+    }
+    scale_rest(network, k, share);
+    let classes = network.classes.len();
     for copy in 1..copies {
         let mut station = network.stations[k].clone();
         station.name = format!("{} {}", station.name, copy + 1);
         network.stations.push(station);
         for pool in &mut network.pools {
-            let held = pool.holds[k];
-            pool.holds.push(held);
+            let held = pool.holds[k * classes..(k + 1) * classes].to_vec();
+            pool.holds.extend(held);
         }
     }
     Ok(())
+}
+
+/// Scales what pools hold of a station and the service times of classes with routes there.
+fn scale_rest(network: &mut Network, k: usize, factor: f64) {
+    let classes = network.classes.len();
+    for pool in &mut network.pools {
+        pool.holds[k * classes..(k + 1) * classes].iter_mut().for_each(|held| *held *= factor);
+    }
+    for routing in &mut network.routings {
+        routing.service.iter_mut().for_each(|times| times[k] *= factor);
+    }
 }

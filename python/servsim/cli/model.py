@@ -76,10 +76,12 @@ def solve(
     how = f"{data['iterations']} iterations, residual {data['residual']:.1e}"
     typer.echo(f"{data['solver']} ({solution.accuracy})" + (f", {how}" if _iterates(data) else ""))
     asked = percentile if any(c["percentiles"] for c in data["classes"]) else []
-    names = [f"p{p:g}" for p in asked]
+    loses = any("loss" in c for c in data["classes"])
+    names = [*(["lost"] if loses else []), *(f"p{p:g}" for p in asked)]
     rows = []
     for c in data["classes"]:
         row = [c["name"], f"{c['throughput']:.6g}", time_text(c["response"]), f"{c['in_system']:.4g}"]
+        row += [f"{100 * c['loss']:.3g} %"] if loses else []
         tails = {p: time_text(value) for p, value in c["percentiles"]}
         rows.append(row + [tails.get(p, "withheld") for p in asked])
         rows += _intervals(c, asked)
@@ -116,7 +118,7 @@ def _intervals(c: dict[str, Any], asked: list[float]) -> list[list[str]]:
     if "throughput_interval" in c:
         x, r = c["throughput_interval"], c["response_interval"]
         means = [f"{x['low']:.4g}-{x['high']:.4g}", f"{time_text(r['low'])}-{time_text(r['high'])}"]
-    return [["  95 % interval", *means, "", *(tails.get(p, "") for p in asked)]]
+    return [["  95 % interval", *means, "", *([""] if "loss" in c else []), *(tails.get(p, "") for p in asked)]]
 
 
 def _plot_population(network: Any, up_to: int | None) -> int:

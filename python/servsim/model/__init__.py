@@ -3,7 +3,7 @@
 Times are seconds and rates are per second throughout; in TOML files times carry units.
 """
 
-from servsim.model.network import Closed, Fork, Network, Open, Pool, Station
+from servsim.model.network import Closed, Fork, Network, Open, Pool, Route, Station
 from servsim.model.results import Allocation, Fit, Sensitivity, Solution
 from servsim.model.solving import (
     allocate,
@@ -25,6 +25,7 @@ __all__ = [
     "Network",
     "Open",
     "Pool",
+    "Route",
     "Sensitivity",
     "Solution",
     "Station",

@@ -28,22 +28,22 @@ class Closed:
     think : float
         Mean think time in seconds, at least 0.
     priority : int
-        Larger is served first at stations with ``discipline="priority"``.
+        Larger is served first at stations that serve by priority.
+    phases : sequence of str
+        Phases of a class that goes by :class:`Route`; requests begin in the first.
     """
 
     name: str
     population: int
     think: float = 0.0
     priority: int = 0
+    phases: Sequence[str] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the JSON description."""
-        return {
-            "name": self.name,
-            "population": self.population,
-            "think": self.think,
-            "priority": self.priority,
-        }
+        entry: dict[str, Any] = {"name": self.name, "population": self.population}
+        entry |= {"think": self.think, "priority": self.priority}
+        return entry | ({"phases": list(self.phases)} if self.phases else {})
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,12 @@ class Open:
     name: str
     rate: float
     priority: int = 0
+    phases: Sequence[str] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the JSON description."""
-        return {"name": self.name, "rate": self.rate, "priority": self.priority}
+        entry: dict[str, Any] = {"name": self.name, "rate": self.rate, "priority": self.priority}
+        return entry | ({"phases": list(self.phases)} if self.phases else {})
 
 
 @dataclass(frozen=True)
@@ -76,26 +78,50 @@ class Station:
         Queue, pure delay, or load-dependent ``rates``.
     rates : sequence of float
         Speed relative to one server with 1, 2, ... requests present; the last repeats.
-    discipline : {"ps", "fcfs", "priority"}
+    discipline : {"ps", "fcfs", "priority", "non-preemptive", "weighted"}
         Order of service.
     visits : float or mapping of str to float
         Visits per request; matters to first come first served, percentiles and simulation.
+    cv : float or mapping of str to float
+        Standard deviation of the service times over their mean: 0 (constant), or 0.1 to 100; 1 is exponential.
+    histogram : mapping, optional
+        Measured service times instead of ``cv``: ``borders`` of bins in seconds and ``counts`` in each.
+    phases : mapping, optional
+        Phases of service instead of ``cv``: ``start`` probabilities, relative ``means``, and ``next``, probabilities
+        of going on from each to each.
+    weights : float or mapping of str to float, optional
+        Shares by class under ``discipline="weighted"``.
+    capacity : int, optional
+        Requests it has room for, those in service included.
+    when_full : {"lose", "block"}, optional
+        What happens to others; needed with ``capacity``.
+    service : float or mapping, optional
+        Seconds per visit instead of ``demand`` (then 0), by class and phase where classes go by :class:`Route`.
     """
 
     name: str
-    demand: float | Mapping[str, float]
+    demand: float | Mapping[str, float] = 0.0
     servers: int = 1
     kind: str = "queue"
     rates: Sequence[float] = ()
     discipline: str = "ps"
     visits: float | Mapping[str, float] = 1.0
+    cv: float | Mapping[str, float] = 1.0
+    histogram: Mapping[str, Sequence[float]] | None = None
+    phases: Mapping[str, Any] | None = None
+    weights: float | Mapping[str, float] | None = None
+    capacity: int | None = None
+    when_full: str | None = None
+    service: float | Mapping[str, Any] | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the JSON description."""
         entry: dict[str, Any] = {"name": self.name, "discipline": self.discipline}
-        if isinstance(self.demand, Mapping):
+        if self.service is not None:
+            entry["service"] = self.service
+        elif isinstance(self.demand, Mapping):
             entry["demands"] = dict(self.demand)
-        else:
+        elif self.demand or self.histogram is None:
             entry["demand"] = self.demand
         entry["visits"] = dict(self.visits) if isinstance(self.visits, Mapping) else self.visits
         if self.rates:
@@ -104,6 +130,11 @@ class Station:
             entry |= {"kind": "queue", "servers": self.servers}
         else:
             entry["kind"] = self.kind
+        if self.cv != 1.0:
+            entry["cv"] = self.cv
+        for name in ("histogram", "phases", "weights", "capacity", "when_full"):
+            if getattr(self, name) is not None:
+                entry[name] = getattr(self, name)
         return entry
 
 
@@ -122,28 +153,68 @@ class Pool:
         station's demand.
     inside : str, optional
         The pool that is already held; list it first.
+    calls : float
+        How often a request asks for it, each time that it holds ``inside``.
     """
 
     name: str
     size: int
-    holds: Mapping[str, float]
+    holds: Mapping[str, Any]
     inside: str | None = None
+    calls: float = 1.0
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the JSON description."""
-        return {"name": self.name, "size": self.size, "holds": dict(self.holds), "inside": self.inside}
+        return {
+            "name": self.name,
+            "size": self.size,
+            "holds": dict(self.holds),
+            "inside": self.inside,
+            "calls": self.calls,
+        }
 
 
 @dataclass(frozen=True)
 class Fork:
-    """A request splits into one task per branch station and goes on when all are done."""
+    """A request splits into one task per branch and goes on when all are done.
+
+    A branch is a station, a fork listed before, or a sequence of these.
+    """
 
     name: str
-    branches: Sequence[str]
+    branches: Sequence[str | Sequence[str]]
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the JSON description."""
         return {"name": self.name, "branches": list(self.branches)}
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where requests of a class go next.
+
+    Parameters
+    ----------
+    of : str
+        The class.
+    origin : str
+        A station, or ``"start"``.
+    to : mapping of str to float
+        Probabilities by station, and of ``"end"``.
+    phase, becomes : str, optional
+        The phase it is in (the class's first by default), and the one it goes on in.
+    """
+
+    of: str
+    origin: str
+    to: Mapping[str, float]
+    phase: str | None = None
+    becomes: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the JSON description."""
+        entry = {"class": self.of, "from": self.origin, "to": dict(self.to)}
+        return entry | {k: v for k, v in (("phase", self.phase), ("becomes", self.becomes)) if v is not None}
 
 
 @dataclass(frozen=True)
@@ -163,6 +234,7 @@ class Network:
     pools: Sequence[Pool] = ()
     forks: Sequence[Fork] = ()
     name: str = "network"
+    routes: Sequence[Route] = ()
     _toml: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -202,6 +274,7 @@ class Network:
             "station": [s.describe() for s in self.stations],
             "pool": [p.describe() for p in self.pools],
             "fork": [f.describe() for f in self.forks],
+            "route": [r.describe() for r in self.routes],
         }
         return json.dumps(description, default=_plain), True
 

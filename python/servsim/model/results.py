@@ -105,14 +105,14 @@ class Solution:
         return {float(p): float(value) for p, value in entry["percentiles"]}
 
     def classes(self) -> Columns:
-        """Columns ``class, throughput_per_s, response_s, in_system``, one row per class."""
+        """Columns ``class, throughput_per_s, response_s, in_system``, a row per class; ``loss`` where some are lost."""
         rows = self.data["classes"]
         return {
             "class": [c["name"] for c in rows],
             "throughput_per_s": [c["throughput"] for c in rows],
             "response_s": [c["response"] for c in rows],
             "in_system": [c["in_system"] for c in rows],
-        }
+        } | ({"loss": [c["loss"] for c in rows]} if any("loss" in c for c in rows) else {})
 
     def columns(self) -> Columns:
         """Columns ``station, class, utilization, queue, residence_s``: a row per station and class."""

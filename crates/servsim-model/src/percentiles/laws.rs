@@ -40,7 +40,8 @@ impl Others {
 pub fn response(network: &Network) -> Option<Phases> {
     let others = alike(network)?;
     let used: Vec<&Station> = network.stations.iter().filter(|s| s.demands[0] > 0.0).collect();
-    let plain = network.pools.is_empty() && network.forks.is_empty();
+    let plain = network.pools.is_empty() && network.forks.is_empty() && network.routings.is_empty();
+    let plain = plain && !used.iter().any(|s| s.is_general() || s.room.is_some());
     let once = |s: &&Station| s.visits[0] == 1.0 || (s.speed == Speed::Delay && s.visits[0].fract() == 0.0);
     if !plain || used.is_empty() || !used.iter().all(once) {
         return None;

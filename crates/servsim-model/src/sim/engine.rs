@@ -1,14 +1,18 @@
 //! One replication: an event queue, the requests in flight and the stations and pools they use.
 //! Deterministic for a given seed. The random numbers are PCG XSL RR 128/64 (O'Neill 2014).
 
+mod rooms;
+
 use super::calendar::{Calendar, Event};
 use super::histogram::Histogram;
 use super::program::Step;
 use super::server::{JobId, Server};
 use crate::error::ModelError;
 use crate::network::{Load, Network};
+use crate::service::Law;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rooms::Rooms;
 use std::collections::VecDeque;
 
 /// Events between two looks at the interrupt flag.
@@ -23,12 +27,18 @@ struct Job {
     parent: Option<JobId>,
     /// Branch tasks still running.
     outstanding: usize,
+    /// The station whose server it keeps until it can go on, in a network that blocks.
+    keeps: Option<usize>,
 }
 
 struct Pool {
     free: usize,
     waiting: VecDeque<JobId>,
     size: usize,
+}
+
+fn uniform(random: &mut Pcg64Mcg) -> f64 {
+    (random.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
 /// What one replication measured, per class, station and pool.
@@ -38,6 +48,8 @@ pub struct Measured {
     pub span: f64,
     /// Requests completed per class.
     pub completed: Vec<u64>,
+    /// Requests lost per class, for want of room.
+    pub lost: Vec<u64>,
     /// Sum of response times per class.
     pub response: Vec<f64>,
     /// Distribution of response times per class.
@@ -64,6 +76,7 @@ pub struct Engine<'a> {
     servers: Vec<Server>,
     pools: Vec<Pool>,
     counts: Vec<Vec<u32>>,
+    rooms: Rooms,
     touched: Vec<f64>,
     measured: Measured,
     measuring: bool,
@@ -87,10 +100,12 @@ impl<'a> Engine<'a> {
             servers: network.stations.iter().map(Server::new).collect(),
             pools: network.pools.iter().map(pool).collect(),
             counts: vec![vec![0; classes]; stations],
+            rooms: Rooms::new(network),
             touched: vec![0.0; stations + network.pools.len()],
             measured: Measured {
                 span: 0.0,
                 completed: vec![0; classes],
+                lost: vec![0; classes],
                 response: vec![0.0; classes],
                 histogram: vec![Histogram::default(); classes],
                 present: vec![vec![0.0; classes]; stations],
@@ -170,9 +185,18 @@ impl<'a> Engine<'a> {
             Event::Begin(job) => self.begin(job),
             Event::Alarm(station) => {
                 self.settle_station(station);
-                if let Some(job) = self.servers[station].complete(self.now) {
+                if self.rooms.block && self.servers[station].holds() {
+                    if let Some(job) = self.servers[station].hold(self.now) {
+                        self.set_alarm(station);
+                        self.jobs[job as usize].keeps = Some(station);
+                        self.served(job);
+                    }
+                } else if let Some(job) = self.servers[station].complete(self.now) {
                     self.counts[station][self.jobs[job as usize].class] -= 1;
                     self.set_alarm(station);
+                    if self.rooms.block {
+                        self.let_in(station);
+                    }
                     self.served(job);
                 }
             }
@@ -187,18 +211,8 @@ impl<'a> Engine<'a> {
         self.proceed(job);
     }
 
-    /// A visit ended: a branch task reports to its request, a request goes on.
+    /// A visit ended.
     fn served(&mut self, job: JobId) {
-        if let Some(parent) = self.jobs[job as usize].parent {
-            self.free_jobs.push(job);
-            let request = &mut self.jobs[parent as usize];
-            request.outstanding -= 1;
-            if request.outstanding == 0 {
-                request.step += 1;
-                self.proceed(parent);
-            }
-            return;
-        }
         self.jobs[job as usize].step += 1;
         self.proceed(job);
     }
@@ -209,10 +223,17 @@ impl<'a> Engine<'a> {
         loop {
             let (class, step) = (self.jobs[job as usize].class, self.jobs[job as usize].step);
             match programs[class].get(step) {
-                None => return self.finish(job),
+                None => {
+                    // Who does not think asks for the next request's first station from where it is.
+                    let customer = &self.network.classes[class];
+                    if !customer.is_closed() || customer.think() > 0.0 {
+                        self.vacate(job);
+                    }
+                    return self.finish(job);
+                }
                 Some(Step::Serve { station, mean, probability }) => {
                     if *probability >= 1.0 || self.uniform() < *probability {
-                        return self.enter(job, *station, *mean);
+                        return self.ask(job, *station, *mean);
                     }
                 }
                 Some(Step::Acquire(pool)) => {
@@ -225,10 +246,17 @@ impl<'a> Engine<'a> {
                     state.free -= 1;
                 }
                 Some(Step::Release(pool)) => self.release(*pool),
-                Some(Step::Fork(branches)) => {
-                    if !branches.is_empty() {
-                        return self.fork(job, branches);
-                    }
+                Some(Step::Fork { branches, .. }) => return self.fork(job, branches),
+                Some(Step::Join) => return self.join(job),
+                Some(Step::Jump(targets)) => {
+                    let mut at = self.uniform();
+                    let chosen = targets.iter().find(|(p, _)| {
+                        at -= p;
+                        at < 0.0
+                    });
+                    // Rounding must not end a list of probabilities that sum to one.
+                    self.jobs[job as usize].step = chosen.or(targets.last()).map_or(usize::MAX, |t| t.1);
+                    continue;
                 }
             }
             self.jobs[job as usize].step += 1;
@@ -247,21 +275,42 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn fork(&mut self, job: JobId, branches: &[(usize, f64)]) {
+    fn fork(&mut self, job: JobId, branches: &[usize]) {
         let class = self.jobs[job as usize].class;
         self.jobs[job as usize].outstanding = branches.len();
-        for &(station, mean) in branches {
+        for &step in branches {
             let task = self.new_job(class, Some(job));
-            self.enter(task, station, mean);
+            self.jobs[task as usize].step = step;
+            self.proceed(task);
+        }
+    }
+
+    /// A task ends; the last of them lets its request go on.
+    fn join(&mut self, task: JobId) {
+        let Some(parent) = self.jobs[task as usize].parent else { return };
+        self.free_jobs.push(task);
+        let request = &mut self.jobs[parent as usize];
+        request.outstanding -= 1;
+        if request.outstanding > 0 {
+            return;
+        }
+        if let Some(Step::Fork { after, .. }) = self.programs[request.class].get(request.step) {
+            request.step = *after;
+            self.proceed(parent);
         }
     }
 
     fn enter(&mut self, job: JobId, station: usize, mean: f64) {
-        let work = self.exponential(mean);
         let class = self.jobs[job as usize].class;
+        let place = &self.network.stations[station];
+        let work = match place.law(class) {
+            Law::Exponential => self.exponential(mean),
+            law => mean * law.draw(&mut || uniform(&mut self.random)),
+        };
         self.settle_station(station);
         self.counts[station][class] += 1;
-        self.servers[station].arrive(self.now, job, work, self.network.classes[class].priority);
+        let priority = self.network.classes[class].priority;
+        self.servers[station].arrive(self.now, job, work, priority, place.weight(class));
         self.set_alarm(station);
     }
 
@@ -277,7 +326,11 @@ impl<'a> Engine<'a> {
             self.measured.response[class] += response;
             self.measured.histogram[class].add(response);
         }
-        if self.network.classes[class].is_closed() {
+        self.dismiss(job);
+    }
+
+    fn dismiss(&mut self, job: JobId) {
+        if self.network.classes[self.jobs[job as usize].class].is_closed() {
             self.think(job);
         } else {
             self.free_jobs.push(job);
@@ -291,7 +344,7 @@ impl<'a> Engine<'a> {
     }
 
     fn new_job(&mut self, class: usize, parent: Option<JobId>) -> JobId {
-        let job = Job { class, step: 0, began: self.now, parent, outstanding: 0 };
+        let job = Job { class, step: 0, began: self.now, parent, outstanding: 0, keeps: None };
         if let Some(id) = self.free_jobs.pop() {
             self.jobs[id as usize] = job;
             return id;
@@ -301,7 +354,7 @@ impl<'a> Engine<'a> {
     }
 
     fn uniform(&mut self) -> f64 {
-        (self.random.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
+        uniform(&mut self.random)
     }
 
     fn exponential(&mut self, mean: f64) -> f64 {

@@ -48,7 +48,7 @@ impl Pace {
                 Load::Closed { population, .. } => population > 0,
                 Load::Open { rate } => rate > 0.0,
             };
-            let seldom = |&c: &usize| expected(c) && pilot.completed[c] < PILOT;
+            let seldom = |&c: &usize| expected(c) && pilot.completed[c] + pilot.lost[c] < PILOT;
             let Some(slow) = (0..network.classes.len()).find(seldom) else { break };
             let all: u64 = pilot.completed.iter().sum();
             if all >= MOST_PILOT {
@@ -106,8 +106,12 @@ impl Pace {
         let of = |station: &Station| {
             let busy = mixed::offered(network, station) / station.speed.limit();
             let visit = station.demands.iter().zip(&station.visits).map(|(d, v)| d / v).fold(0.0, f64::max);
-            visit / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
+            let general = station.laws.iter().map(|law| 0.5 * (1.0 + law.square_cv())).fold(1.0, f64::max);
+            general * visit / station.speed.limit() / (1.0 - busy.sqrt()).powi(2)
         };
+        if network.stations.iter().any(|s| s.room.is_some()) {
+            return Ok(plan.requests);
+        }
         let open =
             network.stations.iter().filter(|s| s.speed != Speed::Delay && mixed::offered(network, s) > 0.0);
         let Some((station, time)) = open.map(|s| (s, of(s))).max_by(|a, b| a.1.total_cmp(&b.1)) else {

@@ -2,10 +2,11 @@
 //! offered in its own right: independent replications with a discarded warm-up, means with 95 %
 //! Student intervals over replications, and percentiles from all of them.
 //!
-//! All service times are exponential. The measured span is a fixed time, so that throughput is
+//! Service times are of the law that each station states, exponential unless it says otherwise. The measured span is a fixed time, so that throughput is
 //! unbiased once the warm-up has passed.
 
 mod calendar;
+mod deadlock;
 pub mod engine;
 pub mod histogram;
 mod length;
@@ -90,6 +91,7 @@ impl<'a> Simulation<'a> {
                 remedy,
             ));
         }
+        deadlock::check(network)?;
         let programs: Vec<_> =
             (0..network.classes.len()).map(|c| program::compile(network, c)).collect::<Result<_, _>>()?;
         let pace = Pace::of(network, &programs, plan)?;
@@ -240,7 +242,8 @@ fn class_result(
     let rates: Vec<f64> = runs.iter().map(|r| r.completed[class] as f64 / r.span).collect();
     let times: Vec<f64> = runs.iter().map(|r| r.response[class] / r.completed[class] as f64).collect();
     let (throughput, throughput_interval) = interval(&rates);
-    keeps_up(&network.classes[class], throughput, throughput_interval)?;
+    let lost: f64 = runs.iter().map(|r| r.lost[class] as f64 / r.span).sum::<f64>() / runs.len() as f64;
+    keeps_up(&network.classes[class], throughput + lost, throughput_interval)?;
     let (response, response_interval) = interval(&times);
     let mut all = Histogram::default();
     for run in runs {
@@ -257,6 +260,7 @@ fn class_result(
         percentiles,
         throughput_interval: Some(throughput_interval),
         response_interval: Some(response_interval),
+        loss: network.loses().then(|| lost / (throughput + lost)),
     })
 }
 

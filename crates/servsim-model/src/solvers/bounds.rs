@@ -100,8 +100,18 @@ fn sums(network: &Network, class: usize) -> Sums {
     sums
 }
 
-/// True where a class meets others that are served before it, however many come.
+/// True where no finite wait follows from demands alone: a class meets others that are served before it, however many
+/// come, or services whose remaining time is longer than a whole one.
 fn gives_way(network: &Network, class: usize) -> bool {
+    let uncertain = |s: &Station| {
+        // What is met in service may have longer left than a whole service, and weights and lines out of order favour.
+        s.demands[class] > 0.0
+            && (matches!(s.discipline, Discipline::Weighted | Discipline::NonPreemptive)
+                || (s.in_turn() && s.is_general()))
+    };
+    if network.stations.iter().any(uncertain) {
+        return true;
+    }
     let own = network.classes[class].priority;
     let first = |s: &Station, c: usize| s.demands[c] > 0.0 && network.classes[c].priority > own;
     let ranked = |s: &&Station| s.discipline == Discipline::Priority && s.demands[class] > 0.0;
@@ -124,8 +134,8 @@ fn longest_waits(network: &Network, class: usize) -> f64 {
     };
     let of = |s: &Station| {
         let work = match s.discipline {
-            Discipline::Ps => everyone as f64 * s.demands[class],
-            Discipline::Fcfs | Discipline::Priority => s.visits[class] * ahead(s),
+            Discipline::Ps | Discipline::Weighted => everyone as f64 * s.demands[class],
+            Discipline::Fcfs | Discipline::Priority | Discipline::NonPreemptive => s.visits[class] * ahead(s),
         };
         work / slowest(&s.speed, everyone)
     };
@@ -158,6 +168,10 @@ pub fn bounds(network: &Network) -> Result<Vec<ClassBounds>, ModelError> {
     if let Some(fork) = network.forks.first() {
         return Err(ModelError::unsupported("bounds", "forks", &fork.name, "solve it with `forkjoin`"));
     }
+    if let Some(station) = network.stations.iter().find(|s| s.room.is_some()) {
+        let remedy = "solve it with `auto`, or remove the limit";
+        return Err(ModelError::unsupported("bounds", "finite capacity", &station.name, remedy));
+    }
     Ok((0..network.classes.len()).map(|c| class_bounds(network, c)).collect())
 }
 
@@ -184,7 +198,9 @@ fn class_bounds(network: &Network, class: usize) -> ClassBounds {
     } else {
         n / (think + sums.delays + longest_waits(network, class))
     };
-    let balanced = (network.classes.len() == 1 && population > 0).then(|| balanced(&sums, n, think));
+    let exponential = !network.stations.iter().any(|s| s.in_turn() && s.is_general());
+    let balanced =
+        (network.classes.len() == 1 && population > 0 && exponential).then(|| balanced(&sums, n, think));
     let tight =
         balanced.map_or(Range { low, high }, |b| Range { low: b.low.max(low), high: b.high.min(high) });
     let response = |x: f64| if x > 0.0 { (n / x - think).max(0.0) } else { f64::INFINITY };

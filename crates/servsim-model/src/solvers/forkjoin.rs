@@ -35,7 +35,7 @@ pub fn solve(network: &Network, closed: &Closed, tolerance: &Tolerance) -> Resul
     refuse(network, closed)?;
     closed.lattice(closed.stations(), tolerance.states)?;
     let stations = closed.stations();
-    let in_fork = |k: usize| network.forks.iter().any(|f| f.branches.contains(&k));
+    let in_fork = |k: usize| network.forks.iter().any(|f| f.stations().any(|s| s == k));
     let mut queue = vec![0.0; stations];
     let mut throughput = 0.0;
     for n in 1..=closed.population[0] {
@@ -49,9 +49,9 @@ pub fn solve(network: &Network, closed: &Closed, tolerance: &Tolerance) -> Resul
             .forks
             .iter()
             .map(|fork| {
-                let times: Vec<f64> = fork.branches.iter().map(|&k| residence[k]).collect();
-                let load = |&k: &usize| (throughput * closed.demands[k][0]).min(1.0);
-                let rho = fork.branches.iter().map(load).fold(0.0, f64::max);
+                let times: Vec<f64> = fork.stations().map(|k| residence[k]).collect();
+                let load = |k: usize| (throughput * closed.demands[k][0]).min(1.0);
+                let rho = fork.stations().map(load).fold(0.0, f64::max);
                 let slowest = times.iter().copied().fold(0.0, f64::max);
                 (expected_maximum(&times) * correlation(times.len(), rho)).max(slowest)
             })
@@ -76,6 +76,9 @@ fn refuse(network: &Network, closed: &Closed) -> Result<(), ModelError> {
         (0..closed.stations()).find(|&k| !closed.speeds[k].is_single() && closed.speeds[k] != Speed::Delay)
     {
         return unsupported("stations with several servers", &closed.names[k], "use `simulation`");
+    }
+    if let Some(fork) = network.forks.iter().find(|fork| !fork.is_flat()) {
+        return unsupported("branches of several stations", &fork.name, "use `auto` or `simulation`");
     }
     match network.forks.iter().find(|fork| fork.branches.len() > 20) {
         Some(fork) => unsupported("more than 20 branches", &fork.name, "use `simulation`"),

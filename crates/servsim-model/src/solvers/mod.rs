@@ -14,6 +14,7 @@ pub mod multi_convolution;
 pub mod mva;
 pub mod priority;
 pub mod schweitzer;
+pub mod station;
 mod whole;
 
 use crate::closed::ClosedSolver;
@@ -99,8 +100,14 @@ pub const SOLVERS: &[Solver] = &[
         run: Run::Closed(aql::solve),
     },
     Solver {
+        name: "station",
+        summary: "exact laws of one open station: any service times, priorities, weights, loss",
+        nature: Nature::Exact,
+        run: Run::Whole(station::solve),
+    },
+    Solver {
         name: "markov",
-        summary: "exact for pools and locks, one class, while its Markov chain is small",
+        summary: "exact for any model without blocking while its Markov chain is small",
         nature: Nature::Exact,
         run: Run::Whole(whole::markov),
     },

@@ -4,14 +4,34 @@
 use super::{mixed, Options};
 use crate::closed::ClosedMeans;
 use crate::error::ModelError;
-use crate::network::{Class, Load, Network, Pool};
+use crate::network::{Class, Discipline, Load, Network, Pool};
 use crate::solution::{ClassResult, PoolResult, Solution};
+
+/// Approximations for exponential times know nothing of other laws, rooms and repeated calls.
+fn refuse_general(network: &Network, solver: &str) -> Result<(), ModelError> {
+    let remedy = "use `auto` or `simulation`";
+    let refuse = |feature: &str, place: &str| Err(ModelError::unsupported(solver, feature, place, remedy));
+    for s in &network.stations {
+        match s.discipline {
+            _ if s.room.is_some() => return refuse("finite capacity", &s.name),
+            Discipline::NonPreemptive => return refuse("non-preemptive priorities", &s.name),
+            Discipline::Weighted => return refuse("sharing by weight", &s.name),
+            _ if s.is_general() => return refuse("times that are not exponential", &s.name),
+            _ => {}
+        }
+    }
+    match network.pools.iter().find(|pool| (pool.calls - 1.0).abs() > 1e-12) {
+        Some(pool) => refuse("repeated calls", &pool.name),
+        None => Ok(()),
+    }
+}
 
 /// Runs the layered solver.
 ///
 /// # Errors
 /// As `solvers::layered`.
 pub fn layered(network: &Network, options: &Options) -> Result<Solution, ModelError> {
+    refuse_general(network, "layered")?;
     one_class_without_forks(network, "layered")?;
     let found = super::layered::solve(network, &options.tolerance)?;
     let means = ClosedMeans {
@@ -38,8 +58,36 @@ pub fn markov(network: &Network, options: &Options) -> Result<Solution, ModelErr
         iterations: found.rounds,
         residual: found.residual,
     };
-    let note = format!("Markov chain of {} states, exponential times", found.states);
-    with_pools(network, "markov", means, (&found.held, &found.waiting), note)
+    let note = format!("Markov chain of {} states", found.states);
+    if network.open().is_empty() {
+        return with_pools(network, "markov", means, (&found.held, &found.waiting), note)
+            .map(|solution| with_loss(network, solution));
+    }
+    let mut solution = mixed::assemble_whole(network, &means);
+    for (class, result) in network.classes.iter().zip(&mut solution.classes) {
+        respond_by_little(class, result);
+    }
+    solution.notes.push(note);
+    Ok(with_loss(network, solution))
+}
+
+/// Says which share of each class's requests is lost; customers come as often as those who think leave it.
+fn with_loss(network: &Network, mut solution: Solution) -> Solution {
+    if !network.loses() {
+        return solution;
+    }
+    for (c, (class, result)) in network.classes.iter().zip(&mut solution.classes).enumerate() {
+        let present: f64 = solution.stations.iter().map(|s| s.queue[c]).sum();
+        let come = match class.load {
+            Load::Open { rate } => rate,
+            Load::Closed { population, think } if think > 0.0 => (population as f64 - present) / think,
+            Load::Closed { .. } => result.throughput,
+        };
+        result.response = if result.throughput > 0.0 { present / result.throughput } else { 0.0 };
+        result.in_system = present;
+        result.loss = Some(if come > 0.0 { (1.0 - result.throughput / come).max(0.0) } else { 0.0 });
+    }
+    solution
 }
 
 fn one_class_without_forks(network: &Network, solver: &str) -> Result<(), ModelError> {
@@ -102,6 +150,7 @@ pub fn forkjoin(network: &Network, options: &Options) -> Result<Solution, ModelE
         let place = &network.classes[network.open()[0]].name;
         return Err(ModelError::unsupported("forkjoin", "open classes", place, "use `simulation`"));
     }
+    refuse_general(network, "forkjoin")?;
     let closed = mixed::reduce(network);
     let means = super::forkjoin::solve(network, &closed, &options.tolerance)?;
     let mut solution = mixed::assemble(network, &means);
@@ -123,6 +172,7 @@ pub fn priority(network: &Network, options: &Options) -> Result<Solution, ModelE
     if let Some(fork) = network.forks.first() {
         return Err(ModelError::unsupported("priority", "forks", &fork.name, "use `simulation`"));
     }
+    refuse_general(network, "priority")?;
     let means = super::priority::solve(network, &options.tolerance)?;
     let mut solution = mixed::assemble_whole(network, &means);
     solution.notes.push("priorities: MVA approximation of Bryant et al. (1984)".into());

@@ -2,6 +2,7 @@
 //! units) or JSON (for programs, in seconds). Every problem of a file is reported at once.
 
 mod allocation;
+mod details;
 mod measurements;
 mod network;
 pub mod node;

@@ -1,7 +1,8 @@
 //! Reads a queueing network. See `docs/parts/model.md` for the keys.
 
-use super::node::{Node, Problems, Reader};
-use crate::network::{Class, Discipline, Fork, Load, Network, Pool, Speed, Station};
+use super::details::{self, Kind};
+use super::node::{Node, Problems, Reader, Value};
+use crate::network::{Class, Discipline, Fork, Load, Network, Part, Pool, Speed, Station};
 use crate::whatif::{Change, WhatIf};
 
 /// A network and the questions asked about it.
@@ -13,11 +14,11 @@ pub struct Model {
     pub what_ifs: Vec<WhatIf>,
 }
 
-const ROOT: &[&str] = &["name", "class", "station", "pool", "fork", "what_if"];
-const CLASS: &[&str] = &["name", "population", "think", "rate", "priority"];
+const ROOT: &[&str] = &["name", "class", "station", "pool", "fork", "route", "what_if"];
+const CLASS: &[&str] = &["name", "population", "think", "rate", "priority", "phases"];
 const STATION: &[&str] =
     &["name", "kind", "servers", "rates", "discipline", "demand", "demands", "visits", "service"];
-const POOL: &[&str] = &["name", "size", "inside", "stations", "holds"];
+const POOL: &[&str] = &["name", "size", "inside", "stations", "holds", "calls"];
 const FORK: &[&str] = &["name", "branches"];
 const WHAT_IF: &[&str] = &["name", "cost", "scale", "servers", "split", "population"];
 
@@ -34,6 +35,7 @@ pub fn read_network(text: &str, json: bool) -> Result<Model, Problems> {
     stations(&mut reader, &root, &mut network);
     pools(&mut reader, &root, &mut network);
     forks(&mut reader, &root, &mut network);
+    details::routes(&mut reader, &root, &mut network);
     let what_ifs = what_ifs(&mut reader, &root, &network);
     if reader.problems.is_empty() {
         if let Err(error) = network.check() {
@@ -83,15 +85,17 @@ fn stations(reader: &mut Reader, root: &Node, network: &mut Network) {
     let classes: Vec<String> = network.classes.iter().map(|c| c.name.clone()).collect();
     for node in &nodes {
         let name = reader.name(node, "this station");
-        reader.only(node, &format!("station `{name}`"), STATION);
+        reader.only(node, &format!("station `{name}`"), &[STATION, details::STATION].concat());
         let speed = speed(reader, node, &name);
         let discipline = discipline(reader, node);
         let visits =
-            per_class(reader, node, "visits", &classes, &name, false).unwrap_or(vec![1.0; classes.len()]);
+            per_class(reader, node, "visits", &classes, &name, Kind::Visits)
+                .unwrap_or(vec![1.0; classes.len()]);
         let demands = demands(reader, node, &classes, &name, &visits);
         // A class that does not come still needs a positive count.
         let visits = visits.iter().map(|v| if *v > 0.0 { *v } else { 1.0 }).collect();
-        network.stations.push(Station { name, speed, discipline, demands, visits });
+        let station = Station { speed, discipline, visits, ..Station::queue(&name, &demands) };
+        network.stations.push(details::add(reader, node, station, &classes));
     }
     let names: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
     reader.unique(&nodes, &names, "station");
@@ -134,8 +138,7 @@ fn speed(reader: &mut Reader, node: &Node, name: &str) -> Speed {
         },
         Some(other) => {
             let line = node.get("kind").map_or(node.line, |n| n.line);
-            let hint = super::node::nearest(other, ["queue", "delay", "rates"].into_iter());
-            reader.problem(line, format!("unknown kind `{other}`{hint}; accepted: queue, delay, rates"));
+            reader.problem(line, details::unknown("kind", other, &["queue", "delay", "rates"]));
             Speed::Servers(1)
         }
     }
@@ -146,10 +149,12 @@ fn discipline(reader: &mut Reader, node: &Node) -> Discipline {
         None | Some("ps") => Discipline::Ps,
         Some("fcfs") => Discipline::Fcfs,
         Some("priority") => Discipline::Priority,
+        Some("non-preemptive") => Discipline::NonPreemptive,
+        Some("weighted") => Discipline::Weighted,
         Some(other) => {
             let line = node.get("discipline").map_or(node.line, |n| n.line);
-            let hint = super::node::nearest(other, ["ps", "fcfs", "priority"].into_iter());
-            reader.problem(line, format!("unknown discipline `{other}`{hint}; accepted: ps, fcfs, priority"));
+            let known = ["ps", "fcfs", "priority", "non-preemptive", "weighted"];
+            reader.problem(line, details::unknown("discipline", other, &known));
             Discipline::Ps
         }
     }
@@ -159,6 +164,10 @@ fn discipline(reader: &mut Reader, node: &Node) -> Discipline {
 fn demands(reader: &mut Reader, node: &Node, classes: &[String], name: &str, visits: &[f64]) -> Vec<f64> {
     let given: Vec<&str> =
         ["demand", "demands", "service"].into_iter().filter(|key| node.get(key).is_some()).collect();
+    if given.is_empty() && node.get("histogram").is_some() {
+        let mean = details::histogram(reader, node, name).map_or(0.0, |found| found.1);
+        return visits.iter().map(|v| v * mean).collect();
+    }
     if given.len() != 1 {
         let found = if given.is_empty() { "none".into() } else { given.join(" and ") };
         let message = format!(
@@ -169,7 +178,7 @@ fn demands(reader: &mut Reader, node: &Node, classes: &[String], name: &str, vis
     }
     let key = given[0];
     let known = reader.problems.len();
-    let times = per_class(reader, node, key, classes, name, true).unwrap_or_default();
+    let times = per_class(reader, node, key, classes, name, Kind::Time).unwrap_or_default();
     if reader.problems.len() == known && times.iter().all(|&time| time == 0.0) {
         let line = node.get(key).map_or(node.line, |n| n.line);
         let message = format!(
@@ -183,30 +192,34 @@ fn demands(reader: &mut Reader, node: &Node, classes: &[String], name: &str, vis
     times
 }
 
-/// One value for all classes, or a table by class (classes left out get 0).
-fn per_class(
+/// One value for all classes, or a table by class. Those left out do not come, or have the common value.
+pub(super) fn per_class(
     reader: &mut Reader,
     node: &Node,
     key: &str,
     classes: &[String],
     station: &str,
-    is_time: bool,
+    kind: Kind,
 ) -> Option<Vec<f64>> {
     let found = node.get(key)?;
     let one = |reader: &mut Reader, node: &Node| {
-        if is_time {
-            return reader.time_of(node, key).unwrap_or(0.0);
+        if kind == Kind::Time {
+            // By phase: only whether the class comes is asked here.
+            let times = node.entries().iter().map(|(_, time)| reader.time_of(time, key).unwrap_or(0.0));
+            let sum: f64 = times.sum();
+            return if node.entries().is_empty() { reader.time_of(node, key).unwrap_or(0.0) } else { sum };
         }
         match node.value {
-            super::node::Value::Number(x) if x.is_finite() && x > 0.0 => x,
+            Value::Number(x) if kind.accepts(x) => x,
             _ => {
-                reader.problem(node.line, format!("station `{station}`: `{key}` must be a positive number"));
+                let message = format!("station `{station}`: `{key}` must be {}", kind.wanted());
+                reader.problem(node.line, message);
                 1.0
             }
         }
     };
     if found.entries().is_empty() {
-        if let super::node::Value::List(items) = &found.value {
+        if let Value::List(items) = &found.value {
             if items.len() == classes.len() {
                 return Some(items.iter().map(|n| one(reader, n)).collect());
             }
@@ -220,7 +233,7 @@ fn per_class(
         }
         return Some(vec![one(reader, found); classes.len()]);
     }
-    let mut values = vec![0.0; classes.len()];
+    let mut values = vec![kind.absent(); classes.len()];
     for (class, value) in found.entries() {
         if let Some(index) = reader.index(value.line, class, "class", classes) {
             values[index] = one(reader, value);
@@ -231,6 +244,8 @@ fn per_class(
 
 fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
     let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
+    let classes: Vec<String> = network.classes.iter().map(|c| c.name.clone()).collect();
+    let count = classes.len();
     let nodes = reader.tables(root, "pool");
     let mut names: Vec<String> = Vec::new();
     for node in &nodes {
@@ -241,38 +256,73 @@ fn pools(reader: &mut Reader, root: &Node, network: &mut Network) {
                 .problem(node.line, format!("pool `{name}` needs size = the number of units (1 is a lock)"));
         }
         let size = reader.count(node, "size", 1).unwrap_or(1);
+        let calls = reader.number(node, "calls").unwrap_or(1.0);
         let inside = reader.text(node, "inside");
         let line = node.get("inside").map_or(node.line, |n| n.line);
         let parent =
             inside.and_then(|outer| reader.index(line, &outer, "outer pool (list it first)", &names));
-        let mut holds = vec![0.0; stations.len()];
+        let mut holds = vec![0.0; stations.len() * count];
         if let Some(table) = node.get("holds") {
             for (station, value) in table.entries() {
-                if let Some(k) = reader.index(value.line, station, "station", &stations) {
-                    holds[k] = reader.time_of(value, "holds").unwrap_or(0.0);
+                let Some(k) = reader.index(value.line, station, "station", &stations) else { continue };
+                if value.entries().is_empty() {
+                    let time = reader.time_of(value, "holds").unwrap_or(0.0);
+                    let comes = |c: usize| if network.stations[k].demands[c] > 0.0 { time } else { 0.0 };
+                    (0..count).for_each(|c| holds[k * count + c] = comes(c));
+                }
+                for (class, time) in value.entries() {
+                    if let Some(c) = reader.index(time.line, class, "class", &classes) {
+                        holds[k * count + c] = reader.time_of(time, "holds").unwrap_or(0.0);
+                    }
                 }
             }
         }
         for (line, station) in reader.texts(node, "stations").unwrap_or_default() {
-            if let Some(k) = reader.index(line, &station, "station", &stations) {
-                let taken: f64 = network.pools.iter().map(|p| p.holds[k]).sum();
-                holds[k] = (network.stations[k].demands.first().copied().unwrap_or(0.0) - taken).max(0.0);
+            let Some(k) = reader.index(line, &station, "station", &stations) else { continue };
+            for c in 0..count {
+                let taken: f64 = network.pools.iter().map(|p| network.held(p, k, c)).sum();
+                holds[k * count + c] = (network.stations[k].demands[c] - taken).max(0.0);
             }
         }
         names.push(name.clone());
-        network.pools.push(Pool { name, size, parent, holds });
+        network.pools.push(Pool { name, size, parent, holds, calls });
     }
     reader.unique(&nodes, &names, "pool");
 }
 
 fn forks(reader: &mut Reader, root: &Node, network: &mut Network) {
     let stations: Vec<String> = network.stations.iter().map(|s| s.name.clone()).collect();
+    let mut names: Vec<String> = Vec::new();
     for node in reader.tables(root, "fork") {
         let name = reader.name(node, "this fork");
         reader.only(node, &format!("fork `{name}`"), FORK);
-        let listed = reader.texts(node, "branches").unwrap_or_default();
-        let branches =
-            listed.iter().filter_map(|(line, s)| reader.index(*line, s, "station", &stations)).collect();
+        let known: Vec<String> = stations.iter().chain(&names).cloned().collect();
+        let part = |reader: &mut Reader, node: &Node| {
+            let Value::Text(name) = &node.value else {
+                let message = "a branch is a station, a fork listed before, or a list of these";
+                reader.problem(node.line, message);
+                return None;
+            };
+            let index = reader.index(node.line, name, "station or fork listed before", &known)?;
+            Some(if index < stations.len() {
+                Part::Station(index)
+            } else {
+                Part::Fork(index - stations.len())
+            })
+        };
+        let mut branches = Vec::new();
+        match node.get("branches").map(|n| &n.value) {
+            Some(Value::List(items)) => {
+                for item in items {
+                    branches.push(match &item.value {
+                        Value::List(parts) => parts.iter().filter_map(|p| part(reader, p)).collect(),
+                        _ => part(reader, item).into_iter().collect(),
+                    });
+                }
+            }
+            _ => reader.problem(node.line, format!("fork `{name}` needs branches = [\"a\", [\"b\", \"c\"]]")),
+        }
+        names.push(name.clone());
         network.forks.push(Fork { name, branches });
     }
 }
@@ -288,7 +338,7 @@ fn what_ifs(reader: &mut Reader, root: &Node, network: &Network) -> Vec<WhatIf> 
         for key in ["scale", "servers", "split"] {
             for (station, value) in node.get(key).map_or(&[][..], Node::entries) {
                 let index = reader.index(value.line, station, "station", &stations);
-                let super::node::Value::Number(x) = value.value else {
+                let Value::Number(x) = value.value else {
                     reader.problem(value.line, format!("`{key}.{station}` must be a number"));
                     continue;
                 };

@@ -20,7 +20,7 @@ fn tiers(draw: &mut Draw) -> Network {
     let database = draw.integer(1, app);
     let pool = |name: &str, size, parent, used: &[usize]| {
         let hold = |k: usize| if used.contains(&k) { demands[k] } else { 0.0 };
-        Pool { name: name.into(), size, parent, holds: (0..4).map(hold).collect() }
+        Pool { name: name.into(), size, parent, holds: (0..4).map(hold).collect(), calls: 1.0 }
     };
     let mut network =
         Network::new("tiers", vec![Class::closed("users", population, draw.between(0.0, 5.0))], stations);
@@ -47,7 +47,7 @@ fn lock(draw: &mut Draw, locks: usize) -> Network {
         .map(|i| {
             let share = draw.between(0.1, 0.6) / locks as f64;
             let holds = (0..3).map(|k| if k < 2 { demands[k] * share } else { 0.0 }).collect();
-            Pool { name: format!("lock {i}"), size: draw.integer(1, 2), parent: None, holds }
+            Pool { name: format!("lock {i}"), size: draw.integer(1, 2), parent: None, holds, calls: 1.0 }
         })
         .collect();
     network
@@ -63,6 +63,7 @@ fn pool_with_lock(draw: &mut Draw) -> Network {
         size: 1,
         parent: Some(2),
         holds: vec![0.0, 0.0, held, 0.0],
+        calls: 1.0,
     });
     network
 }
@@ -90,6 +91,7 @@ fn any_locks(draw: &mut Draw) -> Network {
             size: draw.integer(1, 6),
             parent: None,
             holds,
+            calls: 1.0,
         });
     }
     network
@@ -185,7 +187,7 @@ fn a_pool_that_never_fills_leaves_the_exact_solution() {
     let exact = solve(&plain, "mva", &Options::default()).unwrap();
     for holds in [vec![0.0, 0.2, 0.1], vec![0.1, 0.1, 0.0]] {
         let mut network = plain.clone();
-        network.pools = vec![Pool { name: "wide".into(), size: 8, parent: None, holds }];
+        network.pools = vec![Pool { name: "wide".into(), size: 8, parent: None, holds, calls: 1.0 }];
         let solution = solve(&network, "layered", &Options::default()).unwrap();
         assert!(relative(solution.throughput(), exact.throughput()) < 1e-10);
         for (a, b) in solution.stations.iter().zip(&exact.stations) {
@@ -197,7 +199,8 @@ fn a_pool_that_never_fills_leaves_the_exact_solution() {
 #[test]
 fn a_lock_around_everything_is_one_server_of_the_whole_demand() {
     let mut network = Network::single(6, 1.0, &[0.3, 0.2]);
-    network.pools = vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.3, 0.2] }];
+    network.pools =
+        vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.3, 0.2], calls: 1.0 }];
     let solution = solve(&network, "layered", &Options::default()).unwrap();
     let serial = solve(&Network::single(6, 1.0, &[0.5]), "mva", &Options::default()).unwrap();
     assert!(relative(solution.throughput(), serial.throughput()) < 1e-10);

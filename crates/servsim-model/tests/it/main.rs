@@ -5,6 +5,7 @@ mod automatic;
 mod bands;
 mod common;
 mod exact;
+mod general;
 mod layered;
 mod markov;
 mod mutated_texts;

@@ -26,7 +26,7 @@ fn random(draw: &mut Draw, population: usize) -> Network {
         let holds = demands.iter().map(|d| d * draw.between(0.1, 0.3)).collect();
         let parent = (index > 0 && draw.unit() < 0.5).then(|| draw.integer(0, index - 1));
         let size = draw.integer(1, 2);
-        network.pools.push(Pool { name: format!("p{index}"), size, parent, holds });
+        network.pools.push(Pool { name: format!("p{index}"), size, parent, holds, calls: 1.0 });
     }
     network
 }
@@ -180,7 +180,7 @@ fn without_pools_it_is_product_form() {
 #[test]
 fn a_lock_around_everything_holds_and_makes_wait_as_one_server_does() {
     let mut network = Network::single(6, 1.0, &[0.5]);
-    network.pools = vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.5] }];
+    network.pools = vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.5], calls: 1.0 }];
     let serial = solve(&Network::single(6, 1.0, &[0.5]), "mva", &Options::default()).unwrap();
     let found = markov(&network);
     assert!(relative(found.throughput(), serial.throughput()) < 1e-10);
@@ -189,7 +189,8 @@ fn a_lock_around_everything_holds_and_makes_wait_as_one_server_does() {
     assert!(relative(found.pools[0].waiting, present - busy) < 1e-9);
     // Without thinking all but one wait all the time.
     let mut busy = Network::single(5, 0.0, &[0.2, 0.3]);
-    busy.pools = vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.2, 0.3] }];
+    busy.pools =
+        vec![Pool { name: "giant".into(), size: 1, parent: None, holds: vec![0.2, 0.3], calls: 1.0 }];
     assert!(relative(markov(&busy).throughput(), 2.0) < 1e-10);
     assert!(relative(markov(&busy).pools[0].waiting, 4.0) < 1e-10);
 }
@@ -197,8 +198,13 @@ fn a_lock_around_everything_holds_and_makes_wait_as_one_server_does() {
 #[test]
 fn a_chain_whose_groupings_undo_each_other_converges() {
     let mut network = Network::single(45, 17.922_444_066_220_58, &[0.350_786_152_196_707_56]);
-    network.pools =
-        vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.105_235_845_659_012_27] }];
+    network.pools = vec![Pool {
+        name: "lock".into(),
+        size: 1,
+        parent: None,
+        holds: vec![0.105_235_845_659_012_27],
+        calls: 1.0,
+    }];
     let found = markov(&network);
     assert!(found.residual < 1e-11 && found.iterations < 1_000, "{} {}", found.residual, found.iterations);
 }
@@ -207,7 +213,7 @@ fn a_chain_whose_groupings_undo_each_other_converges() {
 fn states_that_hardly_ever_occur_do_not_spoil_the_rest() {
     // That all of 600 users wait at once has a probability of about 1e-1592.
     let mut network = Network::single(600, 1e4, &[0.1]);
-    network.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.1] }];
+    network.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.1], calls: 1.0 }];
     let serial = solve(&Network::single(600, 1e4, &[0.1]), "mva", &Options::default()).unwrap();
     assert!(relative(markov(&network).throughput(), serial.throughput()) < 1e-9);
     assert!(relative(markov(&network).pools[0].utilization, serial.stations[0].utilization) < 1e-9);
@@ -217,7 +223,8 @@ fn states_that_hardly_ever_occur_do_not_spoil_the_rest() {
     assert!(relative(markov(&tiers).throughput(), near) < 0.01, "{} {near}", markov(&tiers).throughput());
     // A pool that is never empty, so that ten or more always wait.
     let mut busy = Network::single(30, 0.0, &[0.2, 0.3, 0.1]);
-    busy.pools = vec![Pool { name: "pool".into(), size: 20, parent: None, holds: vec![0.2, 0.3, 0.1] }];
+    busy.pools =
+        vec![Pool { name: "pool".into(), size: 20, parent: None, holds: vec![0.2, 0.3, 0.1], calls: 1.0 }];
     let inside = solve(&Network::single(20, 0.0, &[0.2, 0.3, 0.1]), "mva", &Options::default()).unwrap();
     let found = markov(&busy);
     assert!(
@@ -232,12 +239,13 @@ fn what_is_not_such_a_chain_is_refused_and_auto_takes_another_solver() {
     use servsim_model::solvers::markov::states;
     let refused = |network: &Network| solve(network, "markov", &Options::default()).unwrap_err().to_string();
     let mut large = Network::single(3_000, 1.0, &[0.1, 0.2, 0.3]);
-    large.pools = vec![Pool { name: "pool".into(), size: 900, parent: None, holds: vec![0.1, 0.1, 0.0] }];
+    large.pools =
+        vec![Pool { name: "pool".into(), size: 900, parent: None, holds: vec![0.1, 0.1, 0.0], calls: 1.0 }];
     assert!(refused(&large).contains("states") && refused(&large).contains("`layered`"));
     assert_eq!(solve::choose(&large), "layered");
 
     let open = Network::new("open", vec![Class::open("a", 2.0)], vec![Station::queue("cpu", &[0.1])]);
-    assert!(refused(&open).contains("open classes (at `a`)"), "{}", refused(&open));
+    assert!(refused(&open).contains("open classes where any number may be (at `a`)"), "{}", refused(&open));
     // Thirty who stand in line in any order: far more states than numbers tell.
     let classes = vec![Class::closed("a", 15, 1.0), Class::closed("b", 15, 1.0)];
     let line = Station::queue("cpu", &[0.1, 0.2]).with_discipline(Discipline::Fcfs);
@@ -325,7 +333,7 @@ fn one_request_alone_takes_as_long_as_the_slowest_of_its_parts() {
     for discipline in [Discipline::Ps, Discipline::Fcfs] {
         let mut network = Network::single(1, 0.0, &[0.3, 0.6]);
         network.stations.iter_mut().for_each(|s| s.discipline = discipline);
-        network.forks = vec![Fork { name: "both".into(), branches: vec![0, 1] }];
+        network.forks = vec![Fork::to_stations("both", &[0, 1])];
         // Mean of the larger of two exponential times: the sum less the mean of the smaller.
         let expected = 0.3 + 0.6 - 0.2;
         assert!(relative(markov(&network).response(), expected) < 1e-9, "{discipline:?}");
@@ -383,6 +391,7 @@ fn nested(mut network: Network, sizes: [usize; 3]) -> Network {
         size,
         parent: index.checked_sub(1),
         holds,
+        calls: 1.0,
     };
     network.pools = sizes.into_iter().zip(holds).enumerate().map(pool).collect();
     network

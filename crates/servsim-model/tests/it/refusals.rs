@@ -76,8 +76,8 @@ fn product_form_solvers_refuse_what_breaks_product_form() {
     let priority = Network::new("n", classes, vec![station(Discipline::Priority)]);
     assert!(error(&priority, "linearizer").contains("use `priority`"));
     let mut pool = Network::single(2, 1.0, &[0.1]);
-    pool.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.1] }];
-    assert!(error(&pool, "convolution").contains("`layered`"));
+    pool.pools = vec![Pool { name: "lock".into(), size: 1, parent: None, holds: vec![0.1], calls: 1.0 }];
+    assert!(error(&pool, "convolution").contains("use `auto`"));
     pool.pools[0].holds[0] = 0.2;
     assert!(error(&pool, "layered").contains("more than its demand"));
     let mut rates = Network::single(2, 1.0, &[0.1]);

@@ -104,7 +104,7 @@ fn fork_join_is_within_fifteen_per_cent_of_the_simulation() {
         (8, 1.0, vec![0.9, 1.0, 0.4]),
     ] {
         let mut network = Network::single(population, think, &demands);
-        network.forks = vec![Fork { name: "join".into(), branches: (1..demands.len()).collect() }];
+        network.forks = vec![Fork::to_stations("join", &(1..demands.len()).collect::<Vec<_>>())];
         let solution = solve(&network, "forkjoin", &Options::default()).unwrap();
         let measured = simulated(&network, 20_000.0, 8);
         let x = relative(solution.throughput(), measured.throughput());

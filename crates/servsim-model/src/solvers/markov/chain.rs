@@ -1,5 +1,6 @@
 //! The Markov chain of a closed model: every state that its requests can get into, and the rates among them.
 
+use super::moves::Outcome;
 use super::route::{Route, State};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -19,6 +20,8 @@ pub struct Chain {
     pub begin: Vec<usize>,
     /// States that lead into it, with their rates per second.
     pub sources: Vec<(u32, f64)>,
+    /// Requests that end in each state, by class, per second.
+    pub ends: Vec<(u32, u16, f64)>,
 }
 
 impl Chain {
@@ -32,14 +35,18 @@ impl Chain {
         known.insert(row.clone().into(), 0);
         rows.extend_from_slice(&row);
         begin.push(rows.len());
-        let (mut moves, mut out, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut moves, mut out, mut outcomes, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         while out.len() + 1 < begin.len() {
             let from = out.len();
             let here = route.read(&rows[begin[from]..begin[from + 1]]);
             let mut sum = 0.0;
             for chosen in route.moves(&here) {
                 route.follow(&here, chosen, &mut outcomes);
-                for (there, probability) in outcomes.drain(..).filter(|(there, _)| *there != here) {
+                for Outcome { state: there, probability, ended } in outcomes.drain(..) {
+                    ends.extend(ended.iter().map(|&class| (from as u32, class, chosen.rate * probability)));
+                    if there == here {
+                        continue;
+                    }
                     there.write(&mut row);
                     let to = known.get(row.as_slice()).copied().unwrap_or_else(|| {
                         let next = known.len() as u32;
@@ -60,7 +67,7 @@ impl Chain {
         }
         let column = |place: usize| begin[..out.len()].iter().map(|&at| rows[at + place]).collect();
         let counts = (0..width).map(column).collect();
-        Some(Self { rows, rows_begin: begin, ..Self::assemble(counts, out, &moves) })
+        Some(Self { rows, rows_begin: begin, ends, ..Self::assemble(counts, out, &moves) })
     }
 
     fn assemble(counts: Vec<Vec<u32>>, out: Vec<f64>, moves: &[(u32, u32, f64)]) -> Self {
@@ -74,7 +81,7 @@ impl Chain {
             sources[free[to as usize]] = (from, rate);
             free[to as usize] += 1;
         }
-        Self { counts, out, begin, sources, rows: Vec::new(), rows_begin: Vec::new() }
+        Self { counts, out, begin, sources, ends: Vec::new(), rows: Vec::new(), rows_begin: Vec::new() }
     }
 
     /// Number of states.

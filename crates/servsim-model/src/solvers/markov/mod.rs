@@ -1,6 +1,6 @@
-//! Closed models exactly, product form or not: where every request is, and in which order they came where that
+//! Closed models, and open ones of finite capacity, exactly, product form or not: where every request is, and in which order they came where that
 //! matters, is a Markov chain, and where it is small its equilibrium is computed. Pools and locks, priorities, first
-//! come, first served with unequal times, forks; exponential times. What is served before what is as the simulator
+//! come, first served with unequal times, forks, weights, loss; exponential times or phases. What is served before what is as the simulator
 //! has it: outside a pool first, then the pools in the order of the list.
 
 pub mod balance;
@@ -41,7 +41,7 @@ pub struct ChainMeans {
     pub residual: f64,
 }
 
-/// Solves a closed network.
+/// Solves a network.
 ///
 /// # Errors
 /// [`ModelError::Unsupported`] for more than `most` states and for what [`Route::new`] refuses;
@@ -86,13 +86,11 @@ fn means(network: &Network, route: &Route, chain: &Chain, probability: &[f64]) -
         states: chain.size(),
         ..ChainMeans::default()
     };
+    for &(state, class, rate) in &chain.ends {
+        means.throughput[class as usize] += probability[state as usize] * rate;
+    }
     for (state, &weight) in probability.iter().enumerate() {
         let state = chain.at(route, state);
-        for chosen in route.moves(&state) {
-            if let Some(class) = route.completes(chosen) {
-                means.throughput[class] += weight * chosen.rate;
-            }
-        }
         for (place, &count) in route.places.iter().zip(&state.counts) {
             let number = weight * f64::from(count);
             match &place.kind {
@@ -126,13 +124,16 @@ pub fn states(network: &Network) -> Result<f64, ModelError> {
 }
 
 fn count(network: &Network, route: &Route) -> f64 {
-    let population = |class: usize| match network.classes[class].load {
-        Load::Closed { population, .. } => population,
-        Load::Open { .. } => 0,
+    let population = |class: usize| route.populations[class];
+    let of = |class: usize| {
+        let ways = below(network, route, class, None, population(class));
+        match network.classes[class].load {
+            Load::Closed { .. } => ways[population(class)],
+            Load::Open { .. } => ways.iter().sum(),
+        }
     };
-    let of = |class: usize| below(network, route, class, None, population(class));
     let classes = 0..network.classes.len();
-    let numbers: f64 = classes.clone().map(|c| of(c)[population(c)]).product();
+    let numbers: f64 = classes.clone().map(of).product();
     if numbers > MOST_STATES || route.kept.is_empty() || !network.pools.is_empty() {
         return numbers;
     }

@@ -4,7 +4,21 @@
 use super::route::{Activity, Line, Order, Route, RoutePlace, State};
 use crate::sim::program::Step;
 
-/// A change of state: the request at a place goes on, or its part at a station ends.
+/// A place that stands for the outside, from which a request of the class given as position comes.
+const OUTSIDE: usize = usize::MAX;
+
+/// A state that a move may lead to.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The state.
+    pub state: State,
+    /// How likely it is.
+    pub probability: f64,
+    /// Classes of the requests that ended on the way.
+    pub ended: Vec<u16>,
+}
+
+/// A change of state: the request at a place goes on, or its part at a station ends, or one comes.
 #[derive(Debug, Clone, Copy)]
 pub struct Move {
     place: usize,
@@ -26,6 +40,13 @@ struct Moving {
     class: usize,
     /// Of what has happened on its way so far.
     probability: f64,
+    ended: Vec<u16>,
+}
+
+impl Moving {
+    fn stays(self) -> Outcome {
+        Outcome { state: self.state, probability: self.probability, ended: self.ended }
+    }
 }
 
 impl Route {
@@ -34,12 +55,14 @@ impl Route {
         let mut state =
             State { counts: vec![0; self.places.len()], lines: vec![Vec::new(); self.kept.len()] };
         for (class, &population) in self.populations.iter().enumerate() {
+            let population = if self.rates[class] > 0.0 { 0 } else { population };
             for _ in 0..population {
                 let held = self.held(&state.counts);
                 let mut outcomes = Vec::new();
                 let outer = vec![0; held.len()];
-                self.proceed(Moving { state, held, outer, class, probability: 1.0 }, None, &mut outcomes);
-                state = outcomes.swap_remove(0).0;
+                let moving = Moving { state, held, outer, class, probability: 1.0, ended: Vec::new() };
+                self.proceed(moving, None, &mut outcomes);
+                state = outcomes.swap_remove(0).state;
             }
         }
         state
@@ -67,7 +90,9 @@ impl Route {
             let mut go = |part: usize, rate: f64| moves.push(Move { place: index, position: 0, part, rate });
             let share = |station: usize, mean: f64| {
                 let present = self.present(station, &state.counts);
-                count / f64::from(present) * self.speeds[station].at(present as usize) / mean
+                let weight = |&p: &usize| self.weights[p] * f64::from(state.counts[p]);
+                let all: f64 = self.there[station].iter().map(weight).sum();
+                count * self.weights[index] / all * self.speeds[station].at(present as usize) / mean
             };
             match &place.kind {
                 Activity::Think(mean) => go(0, count / mean),
@@ -82,6 +107,9 @@ impl Route {
                     parts.iter().enumerate().for_each(|(i, &(station, mean))| go(i, share(station, mean)));
                 }
             }
+        }
+        for (class, &rate) in self.rates.iter().enumerate().filter(|(_, rate)| **rate > 0.0) {
+            moves.push(Move { place: OUTSIDE, position: class, part: 0, rate });
         }
         for order in &self.orders {
             if let Order::Lines(servers, lines) = order {
@@ -121,9 +149,30 @@ impl Route {
     }
 
     /// The states that a move may lead to, with their probabilities.
-    pub fn follow(&self, state: &State, chosen: Move, outcomes: &mut Vec<(State, f64)>) {
+    pub fn follow(&self, state: &State, chosen: Move, outcomes: &mut Vec<Outcome>) {
         let held = self.held(&state.counts);
         let mut after = state.clone();
+        let outer = vec![0; held.len()];
+        if chosen.place == OUTSIDE {
+            let class = chosen.position;
+            let moving = Moving { state: after, held, outer, class, probability: 1.0, ended: Vec::new() };
+            return self.proceed(moving, None, outcomes);
+        }
+        let mut ends = 1.0;
+        for &(next, probability) in &self.places[chosen.place].next {
+            let mut on = state.clone();
+            on.counts[chosen.place] -= 1;
+            on.counts[next] += 1;
+            if let Some(kept) = self.kept_with(chosen.place) {
+                on.lines[kept][chosen.position] = next as u32;
+                self.arrange(kept, &mut on);
+            }
+            ends -= probability;
+            outcomes.push(Outcome { state: on, probability, ended: Vec::new() });
+        }
+        if ends < 1e-12 {
+            return;
+        }
         let place = &self.places[chosen.place];
         let ended = match &place.kind {
             Activity::Parts(parts) if parts.len() > 1 => {
@@ -149,12 +198,12 @@ impl Route {
                 true
             }
         };
+        let (class, ended_classes) = (place.class, Vec::new());
+        let moving = Moving { state: after, held, outer, class, probability: ends, ended: ended_classes };
         if ended {
-            let outer = vec![0; held.len()];
-            let moving = Moving { state: after, held, outer, class: place.class, probability: 1.0 };
             self.proceed(moving, Some(place.step), outcomes);
         } else {
-            outcomes.push((after, 1.0));
+            outcomes.push(moving.stays());
         }
     }
 
@@ -186,34 +235,83 @@ impl Route {
     fn put(&self, state: &mut State, place: usize) {
         state.counts[place] += 1;
         if let Some(kept) = self.kept_with(place) {
-            state.lines[kept].push(place as u32);
+            let rank = |place: u32| self.priorities[self.places[place as usize].class];
+            let line = &mut state.lines[kept];
+            let at = match self.ranked[kept] {
+                Some(servers) if line.len() > servers => {
+                    let lower = |&other: &u32| rank(other) < rank(place as u32);
+                    line[servers..].iter().position(lower).map_or(line.len(), |i| servers + i)
+                }
+                _ => line.len(),
+            };
+            line.insert(at, place as u32);
             self.arrange(kept, state);
         }
     }
 
     /// Lets a request go on after a step (`None`: it is new) until it stays somewhere.
-    fn proceed(&self, mut moving: Moving, after: Option<usize>, outcomes: &mut Vec<(State, f64)>) {
+    fn proceed(&self, moving: Moving, after: Option<usize>, outcomes: &mut Vec<Outcome>) {
         let class = moving.class;
-        let mut step = match (after, self.thinks[class]) {
+        let step = match (after, self.thinks[class]) {
             (None, Some(_)) => self.programs[class].len(),
             (None, None) | (Some(usize::MAX), _) => 0,
-            (Some(step), _) => step + 1,
+            (Some(step), _) => match self.programs[class][step] {
+                Step::Fork { after, .. } => after,
+                _ => step + 1,
+            },
         };
+        self.proceed_from(moving, step, outcomes);
+    }
+
+    /// Lets a request go on with a step until it stays somewhere.
+    fn proceed_from(&self, mut moving: Moving, mut step: usize, outcomes: &mut Vec<Outcome>) {
+        let class = moving.class;
         loop {
             let Some(found) = self.programs[class].get(step) else {
+                moving.ended.push(class as u16);
+                if self.rates[class] > 0.0 {
+                    return outcomes.push(moving.stays());
+                }
                 let Some(think) = self.thinks[class] else {
                     step = 0;
                     continue;
                 };
                 moving.state.counts[think] += 1;
-                return outcomes.push((moving.state, moving.probability));
+                return outcomes.push(moving.stays());
             };
-            let place = self.place_of[class][step].unwrap_or(0);
+            let place = self.entries[class][step].first().map_or(0, |entry| entry.0);
             match found {
-                Step::Serve { probability, .. } => {
-                    let mut there = moving.state.clone();
-                    self.put(&mut there, place);
-                    outcomes.push((there, moving.probability * probability));
+                Step::Jump(targets) => {
+                    for &(probability, target) in targets.iter().filter(|t| t.0 > 0.0) {
+                        let Moving { state, held, outer, ended, .. } = &moving;
+                        let chosen = Moving {
+                            state: state.clone(),
+                            held: held.clone(),
+                            outer: outer.clone(),
+                            class,
+                            probability: moving.probability * probability,
+                            ended: ended.clone(),
+                        };
+                        self.proceed_from(chosen, target, outcomes);
+                    }
+                    return;
+                }
+                Step::Join => {}
+                Step::Serve { station, probability, .. } => {
+                    for &(entry, share) in &self.entries[class][step] {
+                        let mut there = moving.state.clone();
+                        if self.present(*station, &there.counts) as usize >= self.rooms[*station] {
+                            // It is lost: nobody, or one who thinks again.
+                            self.thinks[class].into_iter().for_each(|think| there.counts[think] += 1);
+                        } else {
+                            self.put(&mut there, entry);
+                        }
+                        outcomes.push(Outcome {
+                            state: there,
+                            probability: moving.probability * probability * share,
+                            ended: moving.ended.clone(),
+                        });
+                    }
                     if *probability >= 1.0 {
                         return;
                     }
@@ -224,7 +322,7 @@ impl Route {
                 }
                 Step::Acquire(_) => {
                     self.put(&mut moving.state, place);
-                    return outcomes.push((moving.state, moving.probability));
+                    return outcomes.push(moving.stays());
                 }
                 Step::Release(pool) => {
                     let Some(next) = moving.state.take_first(self.waiting[*pool]) else {
@@ -239,22 +337,21 @@ impl Route {
                     self.add_own(class, step, &mut moving.outer);
                     let own = moving.outer.clone();
                     self.proceed(Moving { class: other, ..moving }, Some(at), &mut all);
-                    for (state, probability) in all {
+                    for Outcome { state, probability, ended } in all {
                         let mut held = self.held(&state.counts);
                         held.iter_mut().zip(&own).for_each(|(held, own)| *held += own);
-                        let moving = Moving { state, held, outer: before.clone(), class, probability };
+                        let moving = Moving { state, held, outer: before.clone(), class, probability, ended };
                         self.proceed(moving, Some(step), outcomes);
                     }
                     return;
                 }
-                Step::Fork(parts) if parts.is_empty() => {}
-                Step::Fork(_) => {
+                Step::Fork { .. } => {
                     let last = match self.places[place].kind {
                         Activity::Part(..) => place + self.there_in(place),
                         _ => place + 1,
                     };
                     (place..last).for_each(|p| moving.state.counts[p] += 1);
-                    return outcomes.push((moving.state, moving.probability));
+                    return outcomes.push(moving.stays());
                 }
             }
             step += 1;
@@ -278,18 +375,5 @@ impl Route {
             }
         }
         own.into_iter().for_each(|pool: usize| held[pool] += 1);
-    }
-
-    /// The class that has completed one more request when this move is made, by a place that each comes to once.
-    pub fn completes(&self, chosen: Move) -> Option<usize> {
-        let place = &self.places[chosen.place];
-        let first = self.places.iter().position(|p| p.class == place.class && p.once)?;
-        let counted = match (&self.places[first].kind, &place.kind) {
-            (Activity::Parts(all), Activity::Parts(parts)) => {
-                self.places[first].step == place.step && parts[chosen.part].0 == all[0].0
-            }
-            _ => first == chosen.place,
-        };
-        counted.then_some(place.class)
     }
 }

@@ -43,6 +43,12 @@ pub fn count(route: &Route, populations: &[usize]) -> f64 {
             ways[at] += ways[at - lattice.strides[place.class]];
         }
     }
+    for class in (0..populations.len()).filter(|&c| route.rates[c] > 0.0) {
+        // Any number may be outside.
+        for (at, _) in lattice.points.iter().enumerate().filter(|(_, p)| p[class] > 0) {
+            ways[at] += ways[at - lattice.strides[class]];
+        }
+    }
     for line in &route.kept {
         ways = with_line(&lattice, &ways, &orders(&lattice, route, line));
     }

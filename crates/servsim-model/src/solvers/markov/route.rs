@@ -1,13 +1,14 @@
-//! Where the requests of a closed model can be, and what may happen next. Service is exponential, so what counts is
-//! how many requests of which class are at which step of their itinerary; where service is in turn, also in which
+//! Where the requests of a model can be, and what may happen next. Service is exponential, or of exponential phases,
+//! so what counts is how many requests of which class are at which step of their itinerary; where service is in turn, also in which
 //! order they came. Those who wait for a pool stand in line.
 //!
 //! A section of a fork is one place for each set of parts that may still be under way where its stations are shared,
 //! and one number per branch where each serves in turn: then parts leave in the order in which requests came.
 
 use crate::error::ModelError;
-use crate::network::{Discipline, Network, Speed};
-use crate::sim::program::{compile, Step};
+use crate::network::{Discipline, Full, Load, Network, Speed, Station};
+use crate::service::Law;
+use crate::sim::program::{compile, followers, may_pass, Step};
 
 /// Where a request can be.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +34,8 @@ pub struct RoutePlace {
     pub class: usize,
     /// Pools held meanwhile.
     pub holds: Vec<usize>,
-    /// True where every request of the class comes once.
-    pub once: bool,
+    /// Where service goes on from here, with what probability; what is missing to one ends it.
+    pub(super) next: Vec<(usize, f64)>,
     /// Index of the step that it is at; `usize::MAX` for thinking.
     pub(super) step: usize,
 }
@@ -88,8 +89,16 @@ pub struct Route {
     /// Where requests can be.
     pub places: Vec<RoutePlace>,
     pub(super) programs: Vec<Vec<Step>>,
-    /// Per class and step the first of its places, if requests stay there.
-    pub(super) place_of: Vec<Vec<Option<usize>>>,
+    /// Per class and step the places at which a request begins there, with probabilities; empty where none stays.
+    pub(super) entries: Vec<Vec<Vec<(usize, f64)>>>,
+    /// Per class how often a second requests come from outside; 0 for closed ones.
+    pub(super) rates: Vec<f64>,
+    /// Per class.
+    pub(super) priorities: Vec<i32>,
+    /// Room at each station; more is lost.
+    pub(super) rooms: Vec<usize>,
+    /// Weight of each place where service is shared by weight.
+    pub(super) weights: Vec<f64>,
     /// Per class its place to think.
     pub(super) thinks: Vec<Option<usize>>,
     pub(super) sizes: Vec<usize>,
@@ -101,6 +110,9 @@ pub struct Route {
     pub(super) waiting: Vec<Line>,
     /// Places of each line whose order is kept.
     pub kept: Vec<Vec<usize>>,
+    /// Servers of each such line in which priorities count and services are not interrupted.
+    pub(super) ranked: Vec<Option<usize>>,
+    /// Requests of each class, or the most there can be.
     pub(super) populations: Vec<usize>,
 }
 
@@ -113,23 +125,39 @@ fn station_of(kind: &Activity) -> Vec<usize> {
     }
 }
 
+/// The station and mean of each branch; a station of one that does more than one exponential service.
+fn parts(steps: &[Step], branches: &[usize]) -> Result<Vec<(usize, f64)>, usize> {
+    let part = |&begin: &usize| match (&steps[begin], &steps[begin + 1]) {
+        (Step::Serve { station, mean, .. }, Step::Join) => Ok((*station, *mean)),
+        (Step::Serve { station, .. }, _) => Err(*station),
+        _ => Err(0),
+    };
+    branches.iter().map(part).collect()
+}
+
 impl Route {
     /// The routes of all classes.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] for open classes, forks whose branches are served in different orders, and classes
-    /// that may go round without being served.
+    /// [`ModelError::Unsupported`] for open classes without a limit, blocking, loss in the midst of a request, forks
+    /// whose branches are served in different orders or at several stations, and classes that may go round without
+    /// being served.
     pub fn new(network: &Network) -> Result<Self, ModelError> {
         let unsupported = |feature: &str, place: &str| {
             Err(ModelError::unsupported("markov", feature, place, "use `simulation`"))
         };
-        if let Some(&open) = network.open().first() {
-            return unsupported("open classes", &network.classes[open].name);
+        let room = |s: &Station| s.room.map_or(usize::MAX, |room| room.most);
+        if let Some(s) = network.stations.iter().find(|s| s.room.is_some_and(|r| r.full == Full::Block)) {
+            return unsupported("blocking", &s.name);
         }
         let mut route = Self {
             places: Vec::new(),
             programs: Vec::new(),
-            place_of: Vec::new(),
+            entries: Vec::new(),
+            rates: Vec::new(),
+            priorities: network.classes.iter().map(|c| c.priority).collect(),
+            rooms: network.stations.iter().map(room).collect(),
+            weights: Vec::new(),
             thinks: Vec::new(),
             sizes: network.pools.iter().map(|p| p.size).collect(),
             speeds: network.stations.iter().map(|s| s.speed.clone()).collect(),
@@ -137,21 +165,36 @@ impl Route {
             orders: Vec::new(),
             waiting: Vec::new(),
             kept: Vec::new(),
+            ranked: Vec::new(),
             populations: Vec::new(),
         };
         for (c, class) in network.classes.iter().enumerate() {
-            let population = match class.load {
-                crate::network::Load::Closed { population, .. } => population,
-                crate::network::Load::Open { .. } => 0,
+            let steps = compile(network, c)?;
+            let (population, rate) = match class.load {
+                Load::Closed { population, .. } => (population, 0.0),
+                Load::Open { rate } => {
+                    let visited =
+                        network.stations.iter().filter(|s| s.demands[c] > 0.0 && room(s) < usize::MAX);
+                    if visited.clone().count()
+                        < network.stations.iter().filter(|s| s.demands[c] > 0.0).count()
+                    {
+                        return unsupported("open classes where any number may be", &class.name);
+                    }
+                    (visited.map(room).sum(), rate)
+                }
             };
             route.populations.push(population);
-            let steps = compile(network, c)?;
+            route.rates.push(rate);
+            if let Some((_, k)) =
+                followers(&steps, false).into_iter().find(|pair| route.rooms[pair.1] < usize::MAX)
+            {
+                return unsupported("loss in the midst of a request", &network.stations[k].name);
+            }
             if let Err(station) = route.add_class(network, c, &steps) {
-                let feature = "a fork whose branches are served in different orders";
+                let feature = "a fork whose branches are served in different orders, or at several stations";
                 return unsupported(feature, &network.stations[station].name);
             }
-            let certain = route.places.iter().any(|p| p.class == c && p.once);
-            if !certain && population > 0 {
+            if rate == 0.0 && population > 0 && class.think() == 0.0 && may_pass(&steps) {
                 return unsupported("visits all of which may be left out", &class.name);
             }
             route.programs.push(steps);
@@ -166,34 +209,72 @@ impl Route {
         self.thinks.push((think > 0.0).then_some(self.places.len()));
         let mut held: Vec<usize> = Vec::new();
         if think > 0.0 {
-            self.add(Activity::Think(think), class, usize::MAX, &held, true);
+            self.add(Activity::Think(think), class, usize::MAX, &held);
         }
-        let mut place_of = vec![None; steps.len()];
+        let mut entries = vec![Vec::new(); steps.len()];
+        let mut behind = 0;
         for (index, step) in steps.iter().enumerate() {
+            // What branches do belongs to the fork before them.
+            if index < behind {
+                continue;
+            }
             let here = self.places.len();
+            entries[index] = vec![(here, 1.0)];
             match step {
-                Step::Serve { station, mean, probability } => {
-                    self.add(Activity::Serve(*station, *mean), class, index, &held, *probability >= 1.0);
+                Step::Serve { station, mean, .. } => {
+                    entries[index] = self.add_service(network, class, index, (*station, *mean), &held)?;
                 }
                 Step::Acquire(pool) => {
-                    self.add(Activity::Wait(*pool), class, index, &held, false);
+                    self.add(Activity::Wait(*pool), class, index, &held);
                     held.push(*pool);
                 }
-                Step::Release(pool) => {
-                    held.retain(|p| p != pool);
-                    continue;
+                Step::Fork { branches, after } => {
+                    behind = *after;
+                    self.add_fork(network, class, index, &parts(steps, branches)?)?;
                 }
-                Step::Fork(parts) if parts.is_empty() => continue,
-                Step::Fork(parts) => self.add_fork(network, class, index, parts)?,
+                Step::Release(_) | Step::Join | Step::Jump(_) => {
+                    if let Step::Release(pool) = step {
+                        held.retain(|p| p != pool);
+                    }
+                    entries[index].clear();
+                }
             }
-            place_of[index] = Some(here);
         }
-        self.place_of.push(place_of);
+        self.entries.push(entries);
         Ok(())
     }
 
-    fn add(&mut self, kind: Activity, class: usize, step: usize, held: &[usize], once: bool) {
-        self.places.push(RoutePlace { kind, class, holds: held.to_vec(), once, step });
+    /// The places of one service: one for each phase of its law. Where it begins, or its station if its law has no phases.
+    fn add_service(
+        &mut self,
+        network: &Network,
+        class: usize,
+        step: usize,
+        (station, mean): (usize, f64),
+        held: &[usize],
+    ) -> Result<Vec<(usize, f64)>, usize> {
+        let here = self.places.len();
+        match network.stations[station].law(class) {
+            Law::Exponential => {
+                self.add(Activity::Serve(station, mean), class, step, held);
+                Ok(vec![(here, 1.0)])
+            }
+            Law::Phases(law) => {
+                let places = |row: &[f64]| -> Vec<(usize, f64)> {
+                    row.iter().enumerate().filter(|(_, p)| **p > 0.0).map(|(i, p)| (here + i, *p)).collect()
+                };
+                for (time, row) in law.means.iter().zip(&law.next) {
+                    self.add(Activity::Serve(station, mean * time), class, step, held);
+                    self.places.last_mut().expect("just added").next = places(row);
+                }
+                Ok(places(&law.start))
+            }
+            Law::Constant | Law::Histogram(_) => Err(station),
+        }
+    }
+
+    fn add(&mut self, kind: Activity, class: usize, step: usize, held: &[usize]) {
+        self.places.push(RoutePlace { kind, class, holds: held.to_vec(), next: Vec::new(), step });
     }
 
     fn add_fork(
@@ -208,14 +289,20 @@ impl Route {
             let s = station(part);
             s.speed == Speed::Delay || s.discipline == Discipline::Ps || matches!(s.speed, Speed::Rates(_))
         };
+        let odd = |part: &&(usize, f64)| {
+            let s = station(part);
+            !s.law(class).is_exponential()
+                || matches!(s.discipline, Discipline::NonPreemptive | Discipline::Weighted)
+        };
+        if let Some(odd) = parts.iter().find(odd) {
+            return Err(odd.0);
+        }
         if parts.iter().all(|part| shared(&part)) && parts.len() <= 8 {
             // The whole set first, so that a request that comes finds its place at the step's.
             for set in (1..1usize << parts.len()).rev() {
                 let of = parts.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1).map(|(_, part)| *part);
-                self.add(Activity::Parts(of.collect()), class, step, &[], false);
+                self.add(Activity::Parts(of.collect()), class, step, &[]);
             }
-            let whole = self.places.len() - ((1 << parts.len()) - 1);
-            self.places[whole].once = true;
             return Ok(());
         }
         let in_turn = |part: &&(usize, f64)| !shared(part) && station(part).speed.is_single();
@@ -223,8 +310,8 @@ impl Route {
         if let Some(odd) = parts.iter().find(|part| !in_turn(part) || network.classes.len() > 1) {
             return Err(odd.0);
         }
-        for (i, &(station, mean)) in parts.iter().enumerate() {
-            self.add(Activity::Part(station, mean), class, step, &[], i == 0);
+        for &(station, mean) in parts {
+            self.add(Activity::Part(station, mean), class, step, &[]);
         }
         Ok(())
     }
@@ -234,10 +321,24 @@ impl Route {
             (0..places.len()).filter(|&p| station_of(&places[p].kind).contains(&k)).collect()
         };
         self.there = (0..network.stations.len()).map(|k| at(&self.places, k)).collect();
+        let weight = |place: &RoutePlace| match place.kind {
+            Activity::Serve(k, _) if network.stations[k].discipline == Discipline::Weighted => {
+                network.stations[k].weight(place.class)
+            }
+            _ => 1.0,
+        };
+        self.weights = self.places.iter().map(weight).collect();
         for (k, station) in network.stations.iter().enumerate() {
             let order = match (station.discipline, &station.speed) {
                 (Discipline::Fcfs, Speed::Servers(servers)) => {
                     let line = self.line(self.there[k].clone());
+                    Order::Lines(*servers, line.into_iter().collect())
+                }
+                (Discipline::NonPreemptive, Speed::Servers(servers)) => {
+                    let line = self.line(self.there[k].clone());
+                    if let Some(Line::Kept(kept)) = line {
+                        self.ranked[kept] = Some(*servers);
+                    }
                     Order::Lines(*servers, line.into_iter().collect())
                 }
                 (Discipline::Priority, Speed::Servers(servers)) => {
@@ -266,6 +367,7 @@ impl Route {
             return places.first().map(|&place| Line::Alike(place));
         }
         self.kept.push(places);
+        self.ranked.push(None);
         Some(Line::Kept(self.kept.len() - 1))
     }
 

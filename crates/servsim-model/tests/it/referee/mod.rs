@@ -1,6 +1,7 @@
 //! The referee: fresh random models of every kind, answered by `auto` with percentiles and bounded, beside a slow
 //! simulator that shares nothing with the crate. Run by `make acceptance`; `SERVSIM_MODELS` says how many models of
-//! each kind (20 without it), `SERVSIM_FIRST_SEED` repeats a run, `SERVSIM_SOLVER` judges another solver.
+//! each kind (20 without it), `SERVSIM_FIRST_SEED` repeats a run, `SERVSIM_SOLVER` judges another solver, and
+//! `SERVSIM_WORK` says how many times longer than usual the slow simulator looks.
 //!
 //! A figure is the throughput or the response time of a class. A class that completed too few requests to be known
 //! by the slow simulator is left out.
@@ -52,7 +53,8 @@ const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 pub fn truth(network: &Network, seed: u64, work: f64) -> Vec<Option<Truth>> {
     let people = network.population().max(10) as f64;
     let visits: f64 = network.stations.iter().flat_map(|s| &s.visits).sum::<f64>().max(1.0);
-    let requests = (work / (people * visits * RUNS as f64)).clamp(1_000.0, 40_000.0) as u64;
+    let requests =
+        (work / (people * visits * RUNS as f64)).clamp(1_000.0, 40_000.0 * (work / WORK).max(1.0)) as u64;
     let warm = (requests / 4).max(8 * people as u64);
     let runs: Vec<_> = (0..RUNS as u64)
         .map(|run| {
@@ -183,6 +185,7 @@ impl Tally {
 fn judge(kind: usize) {
     let (name, draw_model) = KINDS[kind];
     let models = std::env::var("SERVSIM_MODELS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let longer = std::env::var("SERVSIM_WORK").ok().and_then(|n| n.parse().ok()).unwrap_or(1.0);
     let solver = std::env::var("SERVSIM_SOLVER").unwrap_or_else(|_| "auto".into());
     let seed = fresh_seed();
     println!("{name}: first seed {seed}");
@@ -196,7 +199,7 @@ fn judge(kind: usize) {
                 tally.refused += 1;
             }
             Ok(answer) => {
-                let truth = truth(&network, draw.next(), WORK);
+                let truth = truth(&network, draw.next(), WORK * longer);
                 if tally.add(&network, &answer, &truth) {
                     println!(
                         "{name} {case} by {}: x {:.4} r {:.4}",
@@ -266,4 +269,55 @@ fn open_models_are_as_their_answers_say() {
 #[ignore = "fresh models, a second or more each: run with --ignored"]
 fn mixed_models_are_as_their_answers_say() {
     judge(7);
+}
+
+#[test]
+#[ignore = "fresh models, a second or more each: run with --ignored"]
+fn laws_models_are_as_their_answers_say() {
+    judge(8);
+}
+
+#[test]
+#[ignore = "fresh models, a second or more each: run with --ignored"]
+fn rooms_models_are_as_their_answers_say() {
+    judge(9);
+}
+
+#[test]
+#[ignore = "fresh models, a second or more each: run with --ignored"]
+fn routes_models_are_as_their_answers_say() {
+    judge(10);
+}
+
+#[test]
+#[ignore = "fresh models, a second or more each: run with --ignored"]
+fn nested_forks_models_are_as_their_answers_say() {
+    judge(11);
+}
+
+#[test]
+#[ignore = "fresh models, a second or more each: run with --ignored"]
+fn shared_pools_models_are_as_their_answers_say() {
+    judge(12);
+}
+
+/// One small model of each new kind, so that the referee itself is run wherever tests are.
+#[test]
+fn a_few_general_models_are_as_the_slow_simulator_has_them() {
+    for (kind, (name, draw_model)) in KINDS.iter().enumerate().skip(8) {
+        let mut draw = Draw(17 + kind as u64);
+        let (mut figures, mut off) = (0, 0);
+        for _ in 0..3 {
+            let network = draw_model(&mut draw);
+            let Ok(answer) = solve(&network, "auto", &Options::default()) else { continue };
+            for (class, known) in answer.classes.iter().zip(truth(&network, draw.next(), 5e6)) {
+                let Some(known) = known else { continue };
+                let near = |a: f64, b: Known| (a - b.mean).abs() < 0.02 * b.mean + 4.8 * b.error;
+                figures += 2;
+                off += usize::from(!near(class.throughput, known.throughput));
+                off += usize::from(!near(class.response, known.response));
+            }
+        }
+        assert!(figures > 0 && off == 0, "{name}: {off} of {figures}");
+    }
 }

@@ -1,14 +1,17 @@
 //! Random models of each kind, as users have them: demands over three decades, populations over two, stations from
-//! nearly idle to nearly saturated.
+//! nearly idle to nearly saturated. Over 400 lines because each kind is a few lines of its own.
 
 use crate::common::Draw;
-use servsim_model::{Class, Discipline, Fork, Network, Pool, Speed, Station};
+use servsim_model::network::Part;
+use servsim_model::routing::{apply, Hop, Routing};
+use servsim_model::service::{Histogram, Law};
+use servsim_model::{Class, Discipline, Fork, Full, Network, Pool, Speed, Station};
 
 /// A kind of model and how one is drawn.
 pub type Kind = (&'static str, fn(&mut Draw) -> Network);
 
 /// All kinds.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 13] = [
     ("product form", product_form),
     ("crowds", crowds),
     ("fcfs unequal", fcfs_unequal),
@@ -17,6 +20,11 @@ pub const KINDS: [Kind; 8] = [
     ("pools", pools),
     ("open", open),
     ("mixed", mixed),
+    ("laws", laws),
+    ("rooms", rooms),
+    ("routes", routes),
+    ("nested forks", nested_forks),
+    ("shared pools", shared_pools),
 ];
 
 /// From `low` to `high`, every decade as likely as another.
@@ -163,7 +171,7 @@ fn forks(draw: &mut Draw) -> Network {
     if used < 2 {
         return forks(draw);
     }
-    network.forks = vec![Fork { name: "fork".into(), branches: (0..used).collect() }];
+    network.forks = vec![Fork::to_stations("fork", &(0..used).collect::<Vec<_>>())];
     network
 }
 
@@ -194,7 +202,7 @@ fn pools(draw: &mut Draw) -> Network {
         let parent = (nested && index > 0).then(|| index - 1);
         let size = people(draw, 25.0);
         if holds.iter().any(|&h| h > 0.0) {
-            network.pools.push(Pool { name: format!("p{index}"), size, parent, holds });
+            network.pools.push(Pool { name: format!("p{index}"), size, parent, holds, calls: 1.0 });
         } else {
             break;
         }
@@ -243,5 +251,151 @@ fn mixed(draw: &mut Draw) -> Network {
     let typical = total(&stations);
     let mut network = Network::new("mixed", closed(draw, classes, 30.0, typical), stations);
     open_classes(draw, &mut network, 0..1);
+    network
+}
+
+fn law(draw: &mut Draw) -> Law {
+    match draw.integer(0, 4) {
+        0 => Law::Constant,
+        1 => Law::Histogram(Histogram::new(&[0.0, 1.0, 2.0, 10.0], &[6.0, 3.0, 1.0]).unwrap().0),
+        2 => Law::of_cv(draw.between(0.3, 0.9)).unwrap(),
+        _ => Law::of_cv(draw.between(1.2, 3.0)).unwrap(),
+    }
+}
+
+/// Any law, in any order of service, priorities and weights.
+fn laws(draw: &mut Draw) -> Network {
+    let classes = draw.integer(1, 3);
+    let count = draw.integer(1, 3);
+    let mut stations = stations(draw, count, classes);
+    for station in &mut stations {
+        let shape = law(draw);
+        *station = station.clone().with_law(&shape);
+        station.discipline = match draw.integer(0, 4) {
+            0 => Discipline::Ps,
+            1 => Discipline::Fcfs,
+            2 => Discipline::Priority,
+            3 => Discipline::NonPreemptive,
+            _ => Discipline::Weighted,
+        };
+        match station.discipline {
+            Discipline::Weighted => {
+                station.weights = (0..classes).map(|_| decades(draw, 1.0, 10.0)).collect();
+            }
+            _ if chance(draw, 0.2) => station.speed = Speed::Servers(2),
+            _ => {}
+        }
+    }
+    let typical = total(&stations);
+    let mut network = Network::new("laws", closed(draw, classes, 12.0, typical), stations);
+    for class in &mut network.classes {
+        class.priority = draw.integer(0, 2) as i32;
+    }
+    if chance(draw, 0.4) {
+        open_classes(draw, &mut network, 0..classes);
+    }
+    network
+}
+
+/// Stations with room for few: some lose, or some block.
+fn rooms(draw: &mut Draw) -> Network {
+    let classes = draw.integer(1, 2);
+    let count = draw.integer(1, 4);
+    let mut stations = stations(draw, count, classes);
+    let blocks = chance(draw, 0.5);
+    for (k, station) in stations.iter_mut().enumerate() {
+        station.discipline = Discipline::Fcfs;
+        if chance(draw, 0.3) {
+            station.speed = Speed::Servers(2);
+        }
+        if chance(draw, 0.3) {
+            let shape = law(draw);
+            *station = station.clone().with_law(&shape);
+        }
+        if k + 1 == count || chance(draw, 0.3) {
+            let full = if blocks { Full::Block } else { Full::Lose };
+            *station = station.clone().with_room(draw.integer(2, 8), full);
+        }
+    }
+    let typical = total(&stations);
+    let mut network = Network::new("rooms", closed(draw, classes, 12.0, typical), stations);
+    for class in &mut network.classes {
+        *class =
+            Class::closed(&class.name.clone(), 1 + network.stations.len(), class.think() + 0.1 * typical);
+    }
+    if !blocks && chance(draw, 0.5) {
+        open_classes(draw, &mut network, 0..classes);
+    }
+    network
+}
+
+/// A class that goes by chance and may change its phase.
+fn routes(draw: &mut Draw) -> Network {
+    let count = draw.integer(1, 4);
+    let all = stations(draw, count, 1);
+    let mut network = Network::new("routes", closed(draw, 1, 12.0, 3.0 * total(&all)), all);
+    let count = network.stations.len();
+    let phases = draw.integer(1, 2);
+    let service =
+        (0..phases).map(|_| network.stations.iter().map(|_| decades(draw, 0.01, 0.2)).collect()).collect();
+    let mut hops = vec![Hop { from: None, to: Some((0, 0)), probability: 1.0 }];
+    for from in (0..phases).flat_map(|p| (0..count).map(move |k| (p, k))) {
+        let weights: Vec<f64> = (0..=phases * count).map(|_| draw.unit()).collect();
+        let sum: f64 = weights.iter().sum();
+        let to = |i: usize| (i < phases * count).then_some((i / count, i % count));
+        let hop = |(i, w): (usize, &f64)| Hop { from: Some(from), to: to(i), probability: w / sum };
+        hops.extend(weights.iter().enumerate().map(hop));
+    }
+    let names = (0..phases).map(|p| format!("phase {p}")).collect();
+    network.routings = vec![Routing { class: 0, phases: names, service, hops }];
+    apply(&mut network).unwrap();
+    if chance(draw, 0.5) {
+        network.stations[0].discipline = Discipline::Fcfs;
+    }
+    if chance(draw, 0.3) {
+        open_classes(draw, &mut network, 0..1);
+    }
+    network
+}
+
+/// Forks within forks, branches of several stations, one or two classes, open or closed.
+fn nested_forks(draw: &mut Draw) -> Network {
+    let classes = draw.integer(1, 2);
+    let mut all = Vec::new();
+    while all.len() < 5 {
+        all = stations(draw, 6, classes);
+    }
+    if chance(draw, 0.5) {
+        all[1].discipline = Discipline::Priority;
+    }
+    let typical = total(&all);
+    let mut network = Network::new("nested", closed(draw, classes, 12.0, typical), all);
+    network.forks = vec![
+        Fork::to_stations("inner", &[0, 1]),
+        Fork {
+            name: "outer".into(),
+            branches: vec![vec![Part::Fork(0), Part::Station(2)], vec![Part::Station(3)]],
+        },
+    ];
+    if chance(draw, 0.4) {
+        open_classes(draw, &mut network, 0..classes);
+    }
+    network
+}
+
+/// Pools of two classes, one within the other, called more than once; sometimes open.
+fn shared_pools(draw: &mut Draw) -> Network {
+    let count = draw.integer(1, 3);
+    let all = stations(draw, count, 2);
+    let typical = total(&all);
+    let mut network = Network::new("shared", closed(draw, 2, 8.0, typical), all);
+    let part = |draw: &mut Draw, s: &Station, share: f64| -> Vec<f64> {
+        s.demands.iter().map(|d| d * share * draw.unit()).collect()
+    };
+    for (index, parent) in [None, Some(0)].into_iter().enumerate() {
+        let holds = network.stations.iter().flat_map(|s| part(draw, s, 0.5)).collect();
+        let (size, calls) = (draw.integer(1, 3), [1.0, 2.0, 1.5][draw.integer(0, 2)]);
+        network.pools.push(Pool { name: format!("p{index}"), size, parent, holds, calls });
+    }
     network
 }

@@ -1,9 +1,10 @@
 //! A slow, obvious event simulator, written from the description of the models alone: every request is a row with
 //! the work it has left; at each event the speed of every request is found anew and the smallest remaining time
-//! elapses. Shares nothing with the crate's engine, its queue of events, its stations or its random numbers.
+//! elapses. Shares nothing with the crate's engine (but the drawing of one service time of a law), its queue of events, its stations or its random numbers. Over 400 lines because it has to be read beside nothing else.
 
 use crate::common::Draw;
-use servsim_model::{Discipline, Load, Network, Speed};
+use servsim_model::network::Part;
+use servsim_model::{Discipline, Full, Load, Network, Speed, Station};
 
 /// One thing a request does.
 #[derive(Clone, Debug)]
@@ -11,7 +12,7 @@ enum Act {
     Serve(usize, f64),
     Ask(usize),
     Give(usize),
-    Split(Vec<(usize, f64)>),
+    Split(Vec<Vec<Act>>),
 }
 
 /// What a request waits for at the moment.
@@ -22,6 +23,12 @@ enum At {
     Pool(usize),
     /// Its parts are under way.
     Split,
+    /// It wants to a station that is full, and keeps the server it has at another, if any.
+    Blocked {
+        wants: usize,
+        mean: f64,
+        keeps: Option<usize>,
+    },
 }
 
 struct Row {
@@ -36,6 +43,10 @@ struct Row {
     /// The request whose part this is.
     whole: Option<usize>,
     parts: usize,
+    /// Its service has begun, where it is not interrupted.
+    serving: bool,
+    /// The station whose server it leaves when it goes on.
+    from: Option<usize>,
     gone: bool,
 }
 
@@ -63,7 +74,21 @@ pub struct Simulation<'a> {
 
 fn itinerary(network: &Network, class: usize, draw: &mut Draw) -> Vec<Act> {
     let mut acts = Vec::new();
-    let branches: Vec<usize> = network.forks.iter().flat_map(|f| f.branches.clone()).collect();
+    let branches: Vec<usize> = network.forks.iter().flat_map(servsim_model::Fork::stations).collect();
+    if let Some(routing) = network.routing(class) {
+        // A walk from start to end.
+        let mut place = None;
+        loop {
+            let mut at = draw.unit();
+            let hop = routing.hops.iter().filter(|h| h.from == place).find(|h| {
+                at -= h.probability;
+                at < 0.0
+            });
+            place = hop.and_then(|h| h.to);
+            let Some((phase, station)) = place else { return acts };
+            acts.push(Act::Serve(station, routing.service[phase][station]));
+        }
+    }
     if network.pools.is_empty() {
         // One visit to each station in turn, as long as any is left; what is left of a visit happens or not.
         let plain = |k: &usize| !branches.contains(k) && network.stations[*k].demands[class] > 0.0;
@@ -81,31 +106,56 @@ fn itinerary(network: &Network, class: usize, draw: &mut Draw) -> Vec<Act> {
             round += 1.0;
         }
     } else {
-        level(network, class, None, &mut acts);
+        level(network, class, None, 1.0, draw, &mut acts);
     }
-    for fork in &network.forks {
-        let part = |&k: &usize| (k, network.stations[k].demands[class]);
-        let parts: Vec<(usize, f64)> = fork.branches.iter().map(part).filter(|p| p.1 > 0.0).collect();
-        if !parts.is_empty() {
-            acts.push(Act::Split(parts));
+    for index in 0..network.forks.len() {
+        if !network.forks.iter().any(|f| f.inner().any(|i| i == index)) {
+            acts.extend(split(network, class, index));
         }
     }
     acts
 }
 
+/// A fork, if the class has anything to do in it.
+fn split(network: &Network, class: usize, index: usize) -> Option<Act> {
+    let part = |part: &Part| match *part {
+        Part::Station(k) if network.stations[k].demands[class] > 0.0 => {
+            Some(Act::Serve(k, network.stations[k].demands[class]))
+        }
+        Part::Station(_) => None,
+        Part::Fork(inner) => split(network, class, inner),
+    };
+    let branches =
+        network.forks[index].branches.iter().map(|b| b.iter().filter_map(part).collect::<Vec<_>>());
+    let busy: Vec<Vec<Act>> = branches.filter(|b| !b.is_empty()).collect();
+    (!busy.is_empty()).then_some(Act::Split(busy))
+}
+
 /// The work of a level of pools, then the pools inside it.
-fn level(network: &Network, class: usize, pool: Option<usize>, acts: &mut Vec<Act>) {
+fn level(
+    network: &Network,
+    class: usize,
+    pool: Option<usize>,
+    times: f64,
+    draw: &mut Draw,
+    acts: &mut Vec<Act>,
+) {
     for k in 0..network.stations.len() {
-        let held: f64 = network.pools.iter().map(|p| p.holds[k]).sum();
-        let work = pool.map_or(network.stations[k].demands[class] - held, |p| network.pools[p].holds[k]);
+        let of = |p: usize| network.pools[p].holds[k * network.classes.len() + class];
+        let held: f64 = (0..network.pools.len()).map(of).sum();
+        let work = pool.map_or(network.stations[k].demands[class] - held, |p| of(p) / times);
         if work > 1e-15 {
             acts.push(Act::Serve(k, work));
         }
     }
     for inner in (0..network.pools.len()).filter(|&p| network.pools[p].parent == pool) {
-        acts.push(Act::Ask(inner));
-        level(network, class, Some(inner), acts);
-        acts.push(Act::Give(inner));
+        let calls = network.pools[inner].calls;
+        let often = calls.floor() as usize + usize::from(draw.unit() < calls.fract());
+        for _ in 0..often {
+            acts.push(Act::Ask(inner));
+            level(network, class, Some(inner), times * calls, draw, acts);
+            acts.push(Act::Give(inner));
+        }
     }
 }
 
@@ -155,6 +205,8 @@ impl<'a> Simulation<'a> {
             began,
             whole,
             parts: 0,
+            serving: false,
+            from: None,
             gone: false,
         };
         if let Some(free) = self.free.pop() {
@@ -165,6 +217,59 @@ impl<'a> Simulation<'a> {
         self.rows.len() - 1
     }
 
+    /// Requests for which a station has no further room: those there, and those who keep a server.
+    fn present(&self, k: usize) -> usize {
+        let here = |row: &&Row| match row.at {
+            At::Station(at) => at == k,
+            At::Blocked { keeps, .. } => keeps == Some(k),
+            _ => false,
+        };
+        self.rows.iter().filter(|row| !row.gone).filter(here).count()
+    }
+
+    fn kept(&self, k: usize) -> usize {
+        let here = |row: &&Row| matches!(row.at, At::Blocked { keeps, .. } if keeps == Some(k));
+        self.rows.iter().filter(|row| !row.gone).filter(here).count()
+    }
+
+    /// Begins services that are not interrupted wherever a server is free.
+    fn begin_services(&mut self) {
+        let turns = |s: &Station| {
+            matches!(s.discipline, Discipline::Fcfs | Discipline::NonPreemptive)
+                && matches!(s.speed, Speed::Servers(_))
+        };
+        for (k, station) in self.network.stations.iter().enumerate().filter(|(_, s)| turns(s)) {
+            let Speed::Servers(servers) = station.speed else { continue };
+            let there = |row: &Row| !row.gone && row.at == At::Station(k);
+            let busy = self.rows.iter().filter(|row| there(row) && row.serving).count() + self.kept(k);
+            let mut waiting: Vec<usize> =
+                (0..self.rows.len()).filter(|&i| there(&self.rows[i]) && !self.rows[i].serving).collect();
+            let ranked = station.discipline == Discipline::NonPreemptive;
+            let rank = |i: usize| if ranked { -self.network.classes[self.rows[i].class].priority } else { 0 };
+            waiting.sort_by_key(|&i| (rank(i), self.rows[i].ticket));
+            for &i in waiting.iter().take(servers.saturating_sub(busy)) {
+                self.rows[i].serving = true;
+            }
+        }
+    }
+
+    /// Lets in who has waited longest, as long as there is room anywhere.
+    fn unblock(&mut self) {
+        loop {
+            let free = |row: &Row| match row.at {
+                At::Blocked { wants, .. } if !row.gone => {
+                    self.network.stations[wants].room.is_none_or(|room| self.present(wants) < room.most)
+                }
+                _ => false,
+            };
+            let first =
+                (0..self.rows.len()).filter(|&i| free(&self.rows[i])).min_by_key(|&i| self.rows[i].ticket);
+            let Some(i) = first else { return };
+            let At::Blocked { wants, mean, .. } = self.rows[i].at else { return };
+            self.enter(i, wants, mean);
+        }
+    }
+
     /// Speed of each request; zero for those who wait.
     fn speeds(&self) -> Vec<f64> {
         let mut speeds = vec![0.0; self.rows.len()];
@@ -173,7 +278,7 @@ impl<'a> Simulation<'a> {
             match row.at {
                 At::Thinks => speeds[i] = 1.0,
                 At::Station(k) => there[k].push(i),
-                At::Pool(_) | At::Split => {}
+                At::Pool(_) | At::Split | At::Blocked { .. } => {}
             }
         }
         for (station, present) in self.network.stations.iter().zip(&mut there) {
@@ -189,9 +294,13 @@ impl<'a> Simulation<'a> {
                     present.sort_by_key(rank);
                     present.iter().take(*servers).for_each(|&i| speeds[i] = 1.0);
                 }
-                (Discipline::Fcfs, Speed::Servers(servers)) => {
-                    present.sort_by_key(|&i| self.rows[i].ticket);
-                    present.iter().take(*servers).for_each(|&i| speeds[i] = 1.0);
+                (Discipline::Fcfs | Discipline::NonPreemptive, Speed::Servers(_)) => {
+                    present.iter().filter(|&&i| self.rows[i].serving).for_each(|&i| speeds[i] = 1.0);
+                }
+                (Discipline::Weighted, _) => {
+                    let weight = |i: usize| station.weights.get(self.rows[i].class).copied().unwrap_or(1.0);
+                    let all: f64 = present.iter().map(|&i| weight(i)).sum();
+                    present.iter().for_each(|&i| speeds[i] = weight(i) / all);
                 }
                 _ => present.iter().for_each(|&i| speeds[i] = rate / present.len() as f64),
             }
@@ -201,6 +310,8 @@ impl<'a> Simulation<'a> {
 
     /// Lets the next thing happen.
     pub fn event(&mut self) {
+        self.unblock();
+        self.begin_services();
         let speeds = self.speeds();
         let mut soonest = (f64::INFINITY, None);
         for (i, speed) in speeds.iter().enumerate().filter(|(_, s)| **s > 0.0) {
@@ -237,7 +348,14 @@ impl<'a> Simulation<'a> {
     }
 
     fn served(&mut self, i: usize) {
-        let Some(whole) = self.rows[i].whole else { return self.go_on(i) };
+        if let At::Station(k) = self.rows[i].at {
+            self.rows[i].from = (self.network.stations[k].speed != Speed::Delay).then_some(k);
+        }
+        self.rows[i].serving = false;
+        self.go_on(i);
+    }
+
+    fn part_ended(&mut self, i: usize, whole: usize) {
         self.rows[i].gone = true;
         self.free.push(i);
         self.rows[whole].parts -= 1;
@@ -248,7 +366,12 @@ impl<'a> Simulation<'a> {
 
     fn go_on(&mut self, i: usize) {
         loop {
-            let Some(act) = self.rows[i].acts.get(self.rows[i].next).cloned() else { return self.end(i) };
+            let Some(act) = self.rows[i].acts.get(self.rows[i].next).cloned() else {
+                return match self.rows[i].whole {
+                    Some(whole) => self.part_ended(i, whole),
+                    None => self.end(i),
+                };
+            };
             self.rows[i].next += 1;
             match act {
                 Act::Serve(station, mean) => return self.come(i, station, mean),
@@ -265,9 +388,10 @@ impl<'a> Simulation<'a> {
                 }
                 Act::Split(parts) => {
                     (self.rows[i].at, self.rows[i].parts) = (At::Split, parts.len());
-                    for (station, mean) in parts {
+                    for acts in parts {
                         let part = self.row(self.rows[i].class, Some(i));
-                        self.come(part, station, mean);
+                        self.rows[part].acts = acts;
+                        self.go_on(part);
                     }
                     return;
                 }
@@ -276,9 +400,27 @@ impl<'a> Simulation<'a> {
     }
 
     fn come(&mut self, i: usize, station: usize, mean: f64) {
+        let keeps = self.rows[i].from.take();
+        // Where it was it is no longer counted, unless it has to stay.
+        self.rows[i].at = At::Blocked { wants: station, mean, keeps };
+        match self.network.stations[station].room {
+            Some(room) if self.present(station) >= room.most => {
+                if room.full == Full::Lose {
+                    return self.leave(i);
+                }
+                self.tickets += 1;
+                self.rows[i].ticket = self.tickets;
+            }
+            _ => self.enter(i, station, mean),
+        }
+    }
+
+    fn enter(&mut self, i: usize, station: usize, mean: f64) {
         self.tickets += 1;
-        let left = self.exponential(mean);
+        let law = self.network.stations[station].law(self.rows[i].class).clone();
+        let left = mean * law.draw(&mut || self.draw.unit());
         let row = &mut self.rows[i];
+        row.serving = false;
         (row.at, row.left, row.ticket) = (At::Station(station), left, self.tickets);
     }
 
@@ -288,9 +430,18 @@ impl<'a> Simulation<'a> {
         if self.measuring {
             self.seen[class].responses.push(response);
         }
+        self.leave(i);
+    }
+
+    /// Thinks again, or is gone.
+    fn leave(&mut self, i: usize) {
+        let class = self.rows[i].class;
         if let Load::Closed { think, .. } = self.network.classes[class].load {
             self.rows[i].at = At::Thinks;
             self.rows[i].left = self.exponential(think);
+            if think > 0.0 {
+                self.rows[i].from = None;
+            }
         } else {
             self.rows[i].gone = true;
             self.free.push(i);
