@@ -42,6 +42,7 @@ def simulate(
     from_checkpoint: str | Path | None = None,
     users: int | None = None,
     placement: tuple[str, str] | None = None,
+    monitor: tuple[str, str] | None = None,
 ) -> str: ...
 def simulate_each(
     trace: Path,

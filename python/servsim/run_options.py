@@ -39,6 +39,8 @@ class RunOptions(TypedDict, total=False):
         stays waits for one that would go.
     placement : str or Path, optional
         Placement file: where pages lie and where tasks run on a machine with nodes (docs/placement.md).
+    monitor : str or Path, optional
+        Program of the monitor of traffic between nodes (docs/monitor.md).
     progress : callable, optional
         Called a few times a second with the number of references simulated so far.
     """
@@ -54,4 +56,5 @@ class RunOptions(TypedDict, total=False):
     from_checkpoint: str | Path | None
     users: int | None
     placement: str | Path | None
+    monitor: str | Path | None
     progress: Callable[[int], None] | None

@@ -110,8 +110,9 @@ def simulate_text(
     given: dict[str, Any] = {**options}
     if given.get("functional_warmup") is not None:
         given["functional_warmup"] = str(given["functional_warmup"])
-    if given.get("placement") is not None:
-        given["placement"] = _text_file(given["placement"])
+    for name in ("placement", "monitor"):
+        if given.get(name) is not None:
+            given[name] = _text_file(given[name])
     text = _core.simulate(
         path,
         description,

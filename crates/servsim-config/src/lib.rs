@@ -3,6 +3,7 @@
 
 mod components;
 mod machine;
+mod monitor;
 mod nodes;
 mod parts;
 mod placement;
@@ -18,6 +19,9 @@ pub use components::{
     Tlb,
 };
 pub use machine::Machine;
+pub use monitor::{
+    Filter, MonitorProgram, Secondary, DIRECTIONS, MOST_COUNTERS, MOST_FILTERS, MOST_SECONDARY, TYPES,
+};
 pub use nodes::{Memory, Nodes, PagePlacement};
 pub use placement::{BoundTask, BoundTo, NameKind, PageRule, PlacementFile, Rank, Selector};
 pub use read::Faults;

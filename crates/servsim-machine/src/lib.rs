@@ -13,6 +13,7 @@ pub mod figures;
 pub mod functional;
 mod json;
 pub mod mapped;
+mod monitored;
 pub mod multi_config;
 mod names;
 mod place;

@@ -5,6 +5,7 @@ use crate::counted::Windowed;
 use crate::storage::results::StorageResult;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::Times;
+use servsim_mem::interconnect::MonitorCounts;
 use servsim_mem::{Counters, LevelCounters, NodeCounts, PrefetchCounters, TlbCounters, WriteBufferCounters};
 use servsim_os::LockCounts;
 
@@ -143,6 +144,8 @@ pub struct Timing {
     pub ways_busy: Vec<u64>,
     /// What nodes had to do with one another, if there are any.
     pub nodes: Option<NodeCounts>,
+    /// What the monitor of the traffic between nodes counted, if there was one.
+    pub monitor: Option<MonitorCounts>,
     /// Useful prefetches that were still on their way when they were asked for.
     pub late_prefetches: u64,
     /// What each cache level counted, from the inside out.

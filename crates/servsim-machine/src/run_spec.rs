@@ -46,12 +46,14 @@ pub struct RunSpec {
 pub struct NodeOptions {
     /// Where pages lie and tasks run.
     pub placement: Option<TextFile>,
+    /// What of the traffic between nodes is counted.
+    pub monitor: Option<TextFile>,
 }
 
 impl NodeOptions {
     /// Whether anything is asked.
     pub fn is_given(&self) -> bool {
-        self.placement.is_some()
+        self.placement.is_some() || self.monitor.is_some()
     }
 }
 

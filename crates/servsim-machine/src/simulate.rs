@@ -14,7 +14,7 @@ use crate::users::UserSubset;
 use crate::warm::{start_of, Amount, WarmStart};
 use crate::warnings::{self, Warning};
 use crate::window::{Held, Window};
-use crate::{placed, replay, timing, translation};
+use crate::{monitored, placed, replay, timing, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
@@ -49,7 +49,7 @@ pub fn simulate(request: &RunSpec, proceed: &mut Proceed<'_>) -> Result<Value, S
     }
     if request.functional && request.nodes.is_given() {
         return Err(SimulateError::Usage(
-            "the functional engine knows no nodes: leave out --placement, or use --engine timing".into(),
+            "the functional engine knows no nodes: leave out --placement and --monitor, or use --engine timing".into(),
         ));
     }
     if request.functional {
@@ -87,6 +87,7 @@ fn run_timing(
     };
     window(known)?;
     let placement = request.nodes.placement.as_ref().map(|file| placed::read(file, machine)).transpose()?;
+    let monitor = request.nodes.monitor.as_ref().map(|file| monitored::read(file, machine)).transpose()?;
     let bindings = placed::bindings_of(machine.nodes.as_ref(), placement.as_ref(), source.tasks())?;
     let planned = match (&placement, &machine.nodes) {
         (Some(file), Some(nodes)) => {
@@ -98,6 +99,7 @@ fn run_timing(
     let (plan, planned) = planned.unzip();
     let mut model = timing::Model::new(machine, setup, None, 0)
         .with_placement(bindings, plan)
+        .with_monitor(monitor.as_ref().map(|program| monitored::spec_of(program, setup.geometry.line)))
         .with_hierarchy(hierarchy_of(machine, request.seed)?)
         .with_storage(Plan::of(machine, source.as_ref())?);
     let start = start_of(request, machine, source.as_ref(), &model, proceed)?;
@@ -121,6 +123,14 @@ fn run_timing(
         header.options["functional_warmup_references"] = json!(start.references);
     }
     let mut document = document(&header, &replications);
+    if let Some(program) = &monitor {
+        let source = mapped::in_order(read()?, frames.as_ref());
+        let mut telling = monitored::Telling::new(program, machine, source)?;
+        for (index, run) in replications.iter().enumerate() {
+            let counts = run.timing.as_ref().and_then(|timing| timing.monitor.as_ref());
+            document["replications"][index]["monitor"] = json!(counts.map(|counts| telling.tell(counts)));
+        }
+    }
     if replications.len() < request.replications as usize {
         document["interrupted"] = json!(true);
     }

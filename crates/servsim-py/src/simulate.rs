@@ -50,7 +50,8 @@ fn wished(transactions: Option<Wished>) -> PyResult<Transactions> {
 #[pyo3(signature = (
     trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(),
     engine="timing", transactions=None, warmup=None, replications=1, seed=1, threads=None, progress=None,
-    functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None, placement=None
+    functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None, placement=None,
+    monitor=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn simulate(
@@ -73,6 +74,7 @@ fn simulate(
     from_checkpoint: Option<PathBuf>,
     users: Option<u32>,
     placement: Option<(String, String)>,
+    monitor: Option<(String, String)>,
 ) -> PyResult<String> {
     let functional = match engine {
         "functional" => true,
@@ -90,6 +92,7 @@ fn simulate(
         }
     };
     let start = Start::of(functional_warmup.as_deref(), save_checkpoint, from_checkpoint).map_err(raised)?;
+    let file = |(name, text)| TextFile { name, text };
     let request = RunSpec {
         trace,
         format,
@@ -102,7 +105,7 @@ fn simulate(
         warmup,
         start,
         users,
-        nodes: NodeOptions { placement: placement.map(|(name, text)| TextFile { name, text }) },
+        nodes: NodeOptions { placement: placement.map(file), monitor: monitor.map(file) },
         replications,
         seed,
         threads: threads.unwrap_or_else(unasked),

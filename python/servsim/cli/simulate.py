@@ -54,6 +54,9 @@ def command(
     placement: Annotated[
         Path | None, typer.Option(help="Where pages lie and tasks run, on a machine with nodes: a placement file.")
     ] = None,
+    monitor: Annotated[
+        Path | None, typer.Option(help="What of the traffic between nodes is counted: a monitor's program.")
+    ] = None,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[
@@ -85,6 +88,7 @@ def command(
                 "--replications": replications != 1,
                 "--threads": threads,
                 "--placement": placement,
+                "--monitor": monitor,
                 "--host-figures": host_figures,
             },
             engine,
@@ -122,6 +126,7 @@ def command(
                 from_checkpoint=from_checkpoint,
                 users=users,
                 placement=placement,
+                monitor=monitor,
                 progress=of_references(progress, f"simulating {runs}", expected),
             )
     except Interrupted as stop:

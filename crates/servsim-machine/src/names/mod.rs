@@ -9,7 +9,7 @@ pub use symbols::Symbols;
 
 use crate::error::SimulateError;
 use crate::place::per_cpu_offset;
-use servsim_core::{GlobalSource, PageOrigin, PAGE_SHIFT};
+use servsim_core::{GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
 
 /// Name of the processors' own areas.
 pub const PER_CPU_AREA: &str = "kernel per-CPU data";
@@ -46,6 +46,12 @@ impl DataNames {
         let name = if distance == 0 { name } else { middle };
         // The linker's end of a section names nothing; what follows was allocated at run time.
         (!name.ends_with("_end")).then(|| name.to_owned())
+    }
+
+    /// What people call the `bytes` from `place` on: structure, symbol, or else the area in brackets.
+    pub fn called(&self, place: PageOrigin, bytes: u64, tasks: &[TaskInfo]) -> String {
+        let structure = self.shared.at(place, tasks).map(str::to_owned);
+        structure.or_else(|| self.symbol(place, bytes)).unwrap_or_else(|| format!("({})", place.area))
     }
 }
 

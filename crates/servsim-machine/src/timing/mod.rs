@@ -58,7 +58,7 @@ use engine::Engine;
 use servsim_config::{Arbitration, CoreModel, Machine, Memory, Nodes};
 use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
-use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name, PagePlan};
+use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name, MonitorSpec, PagePlan};
 use servsim_mem::{
     BusTimes, HierarchySpec, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, PathSpec, WordMask,
 };
@@ -80,6 +80,8 @@ pub struct Model {
     pub(crate) bindings: Bindings,
     /// Rules for pages of nodes.
     pub(crate) plan: Option<Arc<PagePlan>>,
+    /// What of the traffic between nodes is counted.
+    pub(crate) monitor: Option<MonitorSpec>,
     pub(crate) time_slice: u64,
     pub(crate) disk_read: u64,
     pub(crate) disk_write: u64,
@@ -117,6 +119,7 @@ impl Model {
             policy: if machine.affinity { Policy::Affinity } else { Policy::Random },
             bindings: Bindings::default(),
             plan: None,
+            monitor: None,
             time_slice: machine.time_slice,
             disk_read: machine.disk_read.to_cycles(machine.clock).0,
             disk_write: machine.disk_write.to_cycles(machine.clock).0,
@@ -158,6 +161,12 @@ impl Model {
     pub fn with_placement(mut self, bindings: Bindings, plan: Option<PagePlan>) -> Self {
         (self.bindings, self.plan) = (bindings, plan.map(Arc::new));
         self
+    }
+
+    /// The same with a monitor of the traffic between nodes.
+    #[must_use]
+    pub fn with_monitor(self, monitor: Option<MonitorSpec>) -> Self {
+        Self { monitor, ..self }
     }
 
     /// What warming caches for this model needs to know of it.

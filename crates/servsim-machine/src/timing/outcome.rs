@@ -75,6 +75,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.settle_waits(now);
         self.count_active(now, 0);
         self.accounts.user_states.settle(now);
+        self.port.interconnect.restart_monitor();
         let reading = self.reading();
         self.accounts.measure.begin(now, reading);
         self.accounts.recorder.restart();
@@ -170,6 +171,7 @@ impl<W: WordMask> Engine<'_, W> {
                 levels: memory.levels,
                 ways_busy: memory.paths_busy,
                 nodes: memory.nodes,
+                monitor: self.port.interconnect.monitor_counts().cloned(),
                 window_cycles: self.accounts.measure.window,
                 detail: Some(Detail {
                     timeline: self.accounts.measure.timeline,

@@ -55,6 +55,9 @@ impl<W: WordMask> MemoryPort<W> {
         if let Some(plan) = &model.plan {
             interconnect.follow(plan);
         }
+        if let Some(monitor) = &model.monitor {
+            interconnect.watch(monitor);
+        }
         Self {
             caches,
             interconnect,

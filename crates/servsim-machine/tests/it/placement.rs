@@ -23,7 +23,7 @@ fn pages() -> String {
 
 fn spec(trace: &Path, machine: &str, placement: &str) -> RunSpec {
     let file = TextFile { name: "p.toml".into(), text: placement.into() };
-    let nodes = NodeOptions { placement: Some(file) };
+    let nodes = NodeOptions { placement: Some(file), ..NodeOptions::default() };
     RunSpec { functional: false, nodes, ..whole_trace(trace, machine) }
 }
 

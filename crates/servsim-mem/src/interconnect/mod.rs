@@ -17,12 +17,14 @@
 
 mod arbiter;
 mod latency;
+mod monitor;
 mod nodes;
 mod pages;
 mod paths;
 mod write_buffer;
 
 pub use latency::{BusTimes, LatencyTable};
+pub use monitor::{MonitorCounts, MonitorSpec, RegionFilter, ThresholdEvent, Traffic};
 pub use nodes::{LinkCounters, NodeCounts, NodeMemory, NodeSpec, PairCounters};
 pub use pages::{page_policy_by_name, PagePlan, PagePolicy, PageRule, PAGE_POLICIES};
 pub use paths::PathSpec;
@@ -31,6 +33,7 @@ pub use write_buffer::WriteBufferCounters;
 use crate::protocol::BusOp;
 use crate::system::Outcome;
 use arbiter::Arbiter;
+use monitor::Monitor;
 use nodes::Nodes;
 use paths::{Carried, Paths};
 use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
@@ -174,6 +177,7 @@ pub struct Interconnect {
     order: Arbiter,
     paths: Paths,
     nodes: Option<Box<Nodes>>,
+    monitor: Option<Box<Monitor>>,
     /// Time that a transaction takes the order point of nodes.
     order_time: u64,
     banks: u64,
@@ -190,6 +194,7 @@ impl Interconnect {
                 .with_write_buffers(spec.write_buffer),
             paths: Paths::new(processors, spec.paths),
             nodes: spec.nodes.clone().map(|nodes| Box::new(Nodes::new(nodes))),
+            monitor: None,
             order_time: spec.paths.order,
             banks: spec.paths.banks as u64,
             delay: spec.delay,
@@ -202,6 +207,21 @@ impl Interconnect {
         if let Some(nodes) = &mut self.nodes {
             nodes.follow(plan.clone());
         }
+    }
+
+    /// Counts the traffic between nodes from now on; without nodes there is none.
+    pub fn watch(&mut self, spec: &MonitorSpec) {
+        self.monitor = self.nodes.as_ref().map(|nodes| Box::new(nodes.monitor(spec.clone())));
+    }
+
+    /// Counts of the monitor begin anew.
+    pub fn restart_monitor(&mut self) {
+        self.monitor.iter_mut().for_each(|monitor| monitor.restart());
+    }
+
+    /// What the monitor counted, if there is one.
+    pub fn monitor_counts(&self) -> Option<&MonitorCounts> {
+        self.monitor.as_ref().map(|monitor| &monitor.counts)
     }
 
     /// Where `line` lives, which `cpu` asks for: its page may get its node by that.
@@ -255,6 +275,9 @@ impl Interconnect {
                 (now + latency, occupancy)
             }
             Some(nodes) => {
+                if let Some(monitor) = &mut self.monitor {
+                    monitor.see(&nodes.traffic(grant, op, supplier));
+                }
                 let complete = nodes.carry(now, request.cpu, NodeId(home.0), op, latency, supplier);
                 (complete, occupancy.min(self.order_time))
             }

@@ -7,8 +7,9 @@
 //! when the farthest node has it. A packet keeps every link on its way for its bytes; what finds a link taken waits.
 //! Left out: that a packet reaches the later links of its way later.
 
+use super::monitor::{Monitor, MonitorSpec, Traffic};
 use super::pages::{PagePlan, PagePolicy, Pages};
-use super::Supplier;
+use super::{Grant, Supplier};
 use crate::protocol::BusOp;
 use servsim_core::{CpuId, LineAddr, NodeId};
 
@@ -149,6 +150,23 @@ impl Nodes {
     /// Pages get their nodes by `plan` from now on.
     pub fn follow(&mut self, plan: std::sync::Arc<PagePlan>) {
         self.pages.follow(plan);
+    }
+
+    /// A monitor of these nodes.
+    pub fn monitor(&self, spec: MonitorSpec) -> Monitor {
+        Monitor::new(spec, self.spec.of_processor.len(), self.spec.distances.len())
+    }
+
+    /// A granted transaction as a monitor sees it.
+    pub fn traffic(&self, grant: &Grant, op: BusOp, supplier: Supplier) -> Traffic {
+        let Grant { time, request, home } = *grant;
+        let home = NodeId(home.0);
+        let served_by = match supplier {
+            Supplier::Processor(other) if op.is_fetch() => self.spec.of_processor[other],
+            _ => home,
+        };
+        let (cpu, line, asker) = (request.cpu, request.line, self.spec.of_processor[request.cpu]);
+        Traffic { time, cpu, asker, home, served_by, op, line }
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.

@@ -2,7 +2,7 @@
 //! nothing was in the way.
 
 use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
-use servsim_mem::interconnect::{InterconnectKind, PagePolicy};
+use servsim_mem::interconnect::{InterconnectKind, MonitorSpec, PagePolicy, RegionFilter, Traffic};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
     BusRequest, BusTimes, Class, Interconnect, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, Origin,
@@ -74,8 +74,19 @@ struct Done {
 
 /// Performs random transactions, `apart` cycles from one another; what was done, and the interconnect.
 fn perform(spec: &InterconnectSpec, count: u64, apart: u64) -> (Vec<Done>, Interconnect, u64) {
+    perform_watched(spec, count, apart, None)
+}
+
+/// The same with a monitor, if one is given.
+fn perform_watched(
+    spec: &InterconnectSpec,
+    count: u64,
+    apart: u64,
+    monitor: Option<&MonitorSpec>,
+) -> (Vec<Done>, Interconnect, u64) {
     let mut r = RandomStream::new(count + apart, "nodes");
     let mut joined = Interconnect::new(NODES * PER_NODE, spec, 1);
+    monitor.into_iter().for_each(|monitor| joined.watch(monitor));
     let (mut all, mut last) = (Vec::new(), 0);
     for number in 0..count {
         let op = [BusOp::Read, BusOp::Read, BusOp::ReadExclusive, BusOp::Invalidate, BusOp::WriteBack];
@@ -166,4 +177,106 @@ fn what_comes_too_soon_waits_for_links_and_memories() {
     let lines = all.iter().filter(|done| done.op == BusOp::WriteBack || done.supplier == Supplier::Memory);
     let lines = lines.filter(|done| !matches!(done.op, BusOp::Invalidate | BusOp::Write)).count() as u64;
     assert!(last >= (lines - 1) * 40, "{lines} lines in {last} cycles");
+}
+
+/// Every counter of a monitor, recounted from the log of transactions.
+fn recount(all: &[(Traffic, u64)], spec: &MonitorSpec, processors: usize) -> BTreeMap<(usize, u64), u64> {
+    let mut counts = BTreeMap::new();
+    for (traffic, _) in all {
+        for node in 0..NODES {
+            let own = traffic.asker == NodeId(node);
+            let is_asked = traffic.home == NodeId(node) || traffic.served_by == NodeId(node);
+            let is_remote = traffic.home != traffic.asker || traffic.served_by != traffic.asker;
+            let (owner, direction) = match (own, spec.simulator) {
+                (true, true) => (traffic.cpu.0, 1),
+                (true, false) if is_remote => (node, 1),
+                (false, true) if is_asked => (processors + node, 2),
+                (false, false) if is_asked => (node, 2),
+                _ => continue,
+            };
+            for filter in &spec.filters {
+                let kind =
+                    [BusOp::Read, BusOp::ReadExclusive, BusOp::Invalidate, BusOp::Write, BusOp::WriteBack];
+                let types = (0..5).filter(|bit| filter.types >> bit & 1 == 1).map(|bit| kind[bit]);
+                let lines = filter.first..filter.first + filter.lines;
+                if types.into_iter().any(|op| op == traffic.op)
+                    && lines.contains(&traffic.line.0)
+                    && (filter.directions == 3 || filter.directions == direction)
+                {
+                    let counter = filter.base + (traffic.line.0 - filter.first) / (1 << filter.shift);
+                    *counts.entry((owner, counter)).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn a_monitor_counts_what_the_log_of_transactions_holds() {
+    let filter = |first, lines, shift, types, directions, base| RegionFilter {
+        first,
+        lines,
+        shift,
+        types,
+        directions,
+        base,
+        threshold: (types == 31).then_some(5),
+    };
+    let filters = vec![
+        filter(0, 40 << 6, 6, 31, 1, 0),
+        filter(0, 40 << 6, 4, 0b00011, 3, 100),
+        filter(5 << 6, 64, 0, 0b10100, 2, 1000),
+    ];
+    for (simulator, policy) in
+        [(false, PagePolicy::FirstTouch), (false, PagePolicy::Remote), (true, PagePolicy::Striped)]
+    {
+        let program =
+            MonitorSpec { simulator, filters: filters.clone(), secondary: vec![(vec![1, 2], 0b00001)] };
+        let (all, joined, _) = perform_watched(&spec(policy, 0), 4000, 7, Some(&program));
+        let homes = homes(&all, policy);
+        let log: Vec<(Traffic, u64)> = all
+            .iter()
+            .map(|done| {
+                let (asker, home) = (NodeId(done.cpu / PER_NODE), NodeId(homes[&(done.line / 64)]));
+                let served_by = match done.supplier {
+                    Supplier::Processor(CpuId(other)) if done.op.is_fetch() => NodeId(other / PER_NODE),
+                    _ => home,
+                };
+                let (cpu, line) = (CpuId(done.cpu), LineAddr(done.line));
+                (Traffic { time: 0, cpu, asker, home, served_by, op: done.op, line }, done.took)
+            })
+            .collect();
+        let counts = joined.monitor_counts().unwrap();
+        let expected = recount(&log, &program, NODES * PER_NODE);
+        assert!(expected.len() > 100 && expected.values().any(|&count| count >= 5));
+        assert_eq!(counts.counters, expected);
+        let reached = expected.iter().filter(|((_, counter), count)| *counter < 100 && **count >= 5).count();
+        assert_eq!((counts.events_in_all, counts.events.len()), (reached as u64, reached.min(1000)));
+        // Filters 2 and 3 do not count the same types, so a read counts once where filter 2 takes it.
+        let reads: u64 = counts.secondary.iter().map(|owner| owner[0]).sum();
+        let one = MonitorSpec { filters: vec![filter(0, 40 << 6, 6, 0b00001, 3, 0)], ..program.clone() };
+        assert_eq!(reads, recount(&log, &one, NODES * PER_NODE).values().sum::<u64>());
+    }
+}
+
+#[test]
+fn a_monitor_changes_nothing() {
+    let filters = vec![RegionFilter {
+        first: 0,
+        lines: 4096,
+        shift: 0,
+        types: 31,
+        directions: 3,
+        base: 0,
+        threshold: None,
+    }];
+    let program = MonitorSpec { simulator: false, filters, secondary: Vec::new() };
+    let spec = spec(PagePolicy::FirstTouch, 8);
+    let ((_, bare, last), (_, watched, end)) =
+        (perform(&spec, 2000, 3), perform_watched(&spec, 2000, 3, Some(&program)));
+    assert_eq!(
+        (bare.node_counts(), bare.ways_busy(), last),
+        (watched.node_counts(), watched.ways_busy(), end)
+    );
 }

@@ -1,0 +1,286 @@
+//! Programs of the monitor of traffic between nodes, in TOML: filters of addresses, each with its counters, and
+//! counters of whole filters. The limits are those of the card of Brock et al. 2001, section 5.
+
+use crate::read::Faults;
+use servsim_units::nearest::suggestion;
+use servsim_units::Bytes;
+use toml_edit::{ImDocument, TableLike};
+
+/// Most filters.
+pub const MOST_FILTERS: usize = 32;
+/// Counters of the filters together.
+pub const MOST_COUNTERS: u64 = 512 * 1024;
+/// Counters of whole filters.
+pub const MOST_SECONDARY: usize = 16;
+/// Bytes that a counter of a filter may stand for.
+pub const GRANULARITY: std::ops::RangeInclusive<u64> = 32..=2 << 20;
+
+/// Types of transactions, in the order of the bits of a mask.
+pub const TYPES: [&str; 5] = ["read", "read-exclusive", "invalidate", "write", "write-back"];
+/// Whose transactions a node's monitor counts, in the order of the bits of a mask.
+pub const DIRECTIONS: [&str; 2] = ["outbound", "inbound"];
+
+/// What the monitor counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MonitorProgram {
+    /// Local transactions and processors are seen as well, which no card could.
+    pub simulator: bool,
+    /// The filters.
+    pub filters: Vec<Filter>,
+    /// Counters of whole filters.
+    pub secondary: Vec<Secondary>,
+}
+
+/// A range of addresses, and what of its traffic is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes of each counter; a power of two.
+    pub granularity: u64,
+    /// Mask of [`TYPES`].
+    pub types: u8,
+    /// Mask of [`DIRECTIONS`].
+    pub directions: u8,
+    /// Its first counter.
+    pub base: u64,
+    /// Count at which a counter tells.
+    pub threshold: Option<u64>,
+}
+
+impl Filter {
+    /// How many counters it has.
+    pub fn counters(&self) -> u64 {
+        self.size / self.granularity
+    }
+}
+
+/// A counter of whole filters: a transaction that several of them take counts once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secondary {
+    /// The filters, from 0.
+    pub filters: Vec<usize>,
+    /// Mask of [`TYPES`].
+    pub types: u8,
+}
+
+impl MonitorProgram {
+    /// Reads `text` for a machine with lines of `line` bytes; `file` is used in messages.
+    ///
+    /// # Errors
+    /// With every fault of the file.
+    pub fn from_toml(text: &str, file: &str, line: u64) -> Result<Self, Faults> {
+        let document = ImDocument::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text[..at.min(text.len())].matches('\n').count() + 1;
+            let what = error.message().lines().next().unwrap_or("malformed TOML");
+            Faults(vec![format!("{file}, line {line}: {what}")])
+        })?;
+        let mut reader = Reader { file, line, faults: Vec::new() };
+        let program = reader.program(document.as_table());
+        if reader.faults.is_empty() {
+            Ok(program)
+        } else {
+            Err(Faults(reader.faults))
+        }
+    }
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    line: u64,
+    faults: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, place: &str, what: &str) {
+        self.faults.push(format!("{}: {place}: {what}", self.file));
+    }
+
+    fn program(&mut self, table: &dyn TableLike) -> MonitorProgram {
+        self.check_keys(table, &["mode", "filter", "secondary"], "the program");
+        let mode = self.text(table, "mode", "the program").unwrap_or_else(|| "card".into());
+        if !["card", "simulator"].contains(&mode.as_str()) {
+            self.fault("mode", &format!("unknown `{mode}`; accepted are card, simulator"));
+        }
+        let mut program = MonitorProgram { simulator: mode == "simulator", ..MonitorProgram::default() };
+        let filters = tables(table, "filter");
+        if filters.is_empty() {
+            self.fault("filter", "there is none, so nothing would be counted; write [[filter]]");
+        }
+        if filters.len() > MOST_FILTERS {
+            let what = format!("{} filters; the monitor has {MOST_FILTERS}, join some", filters.len());
+            self.fault("filter", &what);
+        }
+        for (index, table) in filters.into_iter().enumerate() {
+            let next = program.filters.last().map_or(0, |last| last.base + last.counters());
+            if let Some(filter) = self.filter(table, &format!("filter {}", index + 1), next) {
+                program.filters.push(filter);
+            }
+        }
+        self.check_counters(&program.filters);
+        let secondary = tables(table, "secondary");
+        if secondary.len() > MOST_SECONDARY {
+            let what = format!("{} counters; the monitor has {MOST_SECONDARY}", secondary.len());
+            self.fault("secondary", &what);
+        }
+        for (index, table) in secondary.into_iter().enumerate() {
+            let place = format!("secondary {}", index + 1);
+            self.check_keys(table, &["filters", "types"], &place);
+            let named = self.text(table, "filters", &place).unwrap_or_default();
+            let types = self.mask(table, "types", &TYPES, &place);
+            let mut filters = Vec::new();
+            for word in words(&named) {
+                let number = word.parse::<usize>().ok();
+                if let Some(number) = number.filter(|number| (1..=program.filters.len()).contains(number)) {
+                    filters.push(number - 1);
+                } else {
+                    let count = program.filters.len();
+                    self.fault(&place, &format!("there is no filter {word}; they are 1 to {count}"));
+                }
+            }
+            if filters.is_empty() {
+                self.fault(&place, "names no filter; write filters = \"1 2\"");
+            }
+            program.secondary.push(Secondary { filters, types });
+        }
+        program
+    }
+
+    fn check_keys(&mut self, table: &dyn TableLike, accepted: &[&str], place: &str) {
+        for (key, _) in table.iter().filter(|(key, _)| !accepted.contains(key)) {
+            let hint = suggestion(key, accepted.iter().copied());
+            self.fault(place, &format!("unknown key `{key}`{hint}; accepted are {}", accepted.join(", ")));
+        }
+    }
+
+    fn text(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<String> {
+        let item = table.get(key)?;
+        let text = item.as_str().map(str::to_owned).or_else(|| item.as_integer().map(|n| n.to_string()));
+        if text.is_none() {
+            self.fault(place, &format!("{key}: write a text in quotes, or a number"));
+        }
+        text
+    }
+
+    /// The bits of the words that are named; all of them without the key.
+    fn mask(&mut self, table: &dyn TableLike, key: &str, known: &[&str], place: &str) -> u8 {
+        let Some(text) = self.text(table, key, place) else { return (1 << known.len()) - 1 };
+        let mut mask = 0;
+        for word in words(&text) {
+            if let Some(bit) = known.iter().position(|name| *name == word) {
+                mask |= 1 << bit;
+            } else {
+                let hint = suggestion(word, known.iter().copied());
+                let what = format!("{key}: unknown `{word}`{hint}; accepted are {}", known.join(", "));
+                self.fault(place, &what);
+            }
+        }
+        if mask == 0 {
+            self.fault(place, &format!("{key}: empty, so nothing would be counted; leave it out for all"));
+        }
+        mask
+    }
+
+    /// An address or a count: decimal or hexadecimal.
+    fn number(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<u64> {
+        let text = self.text(table, key, place)?;
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        };
+        if number.is_none() {
+            self.fault(place, &format!("{key}: `{text}` is no number; write it decimal or as 0x..."));
+        }
+        number
+    }
+
+    fn bytes(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<u64> {
+        let Some(text) = self.text(table, key, place) else {
+            self.fault(place, &format!("{key} is missing; write for example {key} = \"4 KiB\""));
+            return None;
+        };
+        match text.parse::<Bytes>() {
+            Ok(Bytes(bytes)) => Some(bytes),
+            Err(why) => {
+                self.fault(place, &format!("{key}: {why}"));
+                None
+            }
+        }
+    }
+
+    fn filter(&mut self, table: &dyn TableLike, place: &str, next: u64) -> Option<Filter> {
+        let accepted = ["start", "size", "granularity", "types", "direction", "base", "threshold"];
+        self.check_keys(table, &accepted, place);
+        let start = self.number(table, "start", place);
+        if table.get("start").is_none() {
+            self.fault(place, "start is missing; write for example start = \"0x0\"");
+        }
+        let (size, granularity) = (self.bytes(table, "size", place), self.bytes(table, "granularity", place));
+        let types = self.mask(table, "types", &TYPES, place);
+        let directions = match self.text(table, "direction", place).as_deref() {
+            Some("both") => 3,
+            None => 1,
+            Some(_) => self.mask(table, "direction", &DIRECTIONS, place),
+        };
+        let (base, threshold) = (self.number(table, "base", place), self.number(table, "threshold", place));
+        let (start, size, granularity) = (start?, size?, granularity?);
+        if !GRANULARITY.contains(&granularity) || !granularity.is_power_of_two() {
+            self.fault(place, "granularity: a power of two from 32 B to 2 MiB");
+            return None;
+        }
+        if granularity < self.line {
+            let what =
+                format!("granularity: finer than the machine's lines of {} B, which travel whole", self.line);
+            self.fault(place, &what);
+        }
+        if start % granularity != 0
+            || size % granularity != 0
+            || size == 0
+            || start.checked_add(size).is_none()
+        {
+            let what = format!(
+                "start and size must be multiples of the granularity, {granularity} B, and size above 0"
+            );
+            self.fault(place, &what);
+            return None;
+        }
+        if threshold == Some(0) {
+            self.fault(place, "threshold: every count reaches 0; give 1 or more, or leave it out");
+        }
+        Some(Filter { start, size, granularity, types, directions, base: base.unwrap_or(next), threshold })
+    }
+
+    fn check_counters(&mut self, filters: &[Filter]) {
+        for (index, filter) in filters.iter().enumerate() {
+            let end = filter.base.saturating_add(filter.counters());
+            if end > MOST_COUNTERS {
+                let place = format!("filter {}", index + 1);
+                let what = format!(
+                    "needs counters {} to {}; the monitor has {MOST_COUNTERS}: a smaller size or a coarser granularity",
+                    filter.base,
+                    end - 1
+                );
+                self.fault(&place, &what);
+            }
+            for (other, before) in filters[..index].iter().enumerate() {
+                if before.base < end && filter.base < before.base + before.counters() {
+                    let what = format!("its counters are those of filter {}; leave out base", other + 1);
+                    self.fault(&format!("filter {}", index + 1), &what);
+                }
+            }
+        }
+    }
+}
+
+/// The tables of `[[name]]`.
+fn tables<'t>(table: &'t dyn TableLike, name: &str) -> Vec<&'t dyn TableLike> {
+    let found = table.get(name).and_then(|item| item.as_array_of_tables());
+    found.into_iter().flat_map(|tables| tables.iter().map(|table| table as &dyn TableLike)).collect()
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',']).filter(|word| !word.is_empty())
+}

@@ -1,0 +1,174 @@
+//! The monitor of traffic between nodes, from its program to what a result says of its counters.
+
+use crate::error::SimulateError;
+use crate::names::{place_of, DataNames};
+use crate::run_spec::TextFile;
+use serde_json::{json, Value};
+use servsim_config::{Filter, Machine, MonitorProgram, DIRECTIONS, TYPES};
+use servsim_core::{GlobalSource, PAGE_SHIFT};
+use servsim_mem::interconnect::{MonitorCounts, MonitorSpec, RegionFilter};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+/// Most names of what lies in a granule of several pages.
+const MOST_NAMES: usize = 3;
+
+/// Reads a program for `machine`.
+///
+/// # Errors
+/// With every fault of the file, or when the machine has one memory.
+pub(crate) fn read(file: &TextFile, machine: &Machine) -> Result<MonitorProgram, SimulateError> {
+    if machine.nodes.is_none() {
+        return Err(SimulateError::Usage(format!(
+            "{}: a monitor watches traffic between nodes, and {} has one memory; describe nodes with node.count, or \
+             leave out --monitor",
+            file.name, machine.name
+        )));
+    }
+    MonitorProgram::from_toml(&file.text, &file.name, machine.cache.line.0)
+        .map_err(|faults| SimulateError::Usage(faults.to_string()))
+}
+
+/// The program in lines of `line` bytes.
+pub(crate) fn spec_of(program: &MonitorProgram, line: u64) -> MonitorSpec {
+    let filter = |filter: &Filter| RegionFilter {
+        first: filter.start / line,
+        lines: filter.size / line,
+        shift: (filter.granularity / line).trailing_zeros(),
+        types: filter.types,
+        directions: filter.directions,
+        base: filter.base,
+        threshold: filter.threshold,
+    };
+    MonitorSpec {
+        simulator: program.simulator,
+        filters: program.filters.iter().map(filter).collect(),
+        secondary: program.secondary.iter().map(|c| (c.filters.clone(), c.types)).collect(),
+    }
+}
+
+/// What counters say, with the names of the data that they stand for.
+pub(crate) struct Telling<'a> {
+    program: &'a MonitorProgram,
+    of_processor: Vec<usize>,
+    source: Box<dyn GlobalSource>,
+    names: DataNames,
+    called: HashMap<(u64, u64), String>,
+}
+
+impl<'a> Telling<'a> {
+    /// For runs of the trace `source` on `machine`.
+    ///
+    /// # Errors
+    /// When the names of the trace cannot be read.
+    pub fn new(
+        program: &'a MonitorProgram,
+        machine: &Machine,
+        source: Box<dyn GlobalSource>,
+    ) -> Result<Self, SimulateError> {
+        let names = DataNames::of(source.as_ref())?;
+        let of_processor = machine.nodes.as_ref().map_or_else(Vec::new, |nodes| nodes.of_processor.clone());
+        Ok(Self { program, of_processor, source, names, called: HashMap::new() })
+    }
+
+    /// What one replication counted.
+    pub fn tell(&mut self, counts: &MonitorCounts) -> Value {
+        let mut rows: [Vec<Value>; 6] = Default::default();
+        for (&(owner, counter), &count) in &counts.counters {
+            let Some((number, address, granularity)) = self.granule(counter) else { continue };
+            let (node, processor) = self.owner(owner);
+            let data = self.called(address, granularity);
+            let row = [
+                json!(number + 1),
+                json!(node + 1),
+                json!(processor),
+                json!(format!("{address:#x}")),
+                json!(count),
+                json!(data),
+            ];
+            rows.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        let [filter, node, processor, address, count, data] = rows;
+        let events = counts.events.iter().map(|event| {
+            let address = self.granule(event.counter).map(|(_, address, _)| format!("{address:#x}"));
+            let (node, processor) = self.owner(event.owner);
+            json!({"cycle": event.time, "node": node + 1, "processor": processor, "address": address})
+        });
+        let events: Vec<Value> = events.collect();
+        let secondary = counts.secondary.iter().enumerate().map(|(owner, counts)| {
+            let (node, processor) = self.owner(owner);
+            json!({"node": node + 1, "processor": processor, "counts": counts})
+        });
+        let secondary: Vec<Value> =
+            if self.program.secondary.is_empty() { Vec::new() } else { secondary.collect() };
+        json!({
+            "mode": if self.program.simulator { "simulator" } else { "card" },
+            "seen": counts.seen,
+            "filters": self.program.filters.iter().map(filter_json).collect::<Vec<_>>(),
+            "histogram": {
+                "filter": filter, "node": node, "processor": processor, "address": address, "count": count,
+                "data": data,
+            },
+            "secondary": secondary,
+            "thresholds": {"reached": counts.events_in_all, "first": events},
+        })
+    }
+
+    /// Filter, first address and bytes of a counter.
+    fn granule(&self, counter: u64) -> Option<(usize, u64, u64)> {
+        let filters = self.program.filters.iter().enumerate();
+        let mut found = filters.filter_map(|(number, filter)| {
+            let place = counter.checked_sub(filter.base).filter(|place| *place < filter.counters())?;
+            Some((number, filter.start + place * filter.granularity, filter.granularity))
+        });
+        found.next()
+    }
+
+    /// Node and, in the mode of the simulator, processor of an owner of counters.
+    fn owner(&self, owner: usize) -> (usize, Option<usize>) {
+        match (self.program.simulator, owner.checked_sub(self.of_processor.len())) {
+            (false, _) => (owner, None),
+            (true, Some(node)) => (node, None),
+            (true, None) => (self.of_processor[owner], Some(owner)),
+        }
+    }
+
+    /// What lies in a granule: the names with most pages.
+    fn called(&mut self, address: u64, bytes: u64) -> String {
+        if let Some(name) = self.called.get(&(address, bytes)) {
+            return name.clone();
+        }
+        let source = self.source.as_ref();
+        let step = bytes.min(1 << PAGE_SHIFT);
+        let mut pages: BTreeMap<String, u64> = BTreeMap::new();
+        for first in (0..bytes / step).map(|place| address + place * step) {
+            if let Some(place) = place_of(source, first) {
+                *pages.entry(self.names.called(place, step, source.tasks())).or_default() += 1;
+            }
+        }
+        let mut most: Vec<(u64, String)> = pages.into_iter().map(|(name, pages)| (pages, name)).collect();
+        most.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let more = most.len().saturating_sub(MOST_NAMES);
+        let mut name = most.into_iter().take(MOST_NAMES).map(|(_, name)| name).collect::<Vec<_>>().join(", ");
+        if more > 0 {
+            let _ = write!(name, " and {more} more");
+        }
+        self.called.insert((address, bytes), name.clone());
+        name
+    }
+}
+
+fn filter_json(filter: &Filter) -> Value {
+    let named = |mask: u8, names: &[&'static str]| -> Vec<&str> {
+        (0..names.len()).filter(|bit| mask >> bit & 1 == 1).map(|bit| names[bit]).collect()
+    };
+    json!({
+        "start": format!("{:#x}", filter.start),
+        "bytes": filter.size,
+        "granularity_bytes": filter.granularity,
+        "types": named(filter.types, &TYPES),
+        "directions": named(filter.directions, &DIRECTIONS),
+        "base": filter.base,
+        "threshold": filter.threshold,
+    })
+}

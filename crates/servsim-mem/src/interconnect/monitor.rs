@@ -1,0 +1,172 @@
+//! The monitor of traffic between nodes (Opium; Brock et al. 2001, section 5): a card in each node with filters of
+//! addresses, each with a counter for every granule, counters of whole filters, and thresholds. It looks on and
+//! changes nothing.
+//!
+//! A card sees what leaves or enters its node: fetches that another node's memory or caches serve, and write-backs,
+//! invalidations and writes of lines whose home is another node. It knows no processors, and no transactions inside
+//! its node; the mode of the simulator knows both. The broadcast by which an ordered network tells a request to all
+//! nodes is part of the order point here, and is not counted.
+
+use crate::protocol::BusOp;
+use servsim_core::{CpuId, LineAddr, NodeId};
+use std::collections::BTreeMap;
+
+/// Bits of a counter.
+const COUNTER_BITS: u32 = 36;
+/// Thresholds that are told, the first; all are counted.
+const MOST_EVENTS: usize = 1000;
+
+/// A range of addresses, and what of its traffic is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionFilter {
+    /// First line.
+    pub first: u64,
+    /// Lines.
+    pub lines: u64,
+    /// log2 of the lines of a counter.
+    pub shift: u32,
+    /// Mask of types, by [`type_of`].
+    pub types: u8,
+    /// Mask: 1 for what the node asks for, 2 for what others ask of it.
+    pub directions: u8,
+    /// Its first counter.
+    pub base: u64,
+    /// Count at which a counter tells.
+    pub threshold: Option<u64>,
+}
+
+/// What a monitor counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MonitorSpec {
+    /// Local transactions and processors are seen as well.
+    pub simulator: bool,
+    /// The filters.
+    pub filters: Vec<RegionFilter>,
+    /// Filters and types of each counter of whole filters.
+    pub secondary: Vec<(Vec<usize>, u8)>,
+}
+
+/// Number of the type of a transaction.
+pub fn type_of(op: BusOp) -> u8 {
+    match op {
+        BusOp::Read => 0,
+        BusOp::ReadExclusive => 1,
+        BusOp::Invalidate => 2,
+        BusOp::Write => 3,
+        BusOp::WriteBack => 4,
+    }
+}
+
+/// A transaction as the network saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// When it was granted.
+    pub time: u64,
+    /// Who asked.
+    pub cpu: CpuId,
+    /// The processor's node.
+    pub asker: NodeId,
+    /// The home of the line.
+    pub home: NodeId,
+    /// The node whose memory or cache served a fetch; the home of others.
+    pub served_by: NodeId,
+    /// What was asked for.
+    pub op: BusOp,
+    /// The line.
+    pub line: LineAddr,
+}
+
+/// A counter reached its threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThresholdEvent {
+    /// When.
+    pub time: u64,
+    /// Whose counter.
+    pub owner: usize,
+    /// The counter.
+    pub counter: u64,
+}
+
+/// What a monitor counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MonitorCounts {
+    /// By owner and counter. The owner is a node, or a processor for what it asks in the mode of the simulator,
+    /// where nodes follow processors.
+    pub counters: BTreeMap<(usize, u64), u64>,
+    /// By owner, the counters of whole filters.
+    pub secondary: Vec<Vec<u64>>,
+    /// Thresholds reached, the first of them.
+    pub events: Vec<ThresholdEvent>,
+    /// How many there were.
+    pub events_in_all: u64,
+    /// Transactions that a monitor saw, those of no filter with them.
+    pub seen: u64,
+}
+
+/// The monitors of all nodes.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    spec: MonitorSpec,
+    processors: usize,
+    pub counts: MonitorCounts,
+}
+
+impl Monitor {
+    /// Nothing counted yet, for so many processors and nodes.
+    pub fn new(spec: MonitorSpec, processors: usize, nodes: usize) -> Self {
+        let owners = if spec.simulator { processors + nodes } else { nodes };
+        let counts = MonitorCounts {
+            secondary: vec![vec![0; spec.secondary.len()]; owners],
+            ..MonitorCounts::default()
+        };
+        Self { spec, processors, counts }
+    }
+
+    /// Begins anew.
+    pub fn restart(&mut self) {
+        let owners = self.counts.secondary.len();
+        let secondary = vec![vec![0; self.spec.secondary.len()]; owners];
+        self.counts = MonitorCounts { secondary, ..MonitorCounts::default() };
+    }
+
+    /// Counts a transaction at every node that sees it.
+    pub fn see(&mut self, traffic: &Traffic) {
+        let Traffic { asker, home, served_by, .. } = *traffic;
+        let leaves = home != asker || served_by != asker;
+        if !leaves && !self.spec.simulator {
+            return;
+        }
+        self.counts.seen += 1;
+        let outbound = if self.spec.simulator { traffic.cpu.0 } else { asker.0 };
+        self.count(traffic, outbound, 1);
+        let first = if self.spec.simulator { self.processors } else { 0 };
+        let others = [Some(home), (served_by != home).then_some(served_by)];
+        for node in others.into_iter().flatten().filter(|&node| node != asker) {
+            self.count(traffic, first + node.0, 2);
+        }
+    }
+
+    fn count(&mut self, traffic: &Traffic, owner: usize, direction: u8) {
+        let bit = 1_u8 << type_of(traffic.op);
+        let taken = |filter: &RegionFilter| {
+            filter.directions & direction != 0
+                && traffic.line.0.checked_sub(filter.first).is_some_and(|line| line < filter.lines)
+        };
+        for filter in self.spec.filters.iter().filter(|filter| filter.types & bit != 0 && taken(filter)) {
+            let counter = filter.base + ((traffic.line.0 - filter.first) >> filter.shift);
+            let count = self.counts.counters.entry((owner, counter)).or_default();
+            *count = (*count + 1) & ((1 << COUNTER_BITS) - 1);
+            if filter.threshold == Some(*count) {
+                self.counts.events_in_all += 1;
+                if self.counts.events.len() < MOST_EVENTS {
+                    self.counts.events.push(ThresholdEvent { time: traffic.time, owner, counter });
+                }
+            }
+        }
+        for (place, (filters, types)) in self.spec.secondary.iter().enumerate() {
+            if types & bit != 0 && filters.iter().any(|&filter| taken(&self.spec.filters[filter])) {
+                self.counts.secondary[owner][place] += 1;
+            }
+        }
+    }
+}
