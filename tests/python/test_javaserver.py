@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from servsim.capture.folder import shipped
 from servsim.errors import EnvironmentProblem
 from servsim.workloads import javaserver
 
 SERVSIM = Path(sys.executable).with_name("servsim")
-SOURCES = Path(javaserver.__file__).with_name("java")
+SOURCES = shipped("javaserver") / "java"
 SPOILT = Path(__file__).parent / "javaserver" / "Spoilt.java"
 
 needs_java = pytest.mark.skipif(

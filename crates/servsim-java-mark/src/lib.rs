@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use servsim_driver::mark::{code, instruction, MarkKind};
+use servsim_driver::pause::{pause, Pause};
 
 static EXECUTED: AtomicU64 = AtomicU64::new(0);
 
@@ -33,6 +34,12 @@ pub extern "system" fn Java_Mark_execute(
 #[no_mangle]
 pub extern "system" fn Java_Mark_executed(_environment: *mut c_void, _class: *mut c_void) -> i64 {
     EXECUTED.load(Ordering::Relaxed) as i64
+}
+
+/// `static native boolean pause()`: stops the emulated machine, and returns when it goes on; false where it cannot.
+#[no_mangle]
+pub extern "system" fn Java_Mark_pause(_environment: *mut c_void, _class: *mut c_void) -> u8 {
+    u8::from(pause(Pause::Pvpanic).is_ok())
 }
 
 #[cfg(test)]

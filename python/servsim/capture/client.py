@@ -39,17 +39,24 @@ def client_of(folder: Folder, steps: Steps) -> Path:
 
 def _built_by_folder(folder: Folder, steps: Steps) -> Path:
     """Return the client that the folder's own command makes, from the cache if its files are the same."""
-    include = checkout("building a client") / "capture" / "client"
+    repository = checkout("building a client")
+    include, built = repository / "capture" / "client", repository / "target" / "release"
+    words = [word.replace("{built}", str(built)) for word in folder.build]
+    ours = [Path(word) for word, before in zip(words, folder.build, strict=True) if word != before]
+    missing = [path for path in ours if not path.is_file()]
+    if missing:
+        raise EnvironmentProblem(f"building the client of {folder.path} needs {missing[0]}: run `make build`")
     inputs = {
         "files": folder.digests(),
         "build": list(folder.build),
         "header": store.file_digest(include / "servsim.h"),
+        "ours": [store.file_digest(path) for path in ours],
     }
     directory = store.guest_dir() / "client" / store.digest(inputs)
 
     def build(partial: Path) -> None:
-        words = {"{client}": str(partial / folder.client), "{include}": str(include)}
-        command = [words.get(word, word) for word in folder.build]
+        places = {"{client}": str(partial / folder.client), "{include}": str(include)}
+        command = [places.get(word, word) for word in words]
         if shutil.which(command[0]) is None:
             raise EnvironmentProblem(f"building the client of {folder.path} needs {command[0]}, which is not installed")
         steps.run("client", ["env", "-C", folder.path, *command])

@@ -63,7 +63,7 @@ class Folder:
         Name of the compiled client, as the guest's kernel shows it.
     build
         Command that builds the client, ``{client}`` standing for the file to make and ``{include}`` for the folder
-        of ``servsim.h``; none for a program of this repository.
+        of ``servsim.h``, ``{built}`` for that of what ``make build`` made; none for a program of this repository.
     transactions
         Kinds of transactions, by the number in a mark from 1.
     server

@@ -128,7 +128,11 @@ def test_a_client_is_built_once_and_anew_when_a_file_changes(own: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("build", "told"),
-    [('["true"]', "made no {client}"), ('["no-such-compiler"]', "needs no-such-compiler, which is not installed")],
+    [
+        ('["true"]', "made no {client}"),
+        ('["no-such-compiler"]', "needs no-such-compiler, which is not installed"),
+        ('["cp", "{built}/no-such-library.so", "{client}"]', "needs .*/no-such-library.so: run `make build`"),
+    ],
 )
 def test_a_build_without_a_client_is_told(own: Path, tmp_path: Path, build: str, told: str) -> None:
     text = (own / "workload.toml").read_text().splitlines()
@@ -158,6 +162,29 @@ def test_a_server_of_ones_own_is_captured_with_its_folder_alone(tmp_path: Path) 
     assert all(word in told(captured.trace) for word in ("redis-server", "redis-client", "GET", "SET"))
     result = simulate(captured.trace, "foglia-2004-4p", replications=1, seed=1)
     assert result["replications"][0]["transactions"] == 60, "the middle half"
+
+
+@pytest.mark.guest
+@pytest.mark.timeout(1800)
+def test_the_java_server_is_captured_with_the_code_that_it_makes_at_run_time(tmp_path: Path) -> None:
+    reason = obstacle()
+    if reason is not None or shutil.which("javac") is None:
+        pytest.skip(reason or "needs OpenJDK 17: apt-get install openjdk-17-jdk-headless")
+    counts = tmp_path / "counts.json"
+    settings = FolderSettings(folder.read(folder.shipped("javaserver")))
+    captured = capture(
+        100,
+        tmp_path / "java.svt",
+        settings,
+        progress=print,
+        observers=lambda at: [counting_plugin(at, counts, "")],
+    )
+    found = compare(captured.trace, counts)
+    assert found["transactions"] == {"trace": 100, "independent": 100}
+    assert all(figure["trace"] == figure["independent"] for figure in found["figures"].values()), found
+    words = ("-m", "foglia-2004-4p", "--by", "relation", "--json")
+    names = {row["name"] for row in json.loads(servsim("classify", str(captured.trace), *words).stdout)["rows"]}
+    assert {"java.eden", "java.code made at run time"} <= names, names
 
 
 @pytest.mark.guest

@@ -1,6 +1,6 @@
 """javaserver: a server of three tiers on OpenJDK, like SPECjbb: a terminal's thread for every warehouse.
 
-The program is Java source beside this file. It is compiled into the cache, once for each version of the
+The program is Java source in the workload's folder. It is compiled into the cache, once for each version of the
 source and of the compiler, and makes its own data whenever it runs.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servsim import cache
+from servsim.capture.folder import shipped
 from servsim.errors import EnvironmentProblem, InternalBug, UsageError
 from servsim.workloads import driver
 from servsim.workloads.base import Request
@@ -26,7 +27,6 @@ PRESETS: dict[str, tuple[int, int]] = {"small": (4, 2000), "paper": (24, 20_000)
 #: The oldest Java that compiles the source.
 OLDEST = 17
 _INSTALL = "apt-get install openjdk-17-jdk-headless"
-_SOURCES = Path(__file__).with_name("java")
 #: Bytes of heap for each item of each warehouse: two and a half times what stays alive.
 _HEAP_OF_ITEM = 2500
 _HEAP_LEAST = 128 << 20
@@ -157,7 +157,7 @@ def _compiled() -> Path:
     """Return the folder of the compiled program, compiling it if that has not been done."""
     javac = _program("javac")
     version = _version(javac)
-    sources = sorted(_SOURCES.glob("*.java"))
+    sources = sorted((shipped("javaserver") / "java").glob("*.java"))
     known = hashlib.sha256(version.encode())
     for source in sources:
         known.update(source.name.encode() + b"\0" + source.read_bytes())

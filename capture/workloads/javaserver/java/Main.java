@@ -44,20 +44,19 @@ public final class Main {
             terminal.open();
             terminals.add(terminal);
         }
-        work(terminals, options.warmUp());
-        Mark.start();
-        long start = System.nanoTime();
-        work(terminals, options.transactions());
-        double seconds = (System.nanoTime() - start) / 1e9;
-        Mark.stop();
+        Guest guest = options.control().isEmpty() ? null : new Guest(options.control(), options.warmUp(), terminals.size());
+        double seconds = guest == null ? natively(terminals, options) : guest.run(terminals, () -> work(terminals, 0));
         long shared = sharedBytes(scale);
         long live = Math.max(0, alive() - before - shared) / scale.warehouses();
         List<Checks.Check> checks = Checks.all(company, terminals, live);
         // Every request of warm-up and measurement, the start and the stop.
-        long wanted = (long) options.warmUp() + options.transactions() + 2;
+        long wanted = guest == null ? (long) options.warmUp() + options.transactions() + 2 : Mark.asked();
         checks.add(new Checks.Check("marks", Mark.isLoaded() ? Mark.done() : Mark.asked(), wanted, wanted));
         Report report = new Report(options, scale, terminals, checks, seconds, live);
         System.out.print(options.json() ? report.json() : report.text());
+        if (guest != null) {
+            guest.leave(checks);
+        }
         boolean valid = true;
         for (Checks.Check check : checks) {
             if (!check.passed()) {
@@ -67,6 +66,16 @@ public final class Main {
             }
         }
         return valid ? 0 : 1;
+    }
+
+    private static double natively(List<Terminal> terminals, Options options) {
+        work(terminals, options.warmUp());
+        Mark.start();
+        long start = System.nanoTime();
+        work(terminals, options.transactions());
+        double seconds = (System.nanoTime() - start) / 1e9;
+        Mark.stop();
+        return seconds;
     }
 
     /** Lets the terminals make so many requests in all, each on a thread of its own. */

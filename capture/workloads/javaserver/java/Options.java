@@ -1,5 +1,5 @@
 /** The command line: names and whole numbers. */
-record Options(int warehouses, int items, int transactions, int warmUp, long seed, boolean json, String marks) {
+record Options(int warehouses, int items, int transactions, int warmUp, long seed, boolean json, String marks, String control) {
     /** A request that makes no sense. */
     static final class Wrong extends RuntimeException {
         private static final long serialVersionUID = 1L;
@@ -17,6 +17,7 @@ record Options(int warehouses, int items, int transactions, int warmUp, long see
         long seed = 1;
         boolean json = false;
         String marks = "";
+        String control = "";
         for (int i = 0; i < words.length; i++) {
             String word = words[i];
             if (word.equals("--json")) {
@@ -34,11 +35,12 @@ record Options(int warehouses, int items, int transactions, int warmUp, long see
                 case "--warm-up" -> warmUp = (int) number(word, value, 0, 1_000_000_000);
                 case "--seed" -> seed = number(word, value, 0, Long.MAX_VALUE);
                 case "--marks" -> marks = value;
+                case "--control" -> control = value;
                 default -> throw new Wrong("the option " + word + " is unknown: there are --warehouses, --items, "
-                        + "--transactions, --warm-up, --seed, --marks and --json");
+                        + "--transactions, --warm-up, --seed, --marks, --control and --json");
             }
         }
-        return new Options(warehouses, items, transactions, warmUp, seed, json, marks);
+        return new Options(warehouses, items, transactions, warmUp, seed, json, marks, control);
     }
 
     private static long number(String name, String text, long least, long most) {

@@ -18,10 +18,22 @@ final class Mark {
 
     static void load(String library) {
         try {
-            System.load(new java.io.File(library).getAbsolutePath());
+            System.load(file(library).toAbsolutePath().toString());
             loaded = true;
-        } catch (UnsatisfiedLinkError wrong) {
+        } catch (java.io.IOException | UnsatisfiedLinkError wrong) {
             throw new Options.Wrong("--marks " + library + " cannot be loaded: " + wrong.getMessage());
+        }
+    }
+
+    /** The library: a file, or what lies in this program's archive under that name. */
+    private static java.nio.file.Path file(String library) throws java.io.IOException {
+        try (java.io.InputStream kept = Mark.class.getResourceAsStream("/" + library)) {
+            if (library.contains("/") || kept == null) {
+                return java.nio.file.Path.of(library);
+            }
+            java.nio.file.Path copy = java.nio.file.Files.createTempFile("mark", ".so");
+            java.nio.file.Files.copy(kept, copy, java.nio.file.StandardCopyOption.REPLACE_EXISTING);
+            return copy;
         }
     }
 
@@ -62,4 +74,7 @@ final class Mark {
     private static native void execute(int kind, int type, boolean rolledBack, long process);
 
     private static native long executed();
+
+    /** Stops the emulated machine; returns when it goes on, or at once with false where it cannot be stopped. */
+    static native boolean pause();
 }
