@@ -10,7 +10,7 @@ from servsim.cli.model_text import table, time_text
 from servsim.errors import UsageError
 
 File = typer.Argument(help="TOML description.")
-Measurements = typer.Argument(help="TOML measurements (classes, stations, [[sample]]), or a simulation result (JSON).")
+Measurements = typer.Argument(help="Measurements (TOML, or CSV with throughput and utilization STATION), or a result.")
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
 Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentile, per cent; may be given again.")
 Plot = typer.Option(None, help="Write throughput, response and utilisation as SVG.")
@@ -172,9 +172,12 @@ def fit(
         model_measured.fit_results(file, as_json)
         return
     from servsim.model import fit as run
+    from servsim.model.measurements import csv_measurements
     from servsim.model.network import read_text
 
-    found = run(read_text(file), method, drift=drift, measurement=noise).data
+    is_csv = file.suffix.lower() == ".csv"
+    text = csv_measurements(file) if is_csv else read_text(file)
+    found = run(text, method, drift=drift, measurement=noise, is_json=is_csv).data
     if as_json:
         _print_json("servsim.model.fit/1", found)
         return

@@ -1,0 +1,60 @@
+"""Measurements from CSV files: the same demands as from TOML, and mistakes named by line and column."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servsim.errors import UsageError
+from servsim.model import fit
+from servsim.model.measurements import csv_measurements
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+TABLE = """time,throughput,utilization cpu,utilization disk,# remark
+12:00,10,0.2,30%,quiet
+12:05,20,0.4,60%,
+
+12:10,30,0.6,90%,busy
+"""
+
+
+def test_demands_from_a_csv_file_are_those_behind_its_figures(tmp_path: Path) -> None:
+    path = tmp_path / "monitor.csv"
+    path.write_text(TABLE)
+    columns = fit(csv_measurements(path), is_json=True).columns()
+    assert columns["station"] == ["cpu", "disk"]
+    assert columns["demand_s"] == pytest.approx([0.02, 0.03])
+    done = subprocess.run([SERVSIM, "model", "fit", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cpu / requests    20 ms" in done.stdout, done.stdout
+
+
+def test_several_classes_have_a_column_each(tmp_path: Path) -> None:
+    path = tmp_path / "monitor.csv"
+    path.write_text(
+        "throughput read,throughput write,utilization disk,response\n10,1,0.25,0.1\n10,5,0.45,\n2,9,0.49,.3\n"
+    )
+    columns = fit(csv_measurements(path), is_json=True).columns()
+    assert columns["class"] == ["read", "write"]
+    assert columns["demand_s"] == pytest.approx([0.02, 0.05])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("throughput,utilization cpu\n", "has no measurements"),
+        ("throughput,load cpu\n1,2\n", "line 1: column 'load cpu' is not understood"),
+        ("throughput,response\n1,2\n", "there is no column `utilization STATION`"),
+        ("utilization cpu\n1\n", "there is no column `throughput`"),
+        ("throughput,utilization a,utilization a\n1,.1,.2\n", "two columns are about 'a'"),
+        ("throughput,utilization a\n1,.1\n2\n", "line 3: 1 values for 2 columns"),
+        ("throughput,utilization a\n1,.1\n2,n/a\n", "line 3, column 'utilization a': 'n/a' is no number"),
+        ("throughput,utilization a\n1,nan\n", "'nan' is no number"),
+    ],
+)
+def test_a_mistake_is_named_by_line_and_column(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "monitor.csv"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        csv_measurements(path)
+    assert message in str(caught.value)
