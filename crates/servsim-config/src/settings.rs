@@ -363,7 +363,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "protocol.name",
-        Kind::Choice(&["mesi", "moesi", "mesif", "amsd", "pscr"]),
+        Kind::Choice(&["mesi", "moesi", "mesif", "mosi", "amsd", "pscr"]),
         "mesi",
         "Coherence protocol.",
         "Foglia et al. 2004 section 2",

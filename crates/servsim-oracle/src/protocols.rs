@@ -10,6 +10,8 @@ pub enum Protocol {
     Moesi,
     /// With Forward.
     Mesif,
+    /// With Owned, without Exclusive.
+    Mosi,
     /// Adaptive migratory detection.
     Amsd,
     /// Passive shared copy removal.
@@ -69,10 +71,11 @@ pub struct Response {
 
 impl Protocol {
     /// Every protocol with the name used in descriptions.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("mesi", Self::Mesi),
         ("moesi", Self::Moesi),
         ("mesif", Self::Mesif),
+        ("mosi", Self::Mosi),
         ("amsd", Self::Amsd),
         ("pscr", Self::Pscr),
     ];
@@ -127,7 +130,7 @@ impl Protocol {
             _ if write => "M",
             Self::Amsd if r.migratory => "MC",
             Self::Mesif if r.shared => "F",
-            _ if r.shared => "S",
+            _ if r.shared || self == Self::Mosi => "S",
             Self::Amsd if v.begins_migratory => "MC",
             _ => "E",
         }
@@ -204,7 +207,7 @@ impl Protocol {
         }
         r.shared = true;
         match (self, state) {
-            (Self::Moesi, "M" | "O") => "O",
+            (Self::Moesi | Self::Mosi, "M" | "O") => "O",
             (Self::Amsd, "M") => "S2",
             (Self::Amsd, "M1") => "T2",
             _ => "S",

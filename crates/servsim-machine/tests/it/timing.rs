@@ -214,7 +214,7 @@ const SMALL: &[&str] =
 
 #[test]
 fn every_cycle_of_every_processor_is_accounted_for() {
-    for protocol in ["mesi", "moesi", "mesif", "amsd", "pscr"] {
+    for protocol in ["mesi", "moesi", "mesif", "mosi", "amsd", "pscr"] {
         for asynchronous in ["all", "writes"] {
             let name = format!("protocol.name={protocol}");
             let rule = format!("protocol.asynchronous={asynchronous}");

@@ -5,6 +5,7 @@ pub mod checker;
 pub mod mesi;
 pub mod mesif;
 pub mod moesi;
+pub mod mosi;
 pub mod pscr;
 pub mod table;
 
@@ -40,6 +41,7 @@ pub const PROTOCOLS: &[Entry] = &[
     ("mesi", mesi::table),
     ("moesi", moesi::table),
     ("mesif", mesif::table),
+    ("mosi", mosi::table),
     ("amsd", amsd::table),
     ("pscr", pscr::table),
 ];

@@ -99,6 +99,14 @@ const MUTATIONS: &[Mutation] = &[
             again: false,
         };
     }),
+    ("mosi", "the owned block is dropped", |t| row(t, "O").evict = OnEvict::Silent),
+    ("mosi", "the owner keeps a modified block that another reads", |t| {
+        row(t, "M").snoop[0] = OnSnoop::to(2).raising(Lines::DIRTY.and(Lines::SHARED)).supplying(true);
+    }),
+    ("mosi", "the owner ignores the upgrade of a sharer", |t| {
+        row(t, "O").snoop[Snoop::Invalidate as usize] = OnSnoop::to(3);
+    }),
+    ("mosi", "an owner writes without telling", |t| row(t, "O").write = OnAccess::Local(2)),
     ("mesif", "the previous forwarder stays", |t| {
         let kept = OnSnoop::to(4).raising(Lines::SHARED).supplying(true);
         row(t, "F").snoop[0] = kept;
