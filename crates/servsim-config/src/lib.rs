@@ -22,7 +22,7 @@ pub use machine::Machine;
 pub use monitor::{
     Filter, MonitorProgram, Secondary, DIRECTIONS, MOST_COUNTERS, MOST_FILTERS, MOST_SECONDARY, TYPES,
 };
-pub use nodes::{Memory, Nodes, PagePlacement};
+pub use nodes::{Coherence, Memory, Nodes, PagePlacement};
 pub use placement::{BoundTask, BoundTo, NameKind, PageRule, PlacementFile, Rank, Selector};
 pub use read::Faults;
 pub use servsim_units::nearest::nearest;

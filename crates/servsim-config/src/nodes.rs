@@ -20,8 +20,8 @@ pub struct Nodes {
     pub links: usize,
     /// The links from one node to another, by sender and receiver.
     pub routes: Vec<Vec<Vec<usize>>>,
-    /// Bytes that a link moves per cycle.
-    pub link_bytes_per_cycle: u64,
+    /// Thousandths of a byte that a link moves per cycle.
+    pub link_rate: u64,
     /// Bytes of a packet without a line.
     pub request: Bytes,
     /// Bytes of a packet with a line, beyond those of the line.
@@ -30,6 +30,25 @@ pub struct Nodes {
     pub placement: PagePlacement,
     /// How tasks are dealt to nodes.
     pub threads: String,
+    /// Whom requests go to.
+    pub coherence: Coherence,
+}
+
+/// How nodes keep coherent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coherence {
+    /// Registered policy.
+    pub policy: String,
+    /// Time of a look-up in a home's directory.
+    pub directory: Cycles,
+    /// BASH: cycles between samples of the links.
+    pub interval: Cycles,
+    /// BASH: utilisation in per cent above which fewer requests are broadcast.
+    pub threshold: u64,
+    /// BASH: per cent around the threshold that change nothing.
+    pub dead_band: u64,
+    /// BASH: bits of the counter.
+    pub counter_bits: u32,
 }
 
 /// The memory of a node.
@@ -127,12 +146,81 @@ pub(crate) fn nodes(given: &Given, processors: usize, file: &str, faults: &mut V
         distances,
         links: topology.links,
         routes,
-        link_bytes_per_cycle: values.number("node.link_bytes_per_cycle"),
+        link_rate: link_rate(&text(LINK_RATE), &mut fault)?,
         request: Bytes(values.number("node.request")),
         header: Bytes(values.number("node.header")),
         placement: PagePlacement { policy: text("node.placement"), stride: values.number("node.stride") },
         threads: text("node.threads"),
+        coherence: coherence(&values),
     })
+}
+
+const LINK_RATE: &str = "node.link_bytes_per_cycle";
+
+/// Bytes per cycle with up to three decimals, in thousandths.
+fn link_rate(text: &str, fault: &mut Fault<'_>) -> Option<u64> {
+    let number = text.strip_suffix('B').map(str::trim).and_then(|number| {
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let known = digits(whole) && digits(decimals) && decimals.len() <= 3 && whole.len() <= 4;
+        format!("{whole}{decimals:0<3}").parse().ok().filter(|_| known && !number.is_empty())
+    });
+    let rate = number.filter(|rate| (1..=4_096_000).contains(rate));
+    if rate.is_none() {
+        let what = format!(
+            "`{text}` is no number of bytes from 0.001 B to 4096 B, with at most three decimals; write `4 B` or \
+             `0.25 B`"
+        );
+        fault(LINK_RATE, what);
+    }
+    rate
+}
+
+fn coherence(values: &Values<'_>) -> Coherence {
+    Coherence {
+        policy: values.text("node.coherence"),
+        directory: Cycles(values.number("node.directory")),
+        interval: Cycles(values.number("node.bash_interval")),
+        threshold: values.number("node.bash_threshold"),
+        dead_band: values.number("node.bash_dead_band"),
+        counter_bits: values.number("node.bash_counter_bits") as u32,
+    }
+}
+
+/// Checks what the policies of coherence demand of the rest of a machine.
+fn check_coherence(given: &Given, fault: &mut Fault<'_>) {
+    let values = Values(given);
+    let policy = values.text("node.coherence");
+    for key in given.keys().filter(|key| differs(given, key)) {
+        let (is_theirs, of) = match *key {
+            "node.directory" => (policy != "snooping", "`directory` or `bash`"),
+            key => (policy == "bash" || !key.starts_with("node.bash_"), "`bash`"),
+        };
+        if !is_theirs {
+            fault(key, format!("is for node.coherence {of}, and this machine has `{policy}`"));
+        }
+    }
+    if values.number("node.bash_threshold") + values.number("node.bash_dead_band") >= 100 {
+        fault(
+            "node.bash_dead_band",
+            "no utilisation is beyond threshold and dead band; choose smaller ones".into(),
+        );
+    }
+    if policy == "snooping" {
+        return;
+    }
+    if values.text("protocol.name") != "mosi" {
+        let what = format!(
+            "homes know the owner of a line exactly with protocol.name `mosi` only, and this machine has `{}`; \
+             choose that, or `snooping`",
+            values.text("protocol.name")
+        );
+        fault("node.coherence", what);
+    }
+    if values.text("protocol.supplier") != "dirty-only" {
+        let what = "the home asks the owner of a line alone; use `dirty-only`, or node.coherence `snooping`";
+        fault("protocol.supplier", what.into());
+    }
 }
 
 /// Checks what nodes demand of the rest of a machine.
@@ -143,6 +231,7 @@ pub(crate) fn check(interconnect: &str, levels: &[OuterLevel], given: &Given, fa
             "nodes are joined by a network; use `network`, or leave out node.count for one memory".into(),
         );
     }
+    check_coherence(given, fault);
     for key in ["memory.banks", "memory.bank_time", "interconnect.hop"] {
         if differs(given, key) {
             fault(

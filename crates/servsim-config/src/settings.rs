@@ -594,9 +594,9 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "node.link_bytes_per_cycle",
-        Kind::Size(1, 4096),
+        Kind::Text,
         "4 B",
-        "Bytes that a link moves per processor cycle, each way.",
+        "Bytes that a link moves per processor cycle, each way: from 0.001 B to 4096 B.",
         "an assumption",
     ),
     setting(
@@ -636,6 +636,50 @@ pub const SETTINGS: &[Setting] = &[
          many as it has processors before the next (fill) or one to each in turn (round-robin), where they stay; or \
          one to each processor (pinned). Kernel threads, interrupts and the load generator run anywhere.",
         "free choice; fill and round-robin: Brock et al. 2001",
+    ),
+    setting(
+        "node.coherence",
+        Kind::Choice(&["snooping", "directory", "bash"]),
+        "snooping",
+        "Whom a request between nodes goes to: all nodes; the home of its line, which forwards it to the owner and \
+         invalidates sharers; or either, as the links of the asking node have room.",
+        "free choice: everybody sees everything, as on a bus",
+    ),
+    setting(
+        "node.directory",
+        Kind::Cycles(0, 100_000),
+        "80 cycles",
+        "Time of a look-up in a home's directory, which a read of memory does not wait for.",
+        "Martin et al. 2002: 80 ns for memory and directory, at 1 GHz",
+    ),
+    setting(
+        "node.bash_interval",
+        Kind::Cycles(1, 10_000_000),
+        "512 cycles",
+        "BASH: cycles between samples of the links into a node, after each of which its counter moves.",
+        "Martin et al. 2002",
+    ),
+    setting(
+        "node.bash_threshold",
+        Kind::Things("%", 1, 99),
+        "75 %",
+        "BASH: utilisation of these links above which the counter grows, and below which it falls.",
+        "Martin et al. 2002: a counter that grows by 1 in a busy cycle and falls by 3 in an idle one",
+    ),
+    setting(
+        "node.bash_dead_band",
+        Kind::Things("%", 0, 99),
+        "0 %",
+        "BASH: points that the utilisation must differ from the threshold by for the counter to move.",
+        "Martin et al. 2002: none",
+    ),
+    setting(
+        "node.bash_counter_bits",
+        Kind::Count(1, 16),
+        "8",
+        "BASH: bits of the counter; a request goes to the home alone if a random number of as many bits is below it. \
+         It begins in the middle.",
+        "Martin et al. 2002",
     ),
     setting(
         "memory.banks",

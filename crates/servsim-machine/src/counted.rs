@@ -4,25 +4,29 @@ use crate::result::{ProcessorTimes, Replication, SystemCounters};
 use serde_json::{json, Map, Value};
 use servsim_core::counters::{windowed, Counter, Layout};
 use servsim_mem::{
-    Counters, LevelCounters, LinkCounters, PairCounters, PrefetchCounters, TlbCounters, WriteBufferCounters,
+    Counters, LevelCounters, LinkCounters, PairCounters, PrefetchCounters, RequestCounters, TlbCounters,
+    WriteBufferCounters,
 };
 
 /// The declarations whose counters a replication has once, and those of which it has a list under this path.
-pub const SETS: [(&str, &[Counter]); 9] = [
+pub const SETS: [(&str, &[Counter]); 10] = [
     ("", Counters::REGISTRY),
     ("", TlbCounters::REGISTRY),
     ("", PrefetchCounters::REGISTRY),
     ("", WriteBufferCounters::REGISTRY),
     ("", SystemCounters::REGISTRY),
     ("", LinkCounters::REGISTRY),
+    ("", RequestCounters::REGISTRY),
     ("nodes.pairs.*.", PairCounters::REGISTRY),
     ("processors.*.", ProcessorTimes::REGISTRY),
     ("levels.*.", LevelCounters::REGISTRY),
 ];
 
 /// Number of counters that every window of a run keeps.
-const WINDOWED: usize =
-    windowed(Counters::REGISTRY) + windowed(ProcessorTimes::REGISTRY) + windowed(SystemCounters::REGISTRY);
+const WINDOWED: usize = windowed(Counters::REGISTRY)
+    + windowed(ProcessorTimes::REGISTRY)
+    + windowed(SystemCounters::REGISTRY)
+    + windowed(RequestCounters::REGISTRY);
 
 /// The counters that windows keep, modes and processors added: one reading, or what a window adds to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +40,13 @@ impl Default for Windowed {
 
 impl Windowed {
     /// Of these readings.
-    pub fn of(memory: &Counters, times: &ProcessorTimes, system: &SystemCounters) -> Self {
-        let all = [memory.registered(), times.registered(), system.registered()];
+    pub fn of(
+        memory: &Counters,
+        times: &ProcessorTimes,
+        system: &SystemCounters,
+        requests: &RequestCounters,
+    ) -> Self {
+        let all = [memory.registered(), times.registered(), system.registered(), requests.registered()];
         let kept = all.into_iter().flatten().filter(|(counter, _)| counter.windowed);
         let found = kept.flat_map(|(counter, values)| counter.both_modes(values));
         let mut windowed = Self::default();
@@ -57,9 +66,10 @@ impl Windowed {
         Self(std::array::from_fn(|index| windows.iter().map(|window| window.0[index]).sum()))
     }
 
-    /// One column of values per counter, by name.
-    pub fn columns(windows: &[Self]) -> Value {
-        let all = [Counters::REGISTRY, ProcessorTimes::REGISTRY, SystemCounters::REGISTRY];
+    /// One column of values per counter, by name; those of requests between nodes for machines with `nodes`.
+    pub fn columns(windows: &[Self], nodes: bool) -> Value {
+        let requests = if nodes { RequestCounters::REGISTRY } else { &[] };
+        let all = [Counters::REGISTRY, ProcessorTimes::REGISTRY, SystemCounters::REGISTRY, requests];
         let names = all.into_iter().flatten().filter(|counter| counter.windowed).flat_map(Counter::names);
         let column = |index: usize| windows.iter().map(|window| json!(window.0[index])).collect::<Value>();
         names.enumerate().map(|(index, name)| (name, column(index))).collect()
@@ -76,7 +86,9 @@ pub fn counted(replication: &Replication) -> Vec<(&'static Counter, &[u64])> {
         timing.iter().filter_map(|t| t.write_buffers.as_ref()).flat_map(WriteBufferCounters::registered),
     );
     all.extend(timing.iter().flat_map(|t| t.system.registered()));
-    all.extend(timing.iter().filter_map(|t| t.nodes.as_ref()).flat_map(|nodes| nodes.links.registered()));
+    let nodes = || timing.iter().filter_map(|t| t.nodes.as_ref());
+    all.extend(nodes().flat_map(|nodes| nodes.links.registered()));
+    all.extend(nodes().flat_map(|nodes| nodes.requests.registered()));
     all
 }
 
@@ -154,7 +166,11 @@ mod tests {
         let memory = Counters { misses: [[1, 2, 3, 4, 5, 6], [10; 6]], ..Counters::default() };
         let times = ProcessorTimes { idle: 70, ..ProcessorTimes::default() };
         let system = SystemCounters { migrations: 8, disk_writes: 9, ..SystemCounters::default() };
-        let columns = Windowed::columns(&[Windowed::of(&memory, &times, &system)]);
+        let requests = RequestCounters { retries: 4, ..RequestCounters::default() };
+        let window = [Windowed::of(&memory, &times, &system, &requests)];
+        let without = Windowed::columns(&window, false).as_object().map(Map::len);
+        assert_eq!(without, Some(WINDOWED - windowed(RequestCounters::REGISTRY)));
+        let columns = Windowed::columns(&window, true);
         assert_eq!(columns.as_object().map(Map::len), Some(WINDOWED));
         for (name, expected) in [
             ("misses.cold", 11),
@@ -162,6 +178,7 @@ mod tests {
             ("idle", 70),
             ("migrations", 8),
             ("disk.writes", 9),
+            ("nodes.retries", 4),
         ] {
             assert_eq!(columns[name], json!([expected]), "{name}");
         }

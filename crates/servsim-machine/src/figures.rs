@@ -126,6 +126,27 @@ pub const FIGURES: &[Figure] = &[
         },
     ),
     figure(
+        "nodes.link_utilization",
+        "1",
+        "Share of the window that links between nodes were taken, on average",
+        |r| {
+            let t = r.timing.as_ref()?;
+            let busy = t.nodes.as_ref()?.requests.link_busy as f64;
+            Some(busy / (t.ways_busy.len().max(1) as f64 * cycles(t)))
+        },
+    )
+    .titled("utilisation of links between nodes"),
+    figure(
+        "nodes.broadcast_share",
+        "1",
+        "Share of the requests between nodes that went to all nodes when they were made",
+        |r| {
+            let requests = &r.timing.as_ref()?.nodes.as_ref()?.requests;
+            let all = requests.broadcasts + requests.unicasts;
+            (all > 0).then(|| requests.broadcasts as f64 / all as f64)
+        },
+    ),
+    figure(
         "cycles_per_transaction",
         "cycles/transaction",
         "Elapsed cycles of the machine per transaction",

@@ -178,7 +178,10 @@ fn timing_json(timing: &Timing, object: &mut Map<String, Value>) {
         object.insert("timeline".into(), timeline.iter().map(window).collect());
         object.insert(
             "windows".into(),
-            Windowed::columns(&timeline.iter().map(|window| window.counters).collect::<Vec<_>>()),
+            Windowed::columns(
+                &timeline.iter().map(|window| window.counters).collect::<Vec<_>>(),
+                timing.nodes.is_some(),
+            ),
         );
         object.insert("activity".into(), activity_log.to_json());
     }

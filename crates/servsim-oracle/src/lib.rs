@@ -19,6 +19,7 @@ pub mod drive;
 pub mod flash;
 mod levels;
 pub mod mutation;
+pub mod ordered;
 mod prefetch;
 mod protocols;
 pub mod scoreboard;

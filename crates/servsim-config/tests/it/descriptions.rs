@@ -270,6 +270,18 @@ fn nodes_that_make_no_sense_are_refused_with_the_remedy() {
         ("links = \"1-2 2-5\"", "`2-5` joins no two of the nodes 1 to 4"),
         ("distances = \"0 cycles; 1 cycles\"", "2 rows for 4 nodes"),
         ("link_bytes_per_cycle = \"0 B\"", "node.link_bytes_per_cycle"),
+        ("link_bytes_per_cycle = \"0.0001 B\"", "at most three decimals"),
+        ("coherence = \"directory\"", "exactly with protocol.name `mosi` only, and this machine has `mesi`"),
+        (
+            "coherence = \"bash\"\n[protocol]\nname = \"mosi\"\nsupplier = \"any-copy\"",
+            "protocol.supplier: the home asks the owner of a line alone",
+        ),
+        ("directory = \"9 cycles\"", "is for node.coherence `directory` or `bash`, and this machine has `snooping`"),
+        ("bash_interval = \"64 cycles\"", "node.bash_interval: is for node.coherence `bash`"),
+        (
+            "coherence = \"bash\"\nbash_threshold = \"80 %\"\nbash_dead_band = \"20 %\"\n[protocol]\nname = \"mosi\"",
+            "no utilisation is beyond threshold and dead band",
+        ),
         ("[memory]\nbanks = 8", "is for one memory"),
         ("[l2]\nsize = \"1 MiB\"\nsharing = \"shared\"", "lies in no node"),
     ] {

@@ -125,7 +125,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         if self.accounts.measure.window_over(now) {
             self.settle_waits(now);
             let reading = self.reading();
-            self.accounts.measure.close_window(now, reading);
+            self.accounts.measure.close_window(now, &reading);
             self.look_at_users(now);
         }
         if event <= grant && event <= first {

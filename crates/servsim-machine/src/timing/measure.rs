@@ -68,10 +68,10 @@ impl Measure {
     }
 
     /// Begins the window at `now`.
-    pub fn begin(&mut self, now: u64, reading: Reading) {
+    pub fn begin(&mut self, now: u64, reading: &Reading) {
         self.start = Some(now);
         self.next_window = now + self.window;
-        self.last = (reading, 0);
+        self.last = (*reading, 0);
     }
 
     /// Counts a transaction that ended at `now`; `previous` is when the same user's last one did.
@@ -122,7 +122,7 @@ impl Measure {
     }
 
     /// Closes the current timeline window at `now`.
-    pub fn close_window(&mut self, now: u64, reading: Reading) {
+    pub fn close_window(&mut self, now: u64, reading: &Reading) {
         let start = self.start.unwrap_or(0);
         let (last, transactions) = self.last;
         let total = self.measured();
@@ -136,7 +136,7 @@ impl Measure {
             transactions: total - transactions,
             counters: reading.counters.since(&last.counters),
         });
-        self.last = (reading, total);
+        self.last = (*reading, total);
         self.next_window += self.window;
         if self.timeline.len() == MOST_WINDOWS {
             self.join_pairs(start);
@@ -178,11 +178,11 @@ mod tests {
     #[test]
     fn a_long_timeline_keeps_its_sums_in_fewer_windows() {
         let mut measure = Measure::new(Vec::new(), 0, None);
-        measure.begin(100, Reading::default());
+        measure.begin(100, &Reading::default());
         for step in 1..=1000_u64 {
             let now = 100 + step * FIRST_WINDOW;
             while measure.window_over(now) {
-                measure.close_window(now, Reading { references: step * 7, ..Reading::default() });
+                measure.close_window(now, &Reading { references: step * 7, ..Reading::default() });
             }
         }
         assert!(measure.timeline.len() < MOST_WINDOWS);

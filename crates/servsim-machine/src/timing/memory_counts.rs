@@ -1,7 +1,9 @@
 //! What the memory system of a run counted.
 
 use super::port::MemoryPort;
-use servsim_mem::{Counters, LevelCounters, NodeCounts, PrefetchCounters, WordMask, WriteBufferCounters};
+use servsim_mem::{
+    Counters, LevelCounters, NodeCounts, PrefetchCounters, RequestCounters, WordMask, WriteBufferCounters,
+};
 
 /// Counters that only grow, read at one time.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +37,7 @@ impl<W: WordMask> MemoryPort<W> {
             order_busy: self.interconnect.busy(),
             write_buffers: self.interconnect.write_buffers(),
             paths_busy: self.interconnect.ways_busy().to_vec(),
-            nodes: self.interconnect.node_counts().cloned(),
+            nodes: self.interconnect.node_counts(),
         }
     }
 
@@ -48,6 +50,11 @@ impl<W: WordMask> MemoryPort<W> {
     /// What the coherent caches counted so far.
     pub fn totals(&self) -> Counters {
         self.caches.system.total()
+    }
+
+    /// What became of requests between nodes so far.
+    pub fn requests(&self) -> RequestCounters {
+        self.interconnect.requests()
     }
 
     /// Cycles that fetches waited for banks so far.

@@ -60,7 +60,8 @@ use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
 use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name, MonitorSpec, PagePlan};
 use servsim_mem::{
-    BusTimes, HierarchySpec, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, PathSpec, WordMask,
+    Adaptive, BusTimes, CoherenceSpec, HierarchySpec, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec,
+    PathSpec, WordMask,
 };
 use servsim_os::{Bindings, Policy};
 use servsim_units::Cycles;
@@ -233,7 +234,8 @@ fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
             line_time: bytes_per_cycle.map_or(0, |bytes| line.div_ceil(bytes)),
         },
     };
-    let time = |bytes: u64| bytes.div_ceil(nodes.link_bytes_per_cycle);
+    let time = |bytes: u64| (bytes * 1000).div_ceil(nodes.link_rate);
+    let coherence = &nodes.coherence;
     NodeSpec {
         of_processor: nodes.of_processor.iter().map(|&node| NodeId(node)).collect(),
         distances: nodes.distances.clone(),
@@ -245,6 +247,16 @@ fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
         policy: page_policy_by_name(&nodes.placement.policy).expect("descriptions are checked"),
         stride: nodes.placement.stride,
         page_shift: (PAGE_BYTES / line).trailing_zeros(),
+        coherence: CoherenceSpec {
+            policy: coherence.policy.clone(),
+            directory: coherence.directory.0,
+            adaptive: Adaptive {
+                interval: coherence.interval.0,
+                threshold: coherence.threshold,
+                dead_band: coherence.dead_band,
+                width: coherence.counter_bits,
+            },
+        },
     }
 }
 

@@ -14,7 +14,7 @@ impl<W: WordMask> Engine<'_, W> {
         let memory = self.port.totals();
         let mut times = ProcessorTimes::default();
         self.processors.iter().for_each(|processor| times.add(&processor.times));
-        let counters = Windowed::of(&memory, &times, &self.system_counters());
+        let counters = Windowed::of(&memory, &times, &self.system_counters(), &self.port.requests());
         let (misses, bus_busy) = (memory.total_misses(), self.port.order_busy());
         let mut reading = Reading { misses, bus_busy, counters, ..Reading::default() };
         for processor in &self.processors {
@@ -77,7 +77,7 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.user_states.settle(now);
         self.port.interconnect.restart_monitor();
         let reading = self.reading();
-        self.accounts.measure.begin(now, reading);
+        self.accounts.measure.begin(now, &reading);
         self.accounts.recorder.restart();
         self.accounts.base = Some(Base {
             memory: self.port.counts(),

@@ -13,7 +13,7 @@ use servsim_core::{CpuId, LineAddr, TaskId};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
-    Access, BusRequest, Class, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome, Supplier,
+    Access, BusRequest, Class, Grant, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome, Supplier,
     Transaction, WordMask,
 };
 
@@ -72,6 +72,8 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn restore(&mut self, caches: &[u8]) -> Result<(), Damaged> {
         let mut caches = Reader::new(caches);
         self.caches.restore(&mut caches)?;
+        let interconnect = &mut self.interconnect;
+        self.caches.for_each_copy(|cpu, line, dirty| interconnect.found(line, cpu, dirty));
         caches.end()
     }
 
@@ -168,6 +170,8 @@ impl<W: WordMask> MemoryPort<W> {
         let completion = if class == Class::WriteBack {
             self.interconnect.carry(&grant, &Transaction::WRITE_BACK);
             None
+        } else if self.interconnect.sends_first() && !self.sent(&grant, &processors[cpu]) {
+            None
         } else {
             let processor = &mut processors[cpu];
             self.perform(&grant.request, processor).and_then(|(pending, outcome, supplier)| {
@@ -190,22 +194,28 @@ impl<W: WordMask> MemoryPort<W> {
         completion
     }
 
+    /// Sends what was asked for, if it needs a transaction by now; whether it may be performed.
+    fn sent(&mut self, grant: &Grant, processor: &Processor<W>) -> bool {
+        let pending = match grant.request.origin {
+            Origin::Prefetch(number) => processor.prefetch_waiting(number),
+            _ => asked_for(&grant.request, processor),
+        };
+        let op = pending.and_then(|pending| self.caches.needed(&pending.access));
+        self.interconnect.send(grant, op)
+    }
+
     /// Performs what was asked for; `None` for a prefetch that is not needed any more.
     fn perform(
         &mut self,
         request: &BusRequest,
         processor: &mut Processor<W>,
     ) -> Option<(Pending<W>, Outcome, Supplier)> {
-        let pending = match request.origin {
-            Origin::Processor => processor.demand,
-            Origin::StoreBuffer => processor.stores.front().copied(),
-            Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
-            Origin::Prefetch(number) => {
-                let pending = processor.prefetch_granted(number)?;
-                let (outcome, supplier) = self.caches.prefetch(&pending.access, pending.page)?;
-                return Some((pending, outcome, supplier));
-            }
-        };
+        if let Origin::Prefetch(number) = request.origin {
+            let pending = processor.prefetch_granted(number)?;
+            let (outcome, supplier) = self.caches.prefetch(&pending.access, pending.page)?;
+            return Some((pending, outcome, supplier));
+        }
+        let pending = asked_for(request, processor);
         let Some(pending) = pending else { unreachable!("a request has its access") };
         self.forget_trigger();
         let (outcome, supplier) = self.caches.transact(&pending.access, pending.page);
@@ -222,5 +232,15 @@ impl<W: WordMask> MemoryPort<W> {
     #[inline]
     pub fn take_trigger(&mut self) -> Option<LineAddr> {
         self.caches.system.trigger.take().map(|(_, line)| line)
+    }
+}
+
+/// The access behind a request that is no prefetch.
+fn asked_for<W: WordMask>(request: &BusRequest, processor: &Processor<W>) -> Option<Pending<W>> {
+    match request.origin {
+        Origin::Processor => processor.demand,
+        Origin::StoreBuffer => processor.stores.front().copied(),
+        Origin::Load(load) => processor.core.as_ref().and_then(|core| core.access(load)),
+        Origin::Prefetch(_) => None,
     }
 }

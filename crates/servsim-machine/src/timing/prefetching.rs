@@ -22,6 +22,12 @@ impl<W: WordMask> Processor<W> {
         true
     }
 
+    /// What prefetch `number`, whose request waits, asks for.
+    pub(super) fn prefetch_waiting(&self, number: u64) -> Option<Pending<W>> {
+        let waiting = &self.prefetching.as_ref()?.waiting;
+        waiting.iter().find(|&&(other, _)| other == number).map(|&(_, pending)| pending)
+    }
+
     /// The request of prefetch `number` is granted: what it asks for.
     pub(super) fn prefetch_granted(&mut self, number: u64) -> Option<Pending<W>> {
         let waiting = &mut self.prefetching.as_mut()?.waiting;

@@ -14,6 +14,7 @@ mod monitor;
 mod multi_config;
 mod mutated_traces;
 mod nodes;
+mod ordered;
 mod placement;
 mod prefetch;
 mod registries;

@@ -8,7 +8,7 @@ use crate::protocol::INVALID;
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
-use servsim_core::CacheId;
+use servsim_core::{CacheId, CpuId, LineAddr};
 
 impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// Writes the state of all caches. Counters are not part of it.
@@ -41,6 +41,17 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let mut levels = self.domains.iter_mut().flat_map(|domain| &mut domain.levels);
         levels.try_for_each(|level| level.restore(from))?;
         self.shared.restore(from)
+    }
+
+    /// Calls `with` for every copy: its processor, its line, and whether it is dirty.
+    pub fn for_each_copy(&self, mut with: impl FnMut(CpuId, LineAddr, bool)) {
+        let system = &self.system;
+        for (cache, Array { tags, frames, .. }) in system.arrays.iter().enumerate() {
+            for (&line, frame) in tags.iter().zip(frames).filter(|(_, frame)| frame.state != INVALID) {
+                let dirty = system.table.rows[usize::from(frame.state)].info.dirty;
+                with(CpuId(cache / system.per_processor), line, dirty);
+            }
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! 2. [`Interconnect::next_grant`]: when the next request is granted, if none is posted before.
 //! 3. [`Interconnect::grant`]: it is granted. The grant is the point of serialisation: the engine now performs
 //!    the transaction by the state that it finds.
+//!    Where requests go to some nodes only, [`Interconnect::send`] comes first and may find that not all whom one
+//!    concerns will see it; then nothing is performed, and it is granted once more.
 //! 4. [`Interconnect::carry`]: what was performed ([`Transaction`]: who supplies, which victim is written back)
 //!    occupies the ways of data and the homes of the line and of the victim; says when it is complete.
 //! 5. [`Interconnect::end_grant`]: the next request is chosen.
@@ -16,13 +18,18 @@
 //! bits of a mask, so their count has no limit.
 
 mod arbiter;
+mod calendar;
+pub mod coherence;
 mod latency;
+mod links;
+pub mod node_set;
 mod monitor;
 mod nodes;
 mod pages;
 mod paths;
 mod write_buffer;
 
+pub use coherence::{coherence_names, Adaptive, CoherenceSpec, RequestCounters};
 pub use latency::{BusTimes, LatencyTable};
 pub use monitor::{MonitorCounts, MonitorSpec, RegionFilter, ThresholdEvent, Traffic};
 pub use nodes::{LinkCounters, NodeCounts, NodeMemory, NodeSpec, PairCounters};
@@ -106,7 +113,7 @@ pub struct BusRequest {
 }
 
 /// What of a processor asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// The access that the processor waits for.
     Processor,
@@ -180,6 +187,7 @@ pub struct Interconnect {
     monitor: Option<Box<Monitor>>,
     /// Time that a transaction takes the order point of nodes.
     order_time: u64,
+    write_buffers: bool,
     banks: u64,
     delay: u64,
     random: RandomStream,
@@ -193,9 +201,10 @@ impl Interconnect {
             order: Arbiter::new(processors, spec.fifo, spec.most_fetches)
                 .with_write_buffers(spec.write_buffer),
             paths: Paths::new(processors, spec.paths),
-            nodes: spec.nodes.clone().map(|nodes| Box::new(Nodes::new(nodes))),
+            nodes: spec.nodes.clone().map(|nodes| Box::new(Nodes::new(nodes, seed))),
             monitor: None,
             order_time: spec.paths.order,
+            write_buffers: spec.write_buffer > 0,
             banks: spec.paths.banks as u64,
             delay: spec.delay,
             random: RandomStream::new(seed, "memory delay"),
@@ -235,6 +244,10 @@ impl Interconnect {
 
     /// Asks for a transaction.
     pub fn post(&mut self, request: BusRequest) {
+        if let (Class::WriteBack, false, Some(nodes)) = (request.class, self.write_buffers, &mut self.nodes) {
+            // Without write buffers it is in memory already, as far as others are concerned.
+            nodes.written_back(request.line, request.cpu);
+        }
         self.order.post(request);
     }
 
@@ -258,6 +271,31 @@ impl Interconnect {
         Some(Grant { time, request, home: self.home_of(request.line, request.cpu) })
     }
 
+    /// Whether requests have to be sent before they are performed.
+    #[inline]
+    pub fn sends_first(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// Sends a granted request that needs `op` by now, if anything; whether it may be performed. If not, it is
+    /// asked for again, and only [`Interconnect::end_grant`] is to follow.
+    pub fn send(&mut self, grant: &Grant, op: Option<BusOp>) -> bool {
+        let Some(nodes) = &mut self.nodes else { return true };
+        let again = nodes.send_request(grant.time, &grant.request, NodeId(grant.home.0), op);
+        if let Some(ready) = again {
+            self.order.occupy(grant.time, &grant.request, self.order_time, None);
+            self.order.post(BusRequest { ready, ..grant.request });
+        }
+        again.is_none()
+    }
+
+    /// A cache of `cpu` holds `line` from the beginning.
+    pub fn found(&mut self, line: LineAddr, cpu: CpuId, dirty: bool) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.found(line, cpu, dirty);
+        }
+    }
+
     /// Carries out what was performed at a grant and asks for the write-back of its victim; when it is
     /// complete.
     pub fn carry(&mut self, grant: &Grant, transaction: &Transaction) -> u64 {
@@ -279,13 +317,19 @@ impl Interconnect {
                     monitor.see(&nodes.traffic(grant, op, supplier));
                 }
                 let complete = nodes.carry(now, request.cpu, NodeId(home.0), op, latency, supplier);
+                if op == BusOp::WriteBack && self.write_buffers {
+                    nodes.written_back(request.line, request.cpu);
+                }
+                if op == BusOp::Invalidate && nodes.keeps_track() {
+                    self.order.cancel_buffered(request.line);
+                }
                 (complete, occupancy.min(self.order_time))
             }
         };
         self.order.occupy(now, &request, occupancy, op.is_fetch().then_some(complete));
         if let Some(line) = transaction.victim {
             let (class, origin) = (Class::WriteBack, Origin::Processor);
-            self.order.post(BusRequest { cpu: request.cpu, ready: now, line, class, origin });
+            self.post(BusRequest { cpu: request.cpu, ready: now, line, class, origin });
         }
         complete
     }
@@ -302,12 +346,17 @@ impl Interconnect {
 
     /// Cycles that each port or link was taken so far; empty for a bus.
     pub fn ways_busy(&self) -> &[u64] {
-        self.nodes.as_ref().map_or(&self.paths.busy, |nodes| &nodes.busy)
+        self.nodes.as_ref().map_or(&self.paths.busy, |nodes| nodes.busy())
     }
 
     /// What the nodes counted so far, if there are any.
-    pub fn node_counts(&self) -> Option<&NodeCounts> {
-        self.nodes.as_ref().map(|nodes| &nodes.counts)
+    pub fn node_counts(&self) -> Option<NodeCounts> {
+        self.nodes.as_ref().map(|nodes| nodes.counts())
+    }
+
+    /// What became of requests between nodes so far.
+    pub fn requests(&self) -> RequestCounters {
+        self.nodes.as_ref().map(|nodes| nodes.request_counts()).unwrap_or_default()
     }
 
     /// Cycles that fetches waited for a bank so far.

@@ -1,17 +1,22 @@
 //! Nodes joined by links, below one ordered network: packets between them, the memory of each, and what each pair
 //! of nodes had to do with one another.
 //!
-//! The order point is that of every interconnect here (docs/adr/0332). A granted request goes to all nodes, because
-//! everybody snoops; the block comes from where it is: a cache of some node, or the memory of the line's home. So a
-//! fetch takes the way from the asker to the supplier, the supplier's time, and the way back; an invalidation is over
-//! when the farthest node has it. A packet keeps every link on its way for its bytes; what finds a link taken waits.
-//! Left out: that a packet reaches the later links of its way later.
+//! The order point is that of every interconnect here (docs/adr/0332). Whom a request goes to is the policy's to say
+//! (`coherence`); the block comes from where it is: a cache of some node, or the memory of the line's home. So a fetch
+//! takes the way from the asker to the supplier, by the home if that forwards, the supplier's time, and the way back;
+//! an invalidation is over when the farthest node that it goes to has it.
 
+use super::calendar::Calendar;
+use super::coherence::homes::Entry;
+use super::coherence::{AtHome, CoherenceSpec, Made, Policy, Reach, RequestCounters, COHERENCE};
+use super::links::{Arrivals, Links, Packet};
+use super::node_set::NodeSet;
 use super::monitor::{Monitor, MonitorSpec, Traffic};
 use super::pages::{PagePlan, PagePolicy, Pages};
-use super::{Grant, Supplier};
+use super::{BusRequest, Grant, Origin, Supplier};
 use crate::protocol::BusOp;
 use servsim_core::{CpuId, LineAddr, NodeId};
+use std::collections::HashMap;
 
 /// Memory of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub struct NodeSpec {
     pub stride: u64,
     /// log2 of the lines of a page.
     pub page_shift: u32,
+    /// How they keep coherent.
+    pub coherence: CoherenceSpec,
 }
 
 servsim_core::counters! {
@@ -84,6 +91,8 @@ servsim_core::counters! {
 pub struct NodeCounts {
     /// Of all links together.
     pub links: LinkCounters,
+    /// Of requests.
+    pub requests: RequestCounters,
     /// By the asking node and the node asked, rows of as many as there are nodes.
     pub pairs: Vec<PairCounters>,
 }
@@ -103,46 +112,77 @@ impl NodeCounts {
     #[must_use]
     pub fn since(mut self, earlier: &Self) -> Self {
         self.pairs.iter_mut().zip(&earlier.pairs).for_each(|(pair, before)| *pair = pair.since(before));
-        Self { links: self.links.since(&earlier.links), ..self }
+        let (links, requests) = (self.links.since(&earlier.links), self.requests.since(&earlier.requests));
+        Self { links, requests, ..self }
     }
 }
+
+/// A request that is being performed, as it was sent.
+#[derive(Debug, Clone)]
+struct Sent {
+    /// When its packets arrive.
+    arrivals: Arrivals,
+    /// With a home that forwards: the nodes that it forwards to and invalidates.
+    concerned: NodeSet,
+    /// Who owned the line before, as its home knows it, if homes keep track; none is memory.
+    owner: Option<NodeId>,
+}
+
+/// A request that its home sends again.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    times: u32,
+    to: NodeSet,
+}
+
+/// Retries after which a request goes to all nodes.
+const LAST_RETRY: u32 = 3;
 
 /// Nodes at work.
 #[derive(Debug)]
 pub(super) struct Nodes {
     spec: NodeSpec,
-    /// The links over which a packet comes from one node to all others.
-    to_all: Vec<Vec<usize>>,
+    all: NodeSet,
+    policy: Box<dyn Policy>,
+    at_home: AtHome,
     pages: Pages,
-    /// Per link: free from then on.
-    free: Vec<u64>,
-    /// Per node: its memory is free from then on.
-    memory_free: Vec<u64>,
-    /// Cycles that each link was taken.
-    pub busy: Vec<u64>,
-    pub counts: NodeCounts,
+    links: Links,
+    /// Per node.
+    memory: Vec<Calendar>,
+    /// By line, where homes keep track.
+    entries: HashMap<LineAddr, Entry>,
+    /// By processor and what of it asks.
+    retries: HashMap<(CpuId, Origin), Retry>,
+    sent: Option<Sent>,
+    pairs: Vec<PairCounters>,
+    requests: RequestCounters,
+    memory_waits: u64,
 }
 
 impl Nodes {
-    pub fn new(spec: NodeSpec) -> Self {
+    pub fn new(spec: NodeSpec, seed: u64) -> Self {
         let nodes = spec.distances.len();
-        let to_all = |from: usize| {
-            let mut links: Vec<usize> = spec.routes[from].iter().flatten().copied().collect();
-            links.sort_unstable();
-            links.dedup();
-            links
-        };
+        let links = Links::new(&spec);
+        let made = Made { spec: &spec.coherence, incoming: &links.incoming(nodes), seed };
+        let (_, policy) = COHERENCE
+            .iter()
+            .find(|(name, _)| *name == spec.coherence.policy)
+            .unwrap_or_else(|| panic!("policy `{}` is not registered", spec.coherence.policy));
+        let policy = policy(&made);
         let room = spec.memories.iter().map(|memory| memory.pages).collect();
         Self {
-            to_all: (0..nodes).map(to_all).collect(),
+            all: NodeSet::first(nodes),
+            at_home: policy.at_home(),
+            policy,
             pages: Pages::new(spec.policy, spec.stride, room, &spec.distances),
-            free: vec![0; spec.links],
-            memory_free: vec![0; nodes],
-            busy: vec![0; spec.links],
-            counts: NodeCounts {
-                pairs: vec![PairCounters::default(); nodes * nodes],
-                ..NodeCounts::default()
-            },
+            links,
+            memory: vec![Calendar::default(); nodes],
+            entries: HashMap::new(),
+            retries: HashMap::new(),
+            sent: None,
+            pairs: vec![PairCounters::default(); nodes * nodes],
+            requests: RequestCounters::default(),
+            memory_waits: 0,
             spec,
         }
     }
@@ -171,9 +211,103 @@ impl Nodes {
 
     /// The node whose memory `line` lies in, which `cpu` asks for.
     pub fn home(&mut self, line: LineAddr, cpu: CpuId) -> NodeId {
-        let home = self.pages.home(line.0 >> self.spec.page_shift, self.spec.of_processor[cpu]);
-        self.counts.links.without_room = self.pages.without_room;
-        home
+        self.pages.home(line.0 >> self.spec.page_shift, self.spec.of_processor[cpu])
+    }
+
+    /// Cycles that each link was taken.
+    pub fn busy(&self) -> &[u64] {
+        &self.links.busy
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> NodeCounts {
+        let links = LinkCounters {
+            memory_waits: self.memory_waits,
+            without_room: self.pages.without_room,
+            ..self.links.counts
+        };
+        NodeCounts { links, requests: self.request_counts(), pairs: self.pairs.clone() }
+    }
+
+    /// What became of requests so far.
+    pub fn request_counts(&self) -> RequestCounters {
+        RequestCounters { link_busy: self.links.busy.iter().sum(), ..self.requests }
+    }
+
+    /// Whether homes keep track of who holds which line.
+    pub fn keeps_track(&self) -> bool {
+        self.at_home != AtHome::Nothing
+    }
+
+    /// A cache of `cpu` was found to hold `line`, before anything was asked for.
+    pub fn found(&mut self, line: LineAddr, cpu: CpuId, dirty: bool) {
+        if self.keeps_track() {
+            self.entries.entry(line).or_default().found(self.spec.of_processor[cpu], dirty);
+        }
+    }
+
+    /// The line that `cpu` gave up is its owner's no more.
+    pub fn written_back(&mut self, line: LineAddr, cpu: CpuId) {
+        let node = self.spec.of_processor[cpu];
+        if let Some(entry) = self.entries.get_mut(&line) {
+            let others = self.spec.of_processor.iter().filter(|&&other| other == node).count() > 1;
+            entry.written_back(node, others);
+        }
+    }
+
+    /// Sends a request granted at `now` that needs `op`, if anything. When not all whom it concerns see it, nothing may be
+    /// performed: its home sends it again at the returned time.
+    pub fn send_request(
+        &mut self,
+        now: u64,
+        request: &BusRequest,
+        home: NodeId,
+        op: Option<BusOp>,
+    ) -> Option<u64> {
+        let retry = self.retries.remove(&(request.cpu, request.origin));
+        let Some(op) = op else {
+            self.requests.superseded += u64::from(retry.is_some());
+            return None;
+        };
+        let (asker, write) = (self.spec.of_processor[request.cpu], op != BusOp::Read);
+        let entry = self.entries.get(&request.line).copied().unwrap_or_default();
+        let (from, to) = match retry {
+            Some(retry) => (home, retry.to),
+            None => (asker, self.first_destinations(asker, home, now)),
+        };
+        let arrivals = self.links.send_to_all(now, from, to, now, Packet::Request);
+        self.note_taken();
+        match self.at_home {
+            AtHome::Nothing => self.sent = Some(Sent { arrivals, concerned: NodeSet::NONE, owner: None }),
+            AtHome::AsksAgain if !entry.suffices(write, asker, to.with(home).with(asker)) => {
+                let times = retry.map_or(0, |retry| retry.times) + 1;
+                self.requests.retries += 1;
+                let concerned = entry.needed(write, asker).with(asker).with(home);
+                let to = if times == LAST_RETRY { self.all } else { concerned };
+                self.requests.retries_to_all += u64::from(times == LAST_RETRY);
+                self.retries.insert((request.cpu, request.origin), Retry { times, to });
+                return Some(arrivals.at(home) + self.spec.coherence.directory);
+            }
+            AtHome::AsksAgain | AtHome::Forwards => {
+                let concerned = entry.needed(write, asker);
+                self.entries.entry(request.line).or_default().performed(write, asker);
+                self.sent = Some(Sent { arrivals, concerned, owner: entry.owner });
+            }
+        }
+        None
+    }
+
+    /// Whom a request goes to when it is made.
+    fn first_destinations(&mut self, asker: NodeId, home: NodeId, now: u64) -> NodeSet {
+        let reach = self.policy.reach(asker, now);
+        *(if reach == Reach::Home { &mut self.requests.unicasts } else { &mut self.requests.broadcasts }) +=
+            1;
+        match (reach, self.at_home) {
+            (Reach::Everybody, _) => self.all,
+            // Where requests are ordered on the network, the asker sees its own come back.
+            (Reach::Home, AtHome::AsksAgain) => NodeSet::of(home).with(asker),
+            (Reach::Home, _) => NodeSet::of(home),
+        }
     }
 
     /// Carries out what `cpu` was granted at `now`: `latency` is without nodes. When it is complete.
@@ -187,84 +321,101 @@ impl Nodes {
         supplier: Supplier,
     ) -> u64 {
         let asker = self.spec.of_processor[cpu];
-        let nodes = self.spec.distances.len();
-        match op {
+        let complete = match op {
             BusOp::WriteBack => {
-                let arrives = self.send(asker, home, now + latency, true);
-                self.take_memory(home, arrives);
-                self.counts.pairs[asker.0 * nodes + home.0].write_backs += 1;
+                let arrives = self.links.send(now, (asker, home), now + latency, Packet::Data);
+                self.take_memory(now, home, arrives);
+                self.pair(asker, home).write_backs += 1;
                 arrives
             }
-            BusOp::Invalidate | BusOp::Write => self.send_to_all(asker, now) + latency,
+            BusOp::Invalidate | BusOp::Write => {
+                let sent = self.take_sent();
+                let arrivals = match self.at_home {
+                    AtHome::Forwards => self.forward(now, (asker, home), &sent, true),
+                    AtHome::Nothing | AtHome::AsksAgain => sent.arrivals,
+                };
+                arrivals.last() + latency
+            }
             BusOp::Read | BusOp::ReadExclusive => {
-                self.send_to_all(asker, now);
+                let sent = self.take_sent();
                 let (node, in_memory) = match supplier {
                     Supplier::Processor(other) => (self.spec.of_processor[other], false),
                     Supplier::Memory | Supplier::Shared(_) => (home, true),
                 };
-                // The packet to the supplier is one of those to all, whose links are taken already.
-                let mut ready = now + self.way(asker, node, self.spec.request_time);
+                debug_assert!(
+                    !self.keeps_track() || sent.owner == (!in_memory).then_some(node),
+                    "the home knows {:?} as the owner, and {supplier:?} supplies",
+                    sent.owner
+                );
+                let mut ready = self.reaches(now, (asker, home), node, &sent, op);
                 if in_memory {
-                    let start = self.take_memory(node, ready);
-                    self.counts.links.memory_waits += start - ready;
+                    let start = self.take_memory(now, node, ready);
+                    self.memory_waits += start - ready;
                     ready = start + self.spec.memories[node].latency;
                 }
-                let complete = self.send(node, asker, ready + latency, true);
-                let pair = &mut self.counts.pairs[asker.0 * nodes + node.0];
+                let complete = self.links.send(now, (node, asker), ready + latency, Packet::Data);
+                let pair = self.pair(asker, node);
                 *(if in_memory { &mut pair.memory_reads } else { &mut pair.cache_reads }) += 1;
                 pair.read_cycles += complete - now;
                 complete
             }
+        };
+        self.note_taken();
+        complete
+    }
+
+    fn take_sent(&mut self) -> Sent {
+        self.sent.take().unwrap_or_else(|| unreachable!("a request is sent before it is carried out"))
+    }
+
+    fn pair(&mut self, asker: NodeId, node: NodeId) -> &mut PairCounters {
+        &mut self.pairs[asker.0 * self.spec.distances.len() + node.0]
+    }
+
+    /// When a fetch reaches the node that supplies the block.
+    fn reaches(
+        &mut self,
+        now: u64,
+        (asker, home): (NodeId, NodeId),
+        node: NodeId,
+        sent: &Sent,
+        op: BusOp,
+    ) -> u64 {
+        if self.at_home != AtHome::Forwards {
+            return sent.arrivals.at(node);
+        }
+        let to_own = sent.owner == Some(asker);
+        let write = op == BusOp::ReadExclusive;
+        if sent.concerned.is_empty() && !to_own {
+            return sent.arrivals.at(home);
+        }
+        let forwarded = self.forward(now, (asker, home), sent, write || to_own);
+        match sent.owner {
+            Some(owner) => forwarded.at(owner),
+            // Memory has the block, which is read while the directory is.
+            None => sent.arrivals.at(home),
         }
     }
 
-    /// Time of a packet that nothing is in the way of; one within a node has no bytes to move over a link.
-    fn way(&self, from: NodeId, to: NodeId, bytes: u64) -> u64 {
-        self.spec.distances[from][to] + if from == to { 0 } else { bytes }
+    /// The home tells the owner and the sharers, and the asker if so, after its look-up.
+    fn forward(&mut self, now: u64, (asker, home): (NodeId, NodeId), sent: &Sent, back: bool) -> Arrivals {
+        let forwards = u64::from(sent.owner.is_some_and(|owner| sent.concerned.has(owner)));
+        self.requests.forwards += forwards;
+        self.requests.invalidations += sent.concerned.len() as u64 - forwards;
+        let to = if back { sent.concerned.with(asker) } else { sent.concerned };
+        let at = sent.arrivals.at(home) + self.spec.coherence.directory;
+        self.links.send_to_all(now, home, to, at, Packet::Request)
+    }
+
+    /// Tells the policy which links were taken.
+    fn note_taken(&mut self) {
+        for (node, start, cycles) in self.links.taken.drain(..) {
+            self.policy.link_taken(node, start, cycles);
+        }
     }
 
     /// Takes the memory of `node` for a line at `at` or when it is free; when that is.
-    fn take_memory(&mut self, node: NodeId, at: u64) -> u64 {
-        let start = at.max(self.memory_free[node]);
-        self.memory_free[node] = start + self.spec.memories[node].line_time;
-        start
-    }
-
-    /// Sends a packet at `at`; when its last byte arrives.
-    fn send(&mut self, from: NodeId, to: NodeId, at: u64, data: bool) -> u64 {
-        let time = if data { self.spec.data_time } else { self.spec.request_time };
-        let mut start = at;
-        for place in 0..self.spec.routes[from][to].len() {
-            start = self.take_link(self.spec.routes[from][to][place], start, data);
-        }
-        start + self.way(from, to, time)
-    }
-
-    /// Sends a packet without a line to every other node at `at`; when the last has it.
-    fn send_to_all(&mut self, from: NodeId, at: u64) -> u64 {
-        let mut start = at;
-        for place in 0..self.to_all[from].len() {
-            start = start.max(self.take_link(self.to_all[from][place], at, false));
-        }
-        let farthest =
-            NodeId::all(self.spec.distances.len()).map(|to| self.way(from, to, self.spec.request_time)).max();
-        start + farthest.unwrap_or(0)
-    }
-
-    /// Takes a link for a packet at `at` or when it is free; when that is.
-    fn take_link(&mut self, link: usize, at: u64, data: bool) -> u64 {
-        let counts = &mut self.counts.links;
-        let time = if data {
-            counts.data_packets += 1;
-            self.spec.data_time
-        } else {
-            counts.request_packets += 1;
-            self.spec.request_time
-        };
-        let start = at.max(self.free[link]);
-        counts.waits += start - at;
-        self.free[link] = start + time;
-        self.busy[link] += time;
-        start
+    fn take_memory(&mut self, now: u64, node: NodeId, at: u64) -> u64 {
+        self.memory[node].take(now, at, self.spec.memories[node].line_time)
     }
 }

@@ -1,5 +1,6 @@
 //! Coherence protocols: one file per table, one line each in [`PROTOCOLS`].
 
+pub mod agreement;
 pub mod amsd;
 pub mod checker;
 pub mod mesi;

@@ -1,7 +1,9 @@
 //! The integration tests of this crate, in one program: linked once, helpers compiled once.
 
+mod agreement;
 mod last_level;
 mod nodes;
 mod observer;
+mod ordered;
 mod protocols;
 mod snapshot;

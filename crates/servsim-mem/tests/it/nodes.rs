@@ -5,8 +5,8 @@ use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
 use servsim_mem::interconnect::{InterconnectKind, MonitorSpec, PagePolicy, RegionFilter, Traffic};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
-    BusRequest, BusTimes, Class, Interconnect, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, Origin,
-    PathSpec, Supplier, Transaction,
+    BusRequest, BusTimes, Class, CoherenceSpec, Interconnect, InterconnectSpec, LatencyTable, NodeMemory,
+    NodeSpec, Origin, PathSpec, Supplier, Transaction,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,6 +34,7 @@ fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
         policy,
         stride: 1,
         page_shift: 6,
+        coherence: CoherenceSpec::default(),
     };
     let bus = BusTimes {
         invalidate: 5,
@@ -98,6 +99,9 @@ fn perform_watched(
         let (ready, origin) = (number * apart, Origin::Processor);
         joined.post(BusRequest { cpu: CpuId(cpu), ready, line: LineAddr(line), class, origin });
         let grant = joined.grant().unwrap();
+        if op != BusOp::WriteBack {
+            assert!(joined.send(&grant, Some(op)));
+        }
         let complete = joined.carry(&grant, &Transaction { op: Some(op), supplier, victim: None });
         joined.end_grant();
         last = last.max(complete);
@@ -131,8 +135,8 @@ fn pairs_packets_and_idle_times_agree_with_a_recount() {
         for done in &all {
             let (own, home) = (done.cpu / PER_NODE, homes[&(done.line / 64)]);
             let away = |other: usize, bytes: u64| if other == own { 0 } else { 2 * HOP + bytes };
-            // To all others over the switch: out once, and into each of the three.
-            requests += if done.op == BusOp::WriteBack { 0 } else { 1 + 3 };
+            // To all over the switch: out once, and into each of the four, the asker's included.
+            requests += if done.op == BusOp::WriteBack { 0 } else { 1 + 4 };
             let (other, column, expected) = match (done.op, done.supplier) {
                 (BusOp::WriteBack, _) => (home, 2, 20 + away(home, DATA)),
                 (BusOp::Invalidate | BusOp::Write, _) => {
