@@ -5,8 +5,9 @@
 //! requests do that must be ordered among those of others. Left out: that a packet reaches later links later.
 
 use super::calendar::Calendar;
+use super::node_counts::LinkCounters;
 use super::node_set::NodeSet;
-use super::nodes::{LinkCounters, NodeSpec};
+use super::nodes::NodeSpec;
 use servsim_core::NodeId;
 
 /// Links at work.

@@ -145,7 +145,7 @@ mod tests {
             let mut signed = 0;
             let busy_in_4 = [40, 48, 56][r.below(3) as usize];
             for cycle in 0..64 {
-                let busy = if r.below(64) < busy_in_4 { 1 } else { 0 };
+                let busy = u64::from(r.below(64) < busy_in_4);
                 signed += if busy == 1 { 1 } else { -3 };
                 bash.link_taken(NodeId(0), interval * 64 + cycle, busy);
             }
