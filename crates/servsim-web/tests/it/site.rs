@@ -5,9 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
+use servsim_driver::control::Control;
 use servsim_driver::cpu::Server;
+use servsim_driver::pause::Pause;
+use servsim_driver::window::SavePoint;
 use servsim_web::crew::{Plan, Then};
 use servsim_web::surge::files::Set;
 use servsim_web::surge::run::{run, Site};
@@ -103,6 +107,34 @@ fn a_run_measures_what_was_ordered_and_its_books_balance() {
     assert_eq!((&report["marks"]["start"], &report["marks"]["stop"]), (&1.into(), &1.into()));
     assert!(report["client_cpu"]["client_seconds"].as_f64().unwrap() > 0.0);
     assert!(report["client_cpu"]["server_seconds"].is_number());
+}
+
+#[test]
+fn a_guest_measures_what_is_ordered_at_its_save_point_and_no_more() {
+    // Beside the sources: a control device is read past the page cache, which not every /tmp allows.
+    let mut device = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    device.as_file().set_len(2 << 20).unwrap();
+    device.write_all(br#"{"transactions": 120, "seed": 31, "lead_in": 9}"#).unwrap();
+    let control = Control::open(device.path()).unwrap();
+    let saved = Then::Saved(SavePoint { control: &control, pause: Pause::None });
+    let report = report(Fault::None, Plan { then: saved, ..plan(3, 9) });
+    assert_eq!((&report["valid"], &report["problems"]), (&Value::Bool(true), &serde_json::json!([])));
+    assert_eq!((&report["transactions"], &report["lead_in_transactions"]), (&120.into(), &9.into()));
+    assert_eq!((&report["orders"]["seed"], &report["orders"]["transactions"]), (&31.into(), &120.into()));
+    // Warm-up, lead-in, measurement, and what the three users were at when it ended.
+    let replies = report["marks"]["transaction"].as_u64().unwrap();
+    assert!((40 + 9 + 120..=40 + 9 + 120 + 2).contains(&replies), "{replies}");
+    assert_eq!((&report["marks"]["start"], &report["marks"]["stop"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn a_run_by_time_ends_with_its_first_reply_after_it() {
+    let report = report(Fault::None, Plan { then: Then::After(Duration::from_millis(30)), ..plan(2, 9) });
+    assert_eq!(report["valid"], true, "{}", report["problems"]);
+    assert!(report["elapsed_seconds"].as_f64().unwrap() >= 0.03);
+    let counted: u64 =
+        ["Page", "Embedded"].iter().map(|kind| report["kinds"][kind]["count"].as_u64().unwrap()).sum();
+    assert!(counted > 0 && report["transactions"] == counted);
 }
 
 #[test]
