@@ -297,3 +297,42 @@ def test_a_written_run_holds_every_request_and_keeps_devices_apart(trace: Path, 
             assert set(names) == {"sda", "sdb"}
             expected = [f"{line},{name}" for line, name in zip(expected, names, strict=True)]
         assert lines == [heading, *expected]
+
+
+def test_the_only_model_of_a_file_is_taken_for_one_other_device_with_a_warning_and_for_two_not_at_all(
+    trace: Path, tmp_path: Path
+) -> None:
+    model = str(tmp_path / "m.ssdm")
+    rows = trace.read_text().splitlines()
+    path = tmp_path / "named.csv"
+    path.write_text("\n".join([f"{rows[0]},device", *(f"{row},sda" for row in rows[1:])]))
+    disk.fit(str(path), model)
+    assert not disk.simulate(str(path), model).summary["devices"][0]["warnings"]
+    (warning,) = disk.simulate(str(trace), model).summary["devices"][0]["warnings"]
+    assert "the model is of `sda`" in warning
+    path.write_text("\n".join([f"{rows[0]},device", *(f"{row},sd{'ab'[at % 2]}" for at, row in enumerate(rows[1:]))]))
+    with pytest.raises(UsageError, match="knows `sda` alone, and the trace has sda, sdb: keep one with --device"):
+        disk.simulate(str(path), model)
+    assert len(disk.simulate(str(path), model, allow_other_device=True).summary["devices"]) == 2
+
+
+def test_a_run_tells_percentiles_of_reads_and_of_writes(trace: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m.ssdm")
+    disk.fit(str(trace), model)
+    run = disk.simulate(str(trace), model)
+    told = run.summary["devices"][0]["figures"]["by_operation"]
+    is_write = disk.load(str(trace))[0]["is_write"]
+    for name, of in (("read", ~is_write), ("write", is_write)):
+        times = run.response_ns[of] * 1e-6
+        assert told[name]["requests"] == of.sum()
+        for title, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
+            assert told[name][f"{title}_ms"] == pytest.approx(np.quantile(times, share), rel=1e-6)
+    printed = _servsim("disk", "simulate", str(trace), "-m", model).stdout
+    assert f"p95 {told['write']['p95_ms']:.3f}" in printed
+
+
+def test_the_interval_of_a_move_holds_the_error_of_the_model_where_that_was_tested(trace: Path) -> None:
+    what = disk.reorganize(str(trace), blocks=50)[0]["results"][0]["prediction"]
+    assert what["model_error_percent"] == 5.0 and what["half_width_percent"] >= 5.0
+    what = disk.reorganize(str(trace), blocks=50, load=1.2)[0]["results"][0]["prediction"]
+    assert what["model_error_percent"] is None and what["half_width_percent"] < 5.0

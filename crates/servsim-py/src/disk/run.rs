@@ -13,7 +13,7 @@ use servsim_disk::models::calibrate::most_in_tenth;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::{kind, DeviceModel, Model};
 use servsim_disk::reorganize::{covered, plan, predict, BlockMap, Policy};
-use servsim_disk::request::{by_device, Request};
+use servsim_disk::request::{by_device, Op, Request};
 use servsim_disk::server::infer::infer;
 use servsim_disk::server::station::Started;
 use servsim_disk::sets::array::MemberWork;
@@ -34,10 +34,11 @@ struct EvaluateRequest {
     allow_other_device: bool,
 }
 
-/// The model of a file for the device called `name`: the one of that name, or the only one.
+/// The model of a file for the device called `name` among `devices`: the one of that name, or the only one.
 fn model_for(
     models: &[DeviceModel],
     name: &str,
+    devices: &[String],
     requests: &[Request],
     allow_other: bool,
 ) -> Outcome<DeviceModel> {
@@ -46,6 +47,13 @@ fn model_for(
         let names: Vec<&str> = models.iter().map(|model| model.device.as_str()).collect();
         Fault::Usage(format!("the model file has no device `{name}`; it has {}", names.join(", ")))
     })?;
+    if same_name.is_none() && devices.len() > 1 && model.training.is_some() && !allow_other {
+        return Err(Fault::Usage(format!(
+            "the model file knows `{}` alone, and the trace has {}: keep one with --device, fit a model of all, or pass --allow-other-device to take it for `{name}` too",
+            model.device,
+            devices.join(", ")
+        )));
+    }
     if !allow_other {
         model.check_class(&infer(requests))?;
     }
@@ -70,7 +78,7 @@ pub(super) fn disk_evaluate(py: Python<'_>, source: &str, request: &str) -> PyRe
             let name = &report.devices[usize::from(device)];
             let cut = request.fit.cut(part.len());
             let model = match &models {
-                Some(models) => model_for(models, name, &part, request.allow_other_device)?,
+                Some(models) => model_for(models, name, &report.devices, &part, request.allow_other_device)?,
                 None if kind(&request.fit.kind)?.fitted => {
                     let made = fit(&request.fit.kind, &part[..cut], &report.devices, &fit_options);
                     let Some(mut made) = skipped.keep(name, made)? else { continue };
@@ -160,6 +168,20 @@ fn denser_than_seen(model: &DeviceModel, services: &[Started]) -> Option<String>
     })
 }
 
+/// Mean and percentiles of the responses of reads and of writes, ms.
+fn by_operation(requests: &[Request], services: &[Started]) -> serde_json::Value {
+    let times = responses_us(services);
+    let of = |op: Op| {
+        let of_op = requests.iter().zip(&times).filter(|(request, _)| request.op == op);
+        let of_op = sorted(&of_op.map(|(_, us)| us * 1e-3).collect::<Vec<f64>>());
+        (!of_op.is_empty()).then(|| {
+            json!({"requests": of_op.len(), "mean_ms": mean(&of_op), "p50_ms": quantile(&of_op, 0.5),
+                "p95_ms": quantile(&of_op, 0.95), "p99_ms": quantile(&of_op, 0.99), "p999_ms": quantile(&of_op, 0.999)})
+        })
+    };
+    json!({"read": of(Op::Read), "write": of(Op::Write)})
+}
+
 fn knows_places(model: &DeviceModel) -> bool {
     matches!(&model.model, Model::Forest(forest) if forest.uses_place())
 }
@@ -221,11 +243,17 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
         let set = set_for(&sets, name);
         // The trace of a set's requests says nothing of the class of its drives.
         let any_class = request.allow_other_device || set.is_some() || report.arrivals_only;
-        let model = model_for(&models, name, &part, any_class)?;
+        let model = model_for(&models, name, &report.devices, &part, any_class)?;
         if !request.allow_unskilled {
             model.check_worth()?;
         }
         let mut warnings = Vec::new();
+        if model.training.is_some() && model.device != *name {
+            warnings.push(format!(
+                "the model is of `{}`, the only one in its file: right only if that is this device or one like it",
+                model.device
+            ));
+        }
         if let Some(map) = &map {
             part = map.apply(&part);
             if knows_places(&model) {
@@ -236,8 +264,12 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
             let run = closed_set(&model, set.layout, &part, request.load, request.seed)?;
             arrivals.extend(run.services.iter().map(|service| service.arrival_ns));
             responses.extend(run.services.iter().map(|service| service.completion_ns - service.arrival_ns));
+            let figures = set_figures(&run, request.load);
+            let members = figures["members"].as_array().into_iter().flatten();
+            let busiest = members.filter_map(|member| member["utilization"].as_f64()).fold(0.0, f64::max);
+            warnings.extend(near_saturation(busiest));
             devices.push(
-                json!({"device": name, "requests": part.len(), "figures": set_figures(&run, request.load)}),
+                json!({"device": name, "requests": part.len(), "figures": figures, "warnings": warnings}),
             );
             continue;
         }
@@ -252,6 +284,8 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
                 responses.extend(services.iter().map(|service| service.completion_ns - service.arrival_ns));
                 let figures = at_load(&model, &part, request.load, None, request.seed)?;
                 warnings.extend(near_saturation(figures.utilization));
+                let mut figures = json!(figures);
+                figures["by_operation"] = by_operation(&part, &services);
                 devices.push(
                     json!({"device": name, "requests": part.len(), "figures": figures, "warnings": warnings}),
                 );
@@ -261,7 +295,7 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
                 let mean = simulated.iter().map(|ns| *ns as f64 * 1e-6).sum::<f64>() / simulated.len() as f64;
                 arrivals.extend(part.iter().map(|r| r.arrival_ns));
                 responses.extend(simulated);
-                devices.push(json!({"device": name, "requests": part.len(), "figures": {"load": 1.0, "simulated_mean_ms": mean}}));
+                devices.push(json!({"device": name, "requests": part.len(), "figures": {"load": 1.0, "simulated_mean_ms": mean}, "warnings": warnings}));
             }
             other => {
                 return Err(Fault::Usage(format!("no mode is called `{other}`; accepted: open, closed")))
@@ -301,7 +335,7 @@ pub(super) fn disk_reorganize(
             let name = &report.devices[usize::from(device)];
             let cut = request.fit.cut(part.len());
             let model = if let Some(models) = &models {
-                model_for(models, name, &part, request.allow_other_device)?
+                model_for(models, name, &report.devices, &part, request.allow_other_device)?
             } else {
                 let options = FitOptions { movable: true, ..request.fit.options()? };
                 let made = fit(&request.fit.kind, &part[..cut], &report.devices, &options);

@@ -263,9 +263,10 @@ def reorganize(
     warn_of_skipped(result)
     for entry in result["results"]:
         what = entry["prediction"]
+        of = " of the draws alone: the model's error is untested here" if what["model_error_percent"] is None else ""
         print(
             f"{entry['device']}, {entry['policy']}: mean response {what['change_percent']:+.2f} % "
-            f"(95 % interval of the draws +-{what['half_width_percent']:.2f}), "
+            f"(95 % interval +-{what['half_width_percent']:.2f}{of}), "
             f"{what['before_ms']:.3f} -> {what['after_ms']:.3f} ms"
         )
         print(

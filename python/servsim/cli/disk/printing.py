@@ -138,6 +138,14 @@ def print_run(entry: dict[str, Any]) -> None:
     if "utilization" in figures:
         text += f", p99 {figures['simulated_p99_ms']:.3f} ms, busy {100 * figures['utilization']:.1f} %"
     print(text)
+    titles = ("mean", "p50", "p95", "p99", "p999")
+    rows = [
+        [f"  {name}", f"{of['requests']} requests", *(f"{title} {of[f'{title}_ms']:.3f}" for title in titles), "ms"]
+        for name, of in figures.get("by_operation", {}).items()
+        if of is not None
+    ]
+    for line in columns(rows) if rows else []:
+        print(line)
     for warning in entry.get("warnings", []):
         print(f"warning: {entry['device']}: {warning}", file=sys.stderr)
     for at, member in enumerate(figures.get("members", [])):
