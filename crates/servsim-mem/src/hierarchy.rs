@@ -500,6 +500,9 @@ impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
             taken.copies += 1;
             taken.dirty += u64::from(written);
             dirty |= written;
+            if written {
+                self.system.note_written_back(cache, line);
+            }
         }
         dirty
     }

@@ -77,3 +77,20 @@ fn every_line_given_up_enters_and_every_cycle_has_a_place() {
         assert!(run["cycles"].as_u64().unwrap().abs_diff(sum) <= 200, "{stack:?}");
     }
 }
+
+#[test]
+fn what_an_inclusive_shared_level_takes_back_enters_too() {
+    let mut random = servsim_core::RandomStream::new(3, "taken back");
+    let mut trace = String::new();
+    for _ in 0..5000 {
+        let (task, op) = (random.below(2), ['L', 'S'][random.below(2) as usize]);
+        writeln!(trace, "{task} {op} {:x} 4 p", task << 20 | random.below(0x400) << 2).unwrap();
+    }
+    // As small as it may be, direct-mapped below a wider first level, so that it takes many lines back.
+    let machine = "[cache]\nsize = \"1 KiB\"\nassociativity = 8\n[l2]\nsize = \"2 KiB\"\nassociativity = 1\n\
+                   sharing = \"shared\"\ninclusion = \"inclusive\"\n[write_buffer]\nentries = 4\n";
+    let run = one_run(&trace, 2, machine, false);
+    let taken = run["levels"][0]["back_invalidations"].as_u64().unwrap();
+    assert!(taken > 100, "{}", run["levels"]);
+    assert_eq!(run["write_buffer"]["entered"], run["bus"]["write_back"]);
+}

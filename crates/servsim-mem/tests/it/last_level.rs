@@ -11,10 +11,14 @@ fn machine(ways: u32, options: &Options) -> Hierarchy<u16> {
 }
 
 fn of_shared(ways: u32, options: &Options, write_around: bool) -> Hierarchy<u16> {
+    of_inclusion(ways, options, write_around, Inclusion::Neither)
+}
+
+fn of_inclusion(ways: u32, options: &Options, write_around: bool, inclusion: Inclusion) -> Hierarchy<u16> {
     let level = LevelSpec {
         geometry: Geometry { size: 64 * u64::from(ways), ways, line: 64 },
         replacement: "lru".into(),
-        inclusion: Inclusion::Neither,
+        inclusion,
         write_around,
     };
     let spec = HierarchySpec { shared: vec![level], ..HierarchySpec::default() };
@@ -169,4 +173,17 @@ fn a_fetch_from_a_cache_that_wrote_the_line_is_a_hit_on_a_modified_one() {
     assert_eq!(counted(&caches), (1, 0), "an invalidation fetches nothing");
     load(&mut caches, 0, 7);
     assert_eq!(counted(&caches), (2, 1), "the copy that supplied had been written");
+}
+
+#[test]
+fn a_dirty_line_that_an_inclusive_level_takes_back_is_handed_to_the_interconnect() {
+    let mut caches = of_inclusion(2, &Options::default(), false, Inclusion::Inclusive);
+    caches.system.times_write_backs = true;
+    store(&mut caches, 1, 7);
+    load(&mut caches, 0, 8);
+    assert_eq!(caches.system.written_back, []);
+    // The level has room for two lines: 7 goes from the cache that wrote it.
+    load(&mut caches, 0, 9);
+    assert_eq!(caches.system.written_back, [(CpuId(1), LineAddr(7))]);
+    assert_eq!(caches.counters()[0].1.back_invalidations, 1);
 }
