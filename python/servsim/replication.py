@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from servsim.registry import unit
 from servsim.result_warnings import FEW_REPLICATIONS, gathered, put, recorded
-from servsim.statistics.intervals import estimate
+from servsim.statistics.intervals import LEAST, reported
 from servsim.statistics.nested import unit_means
 
 if TYPE_CHECKING:
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 #: Lists of a replication that are no figures of the whole run.
 APART = frozenset({"timeline", "windows", "activity", "tasks", "seed", "capture", "figures"})
-
-#: Fewest replications, or captures, for which a summary gives an interval, as the simulator does.
-LEAST = 3
 
 
 def figures(replication: Mapping[str, Any]) -> dict[str, float]:
@@ -106,8 +103,8 @@ def units(replications: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _entry(values: list[float]) -> dict[str, Any]:
-    known = estimate(values)
-    interval = [known.low, known.high] if known.n >= LEAST else None
+    known = reported(values)
+    interval = None if known.low is None else [known.low, known.high]
     return {"mean": known.mean, "standard_deviation": known.sd, "interval_95": interval, "n": known.n}
 
 

@@ -186,9 +186,9 @@ class Result:
 
     def known(self, values: "Sequence[float | None]") -> "Estimate":
         """Return the mean of a figure with its interval, given its value in each replication."""
-        from servsim.statistics.intervals import estimate
+        from servsim.statistics.intervals import reported
 
-        return estimate(self.independent(values))
+        return reported(self.independent(values))
 
     def values(self, *path: str) -> list[float] | None:
         """Return one number per replication at ``path``, or None when any of them lacks it."""

@@ -268,6 +268,10 @@ def test_loads_near_saturation_and_maps_with_a_model_that_knows_places_are_warne
     busy = disk.simulate(str(trace), model, load=1.0 / calm["figures"]["utilization"]).summary["devices"][0]
     assert calm["warnings"] == []
     assert any("near saturation" in warning for warning in busy["warnings"])
+    load = 1.0 / calm["figures"]["utilization"]
+    (mirror,) = disk.simulate(str(trace), model, load=2 * load, sets=["raid1:2"]).summary["devices"]
+    assert max(drive["utilization"] for drive in mirror["figures"]["members"]) > 0.85
+    assert any("near saturation" in warning for warning in mirror["warnings"])
     _, maps = disk.reorganize(str(trace), blocks=50, policies=["hot-block"])
     block_map.write_text(maps[0][2])
     moved = disk.simulate(str(trace), model, map_path=str(block_map)).summary["devices"][0]

@@ -184,7 +184,7 @@ def test_names_of_others_reach_the_terminal_as_text(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "x\\x1b]0;title\\x07\n"
     totals = {"transactions": 1, "instructions": 1, "data_references": 1, "file_bytes": 1}
     tables.written(Path("[red]a[/red]\x1b[2J:smile:"), totals)
-    assert capsys.readouterr().err.startswith("[red]a[/red]\\x1b[2J:smile:: 1 transactions")
+    assert capsys.readouterr().err.startswith("[red]a[/red]\\x1b[2J:smile:: 1 transaction, 1 instr")
 
 
 def test_a_file_name_that_is_not_utf_8_is_wrong_input_and_no_bug(tmp_path: Path) -> None:

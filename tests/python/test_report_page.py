@@ -92,6 +92,21 @@ def test_one_replication_is_told_wherever_an_interval_would_stand() -> None:
     assert text.count("n = 1") > 10 and text.count("One replication only") == 6
 
 
+def test_two_replications_have_no_interval_on_a_page_as_in_a_summary() -> None:
+    text = _text(_render(layout_result(replications=2)))
+    assert "±" not in text and "95 % interval of 2" not in text
+    assert "2 replications only, so no figure has an interval; use --replications 10 or more." in text
+    assert "±" in _text(_render(layout_result(replications=3)))
+
+
+def test_a_design_of_runs_of_one_seed_each_is_to_have_more_seeds() -> None:
+    runs = [layout_result(replications=1, seed=seed) for seed in (1, 2, 3)]
+    for document in runs:
+        document["options"] = {**document["options"], "seed": document["replications"][0]["seed"], "replications": 1}
+    text = _text(_render(*runs))
+    assert "Only 3 seeds; intervals narrow with seeds = { count = 10 } in the study." in text
+
+
 def test_few_replications_and_wide_intervals_are_warned_of() -> None:
     found = warnings([check(layout_result(replications=3), "r")])
     assert any("Only 3 replications" in w.text for w in found)
@@ -221,7 +236,7 @@ def test_text_from_a_result_is_escaped() -> None:
 
 
 def test_misses_add_user_and_kernel_and_divide_by_transactions() -> None:
-    document = _bare(2)
+    document = _bare(3)
     for replication in document["replications"]:
         replication["misses"] = {"cold": {"user": 30, "kernel": 20}, "total": {"user": 30, "kernel": 20}}
     assert "All causes together: 5 ± 0 misses per transaction" in _text(_render(document))

@@ -264,3 +264,10 @@ def test_a_functional_sweep_prints_what_was_counted_without_being_told_what(tmp_
     done = servsim("sweep", study, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "misses_per_reference" in done.stdout.splitlines()[0]
+
+
+def test_functional_runs_of_further_seeds_are_made_only_where_something_is_drawn(tmp_path: Path) -> None:
+    study = write_study(tmp_path, extra='engine = "functional"', factors='cache.replacement = ["lru", "random"]')
+    assert [len(jobs) for jobs in plan(load(study))] == [1, 3] * 4
+    done = servsim("sweep", study, "--dry-run")
+    assert done.stdout.splitlines()[-1] == "8 points, 16 runs: functional runs of other seeds would be the same"

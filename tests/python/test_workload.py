@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from servsim import cache
-from servsim.errors import EnvironmentProblem, UsageError
+from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
 from servsim.workloads import driver, oltp
 from waiting import wait_for
 
@@ -168,3 +168,16 @@ def test_list_names_every_workload(home: Path) -> None:
     document = json.loads(done.stdout)
     assert document["schema"] == "servsim.workload.list/1"
     assert set(document["workloads"]) == {"javaserver", "kernels", "oltp"}
+
+
+def test_what_a_driver_says_under_its_name_is_shown_where_it_succeeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "driver"
+    program.write_text('#!/bin/sh\necho "driver: warm-up over" >&2\nexit $1\n')
+    program.chmod(0o755)
+    driver.run(program, ["0"])
+    assert capsys.readouterr().err == "driver: warm-up over\n"
+    with pytest.raises(CheckFailed, match=r"\Awarm-up over\Z"):
+        driver.run(program, ["1"])
+    assert capsys.readouterr().err == ""

@@ -243,7 +243,10 @@ fn fault_in(bytes: &[u8], processors: usize) -> Option<String> {
     let (address, rest) = words_of(bytes);
     let cpu = u16::from_le_bytes([bytes[12], bytes[13]]);
     if bytes[8] & 0x7F > 2 {
-        return Some(format!("type {:#x} is none of 0 read, 1 write, 2 fetch (bit 7: kernel)", bytes[8]));
+        return Some(format!(
+            "unknown type {:#x}; accepted are 0 read, 1 write, 2 fetch, each with bit 7 in kernel mode",
+            bytes[8]
+        ));
     }
     if bytes[9] == 0 {
         return Some("size 0; a reference touches at least one byte".into());

@@ -166,7 +166,7 @@ fn parse(text: &str) -> Result<Option<(&str, What<'_>)>, String> {
         }
         Some(other) => {
             return Err(format!(
-                "operation `{other}` is none of I fetch, L load, S store, X end of transaction"
+                "unknown operation `{other}`; accepted are I fetch, L load, S store, X end of transaction"
             ))
         }
         None => return Err(format!("`{}` is not `TASK OP HEXADDR [SIZE] [p|s] [u|k] [@CPU]`", text.trim())),

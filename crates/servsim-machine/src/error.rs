@@ -37,3 +37,8 @@ impl From<WriteError> for SimulateError {
 
 /// Says how far a simulation is, and asks whether to go on.
 pub type Proceed<'a> = dyn FnMut(u64) -> bool + 'a;
+
+/// So many transactions, in words.
+pub(crate) fn transactions(number: u64) -> String {
+    format!("{number} transaction{}", if number == 1 { "" } else { "s" })
+}

@@ -119,7 +119,14 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
             warn(
                 Rank::Weak,
                 "few-transactions",
-                format!("only {fewest} transactions were measured; {FEW_TRANSACTIONS} or more give a steadier mix"),
+                format!(
+                    "only {} measured; {FEW_TRANSACTIONS} or more give a steadier mix",
+                    if fewest == 1 {
+                        "1 transaction was".to_owned()
+                    } else {
+                        format!("{fewest} transactions were")
+                    }
+                ),
             );
         }
     }

@@ -7,7 +7,7 @@
 //! to the end of another (ADR 0702). This depends on the trace alone, so that all machines and seeds
 //! measure the same; whether it was enough is judged by the runs ([`crate::settled`]).
 
-use crate::error::SimulateError;
+use crate::error::{transactions, SimulateError};
 use crate::warm::Amount;
 use serde_json::{json, Value};
 use servsim_core::TransactionEnds;
@@ -96,8 +96,9 @@ impl Window {
         let left = held.transactions.saturating_sub(passed);
         if left == 0 {
             return Err(SimulateError::Usage(format!(
-                "the functional warm-up of {passed} transactions is longer than the trace, which ends {}: nothing \
+                "the functional warm-up of {} is longer than the trace, which ends {}: nothing \
                  would be measured; use a shorter --functional-warm-up, or a longer trace",
+                transactions(passed),
                 held.transactions
             )));
         }
@@ -160,13 +161,13 @@ fn too_many(before: u64, measured: Option<u64>, left: u64, held: u64) -> Simulat
         Some(number) if before < left => {
             let after = if before > 0 { format!(" after a warm-up of {before}") } else { String::new() };
             format!(
-                "{number} transactions{after} cannot be measured: {rest}; use a smaller --transactions, or a \
-                 longer trace"
+                "{}{after} cannot be measured: {rest}; use a smaller --transactions, or a longer trace",
+                transactions(number)
             )
         }
         _ => format!(
-            "a warm-up of {before} transactions leaves none to measure: {rest}; use a shorter --warm-up, or a \
-             longer trace"
+            "a warm-up of {} leaves none to measure: {rest}; use a shorter --warm-up, or a longer trace",
+            transactions(before)
         ),
     })
 }

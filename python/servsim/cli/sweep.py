@@ -71,8 +71,13 @@ def sweep(
 
 def _points(plan: "Study") -> str:
     lines = [", ".join(f"{key} = {value}" for key, value in point.items()) or "the only point" for point in plan.points]
-    runs = len(plan.points) * len(plan.seeds)
-    return "\n".join([*lines, f"{len(plan.points)} points x {len(plan.seeds)} seeds = {runs} runs"])
+    from servsim.sweep.conduct import plan as runs_of
+
+    runs = sum(map(len, runs_of(plan)))
+    points, seeds = len(plan.points), len(plan.seeds)
+    if runs == points * seeds:
+        return "\n".join([*lines, f"{points} points x {seeds} seeds = {runs} runs"])
+    return "\n".join([*lines, f"{points} points, {runs} runs: functional runs of other seeds would be the same"])
 
 
 #: Figures that are printed unless others are wished for: those of them that were recorded.

@@ -36,13 +36,13 @@ def _unit(unit: str) -> str:
 
 
 def mean(known: Estimate | None, unit: str = "") -> str:
-    """Write a mean with the half-width of its interval, or with n = 1 when there is none."""
+    """Write a mean with the half-width of its interval, or with n where it has none."""
     if known is None:
         return "not recorded"
     unit = _unit(unit)
     half = known.half_width
     if half is None:
-        return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}1)"
+        return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}{known.n})"
     places = decimals_for(half) if half else (0 if known.mean == round(known.mean) else 2)
     return f"{grouped(known.mean, places)}{SPACE}±{SPACE}{grouped(half, places)}{unit}"
 
@@ -51,7 +51,7 @@ def interval(known: Estimate, unit: str = "") -> str:
     """Write mean, interval and number of replications in full."""
     unit = _unit(unit)
     if known.low is None or known.high is None or known.half_width is None:
-        return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}1, no interval)"
+        return f"{number(known.mean, 4)}{unit} (n{SPACE}={SPACE}{known.n}, no interval)"
     places = decimals_for(known.half_width) if known.half_width else 0
     ends = f"{grouped(known.low, places)} to {grouped(known.high, places)}"
     basis = f"{100 * known.confidence:.0f}{SPACE}% interval {ends}, n{SPACE}={SPACE}{known.n}"

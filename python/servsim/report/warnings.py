@@ -39,12 +39,17 @@ def invalidity(results: Sequence[Result]) -> list[str]:
 
 def _replications(result: Result) -> list[ResultWarning]:
     cycles = result.known(figures.cycles_per_transaction(result))
+    # The runs of a sweep, or runs of one seed each: `--replications` belongs to another command.
+    by_seed = len(result.parts) == len(result.replications) > 1
+    more = f"`seeds = {{ count = {ENOUGH} }}` in the study" if by_seed else f"`--replications {ENOUGH}`"
     if cycles.half_width is None:
-        text = "One replication only, so no figure has an interval; use `--replications 10` or more."
-        return [ResultWarning("weak", "one-replication", text)]
+        few = "One replication" if cycles.n == 1 else f"{cycles.n} {'captures' if result.captures else 'replications'}"
+        more = "more captures" if result.captures and cycles.n > 1 else f"{more} or more"
+        text = f"{few} only, so no figure has an interval; use {more}."
+        return [ResultWarning("weak", "one-replication" if cycles.n == 1 else "few-replications", text)]
     found = []
     if cycles.n < ENOUGH and not result.captures:
-        text = f"Only {cycles.n} replications; intervals narrow with `--replications {ENOUGH}`."
+        text = f"Only {cycles.n} {'seeds' if by_seed else 'replications'}; intervals narrow with {more}."
         found.append(ResultWarning("note", "few-runs", text))
     if cycles.half_width > WIDE * cycles.mean:
         wide = 100 * cycles.half_width / cycles.mean

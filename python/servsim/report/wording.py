@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from servsim.comparison import Design, Metric, judge
 from servsim.comparison.grouping import names
+from servsim.replication import units
 from servsim.report import figures
 from servsim.report.format import SPACE, mean, number
 from servsim.report.warnings import invalidity
 from servsim.result import Result
-from servsim.statistics.intervals import Estimate
+from servsim.statistics.intervals import LEAST, Estimate
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,11 @@ def over_what(result: Result) -> str:
     return "over seeds, on one capture: another capture of the same workload may differ by more"
 
 
+def has_intervals(result: Result) -> bool:
+    """Return whether a page shows intervals of the result's figures."""
+    return len(set(units(result.replications))) >= LEAST
+
+
 def headline(results: Sequence[Result]) -> str:
     """Answer the question of the page in one sentence; what is invalid gives no figure."""
     invalid = invalidity(results)
@@ -108,8 +114,8 @@ def headline(results: Sequence[Result]) -> str:
 
 
 def _one(result: Result) -> str:
-    single = len(result.replications) == 1
-    basis = "one replication, so no interval" if single else f"95{SPACE}% interval of {runs(result)}"
+    few = "one replication" if len(result.replications) == 1 else runs(result)
+    basis = f"95{SPACE}% interval of {runs(result)}" if has_intervals(result) else f"{few}, so no interval"
     does = "needs" if result.clock_hertz is None else "completes"
     sentence = f"{result.machine} {does} {speed(result)} ({basis})"
     times = figures.mean_time_shares(result)

@@ -7,12 +7,15 @@ Assumes independent replications and a roughly normal mean; a bootstrap interval
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
 
 from servsim.errors import UsageError
+
+#: Fewest independent values whose interval is shown: with one degree of freedom it reaches 13 standard errors.
+LEAST = 3
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class Estimate:
     sd : float or None
         Sample standard deviation (divisor n - 1); None when n is 1.
     low, high : float or None
-        Ends of the interval; None when n is 1, for one value says nothing about its spread.
+        Ends of the interval; None when n is 1, for one value says nothing about its spread,
+        and where `reported` withholds them.
     confidence : float
         Coverage of the interval, for example 0.95.
     """
@@ -106,3 +110,15 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     sd = float(data.std(ddof=1)) if np.ptp(data) else 0.0
     half = student_quantile(confidence, data.size - 1) * sd / sqrt(data.size)
     return Estimate(int(data.size), mean, sd, mean - half, mean + half, confidence)
+
+
+def reported(values: Sequence[float]) -> Estimate:
+    """Return the `estimate` that summaries, tables and pages show: without an interval of fewer than `LEAST` values.
+
+    Examples
+    --------
+    >>> reported([9.0, 11.0]).half_width, reported([9.0, 10.0, 11.0]).n
+    (None, 3)
+    """
+    known = estimate(values)
+    return known if known.n >= LEAST else replace(known, low=None, high=None)

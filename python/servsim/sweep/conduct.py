@@ -1,7 +1,7 @@
 """Conducting a sweep: plan the runs, make those that are missing, put the figures into tables."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def plan(study: Study) -> list[list[Job]]:
-    """Return the runs of every point, one per seed.
+    """Return the runs of every point, one per seed; one in all where seeds change nothing.
 
     Raises
     ------
@@ -116,8 +116,18 @@ def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
             tuple(overrides),
             None if checkpoint is None else str(checkpoint.resolve()),
         )
-        for seed in study.seeds
+        for seed in (study.seeds if options["engine"] == "timing" or _is_drawn(machine) else study.seeds[:1])
     ]
+
+
+def _is_drawn(described: object) -> bool:
+    """Return whether anything of a machine is drawn at random; the functional engine draws nothing else."""
+    if isinstance(described, Mapping):
+        # A trace's own order of tasks stands for the scheduler.
+        return any(_is_drawn(part) for key, part in described.items() if key != "scheduler")
+    if isinstance(described, list):
+        return any(map(_is_drawn, described))
+    return described == "random"
 
 
 def conduct(

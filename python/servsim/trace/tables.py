@@ -25,6 +25,14 @@ def _console(stderr: bool = False) -> Console:
     return _Plain(stderr=stderr, markup=False, emoji=False)
 
 
+def _totals(totals: dict[str, Any]) -> str:
+    transactions = totals["transactions"]
+    return (
+        f"{transactions:,} transaction{'' if transactions == 1 else 's'}, {totals['instructions']:,} instructions, "
+        f"{totals['data_references']:,} data references"
+    )
+
+
 def info(found: dict[str, Any]) -> None:
     """Print the answer of ``trace info``."""
     console = _console()
@@ -32,9 +40,7 @@ def info(found: dict[str, Any]) -> None:
     console.print(f"{found['path']}: {meta['workload'] or 'unnamed workload'}, {_size(found['file_bytes'])}")
     if totals:
         console.print(
-            f"{totals['transactions']:,} transactions, {totals['instructions']:,} instructions, "
-            f"{totals['data_references']:,} data references, "
-            f"{found['file_bytes'] / max(totals['data_references'], 1):.2f} bytes per data reference"
+            f"{_totals(totals)}, {found['file_bytes'] / max(totals['data_references'], 1):.2f} bytes per data reference"
         )
     console.print(f"{found['epochs']:,} epochs, {found['block_shapes']:,} block shapes, {len(found['tasks'])} tasks")
     for key, value in (meta["provenance"] or {}).items():
@@ -94,8 +100,7 @@ def formats(found: dict[str, Any]) -> None:
 def written(output: Path, totals: dict[str, Any]) -> None:
     """Say what a new trace holds."""
     _console(stderr=True).print(
-        f"{output}: {totals['transactions']:,} transactions, {totals['instructions']:,} instructions, "
-        f"{totals['data_references']:,} data references, {_size(totals['file_bytes'])}",
+        f"{output}: {_totals(totals)}, {_size(totals['file_bytes'])}",
         highlight=False,
     )
 

@@ -91,6 +91,8 @@ def run(
     if code != 0:
         message = "; ".join(messages) or f"{name} ended with exit code {code}"
         raise MEANING.get(code, InternalBug)(message)
+    for line in messages:
+        print(f"{prefix}{line}", file=sys.stderr, flush=True)
 
 
 def answer(program: Path, arguments: Sequence[str | Path]) -> str:

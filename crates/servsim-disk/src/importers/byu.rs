@@ -52,7 +52,7 @@ impl Importer for Byu {
                     return Err(ImportError::Malformed {
                         format: "byu",
                         place: format!("record {}", collector.report.records),
-                        problem: format!("operation {code} is none of 0 read, 1 write, 2 done"),
+                        problem: format!("unknown operation {code}; accepted are 0 read, 1 write, 2 done"),
                     })
                 }
             };

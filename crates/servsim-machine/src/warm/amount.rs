@@ -1,5 +1,6 @@
 //! How much of a trace warms the caches.
 
+use crate::error::transactions;
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,7 +38,7 @@ impl FromStr for Amount {
         let number: u64 = number.replace('_', "").parse().map_err(|_| wrong())?;
         match unit {
             _ if number == 0 => Err(wrong()),
-            "transactions" => Ok(Self::Transactions(number)),
+            "transaction" | "transactions" => Ok(Self::Transactions(number)),
             "references" => Ok(Self::References(number)),
             _ => Err(wrong()),
         }
@@ -47,7 +48,7 @@ impl FromStr for Amount {
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Transactions(number) => write!(f, "{number} transactions"),
+            Self::Transactions(number) => f.write_str(&transactions(*number)),
             Self::References(number) => write!(f, "{number} references"),
             Self::Whole => f.write_str(WHOLE),
         }
@@ -60,7 +61,10 @@ mod tests {
 
     #[test]
     fn an_amount_comes_back_from_its_own_text_and_a_wrong_one_is_refused() {
-        for amount in [Amount::Transactions(200), Amount::References(5_000_000), Amount::Whole] {
+        assert_eq!(Amount::Transactions(1).to_string(), "1 transaction");
+        for amount in
+            [Amount::Transactions(1), Amount::Transactions(200), Amount::References(5_000_000), Amount::Whole]
+        {
             assert_eq!(amount.to_string().parse(), Ok(amount));
         }
         assert_eq!("24".parse(), Ok(Amount::Transactions(24)));

@@ -11,7 +11,7 @@
 
 use super::state::WarmStart;
 use super::Amount;
-use crate::error::SimulateError;
+use crate::error::{transactions, SimulateError};
 use crate::event_queue::EventQueue;
 use crate::functional::for_each_line;
 use crate::place::page_of;
@@ -98,9 +98,10 @@ fn run<W: WordMask>(
 
 fn too_long<W>(amount: Amount, warming: &Warming<'_, W>) -> SimulateError {
     SimulateError::Usage(format!(
-        "the functional warm-up of {amount} is longer than the trace, which ended after {} transactions \
+        "the functional warm-up of {amount} is longer than the trace, which ended after {} \
          and {} references: nothing would be measured; use a shorter --functional-warm-up, or a longer trace",
-        warming.transactions, warming.references
+        transactions(warming.transactions),
+        warming.references
     ))
 }
 

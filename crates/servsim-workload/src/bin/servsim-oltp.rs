@@ -234,7 +234,8 @@ async fn load_command(args: Load) -> Result<u8> {
 async fn run_command(args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
     let mut run = Run::connect(&args.server, args.options()?).await?;
-    run.warm_up(|line| eprintln!("servsim-oltp: {line}"))?;
+    // Without the name of the program, which marks what a failure is told by.
+    run.warm_up(|line| eprintln!("{line}"))?;
     let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);
     Ok(verdict(&report, "valid"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from servsim.report.charts.svg import Scale, axis, percent, scale, tag
-from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.intervals import Estimate, reported
 
 HEIGHT = 132
 
@@ -29,7 +29,7 @@ class Series:
 
 def step_estimates(lines: Sequence[Sequence[float]]) -> list[Estimate]:
     """Estimate each step over the replications, as far as all of them reach."""
-    return [estimate(values) for values in zip(*lines, strict=False)]
+    return [reported(values) for values in zip(*lines, strict=False)]
 
 
 def line_charts(
