@@ -271,3 +271,11 @@ def test_functional_runs_of_further_seeds_are_made_only_where_something_is_drawn
     assert [len(jobs) for jobs in plan(load(study))] == [1, 3] * 4
     done = servsim("sweep", study, "--dry-run")
     assert done.stdout.splitlines()[-1] == "8 points, 16 runs: functional runs of other seeds would be the same"
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000 + "]" * 5000])
+def test_a_study_with_a_value_that_no_reader_of_toml_holds_is_refused(tmp_path: Path, value: str) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(f"name = {value}\n")
+    with pytest.raises(UsageError, match="is not TOML that can be read"):
+        load(study)

@@ -114,8 +114,9 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
     """
     try:
         read = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        # Not all that the library raises is its own: of numbers with thousands of digits, of lists as deep.
+        raise UsageError(f"{source} is not TOML that can be read: {error}") from None
     faults: list[str] = []
     for key in read:
         if key not in (*KEYS, *TABLES):
