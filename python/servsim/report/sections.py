@@ -140,8 +140,7 @@ def _means_of(results: Results, how: str = "") -> str:
     """Say how many replications the figures of a section are means of."""
     if all(len(result.replications) == 1 for result in results):
         return "One replication only, so no figure has an interval."
-    if not any(map(wording.has_intervals, results)):
-        how = ", too few for an interval"
+    how = how if any(map(wording.has_intervals, results)) else ", too few for an interval"
     return f"Means of {' and '.join(dict.fromkeys(map(wording.runs, results)))}{how}."
 
 
