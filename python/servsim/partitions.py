@@ -36,6 +36,22 @@ class Partition:
     processes: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Change:
+    """What was, or would be, done.
+
+    Attributes
+    ----------
+    steps
+        A sentence each, in order.
+    pages_left
+        Pages that the kernel would not move: others use them, or they are locked in their place.
+    """
+
+    steps: tuple[str, ...]
+    pages_left: int = 0
+
+
 def present() -> dict[str, Partition]:
     """Return the partitions that are there, by name.
 
@@ -53,8 +69,8 @@ def present() -> dict[str, Partition]:
     }
 
 
-def create(wanted: Mapping[str, Iterable[int]], *, dry_run: bool = False) -> list[str]:
-    """Set nodes apart under names; returns the steps, a sentence each.
+def create(wanted: Mapping[str, Iterable[int]], *, dry_run: bool = False) -> Change:
+    """Set nodes apart under names.
 
     Parameters
     ----------
@@ -71,10 +87,10 @@ def create(wanted: Mapping[str, Iterable[int]], *, dry_run: bool = False) -> lis
         When the kernel or its privileges refuse.
     """
     nodes = {name: sorted(held) for name, held in wanted.items()}
-    return _core.rset_partition_create(nodes, str(JOURNAL), dry_run)
+    return _change(_core.rset_partition_create(nodes, str(JOURNAL), dry_run))
 
 
-def move(node: int, origin: str, to: str, *, dry_run: bool = False) -> list[str]:
+def move(node: int, origin: str, to: str, *, dry_run: bool = False) -> Change:
     """Move a node from one partition to another (either may be ``rest``); the memory of those who leave it goes along.
 
     Raises
@@ -82,10 +98,10 @@ def move(node: int, origin: str, to: str, *, dry_run: bool = False) -> list[str]
     UsageError, EnvironmentProblem
         As for :func:`create`.
     """
-    return _core.rset_partition_move(node, origin, to, str(JOURNAL), dry_run)
+    return _change(_core.rset_partition_move(node, origin, to, str(JOURNAL), dry_run))
 
 
-def adopt(process: int, name: str, *, dry_run: bool = False) -> list[str]:
+def adopt(process: int, name: str, *, dry_run: bool = False) -> Change:
     """Put a process, with all its threads and its memory, into a partition, or with ``rest`` out of all.
 
     Raises
@@ -93,18 +109,23 @@ def adopt(process: int, name: str, *, dry_run: bool = False) -> list[str]:
     UsageError, EnvironmentProblem
         As for :func:`create`.
     """
-    return _core.rset_partition_adopt(process, name, str(JOURNAL), dry_run)
+    return _change(_core.rset_partition_adopt(process, name, str(JOURNAL), dry_run))
 
 
-def undo() -> list[str]:
-    """Take back everything that was done here since the last time, also before a crash; returns the steps.
+def _change(outcome: tuple[list[str], int]) -> Change:
+    steps, left = outcome
+    return Change(tuple(steps), left)
+
+
+def undo() -> Change:
+    """Take back everything that was done here since the last time, also before a crash.
 
     Raises
     ------
     EnvironmentProblem
         As for :func:`create`.
     """
-    return _core.rset_partition_undo(str(JOURNAL))
+    return Change(tuple(_core.rset_partition_undo(str(JOURNAL))))
 
 
 @contextlib.contextmanager

@@ -31,14 +31,15 @@ def _run(*words: str) -> tuple[int, str]:
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_steps_are_shown_as_they_are_planned_or_done(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     journal, flags = str(partitions.JOURNAL), ["--dry-run"] if dry_run else []
-    asked = _asked(monkeypatch, "rset_partition_create", ["make a", "make b"])
+    asked = _asked(monkeypatch, "rset_partition_create", (["make a", "make b"], 0))
     assert _run("create", "web=2-3", "database=1", *flags) == (0, "make a\nmake b\n")
     assert asked == [({"web": [2, 3], "database": [1]}, journal, dry_run)]
-    asked = _asked(monkeypatch, "rset_partition_move", ["write 2"])
+    asked = _asked(monkeypatch, "rset_partition_move", (["write 2"], 3))
     told = json.loads(_run("move", "3", "--from", "web", "--to", "rest", "--json", *flags)[1])
-    assert told == {"schema": "servsim.rset.steps/1", "done": not dry_run, "steps": ["write 2"]}
+    assert told == {"schema": "servsim.rset.steps/1", "done": not dry_run, "steps": ["write 2"], "pages_left": 3}
     assert asked == [(3, "web", "rest", journal, dry_run)]
-    asked = _asked(monkeypatch, "rset_partition_adopt", ["write 4711"])
+    assert "3 pages could not be moved" in _run("move", "3", "--from", "web", "--to", "rest")[1]
+    asked = _asked(monkeypatch, "rset_partition_adopt", (["write 4711"], 0))
     assert _run("adopt", "4711", "--into", "web", *flags) == (0, "write 4711\n")
     assert asked == [(4711, "web", journal, dry_run)]
 
@@ -58,7 +59,7 @@ def test_partitions_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_with_block_takes_everything_back_even_what_failed_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
     undone = _asked(monkeypatch, "rset_partition_undo", [])
-    _asked(monkeypatch, "rset_partition_create", ["make web"])
+    _asked(monkeypatch, "rset_partition_create", (["make web"], 0))
     _asked(monkeypatch, "rset_partitions", "{}")
     with pytest.raises(KeyError), partitions.partitioned({"web": {1}}):
         raise KeyError

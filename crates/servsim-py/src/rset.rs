@@ -109,19 +109,20 @@ fn rset_check_policy(policy: &str, processors: Vec<u32>, nodes: Vec<u32>) -> PyR
     check().map_err(|error| raise(&error))
 }
 
-/// Plans steps towards other partitions, does them unless they are only to be shown, and returns them as sentences.
+/// Steps as sentences, and how many pages would not move.
+type Changed = (Vec<String>, u64);
+
+/// Plans steps towards other partitions, does them unless they are only to be shown, and returns them.
 fn change(
     journal: &str,
     dry_run: bool,
     plan: impl FnOnce(&Partitions) -> Result<Vec<Step>, RsetError>,
-) -> PyResult<Vec<String>> {
+) -> PyResult<Changed> {
     let run = || {
         let partitions = Partitions::open(Journal::new(journal))?;
         let steps = plan(&partitions)?;
-        if !dry_run {
-            partitions.execute(&steps)?;
-        }
-        Ok(steps.iter().map(Step::to_string).collect())
+        let left = if dry_run { 0 } else { partitions.execute(&steps)? };
+        Ok((steps.iter().map(Step::to_string).collect(), left))
     };
     run().map_err(|error| raise(&error))
 }
@@ -144,7 +145,7 @@ fn rset_partition_create(
     wanted: BTreeMap<String, Vec<u32>>,
     journal: &str,
     dry_run: bool,
-) -> PyResult<Vec<String>> {
+) -> PyResult<Changed> {
     let wanted: BTreeMap<String, Nodes> =
         wanted.into_iter().map(|(name, nodes)| (name, nodes.into_iter().collect())).collect();
     change(journal, dry_run, |partitions| partitions.plan(&wanted))
@@ -159,7 +160,7 @@ fn rset_partition_move(
     to: &str,
     journal: &str,
     dry_run: bool,
-) -> PyResult<Vec<String>> {
+) -> PyResult<Changed> {
     py.allow_threads(|| change(journal, dry_run, |partitions| partitions.plan_move(node, from, to)))
 }
 
@@ -171,7 +172,7 @@ fn rset_partition_adopt(
     name: &str,
     journal: &str,
     dry_run: bool,
-) -> PyResult<Vec<String>> {
+) -> PyResult<Changed> {
     py.allow_threads(|| change(journal, dry_run, |partitions| partitions.plan_adopt(process, name)))
 }
 

@@ -1,12 +1,14 @@
 """``servsim rset partition``: whole nodes of this host set apart for some processes, while it runs."""
 
 import json
-from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from servsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from servsim.partitions import Change
 
 app = typer.Typer(no_args_is_help=True, help="Set nodes of this running host apart, move them, take everything back.")
 
@@ -14,14 +16,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps without
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _tell(steps: Sequence[str], as_json: bool, done: bool = True) -> None:
+def _tell(change: "Change", as_json: bool, done: bool = True) -> None:
     if as_json:
-        print(json.dumps({"schema": "servsim.rset.steps/1", "done": done, "steps": list(steps)}, indent=1))
+        told = {"done": done, "steps": list(change.steps), "pages_left": change.pages_left}
+        print(json.dumps({"schema": "servsim.rset.steps/1", **told}, indent=1))
         return
-    for step in steps:
-        print(step)
-    if not steps:
-        print("nothing to do")
+    print("\n".join(change.steps) or "nothing to do")
+    if change.pages_left:
+        print(f"{change.pages_left} pages could not be moved: they are locked in their place, or others use them")
 
 
 @app.command()

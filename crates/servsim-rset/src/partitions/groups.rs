@@ -96,7 +96,12 @@ impl Groups {
 
     /// Memory first: the processors that go help to move it.
     pub fn shrink(&self, name: &str, set: &ResourceSet) -> Vec<Step> {
-        vec![self.memory(name, set), self.processors(name, set)]
+        vec![self.memory(name, set), self.processors(name, set), self.gather(name, set)]
+    }
+
+    /// Collects the memory of a group's processes in its nodes.
+    pub fn gather(&self, name: &str, set: &ResourceSet) -> Step {
+        Step::Gather { path: self.folder(name), nodes: set.nodes.to_string() }
     }
 
     fn processors(&self, name: &str, set: &ResourceSet) -> Step {

@@ -100,10 +100,6 @@ impl Partitions {
     /// the machine's first one.
     pub fn plan_move(&self, node: u32, from: &str, to: &str) -> Result<Vec<Step>, RsetError> {
         let present = self.present()?;
-        let missing = |name: &str| RsetError::Partition {
-            name: name.to_owned(),
-            why: format!("there is no such partition; there is: {}", listed(&present)),
-        };
         let one = Nodes::one(node);
         let mut steps = Vec::new();
         if from == to {
@@ -115,7 +111,7 @@ impl Partitions {
         if from == REST {
             self.may_leave(to, node, &self.rest(&present))?;
         } else {
-            let held = &present.get(from).ok_or_else(|| missing(from))?.set.nodes;
+            let held = &present.get(from).ok_or_else(|| missing(from, &present))?.set.nodes;
             if !held.contains(node) {
                 let why = format!("it holds nodes {held}, not node {node}");
                 return Err(RsetError::Partition { name: from.to_owned(), why });
@@ -128,7 +124,7 @@ impl Partitions {
             steps.extend(self.groups.shrink(from, &self.set(&left)));
         }
         if to != REST {
-            let held = &present.get(to).ok_or_else(|| missing(to))?.set.nodes;
+            let held = &present.get(to).ok_or_else(|| missing(to, &present))?.set.nodes;
             steps.extend(self.groups.grow(to, &self.set(&held.union(&one))));
         }
         Ok(steps)
@@ -140,20 +136,21 @@ impl Partitions {
     /// [`RsetError::Partition`] for a partition that is not there.
     pub fn plan_adopt(&self, process: i32, name: &str) -> Result<Vec<Step>, RsetError> {
         let present = self.present()?;
-        if name != REST && !present.contains_key(name) {
-            let why = format!("there is no such partition; there is: {}", listed(&present));
-            return Err(RsetError::Partition { name: name.to_owned(), why });
+        let mut steps = vec![self.groups.adopt(process, name)];
+        if name != REST {
+            let part = present.get(name).ok_or_else(|| missing(name, &present))?;
+            steps.push(self.groups.gather(name, &part.set));
         }
-        Ok(vec![self.groups.adopt(process, name)])
+        Ok(steps)
     }
 
-    /// Does what was planned, each step noted before it is done.
+    /// Does what was planned, each step noted before it is done; returns how many pages would not move.
     ///
     /// # Errors
     /// [`RsetError::Step`] for the first that the kernel refuses or does not follow; those before it stay done.
-    pub fn execute(&self, steps: &[Step]) -> Result<(), RsetError> {
+    pub fn execute(&self, steps: &[Step]) -> Result<u64, RsetError> {
         let _alone = self.journal.lock()?;
-        steps.iter().try_for_each(|step| self.take(step))
+        steps.iter().map(|step| self.take(step)).sum()
     }
 
     /// Takes back everything that the journal says was done here: processes return to the rest, groups go.
@@ -168,7 +165,7 @@ impl Partitions {
         for done in self.journal.standing()?.into_iter().rev() {
             for attempt in 0.. {
                 let steps = self.groups.inverse(&done)?;
-                match steps.iter().try_for_each(|step| self.take(step)) {
+                match steps.iter().try_for_each(|step| self.take(step).map(drop)) {
                     // A process came or ended meanwhile: another look.
                     Err(RsetError::Step { .. }) if attempt < ATTEMPTS && !steps.is_empty() => {}
                     outcome => {
@@ -183,7 +180,7 @@ impl Partitions {
         Ok(undone)
     }
 
-    fn take(&self, step: &Step) -> Result<(), RsetError> {
+    fn take(&self, step: &Step) -> Result<u64, RsetError> {
         self.journal.note(step)?;
         step.execute().or_else(|error| {
             self.journal.failed()?;
@@ -227,7 +224,8 @@ impl Partitions {
     }
 }
 
-fn listed(present: &BTreeMap<String, Partition>) -> String {
+fn missing(name: &str, present: &BTreeMap<String, Partition>) -> RsetError {
     let names: Vec<&str> = present.keys().map(String::as_str).chain([REST]).collect();
-    names.join(", ")
+    let why = format!("there is no such partition; there is: {}", names.join(", "));
+    RsetError::Partition { name: name.to_owned(), why }
 }

@@ -1,11 +1,18 @@
 //! One thing that is done to the machine: shown before, noted, done, and looked at afterwards.
 
 use crate::error::RsetError;
+use crate::ids::Nodes;
+use crate::process::migrate_process;
+use crate::set::ResourceSet;
+use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+
+/// How often pages are tried that are in use.
+const ATTEMPTS: u32 = 10;
 
 /// A step, as a person reads it ([`fmt::Display`]) and as the journal keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,6 +33,14 @@ pub enum Step {
         #[serde(default)]
         becomes: Option<String>,
     },
+    /// Move what the kernel left elsewhere of the memory of a group's processes: it gives up on pages that are in use
+    /// at the moment when it tries.
+    Gather {
+        /// The group's folder.
+        path: PathBuf,
+        /// A list of nodes.
+        nodes: String,
+    },
     /// Remove a group that holds no process any more.
     Remove {
         /// Its folder.
@@ -38,6 +53,13 @@ impl fmt::Display for Step {
         match self {
             Self::Make { path } => write!(out, "make {}", path.display()),
             Self::Write { path, value, .. } => write!(out, "write {value} to {}", path.display()),
+            Self::Gather { path, nodes } => {
+                write!(
+                    out,
+                    "move memory that processes of {} have elsewhere to nodes {nodes}",
+                    path.display()
+                )
+            }
             Self::Remove { path } => write!(out, "remove {}", path.display()),
         }
     }
@@ -49,9 +71,18 @@ impl Step {
         Self::Write { path: path.to_owned(), value: value.into(), becomes: None }
     }
 
-    pub(super) fn execute(&self) -> Result<(), RsetError> {
+    /// Does it; returns how many pages would not move.
+    pub(super) fn execute(&self) -> Result<u64, RsetError> {
+        match self {
+            Self::Gather { path, nodes } => gather(path, &nodes.parse()?),
+            _ => self.change().map(|()| 0),
+        }
+    }
+
+    fn change(&self) -> Result<(), RsetError> {
         let refused = |source: Error| RsetError::Step { step: self.to_string(), source };
         match self {
+            Self::Gather { .. } => Ok(()),
             Self::Make { path } => fs::create_dir(path).map_err(refused),
             Self::Remove { path } => match fs::remove_dir(path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(refused(error)),
@@ -70,4 +101,29 @@ impl Step {
             }
         }
     }
+}
+
+/// Moves the memory of a group's processes into these nodes, and returns how many pages would not move.
+fn gather(path: &Path, nodes: &Nodes) -> Result<u64, RsetError> {
+    let file = path.join("cgroup.procs");
+    let listed = fs::read_to_string(&file)
+        .map_err(|source| RsetError::File { path: file.display().to_string(), source })?;
+    let everywhere = Topology::discover()?.with_memory();
+    let set = ResourceSet { nodes: nodes.clone(), ..ResourceSet::empty() };
+    let mut left = 0;
+    for process in listed.lines().filter_map(|line| line.parse().ok()) {
+        for attempt in 1.. {
+            match migrate_process(process, &everywhere, &set) {
+                Ok(1..) if attempt < ATTEMPTS => {}
+                Ok(pages) => {
+                    left += pages;
+                    break;
+                }
+                // It ended meanwhile.
+                Err(RsetError::NoProcess { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(left)
 }
