@@ -61,7 +61,7 @@ fn malformed_text_is_refused_with_the_line() {
     let cases = [
         ("0 I\n", "line 1"),
         ("0\n", "line 1"),
-        ("0 I 0\n0 Q 0\n", "line 2: operation `Q`"),
+        ("0 I 0\n0 Q 0\n", "line 2: unknown operation `Q`"),
         ("0 I zz\n", "hexadecimal"),
         ("0 I +5\n", "hexadecimal"),
         ("0 I 11112222333344445\n", "at most 64 bits"),
