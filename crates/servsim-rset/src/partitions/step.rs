@@ -11,9 +11,6 @@ use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// How often pages are tried that are in use.
-const ATTEMPTS: u32 = 10;
-
 /// A step, as a person reads it ([`fmt::Display`]) and as the journal keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -112,9 +109,11 @@ fn gather(path: &Path, nodes: &Nodes) -> Result<u64, RsetError> {
     let set = ResourceSet { nodes: nodes.clone(), ..ResourceSet::empty() };
     let mut left = 0;
     for process in listed.lines().filter_map(|line| line.parse().ok()) {
-        for attempt in 1.. {
+        let mut before = u64::MAX;
+        loop {
             match migrate_process(process, &everywhere, &set) {
-                Ok(1..) if attempt < ATTEMPTS => {}
+                // Some were in use and may be free now; those that never move are as many every time.
+                Ok(pages) if 0 < pages && pages < before => before = pages,
                 Ok(pages) => {
                     left += pages;
                     break;
