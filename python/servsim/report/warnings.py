@@ -6,15 +6,11 @@ from servsim.comparison.grouping import different, names
 from servsim.comparison.suspicions import ENOUGH
 from servsim.report import figures
 from servsim.report.format import SPACE
-from servsim.report.over_time import ended_by_window
 from servsim.result import Result
 from servsim.result_warnings import ResultWarning, by_rank, recorded
 
 #: A half-width beyond this share of the mean deserves a remark.
 WIDE = 0.05
-
-#: A change of throughput between the thirds of a run beyond this share suggests a short warm-up.
-DRIFT = 0.10
 
 
 def warnings(results: Sequence[Result]) -> list[ResultWarning]:
@@ -24,9 +20,7 @@ def warnings(results: Sequence[Result]) -> list[ResultWarning]:
     for result in results:
         given = recorded(result.document)
         told = any("--replications" in warning.text for warning in given)
-        drifts = any("from the first to the last third" in warning.text for warning in given)
-        own = [*([] if told else _replications(result)), *([] if drifts else _drift(result))]
-        for warning in dict.fromkeys([*given, *own]):
+        for warning in dict.fromkeys([*given, *([] if told else _replications(result))]):
             found.setdefault(warning, []).append(called[id(result)])
     said = [w if len(of) == len(results) else w.of_design(", ".join(of)) for w, of in found.items()]
     return by_rank([*said, *_unlike(results)])
@@ -62,23 +56,6 @@ def _replications(result: Result) -> list[ResultWarning]:
         text = "All replications are identical; give each its own seed, or a delay to vary (`--seed`)."
         found.append(ResultWarning("weak", "identical-runs", text))
     return found
-
-
-def _drift(result: Result) -> list[ResultWarning]:
-    lines = [line for replication in result.replications if (line := ended_by_window(replication))]
-    third = min(map(len, lines), default=0) // 3
-    if third < 3:
-        return []
-    begin = sum(sum(line[:third]) for line in lines)
-    end = sum(sum(line[2 * third : 3 * third]) for line in lines)
-    if begin == 0 or abs(end - begin) <= DRIFT * begin:
-        return []
-    change = 100 * (end - begin) / begin
-    text = (
-        f"Throughput changes by {change:+.0f}{SPACE}% from the first to the last third of the run; "
-        "the warm-up may be too short (`--warm-up`)."
-    )
-    return [ResultWarning("weak", "unsettled", text)]
 
 
 def _unlike(results: Sequence[Result]) -> list[ResultWarning]:
