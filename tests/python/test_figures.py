@@ -91,6 +91,7 @@ def test_what_is_no_single_figure_is_refused_before_anything_runs(name: str) -> 
 def test_windows_hold_every_counter_that_is_registered_for_them(result: dict[str, object]) -> None:
     replications = result["replications"]
     assert isinstance(replications, list)
-    windowed = {e for e in registry.entries() if e.windowed}
+    # This machine has a bus; what windows of a machine with nodes have besides, its tests in Rust hold.
+    windowed = {e for e in registry.entries() if e.windowed and not e.path.startswith("nodes.")}
     names = {name.removeprefix("processors.*.") for e in windowed for name in e.names if not name.endswith("total")}
     assert set(replications[0]["windows"]) == names

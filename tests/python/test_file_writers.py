@@ -67,6 +67,8 @@ ELSEWHERE = {
 OTHERWISE = {
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
+    "crates/servsim-rset/src/partitions/journal.rs": "a journal, added to and synchronised line by line",
+    "crates/servsim-rset/src/partitions/step.rs": "files of the kernel",
     "crates/servsim-driver/src/control.rs": "a device",
     "crates/servsim-web/src/surge/files.rs": "a folder that is renamed when it is whole",
     "python/servsim/capture/boot.py": "logs, and a folder that is renamed when it is whole",
