@@ -11,6 +11,7 @@ mod read;
 mod setting;
 mod settings;
 mod storage;
+mod tables;
 mod translation_and_prefetch;
 mod values;
 

@@ -2,9 +2,10 @@
 //! counters of whole filters. The limits are those of the card of Brock et al. 2001, section 5.
 
 use crate::read::Faults;
+use crate::tables::{address, parse, words, Tables};
 use servsim_units::nearest::suggestion;
 use servsim_units::Bytes;
-use toml_edit::{ImDocument, TableLike};
+use toml_edit::TableLike;
 
 /// Most filters.
 pub const MOST_FILTERS: usize = 32;
@@ -72,64 +73,61 @@ impl MonitorProgram {
     /// # Errors
     /// With every fault of the file.
     pub fn from_toml(text: &str, file: &str, line: u64) -> Result<Self, Faults> {
-        let document = ImDocument::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = text[..at.min(text.len())].matches('\n').count() + 1;
-            let what = error.message().lines().next().unwrap_or("malformed TOML");
-            Faults(vec![format!("{file}, line {line}: {what}")])
-        })?;
-        let mut reader = Reader { file, line, faults: Vec::new() };
+        let document = parse(text, file)?;
+        let mut reader = Reader { file, line, tables: Tables::default() };
         let program = reader.program(document.as_table());
-        if reader.faults.is_empty() {
-            Ok(program)
-        } else {
-            Err(Faults(reader.faults))
-        }
+        reader.tables.finish(program)
     }
 }
 
 struct Reader<'a> {
     file: &'a str,
     line: u64,
-    faults: Vec<String>,
+    tables: Tables,
 }
 
 impl Reader<'_> {
     fn fault(&mut self, place: &str, what: &str) {
-        self.faults.push(format!("{}: {place}: {what}", self.file));
+        self.tables.fault(place, what);
+    }
+
+    /// A part of the program as messages name it.
+    fn place(&self, part: &str) -> String {
+        format!("{}: {part}", self.file)
     }
 
     fn program(&mut self, table: &dyn TableLike) -> MonitorProgram {
-        self.check_keys(table, &["mode", "filter", "secondary"], "the program");
-        let mode = self.text(table, "mode", "the program").unwrap_or_else(|| "card".into());
+        let whole = self.place("the program");
+        self.tables.check_keys(table, &["mode", "filter", "secondary"], &whole);
+        let mode = self.tables.text(table, "mode", &whole).unwrap_or_else(|| "card".into());
         if !["card", "simulator"].contains(&mode.as_str()) {
-            self.fault("mode", &format!("unknown `{mode}`; accepted are card, simulator"));
+            self.fault(&self.place("mode"), &format!("unknown `{mode}`; accepted are card, simulator"));
         }
         let mut program = MonitorProgram { simulator: mode == "simulator", ..MonitorProgram::default() };
-        let filters = tables(table, "filter");
+        let filters = self.tables.all(table, "filter", self.file);
         if filters.is_empty() {
-            self.fault("filter", "there is none, so nothing would be counted; write [[filter]]");
+            self.fault(&self.place("filter"), "there is none, so nothing would be counted; write [[filter]]");
         }
         if filters.len() > MOST_FILTERS {
             let what = format!("{} filters; the monitor has {MOST_FILTERS}, join some", filters.len());
-            self.fault("filter", &what);
+            self.fault(&self.place("filter"), &what);
         }
         for (index, table) in filters.into_iter().enumerate() {
             let next = program.filters.last().map_or(0, |last| last.base + last.counters());
-            if let Some(filter) = self.filter(table, &format!("filter {}", index + 1), next) {
+            if let Some(filter) = self.filter(table, &self.place(&format!("filter {}", index + 1)), next) {
                 program.filters.push(filter);
             }
         }
         self.check_counters(&program.filters);
-        let secondary = tables(table, "secondary");
+        let secondary = self.tables.all(table, "secondary", self.file);
         if secondary.len() > MOST_SECONDARY {
             let what = format!("{} counters; the monitor has {MOST_SECONDARY}", secondary.len());
-            self.fault("secondary", &what);
+            self.fault(&self.place("secondary"), &what);
         }
         for (index, table) in secondary.into_iter().enumerate() {
-            let place = format!("secondary {}", index + 1);
-            self.check_keys(table, &["filters", "types"], &place);
-            let named = self.text(table, "filters", &place).unwrap_or_default();
+            let place = self.place(&format!("secondary {}", index + 1));
+            self.tables.check_keys(table, &["filters", "types"], &place);
+            let named = self.tables.text(table, "filters", &place).unwrap_or_default();
             let types = self.mask(table, "types", &TYPES, &place);
             let mut filters = Vec::new();
             for word in words(&named) {
@@ -149,25 +147,9 @@ impl Reader<'_> {
         program
     }
 
-    fn check_keys(&mut self, table: &dyn TableLike, accepted: &[&str], place: &str) {
-        for (key, _) in table.iter().filter(|(key, _)| !accepted.contains(key)) {
-            let hint = suggestion(key, accepted.iter().copied());
-            self.fault(place, &format!("unknown key `{key}`{hint}; accepted are {}", accepted.join(", ")));
-        }
-    }
-
-    fn text(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<String> {
-        let item = table.get(key)?;
-        let text = item.as_str().map(str::to_owned).or_else(|| item.as_integer().map(|n| n.to_string()));
-        if text.is_none() {
-            self.fault(place, &format!("{key}: write a text in quotes, or a number"));
-        }
-        text
-    }
-
     /// The bits of the words that are named; all of them without the key.
     fn mask(&mut self, table: &dyn TableLike, key: &str, known: &[&str], place: &str) -> u8 {
-        let Some(text) = self.text(table, key, place) else { return (1 << known.len()) - 1 };
+        let Some(text) = self.tables.text(table, key, place) else { return (1 << known.len()) - 1 };
         let mut mask = 0;
         for word in words(&text) {
             if let Some(bit) = known.iter().position(|name| *name == word) {
@@ -186,11 +168,8 @@ impl Reader<'_> {
 
     /// An address or a count: decimal or hexadecimal.
     fn number(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<u64> {
-        let text = self.text(table, key, place)?;
-        let number = match text.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
-        };
+        let text = self.tables.text(table, key, place)?;
+        let number = address(&text);
         if number.is_none() {
             self.fault(place, &format!("{key}: `{text}` is no number; write it decimal or as 0x..."));
         }
@@ -198,7 +177,7 @@ impl Reader<'_> {
     }
 
     fn bytes(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<u64> {
-        let Some(text) = self.text(table, key, place) else {
+        let Some(text) = self.tables.text(table, key, place) else {
             self.fault(place, &format!("{key} is missing; write for example {key} = \"4 KiB\""));
             return None;
         };
@@ -213,14 +192,14 @@ impl Reader<'_> {
 
     fn filter(&mut self, table: &dyn TableLike, place: &str, next: u64) -> Option<Filter> {
         let accepted = ["start", "size", "granularity", "types", "direction", "base", "threshold"];
-        self.check_keys(table, &accepted, place);
+        self.tables.check_keys(table, &accepted, place);
         let start = self.number(table, "start", place);
         if table.get("start").is_none() {
             self.fault(place, "start is missing; write for example start = \"0x0\"");
         }
         let (size, granularity) = (self.bytes(table, "size", place), self.bytes(table, "granularity", place));
         let types = self.mask(table, "types", &TYPES, place);
-        let directions = match self.text(table, "direction", place).as_deref() {
+        let directions = match self.tables.text(table, "direction", place).as_deref() {
             Some("both") => 3,
             None => 1,
             Some(_) => self.mask(table, "direction", &DIRECTIONS, place),
@@ -257,7 +236,7 @@ impl Reader<'_> {
         for (index, filter) in filters.iter().enumerate() {
             let end = filter.base.saturating_add(filter.counters());
             if end > MOST_COUNTERS {
-                let place = format!("filter {}", index + 1);
+                let place = self.place(&format!("filter {}", index + 1));
                 let what = format!(
                     "needs counters {} to {}; the monitor has {MOST_COUNTERS}: a smaller size or a coarser granularity",
                     filter.base,
@@ -268,19 +247,9 @@ impl Reader<'_> {
             for (other, before) in filters[..index].iter().enumerate() {
                 if before.base < end && filter.base < before.base + before.counters() {
                     let what = format!("its counters are those of filter {}; leave out base", other + 1);
-                    self.fault(&format!("filter {}", index + 1), &what);
+                    self.fault(&self.place(&format!("filter {}", index + 1)), &what);
                 }
             }
         }
     }
-}
-
-/// The tables of `[[name]]`.
-fn tables<'t>(table: &'t dyn TableLike, name: &str) -> Vec<&'t dyn TableLike> {
-    let found = table.get(name).and_then(|item| item.as_array_of_tables());
-    found.into_iter().flat_map(|tables| tables.iter().map(|table| table as &dyn TableLike)).collect()
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split([' ', ',']).filter(|word| !word.is_empty())
 }

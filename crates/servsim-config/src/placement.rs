@@ -6,11 +6,12 @@
 //!
 //! Nodes count from 1, as in descriptions; processors from 0, as in results.
 
-use crate::read::Faults;
+use crate::read::{line_at, Faults};
 use crate::setting::Kind;
 use crate::settings::setting_named;
+use crate::tables::{address, parse, words, Tables};
 use servsim_units::nearest::suggestion;
-use toml_edit::{ImDocument, Item, TableLike};
+use toml_edit::{Item, TableLike};
 
 /// What a placement file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,20 +120,10 @@ impl PlacementFile {
     /// # Errors
     /// With every fault of the file.
     pub fn from_toml(text: &str, file: &str, nodes: usize, processors: usize) -> Result<Self, Faults> {
-        let mut reader = Reader { file, text, nodes, processors, faults: Vec::new() };
-        let document = ImDocument::parse(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| reader.line(span.start));
-            Faults(vec![format!(
-                "{file}, line {line}: {}",
-                error.message().lines().next().unwrap_or("malformed TOML")
-            )])
-        })?;
+        let document = parse(text, file)?;
+        let mut reader = Reader { file, text, nodes, processors, tables: Tables::default() };
         let read = reader.file(document.as_table());
-        if reader.faults.is_empty() {
-            Ok(read)
-        } else {
-            Err(Faults(reader.faults))
-        }
+        reader.tables.finish(read)
     }
 }
 
@@ -141,50 +132,46 @@ struct Reader<'a> {
     text: &'a str,
     nodes: usize,
     processors: usize,
-    faults: Vec<String>,
+    tables: Tables,
 }
 
 impl Reader<'_> {
-    fn line(&self, offset: usize) -> usize {
-        self.text[..offset.min(self.text.len())].matches('\n').count() + 1
-    }
-
     fn place(&self, table: &dyn TableLike) -> String {
         let first = table.iter().next();
         let span = first
             .and_then(|(key, item)| table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span()));
-        format!("{}, line {}", self.file, span.map_or(1, |span| self.line(span.start)))
+        format!("{}, line {}", self.file, span.map_or(1, |span| line_at(self.text, span.start)))
     }
 
     fn fault(&mut self, place: &str, what: &str) {
-        self.faults.push(format!("{place}: {what}"));
+        self.tables.fault(place, what);
     }
 
     fn file(&mut self, table: &dyn TableLike) -> PlacementFile {
         let accepted: Vec<&str> = RULE_KEYS.into_iter().chain(["page", "threads", "thread"]).collect();
         let place = self.place(table);
-        self.check_keys(table, &accepted, &place);
+        self.tables.check_keys(table, &accepted, &place);
         let says = RULE_KEYS.iter().any(|key| table.get(key).is_some());
         let rest = if says { self.rule(table, &place) } else { None };
         let mut read = PlacementFile { rest, ..PlacementFile::default() };
-        for table in self.tables(table, "page") {
+        for table in self.tables.all(table, "page", self.file) {
             let place = self.place(table);
             let names = NAMES.iter().map(|(key, _)| *key);
             let accepted: Vec<&str> =
                 RULE_KEYS.into_iter().chain(names).chain(["process", "addresses", "offset"]).collect();
-            self.check_keys(table, &accepted, &place);
+            self.tables.check_keys(table, &accepted, &place);
             if let (Some(selector), Some(rule)) = (self.selector(table, &place), self.rule(table, &place)) {
                 read.pages.push((selector, rule));
             }
         }
         if let Some(threads) = table.get("threads").and_then(Item::as_table_like) {
             let place = self.place(threads);
-            self.check_keys(threads, &["order"], &place);
+            self.tables.check_keys(threads, &["order"], &place);
             read.threads = self.choice(threads, "order", "node.threads", &place);
         }
-        for table in self.tables(table, "thread") {
+        for table in self.tables.all(table, "thread", self.file) {
             let place = self.place(table);
-            self.check_keys(table, &["task", "node", "processor"], &place);
+            self.tables.check_keys(table, &["task", "node", "processor"], &place);
             if let Some(bound) = self.bound(table, &place) {
                 read.bound.push(bound);
             }
@@ -192,36 +179,8 @@ impl Reader<'_> {
         read
     }
 
-    /// The tables of `[[name]]`.
-    fn tables<'t>(&mut self, table: &'t dyn TableLike, name: &str) -> Vec<&'t dyn TableLike> {
-        let Some(item) = table.get(name) else { return Vec::new() };
-        let Some(tables) = item.as_array_of_tables() else {
-            let place = self.file.to_owned();
-            self.fault(&place, &format!("write [[{name}]] for each {name}"));
-            return Vec::new();
-        };
-        tables.iter().map(|table| table as &dyn TableLike).collect()
-    }
-
-    fn check_keys(&mut self, table: &dyn TableLike, accepted: &[&str], place: &str) {
-        for (key, _) in table.iter().filter(|(key, _)| !accepted.contains(key)) {
-            let hint = suggestion(key, accepted.iter().copied());
-            self.fault(place, &format!("unknown key `{key}`{hint}; accepted are {}", accepted.join(", ")));
-        }
-    }
-
-    /// A name or a number, as text.
-    fn text(&mut self, table: &dyn TableLike, key: &str, place: &str) -> Option<String> {
-        let item = table.get(key)?;
-        let text = item.as_str().map(str::to_owned).or_else(|| item.as_integer().map(|n| n.to_string()));
-        if text.is_none() {
-            self.fault(place, &format!("{key}: write a text in quotes, or a number"));
-        }
-        text
-    }
-
     fn choice(&mut self, table: &dyn TableLike, key: &str, setting: &str, place: &str) -> Option<String> {
-        let given = self.text(table, key, place)?;
+        let given = self.tables.text(table, key, place)?;
         let Some(Kind::Choice(names)) = setting_named(setting).map(|setting| &setting.kind) else {
             unreachable!("{setting} is a choice")
         };
@@ -246,7 +205,7 @@ impl Reader<'_> {
         most: usize,
         place: &str,
     ) -> Option<usize> {
-        let text = self.text(table, key, place)?;
+        let text = self.tables.text(table, key, place)?;
         self.one(&text, key, least, most, place)
     }
 
@@ -259,12 +218,12 @@ impl Reader<'_> {
     }
 
     fn rule(&mut self, table: &dyn TableLike, place: &str) -> Option<PageRule> {
-        let faults = self.faults.len();
+        let faults = self.tables.count();
         let node = self.number(table, "node", 1, self.nodes, place).map(|node| node - 1);
-        let list = self.text(table, "nodes", place);
+        let list = self.tables.text(table, "nodes", place);
         let policy = self.choice(table, "policy", "node.placement", place);
         let mut nodes: Vec<usize> = node.into_iter().collect();
-        for word in list.iter().flat_map(|list| list.split([' ', ',']).filter(|word| !word.is_empty())) {
+        for word in list.iter().flat_map(|list| words(list)) {
             if let Some(node) = self.one(word, "nodes", 1, self.nodes, place) {
                 if nodes.contains(&(node - 1)) {
                     self.fault(place, &format!("nodes: {node} is there twice; name each node once"));
@@ -272,7 +231,7 @@ impl Reader<'_> {
                 nodes.push(node - 1);
             }
         }
-        if list.is_some() && nodes.is_empty() && self.faults.len() == faults {
+        if list.is_some() && nodes.is_empty() && self.tables.count() == faults {
             self.fault(place, "nodes: empty; leave it out for all nodes, or name some");
         }
         if table.get("node").is_some() && table.get("nodes").is_some() {
@@ -290,11 +249,11 @@ impl Reader<'_> {
         if table.get("stride").is_some() && policy != "striped" {
             self.fault(place, "stride: only stripes have one; leave it out, or use policy = \"striped\"");
         }
-        (self.faults.len() == faults).then(|| PageRule { policy, stride: stride.unwrap_or(1), nodes })
+        (self.tables.count() == faults).then(|| PageRule { policy, stride: stride.unwrap_or(1), nodes })
     }
 
     fn selector(&mut self, table: &dyn TableLike, place: &str) -> Option<Selector> {
-        let faults = self.faults.len();
+        let faults = self.tables.count();
         let given: Vec<_> = NAMES.iter().filter(|(key, _)| table.get(key).is_some()).collect();
         if given.len() > 1 {
             self.fault(
@@ -302,10 +261,10 @@ impl Reader<'_> {
                 &format!("{} and {} in one rule; write a rule for each", given[0].0, given[1].0),
             );
         }
-        let name = given.first().and_then(|(key, kind)| Some((*kind, self.text(table, key, place)?)));
-        let process = self.text(table, "process", place);
+        let name = given.first().and_then(|(key, kind)| Some((*kind, self.tables.text(table, key, place)?)));
+        let process = self.tables.text(table, "process", place);
         let key = if table.get("offset").is_some() { "offset" } else { "addresses" };
-        let range = self.text(table, key, place).and_then(|text| self.range(&text, key, place));
+        let range = self.tables.text(table, key, place).and_then(|text| self.range(&text, key, place));
         if table.get("offset").is_some() && (name.is_none() || table.get("addresses").is_some()) {
             self.fault(place, "offset: goes with relation, structure, site or symbol, without addresses");
         }
@@ -316,16 +275,13 @@ impl Reader<'_> {
             let keys = NAMES.map(|(key, _)| key).join(", ");
             self.fault(place, &format!("a rule for no pages; name them by {keys}, process or addresses"));
         }
-        (self.faults.len() == faults).then(|| Selector { name, process, range, place: place.to_owned() })
+        (self.tables.count() == faults).then(|| Selector { name, process, range, place: place.to_owned() })
     }
 
     /// `FROM..TO`, each decimal or hexadecimal.
     fn range(&mut self, text: &str, key: &str, place: &str) -> Option<(u64, u64)> {
-        let number = |text: &str| match text.trim().strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            None => text.trim().parse().ok(),
-        };
-        let range = text.split_once("..").and_then(|(from, to)| Some((number(from)?, number(to)?)));
+        let range =
+            text.split_once("..").and_then(|(from, to)| Some((address(from.trim())?, address(to.trim())?)));
         match range {
             Some((from, to)) if from < to => Some((from, to)),
             _ => {
@@ -337,7 +293,7 @@ impl Reader<'_> {
     }
 
     fn bound(&mut self, table: &dyn TableLike, place: &str) -> Option<BoundTask> {
-        let task = self.text(table, "task", place);
+        let task = self.tables.text(table, "task", place);
         let node = self.number(table, "node", 1, self.nodes, place);
         let processor = match table.get("processor") {
             None => None,

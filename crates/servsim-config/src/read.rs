@@ -33,6 +33,11 @@ struct Reader<'a> {
     faults: Vec<String>,
 }
 
+/// The line of a text in which a byte stands, from 1.
+pub(crate) fn line_at(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
+}
+
 /// Reads `text`; `file` is used in messages.
 pub(crate) fn read(text: &str, file: &str) -> (Given, Vec<String>) {
     let mut reader = Reader { file, text, given: Given::new(), faults: Vec::new() };
@@ -100,7 +105,7 @@ pub(crate) fn unknown(key: &str) -> String {
 
 impl Reader<'_> {
     fn line(&self, offset: usize) -> usize {
-        self.text[..offset.min(self.text.len())].matches('\n').count() + 1
+        line_at(self.text, offset)
     }
 
     fn table(&mut self, table: &dyn TableLike, prefix: &str) {

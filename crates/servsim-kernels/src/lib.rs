@@ -8,7 +8,6 @@
 pub mod array;
 pub mod barnes;
 pub mod buckets;
-pub mod error;
 pub mod fft;
 pub mod fmm;
 pub mod kernel;
@@ -24,4 +23,4 @@ pub mod team;
 mod testing;
 pub mod water;
 
-pub use error::{Error, Result};
+pub use servsim_driver::{Error, Result};

@@ -47,6 +47,7 @@ fn what_the_card_cannot_do_is_refused_with_a_remedy() {
         (format!("{FILTER}{}", "[[secondary]]\nfilters = 1\n".repeat(17)), "17 counters; the monitor has 16"),
         ("mode = 'card'\n".into(), "filter: there is none"),
         (format!("mode = 'crad'\n{FILTER}"), "mode: unknown `crad`; accepted are card, simulator"),
+        (format!("secondary = 1\n{FILTER}"), "m.toml: write [[secondary]] for each secondary"),
         ("mode = \n".into(), "m.toml, line 1: "),
     ] {
         let refused = read(&text).expect_err(&text);
