@@ -166,7 +166,8 @@ pub struct CoherentSystem<W, O = ()> {
     /// Whether `written_back` is kept: whoever sets it has to take what is there.
     pub times_write_backs: bool,
     /// Dirty lines that left other than as the victim of the transaction under way, with their processors: flushed
-    /// at a switch, given up by the outer private levels, or taken back by an inclusive shared one. Their time on the interconnect is the caller's business.
+    /// at a switch, given up by the outer private levels, or taken back by an inclusive shared one. Their time on the
+    /// interconnect is the caller's business.
     pub written_back: Vec<(CpuId, LineAddr)>,
     /// What became of prefetches.
     pub prefetches: PrefetchCounters,

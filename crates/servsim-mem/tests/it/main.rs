@@ -7,3 +7,4 @@ mod observer;
 mod ordered;
 mod protocols;
 mod snapshot;
+mod support;

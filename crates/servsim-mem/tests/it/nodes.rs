@@ -1,12 +1,13 @@
 //! Nodes against an independent recount: what each pair of nodes did, what links carried, and how long it took when
 //! nothing was in the way.
 
+use crate::support::{by_switch, network};
 use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
-use servsim_mem::interconnect::{InterconnectKind, MonitorSpec, PagePolicy, RegionFilter, Traffic};
+use servsim_mem::interconnect::{MonitorSpec, PagePolicy, RegionFilter, Traffic};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
-    BusRequest, BusTimes, Class, CoherenceSpec, Interconnect, InterconnectSpec, LatencyTable, NodeMemory,
-    NodeSpec, Origin, PathSpec, Supplier, Transaction,
+    BusRequest, BusTimes, Class, CoherenceSpec, Interconnect, InterconnectSpec, NodeMemory, NodeSpec, Origin,
+    Supplier, Transaction,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,9 +17,8 @@ const REQUEST: u64 = 4;
 const DATA: u64 = 12;
 const HOP: u64 = 50;
 
-/// Nodes at a switch: link 2n goes out of node n, link 2n + 1 into it.
+/// Nodes at a switch.
 fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
-    let route = |from: usize, to: usize| if from == to { vec![] } else { vec![2 * from, 2 * to + 1] };
     let distance = |from: usize, to: usize| if from == to { 0 } else { 2 * HOP };
     let square = |of: &dyn Fn(usize, usize) -> u64| -> Vec<Vec<u64>> {
         (0..NODES).map(|from| (0..NODES).map(|to| of(from, to)).collect()).collect()
@@ -27,7 +27,7 @@ fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
         of_processor: (0..NODES * PER_NODE).map(|cpu| NodeId(cpu / PER_NODE)).collect(),
         distances: square(&distance),
         links: 2 * NODES,
-        routes: (0..NODES).map(|from| (0..NODES).map(|to| route(from, to)).collect()).collect(),
+        routes: by_switch(NODES),
         request_time: REQUEST,
         data_time: DATA,
         memories: vec![NodeMemory { pages: u64::MAX, latency: 7, line_time }; NODES],
@@ -45,22 +45,7 @@ fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
         transfer: 16,
         memory_hold: 0,
     };
-    InterconnectSpec {
-        latency: LatencyTable { bus, shared: Vec::new() },
-        paths: PathSpec {
-            kind: InterconnectKind::Network,
-            order: 1,
-            hop: 0,
-            transfer: 16,
-            banks: 1,
-            bank_time: 0,
-        },
-        nodes: Some(nodes),
-        fifo: true,
-        most_fetches: 64,
-        write_buffer: 0,
-        delay: 0,
-    }
+    network(bus, 16, nodes)
 }
 
 /// One granted transaction, as the test asked for it.

@@ -1,19 +1,18 @@
 //! Snooping, directory and BASH: latencies from their parts, and every message against an independent count.
 
+use crate::support::{by_switch, network};
 use servsim_core::{CacheId, CpuId, LineAddr, NodeId, RandomStream};
-use servsim_mem::interconnect::{InterconnectKind, PagePolicy};
+use servsim_mem::interconnect::PagePolicy;
 use servsim_mem::protocol::{by_name, BusOp, Options};
 use servsim_mem::{
     Access, Adaptive, BusRequest, BusTimes, Class, CoherenceSpec, CoherentSystem, Geometry, Interconnect,
-    InterconnectSpec, LatencyTable, NodeMemory, NodeSpec, Origin, PathSpec, RequestCounters, Supplier,
-    Transaction,
+    InterconnectSpec, NodeMemory, NodeSpec, Origin, RequestCounters, Supplier, Transaction,
 };
 use servsim_oracle::ordered::{Messages, Ordered, Travel, Verdict};
 
 /// The machine of Martin et al. 2002 in nanoseconds: 50 across the network, 80 for memory or directory, 25 for a
 /// cache. Every node, even the asker's own, is a traversal away.
 fn spec(nodes: usize, policy: &str, request_time: u64, data_time: u64) -> InterconnectSpec {
-    let route = |from: usize, to: usize| if from == to { vec![] } else { vec![2 * from, 2 * to + 1] };
     let bus = BusTimes {
         invalidate: 0,
         write: 0,
@@ -27,7 +26,7 @@ fn spec(nodes: usize, policy: &str, request_time: u64, data_time: u64) -> Interc
         of_processor: NodeId::all(nodes).collect(),
         distances: vec![vec![50; nodes]; nodes],
         links: 2 * nodes,
-        routes: (0..nodes).map(|from| (0..nodes).map(|to| route(from, to)).collect()).collect(),
+        routes: by_switch(nodes),
         request_time,
         data_time,
         memories: vec![NodeMemory { pages: u64::MAX, latency: 0, line_time: 0 }; nodes],
@@ -41,22 +40,7 @@ fn spec(nodes: usize, policy: &str, request_time: u64, data_time: u64) -> Interc
             adaptive: Adaptive { threshold: 50, dead_band: 50, ..Adaptive::default() },
         },
     };
-    InterconnectSpec {
-        latency: LatencyTable { bus, shared: Vec::new() },
-        paths: PathSpec {
-            kind: InterconnectKind::Network,
-            order: 1,
-            hop: 0,
-            transfer: 0,
-            banks: 1,
-            bank_time: 0,
-        },
-        nodes: Some(nodes),
-        fifo: true,
-        most_fetches: 64,
-        write_buffer: 0,
-        delay: 0,
-    }
+    network(bus, 0, nodes)
 }
 
 fn request(cpu: usize, ready: u64, line: u64) -> BusRequest {

@@ -1,0 +1,30 @@
+//! Interconnects of machines with nodes.
+
+use servsim_mem::interconnect::InterconnectKind;
+use servsim_mem::{BusTimes, InterconnectSpec, LatencyTable, NodeSpec, PathSpec};
+
+/// The links between two nodes at a switch: link 2n goes out of node n, link 2n + 1 into it.
+pub fn by_switch(nodes: usize) -> Vec<Vec<Vec<usize>>> {
+    let route = |from: usize, to: usize| if from == to { vec![] } else { vec![2 * from, 2 * to + 1] };
+    (0..nodes).map(|from| (0..nodes).map(|to| route(from, to)).collect()).collect()
+}
+
+/// A network of these nodes without anything else that takes time.
+pub fn network(bus: BusTimes, transfer: u64, nodes: NodeSpec) -> InterconnectSpec {
+    InterconnectSpec {
+        latency: LatencyTable { bus, shared: Vec::new() },
+        paths: PathSpec {
+            kind: InterconnectKind::Network,
+            order: 1,
+            hop: 0,
+            transfer,
+            banks: 1,
+            bank_time: 0,
+        },
+        nodes: Some(nodes),
+        fifo: true,
+        most_fetches: 64,
+        write_buffer: 0,
+        delay: 0,
+    }
+}
