@@ -70,33 +70,29 @@ impl Step {
 
     /// Does it; returns how many pages would not move.
     pub(super) fn execute(&self) -> Result<u64, RsetError> {
-        match self {
-            Self::Gather { path, nodes } => gather(path, &nodes.parse()?),
-            _ => self.change().map(|()| 0),
-        }
-    }
-
-    fn change(&self) -> Result<(), RsetError> {
-        let refused = |source: Error| RsetError::Step { step: self.to_string(), source };
-        match self {
-            Self::Gather { .. } => Ok(()),
-            Self::Make { path } => fs::create_dir(path).map_err(refused),
+        let change = match self {
+            Self::Gather { path, nodes } => return gather(path, &nodes.parse()?),
+            Self::Make { path } => fs::create_dir(path),
             Self::Remove { path } => match fs::remove_dir(path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(refused(error)),
-                _ => Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                outcome => outcome,
             },
-            Self::Write { path, value, becomes } => {
-                fs::write(path, value).map_err(refused)?;
-                let Some(wished) = becomes else { return Ok(()) };
-                let said = fs::read_to_string(path).map_err(refused)?;
-                if said.trim() == wished {
-                    Ok(())
-                } else {
-                    // The kernel takes the value and says in the file why it does not follow it.
-                    Err(refused(Error::other(format!("the kernel says {:?}", said.trim()))))
-                }
-            }
-        }
+            Self::Write { path, value, becomes } => write(path, value, becomes.as_deref()),
+        };
+        change.map(|()| 0).map_err(|source| RsetError::Step { step: self.to_string(), source })
+    }
+}
+
+/// Writes a value, and makes sure that the file says `becomes` then.
+fn write(path: &Path, value: &str, becomes: Option<&str>) -> Result<(), Error> {
+    fs::write(path, value)?;
+    let Some(wished) = becomes else { return Ok(()) };
+    let said = fs::read_to_string(path)?;
+    if said.trim() == wished {
+        Ok(())
+    } else {
+        // The kernel takes the value and says in the file why it does not follow it.
+        Err(Error::other(format!("the kernel says {:?}", said.trim())))
     }
 }
 
