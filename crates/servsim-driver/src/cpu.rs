@@ -6,6 +6,7 @@
 //! The server is every child of its first process, so background writers count as server work;
 //! processes that ended in between do not.
 
+use serde_json::{json, Value};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
@@ -19,6 +20,17 @@ pub struct Times {
 }
 
 impl Times {
+    /// What a report says of them; `share` is the client's of both.
+    pub fn report(self, transactions: u64) -> Value {
+        let client = self.client_seconds;
+        json!({
+            "client_seconds": client,
+            "server_seconds": self.server_seconds,
+            "share": self.server_seconds.map(|server| client / (client + server)),
+            "client_microseconds_per_transaction": client * 1e6 / transactions.max(1) as f64,
+        })
+    }
+
     /// What was used since an earlier reading.
     #[must_use]
     pub fn since(self, before: Times) -> Times {

@@ -1,6 +1,6 @@
 //! What programs to be captured share: the transaction mark that a trace capture recognises,
 //! reproducible random streams, the checkpoint hook and the control device of an emulated guest, the
-//! window that a capture measures, and processor time from `/proc`.
+//! window that a capture measures, processor time from `/proc`, and response times.
 //!
 //! Drivers of servers and kernels of computation are ordinary programs that never meet; they agree
 //! on these, because a capture must read the marks of all of them and every one must repeat.
@@ -8,6 +8,7 @@
 pub mod control;
 pub mod cpu;
 pub mod error;
+pub mod latency;
 pub mod mark;
 pub mod pause;
 pub mod rng;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use servsim_driver::control::Orders;
 use servsim_driver::cpu::{Server, Times};
+use servsim_driver::latency;
 use servsim_driver::mark::{MarkKind, Marker};
 use servsim_driver::rng::Purpose;
 use servsim_driver::window::{SavePoint, Window};
@@ -56,9 +57,7 @@ pub struct Tally {
 
 impl Tally {
     fn new() -> Self {
-        // One microsecond to ten minutes, three significant digits.
-        let latency = Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
-        Tally { count: 0, bytes: 0, latency }
+        Tally { count: 0, bytes: 0, latency: latency::histogram() }
     }
 }
 

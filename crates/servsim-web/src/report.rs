@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{json, Map, Value};
+use servsim_driver::latency::milliseconds;
 
 use crate::crew::{Done, Plan, Tally, Then};
 
@@ -73,7 +74,7 @@ fn kinds(names: &[&str], tallies: &[Tally], total: u64) -> Value {
             "count": tally.count,
             "share": tally.count as f64 / total.max(1) as f64,
             "bytes": tally.bytes,
-            "latency_ms": latency(tally),
+            "latency_ms": milliseconds(&tally.latency),
         })
     };
     names
@@ -84,32 +85,13 @@ fn kinds(names: &[&str], tallies: &[Tally], total: u64) -> Value {
         .into()
 }
 
-fn latency(tally: &Tally) -> Value {
-    if tally.count == 0 {
-        return Value::Null;
-    }
-    let at = |quantile| tally.latency.value_at_quantile(quantile) as f64 / 1000.0;
-    json!({
-        "mean": tally.latency.mean() / 1000.0,
-        "p50": at(0.50),
-        "p90": at(0.90),
-        "p95": at(0.95),
-        "p99": at(0.99),
-        "max": tally.latency.max() as f64 / 1000.0,
-    })
-}
-
-/// Processor time of client and server; `share` is the client's of both, `ratio` the client's to the server's.
+/// Processor time of client and server; `ratio` is the client's to the server's.
 fn cpu(done: &Done, transactions: u64) -> Value {
     let Some((_, times)) = done.measured else { return Value::Null };
-    let client = times.client_seconds;
-    json!({
-        "client_seconds": client,
-        "server_seconds": times.server_seconds,
-        "share": times.server_seconds.map(|server| client / (client + server)),
-        "ratio": times.server_seconds.filter(|&server| server > 0.0).map(|server| client / server),
-        "client_microseconds_per_transaction": client * 1e6 / transactions.max(1) as f64,
-    })
+    let mut report = times.report(transactions);
+    let of_server = times.server_seconds.filter(|&server| server > 0.0);
+    report["ratio"] = json!(of_server.map(|server| times.client_seconds / server));
+    report
 }
 
 /// The report as text for a person.

@@ -10,6 +10,7 @@ use super::run::{Options, Warehouses};
 use super::settling::WarmUp;
 use super::user::{Tally, User};
 use crate::cpu::Times;
+use crate::latency::milliseconds;
 
 /// Everything a report is made of.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ pub fn run(measured: &Measured<'_>) -> Value {
         "tpm_c_counts": "completed New-Order transactions, the rolled-back ones included",
         "kinds": kinds(measured.tallies, total),
         "windows": measured.windows,
-        "client_cpu": cpu(measured.cpu, measured.replies),
+        "client_cpu": measured.cpu.report(measured.replies),
         "acknowledged": acknowledged(measured.acknowledged),
         "marks": measured.marks,
         "reconciliation": measured.reconciliation,
@@ -113,36 +114,11 @@ fn kinds(tallies: &[Tally], total: u64) -> Value {
             "count": tally.count,
             "share": share,
             "rolled_back": tally.rolled_back,
-            "latency_ms": latency(tally),
+            "latency_ms": milliseconds(&tally.latency),
         });
         kinds.insert(kind.name().to_owned(), entry);
     }
     Value::Object(kinds)
-}
-
-fn latency(tally: &Tally) -> Value {
-    if tally.count == 0 {
-        return Value::Null;
-    }
-    let at = |quantile| tally.latency.value_at_quantile(quantile) as f64 / 1000.0;
-    json!({
-        "mean": tally.latency.mean() / 1000.0,
-        "p50": at(0.50),
-        "p90": at(0.90),
-        "p95": at(0.95),
-        "p99": at(0.99),
-        "max": tally.latency.max() as f64 / 1000.0,
-    })
-}
-
-fn cpu(times: Times, transactions: u64) -> Value {
-    let share = times.server_seconds.map(|server| times.client_seconds / (times.client_seconds + server));
-    json!({
-        "client_seconds": times.client_seconds,
-        "server_seconds": times.server_seconds,
-        "share": share,
-        "client_microseconds_per_transaction": times.client_seconds * 1e6 / transactions.max(1) as f64,
-    })
 }
 
 fn acknowledged(tallies: &[Tally]) -> Value {

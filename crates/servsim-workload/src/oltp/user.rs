@@ -15,6 +15,7 @@ use super::waiting;
 use super::windows::Windows;
 use crate::control::Orders;
 use crate::cpu::{ProcessTime, Server, Times};
+use crate::latency;
 use crate::mark::Marker;
 use crate::rng::{Purpose, Stream};
 use crate::window::{SavePoint, Window};
@@ -35,9 +36,7 @@ pub struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        // One microsecond to ten minutes, three significant digits.
-        let latency = Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
-        Tally { count: 0, rolled_back: 0, delivered: 0, latency }
+        Tally { count: 0, rolled_back: 0, delivered: 0, latency: latency::histogram() }
     }
 }
 
