@@ -1,11 +1,12 @@
 //! A connection to a web server: HTTP/1.1 with connections kept alive, as RFC 9112 has it.
 //!
 //! One buffer for each connection, made when it is opened: nothing is allocated for a request. Replies
-//! need a `Content-Length`; others are refused, because a reply whose end is the connection's cannot be
-//! told from one that broke off.
+//! need a `Content-Length` or come in chunks; others are refused, because a reply whose end is the connection's
+//! cannot be told from one that broke off. The last cookie that the server has set is kept, without its attributes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::time::Duration;
 
 use memchr::memmem;
@@ -14,6 +15,8 @@ use crate::{Error, Result};
 
 /// Bytes read at once, and the longest head of a reply.
 const BUFFER: usize = 64 << 10;
+/// The longest cookie that is kept.
+const COOKIE: usize = 4096;
 /// A server that says nothing for so long has failed.
 const PATIENCE_SECONDS: u64 = 60;
 
@@ -26,12 +29,21 @@ pub struct Reply {
     pub bytes: u64,
 }
 
-/// The head of a reply, as far as the client needs it.
+/// Where a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Bytes(u64),
+    Chunks,
+}
+
+/// The head of a reply, as far as the client needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
-    bytes: u64,
+    body: Body,
     closes: bool,
+    /// Where in the head the cookie stands that it sets.
+    cookie: Option<Range<usize>>,
 }
 
 /// A client's connection to one server, opened anew when the server announces that it closes it.
@@ -40,6 +52,9 @@ pub struct Client {
     address: String,
     stream: Option<TcpStream>,
     buffer: Box<[u8]>,
+    /// What of the buffer has been read and not used.
+    unused: Range<usize>,
+    cookie: Vec<u8>,
 }
 
 impl Client {
@@ -49,12 +64,24 @@ impl Client {
     /// [`Error::Environment`] when nothing answers there.
     pub fn connect(address: &str) -> Result<Self> {
         let stream = Some(open(address)?);
-        Ok(Client { address: address.to_owned(), stream, buffer: vec![0; BUFFER].into_boxed_slice() })
+        let buffer = vec![0; BUFFER].into_boxed_slice();
+        let cookie = Vec::with_capacity(COOKIE);
+        Ok(Client { address: address.to_owned(), stream, buffer, unused: 0..0, cookie })
     }
 
     /// The server's address.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The last cookie that the server has set, as `NAME=VALUE`; empty if there is none.
+    pub fn cookie(&self) -> &[u8] {
+        &self.cookie
+    }
+
+    /// Forgets the cookie: whoever asks next is somebody else.
+    pub fn forget_cookie(&mut self) {
+        self.cookie.clear();
     }
 
     /// Sends a request and reads the whole reply, whose body `take` gets in pieces.
@@ -67,41 +94,107 @@ impl Client {
             None => open(&self.address)?,
         };
         stream.write_all(request).map_err(|error| broken(&error))?;
-        let mut filled = 0;
-        let (head, begin) = loop {
-            filled += self.more(&mut stream, filled, "before the head of a reply was complete")?;
-            if let Some(end) = memmem::find(&self.buffer[..filled], b"\r\n\r\n") {
-                break (head(&self.buffer[..end])?, end + 4);
+        self.unused = 0..0;
+        let text = self.until(
+            &mut stream,
+            b"\r\n\r\n",
+            "the head of a reply",
+            "before the head of a reply was complete",
+        )?;
+        let head = head(&self.buffer[text.clone()])?;
+        if let Some(cookie) = head.cookie {
+            if cookie.len() > COOKIE {
+                return Err(Error::Check(format!("a cookie is longer than {COOKIE} bytes")));
             }
-            if filled == self.buffer.len() {
-                return Err(Error::Check(format!("the head of a reply is longer than {BUFFER} bytes")));
-            }
-        };
-        let here = (filled - begin) as u64;
-        if here > head.bytes {
-            return Err(Error::Check(format!("a reply of {} bytes is followed by more", head.bytes)));
+            self.cookie.clear();
+            self.cookie.extend_from_slice(&self.buffer[text][cookie]);
         }
-        take(&self.buffer[begin..filled]);
-        let mut left = head.bytes - here;
-        while left > 0 {
-            let count = self.more(&mut stream, 0, "in the middle of a reply")?;
-            if count as u64 > left {
-                return Err(Error::Check(format!("a reply of {} bytes is followed by more", head.bytes)));
+        let bytes = match head.body {
+            Body::Bytes(bytes) => {
+                self.pass(&mut stream, bytes, &mut take)?;
+                bytes
             }
-            take(&self.buffer[..count]);
-            left -= count as u64;
+            Body::Chunks => self.chunks(&mut stream, &mut take)?,
+        };
+        if !self.unused.is_empty() {
+            return Err(Error::Check(format!("a reply of {bytes} bytes is followed by more")));
         }
         if !head.closes {
             self.stream = Some(stream);
         }
-        Ok(Reply { status: head.status, bytes: head.bytes })
+        Ok(Reply { status: head.status, bytes })
     }
 
-    fn more(&mut self, stream: &mut TcpStream, filled: usize, when: &str) -> Result<usize> {
+    /// Passes the chunks of a body on, and returns how many bytes they have together (RFC 9112, 7.1).
+    fn chunks(&mut self, stream: &mut TcpStream, take: &mut impl FnMut(&[u8])) -> Result<u64> {
+        let mut bytes = 0;
         loop {
-            match stream.read(&mut self.buffer[filled..]) {
+            let line = self.line(stream)?;
+            let size = chunk_size(&self.buffer[line])?;
+            if size == 0 {
+                break;
+            }
+            self.pass(stream, size, take)?;
+            if !self.line(stream)?.is_empty() {
+                return Err(Error::Check(format!("a chunk of {size} bytes is followed by more")));
+            }
+            bytes += size;
+        }
+        // Trailers end with an empty line.
+        while !self.line(stream)?.is_empty() {}
+        Ok(bytes)
+    }
+
+    /// The next line without its end.
+    fn line(&mut self, stream: &mut TcpStream) -> Result<Range<usize>> {
+        self.until(stream, b"\r\n", "a line between chunks", "in the middle of a reply")
+    }
+
+    /// What comes before `end`, which is used up with it.
+    fn until(&mut self, stream: &mut TcpStream, end: &[u8], what: &str, when: &str) -> Result<Range<usize>> {
+        loop {
+            if let Some(found) = memmem::find(&self.buffer[self.unused.clone()], end) {
+                let text = self.unused.start..self.unused.start + found;
+                self.unused.start = text.end + end.len();
+                return Ok(text);
+            }
+            if self.unused.len() == self.buffer.len() {
+                return Err(Error::Check(format!("{what} is longer than {BUFFER} bytes")));
+            }
+            self.more(stream, when)?;
+        }
+    }
+
+    /// Passes on the next `left` bytes.
+    fn pass(&mut self, stream: &mut TcpStream, mut left: u64, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        while left > 0 {
+            if self.unused.is_empty() {
+                self.more(stream, "in the middle of a reply")?;
+            }
+            let start = self.unused.start;
+            let end = start + left.min(self.unused.len() as u64) as usize;
+            take(&self.buffer[start..end]);
+            left -= (end - start) as u64;
+            self.unused.start = end;
+        }
+        Ok(())
+    }
+
+    /// Reads more behind what is unused, which moves to the beginning of a full buffer.
+    fn more(&mut self, stream: &mut TcpStream, when: &str) -> Result<()> {
+        if self.unused.is_empty() {
+            self.unused = 0..0;
+        } else if self.unused.end == self.buffer.len() {
+            self.buffer.copy_within(self.unused.clone(), 0);
+            self.unused = 0..self.unused.len();
+        }
+        loop {
+            match stream.read(&mut self.buffer[self.unused.end..]) {
                 Ok(0) => return Err(Error::Check(format!("the server closed a connection {when}"))),
-                Ok(count) => return Ok(count),
+                Ok(count) => {
+                    self.unused.end += count;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(broken(&error)),
             }
@@ -132,103 +225,52 @@ fn head(text: &[u8]) -> Result<Head> {
     let wrong =
         || Error::Check(format!("{:?} does not begin a reply of HTTP/1.1", String::from_utf8_lossy(first)));
     let status =
-        first.strip_prefix(b"HTTP/1.1 ").and_then(|rest| number(rest.get(..3)?)).ok_or_else(wrong)?;
-    let (mut bytes, mut closes) = (None, false);
+        first.strip_prefix(b"HTTP/1.1 ").and_then(|rest| number(rest.get(..3)?, 10)).ok_or_else(wrong)?;
+    let (mut bytes, mut chunks, mut closes, mut cookie) = (None, false, false, None);
     for line in lines {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { return Err(wrong()) };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
-            bytes = number(value);
+            bytes = number(value, 10);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            if !value.eq_ignore_ascii_case(b"chunked") {
+                let coding = String::from_utf8_lossy(value);
+                return Err(Error::Check(format!(
+                    "a reply is coded as {coding:?}, which the client cannot read"
+                )));
+            }
+            chunks = true;
         } else if name.eq_ignore_ascii_case(b"connection") {
             closes = value.eq_ignore_ascii_case(b"close");
+        } else if name.eq_ignore_ascii_case(b"set-cookie") {
+            let pair = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
+            let start = pair.as_ptr() as usize - text.as_ptr() as usize;
+            cookie = Some(start..start + pair.len());
         }
     }
-    let bytes = bytes.ok_or_else(|| Error::Check("a reply does not say how long it is".to_owned()))?;
-    Ok(Head { status: status as u16, bytes, closes })
+    // Chunks go before a length (RFC 9112, 6.3).
+    let length = || {
+        bytes.map(Body::Bytes).ok_or_else(|| Error::Check("a reply does not say how long it is".to_owned()))
+    };
+    let body = if chunks { Body::Chunks } else { length()? };
+    Ok(Head { status: status as u16, body, closes, cookie })
 }
 
-fn number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+/// The size of a chunk, before extensions (RFC 9112, 7.1.1).
+fn chunk_size(line: &[u8]) -> Result<u64> {
+    let digits = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    number(digits, 16).ok_or_else(|| {
+        let line = String::from_utf8_lossy(line);
+        Error::Check(format!("a chunk of a reply begins with {line:?} instead of its size"))
+    })
+}
+
+/// A number of digits alone.
+fn number(text: &[u8], base: u32) -> Option<u64> {
+    // The library would take a sign as well.
+    let text = text.first().is_some_and(u8::is_ascii_hexdigit).then(|| std::str::from_utf8(text).ok())??;
+    u64::from_str_radix(text, base).ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::TcpListener;
-
-    /// Answers each request of a connection with the next of `replies`, then closes it.
-    fn server(connections: Vec<Vec<&'static [u8]>>) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        std::thread::spawn(move || {
-            for replies in connections {
-                let (mut stream, _) = listener.accept().unwrap();
-                for reply in replies {
-                    let mut request = Vec::new();
-                    while !request.ends_with(b"\r\n\r\n") {
-                        let mut byte = [0];
-                        if stream.read(&mut byte).unwrap() == 0 {
-                            return;
-                        }
-                        request.push(byte[0]);
-                    }
-                    // In two writes, so that heads and bodies arrive in parts.
-                    let (one, other) = reply.split_at(reply.len() / 2);
-                    stream.write_all(one).unwrap();
-                    stream.write_all(other).unwrap();
-                }
-            }
-        });
-        address
-    }
-
-    fn ask(client: &mut Client) -> Result<(Reply, Vec<u8>)> {
-        let mut body = Vec::new();
-        let reply = client.exchange(b"GET / HTTP/1.1\r\n\r\n", |part| body.extend_from_slice(part))?;
-        Ok((reply, body))
-    }
-
-    #[test]
-    fn replies_on_one_connection_are_kept_apart() {
-        let address = server(vec![vec![
-            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
-            b"HTTP/1.1 404 Not Found\r\nContent-Length:0\r\n\r\n",
-        ]]);
-        let mut client = Client::connect(&address).unwrap();
-        assert_eq!(ask(&mut client).unwrap(), (Reply { status: 200, bytes: 5 }, b"hello".to_vec()));
-        assert_eq!(ask(&mut client).unwrap(), (Reply { status: 404, bytes: 0 }, Vec::new()));
-    }
-
-    #[test]
-    fn an_announced_close_is_followed_by_a_new_connection() {
-        let address = server(vec![
-            vec![b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\na"],
-            vec![b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"],
-        ]);
-        let mut client = Client::connect(&address).unwrap();
-        assert_eq!(ask(&mut client).unwrap().1, b"a");
-        assert_eq!(ask(&mut client).unwrap().1, b"b");
-    }
-
-    #[test]
-    fn what_is_no_complete_reply_is_refused() {
-        for (reply, said) in [
-            (&b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"[..], "in the middle of a reply"),
-            (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nlong", "followed by more"),
-            (b"HTTP/1.1 200 OK\r\n\r\n", "how long it is"),
-            (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na", "does not begin a reply"),
-            (b"HTTP/1.1 200 OK\r\nContent-", "before the head"),
-        ] {
-            let mut client = Client::connect(&server(vec![vec![reply]])).unwrap();
-            let error = ask(&mut client).unwrap_err();
-            assert!(error.to_string().contains(said), "{error}");
-            assert_eq!(error.exit_code(), 1);
-        }
-    }
-
-    #[test]
-    fn a_server_that_is_not_there_is_an_environment_problem() {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        assert_eq!(Client::connect(&free).unwrap_err().exit_code(), 3);
-    }
-}
+mod tests;

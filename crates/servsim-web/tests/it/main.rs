@@ -1,4 +1,5 @@
 //! Integration tests of the web clients, one program.
 
+mod allocations;
 mod conditions;
 mod site;

@@ -1,0 +1,137 @@
+//! The client against a server of the test, which sends what it is told.
+
+use super::*;
+use std::net::TcpListener;
+
+/// Answers each request of a connection with the next of `replies`, then closes it.
+fn server(connections: Vec<Vec<&'static [u8]>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for replies in connections {
+            let (mut stream, _) = listener.accept().unwrap();
+            for reply in replies {
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    if stream.read(&mut byte).unwrap() == 0 {
+                        return;
+                    }
+                    request.push(byte[0]);
+                }
+                // In two writes, so that heads and bodies arrive in parts.
+                let (one, other) = reply.split_at(reply.len() / 2);
+                stream.write_all(one).unwrap();
+                stream.write_all(other).unwrap();
+            }
+        }
+    });
+    address
+}
+
+fn ask(client: &mut Client) -> Result<(Reply, Vec<u8>)> {
+    let mut body = Vec::new();
+    let reply = client.exchange(b"GET / HTTP/1.1\r\n\r\n", |part| body.extend_from_slice(part))?;
+    Ok((reply, body))
+}
+
+#[test]
+fn replies_on_one_connection_are_kept_apart() {
+    let address = server(vec![vec![
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length:0\r\n\r\n",
+    ]]);
+    let mut client = Client::connect(&address).unwrap();
+    assert_eq!(ask(&mut client).unwrap(), (Reply { status: 200, bytes: 5 }, b"hello".to_vec()));
+    assert_eq!(ask(&mut client).unwrap(), (Reply { status: 404, bytes: 0 }, Vec::new()));
+}
+
+#[test]
+fn chunks_are_put_together_and_their_extensions_and_trailers_left_out() {
+    let address = server(vec![vec![
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n\
+          5;a=b\r\nhello\r\n00B\r\n, world\r\n!!\r\n0\r\nDate: never\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ]]);
+    let mut client = Client::connect(&address).unwrap();
+    assert_eq!(ask(&mut client).unwrap(), (Reply { status: 200, bytes: 16 }, b"hello, world\r\n!!".to_vec()));
+    assert_eq!(ask(&mut client).unwrap(), (Reply { status: 200, bytes: 0 }, Vec::new()));
+}
+
+#[test]
+fn chunks_may_end_anywhere_in_the_buffer() {
+    // Each chunk is a little shorter than the one before, so that sizes and ends meet the buffer's end everywhere.
+    let chunks: Vec<usize> = (0..400).map(|index| 1500 - index).collect();
+    let mut reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for &size in &chunks {
+        reply.extend_from_slice(format!("{size:x}\r\n").as_bytes());
+        reply.extend(std::iter::repeat_n(b'a' + (size % 26) as u8, size));
+        reply.extend_from_slice(b"\r\n");
+    }
+    reply.extend_from_slice(b"0\r\n\r\n");
+    let whole: Vec<u8> =
+        chunks.iter().flat_map(|&size| std::iter::repeat_n(b'a' + (size % 26) as u8, size)).collect();
+    let mut client = Client::connect(&server(vec![vec![reply.leak()]])).unwrap();
+    let (read, body) = ask(&mut client).unwrap();
+    assert_eq!(read.bytes, whole.len() as u64);
+    assert!(body == whole);
+}
+
+#[test]
+fn the_last_cookie_is_kept_until_it_is_forgotten() {
+    let address = server(vec![vec![
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: session=7; Path=/\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nset-cookie:session=12\r\nContent-Length: 0\r\n\r\n",
+    ]]);
+    let mut client = Client::connect(&address).unwrap();
+    assert_eq!(client.cookie(), b"");
+    for cookie in [b"session=7".as_slice(), b"session=7", b"session=12"] {
+        ask(&mut client).unwrap();
+        assert_eq!(client.cookie(), cookie);
+    }
+    client.forget_cookie();
+    assert_eq!(client.cookie(), b"");
+}
+
+#[test]
+fn an_announced_close_is_followed_by_a_new_connection() {
+    let address = server(vec![
+        vec![b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\na"],
+        vec![b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"],
+    ]);
+    let mut client = Client::connect(&address).unwrap();
+    assert_eq!(ask(&mut client).unwrap().1, b"a");
+    assert_eq!(ask(&mut client).unwrap().1, b"b");
+}
+
+#[test]
+fn what_is_no_complete_reply_is_refused() {
+    for (reply, said) in [
+        (&b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"[..], "in the middle of a reply"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nlong", "followed by more"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "how long it is"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na", "does not begin a reply"),
+        (b"HTTP/1.1 200 OK\r\nContent-", "before the head"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\na", "how long it is"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "cannot read"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+2\r\nab\r\n", "instead of its size"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
+            "chunk of 2 bytes is followed",
+        ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "in the middle of a reply"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nmore", "followed by more"),
+    ] {
+        let mut client = Client::connect(&server(vec![vec![reply]])).unwrap();
+        let error = ask(&mut client).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+        assert_eq!(error.exit_code(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_environment_problem() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    assert_eq!(Client::connect(&free).unwrap_err().exit_code(), 3);
+}
