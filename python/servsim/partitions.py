@@ -30,10 +30,13 @@ class Partition:
         The processors that it has to itself, and the nodes in which its processes' memory lies.
     processes
         Their numbers.
+    processor_time_s
+        Seconds of processor time that its processes used since it was made, those that ended included.
     """
 
     resources: ResourceSet
     processes: tuple[int, ...]
+    processor_time_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def present() -> dict[str, Partition]:
         name: Partition(
             ResourceSet(frozenset(part["set"]["processors"]), frozenset(part["set"]["nodes"])),
             tuple(part["processes"]),
+            part["processor_time_us"] / 1e6,
         )
         for name, part in json.loads(_core.rset_partitions()).items()
     }

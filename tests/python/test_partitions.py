@@ -45,7 +45,7 @@ def test_steps_are_shown_as_they_are_planned_or_done(monkeypatch: pytest.MonkeyP
 
 
 def test_partitions_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    web = {"set": {"processors": [8, 9, 10], "nodes": [2, 3]}, "processes": [7, 8]}
+    web = {"set": {"processors": [8, 9, 10], "nodes": [2, 3]}, "processes": [7, 8], "processor_time_us": 2500000}
     _asked(monkeypatch, "rset_partitions", json.dumps({"web": web}))
     lines = _run("show")[1].splitlines()
     assert [line.split() for line in lines] == [

@@ -134,7 +134,16 @@ fn rset_partitions() -> PyResult<String> {
     let present = read().map_err(|error| raise(&error))?;
     let parts: serde_json::Map<String, Value> = present
         .into_iter()
-        .map(|(name, part)| (name, json!({"set": value(&part.set), "processes": part.processes})))
+        .map(|(name, part)| {
+            (
+                name,
+                json!({
+                    "set": value(&part.set),
+                    "processes": part.processes,
+                    "processor_time_us": part.processor_time.as_micros() as u64,
+                }),
+            )
+        })
         .collect();
     Ok(Value::Object(parts).to_string())
 }

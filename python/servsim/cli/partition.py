@@ -1,6 +1,10 @@
 """``servsim rset partition``: whole nodes of this host set apart for some processes, while it runs."""
 
+import contextlib
 import json
+import signal
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +12,7 @@ import typer
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:
+    from servsim.manager import Event
     from servsim.partitions import Change
 
 app = typer.Typer(no_args_is_help=True, help="Set nodes of this running host apart, move them, take everything back.")
@@ -103,6 +108,47 @@ def adopt(
     from servsim import partitions
 
     _tell(partitions.adopt(process, into, dry_run=dry_run), as_json, not dry_run)
+
+
+@app.command()
+def manage(
+    goals: Annotated[Path, typer.Argument(metavar="GOALS", help="File of goals: see docs/parts/rset.md.")],
+    seconds: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", min=0, help="How long; until interrupted without it.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add every look, decision and move, a line of JSON each.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide without moving anything.")] = False,
+) -> None:
+    """Move nodes between partitions as their load changes, until interrupted; then take back what was made here.
+
+    Example: servsim rset partition manage day.toml --log moves.jsonl
+    """
+    from servsim.manager import load
+    from servsim.manager import manage as managed
+
+    wanted = load(goals)
+    # A service is ended by SIGTERM: partitions are taken back then, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    said = None
+    with contextlib.ExitStack() as stack:
+        lines = stack.enter_context(log.open("a", encoding="utf-8")) if log else None
+        for event in stack.enter_context(contextlib.closing(managed(wanted, seconds=seconds, dry_run=dry_run))):
+            if lines:
+                print(json.dumps(asdict(event)), file=lines, flush=True)
+            if event.reason != said or event.move:
+                print(f"{event.at} {event.reason}{_outcome(event, dry_run)}", flush=True)
+                said = event.reason
+
+
+def _outcome(event: "Event", dry_run: bool) -> str:
+    if event.move is None or event.failed:
+        return ""
+    if dry_run:
+        return " (not done)"
+    left = f", {event.pages_left} pages left behind" if event.pages_left else ""
+    return f" ({event.took_s:.1f} s{left})"
 
 
 @app.command()

@@ -7,6 +7,7 @@ use crate::set::ResourceSet;
 use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// What folders of ours begin with.
 const PREFIX: &str = "servsim.";
@@ -65,7 +66,11 @@ impl Groups {
             processors: parsed(&folder.join("cpuset.cpus"))?,
             nodes: parsed(&folder.join("cpuset.mems"))?,
         };
-        Ok(Partition { set, processes: self.processes(name)? })
+        Ok(Partition {
+            set,
+            processes: self.processes(name)?,
+            processor_time: used(&folder.join("cpu.stat"))?,
+        })
     }
 
     fn processes(&self, name: &str) -> Result<Vec<i32>, RsetError> {
@@ -149,6 +154,16 @@ impl Groups {
             .map(|entry| entry.path())
             .any(|folder| own(&folder, "cpuset.cpus") || own(&folder, "cpuset.mems")))
     }
+}
+
+/// Processor time from a group's `cpu.stat`, which every group has whatever controls it.
+fn used(path: &PathBuf) -> Result<Duration, RsetError> {
+    let text = text(path)?;
+    let microseconds = text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok());
+    microseconds.map(Duration::from_micros).ok_or_else(|| RsetError::Unreadable {
+        what: format!("usage_usec in {}", path.display()),
+        text: text.lines().next().unwrap_or_default().to_owned(),
+    })
 }
 
 fn text(path: &PathBuf) -> Result<String, RsetError> {

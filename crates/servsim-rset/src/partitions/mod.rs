@@ -21,6 +21,7 @@ use crate::set::ResourceSet;
 use crate::topology::Topology;
 use groups::Groups;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What is in no partition.
 pub const REST: &str = "rest";
@@ -43,6 +44,8 @@ pub struct Partition {
     pub set: ResourceSet,
     /// Its processes.
     pub processes: Vec<i32>,
+    /// Processor time that its processes used since it was made, those that ended included.
+    pub processor_time: Duration,
 }
 
 impl Partitions {
