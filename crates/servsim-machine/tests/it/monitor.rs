@@ -20,12 +20,23 @@ fn run(machine: &str, program: Option<&str>) -> Result<Value, SimulateError> {
             let _ = writeln!(text, "{task} L {:x} 4 p", 0x10_0000 * (task + 1) + step * 64);
         }
     }
+    watched(machine, &text, Some("node = 2\n").filter(|_| machine == MACHINE), program)
+}
+
+fn watched(
+    machine: &str,
+    trace: &str,
+    placement: Option<&str>,
+    program: Option<&str>,
+) -> Result<Value, SimulateError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.txt");
-    std::fs::write(&path, text).unwrap();
-    let file = |name: &str, text: &str| Some(TextFile { name: name.into(), text: text.into() });
-    let placement = file("p.toml", "node = 2\n").filter(|_| machine == MACHINE);
-    let nodes = NodeOptions { placement, monitor: program.and_then(|text| file("m.toml", text)) };
+    std::fs::write(&path, trace).unwrap();
+    let file = |name: &str, text: &str| TextFile { name: name.into(), text: text.into() };
+    let nodes = NodeOptions {
+        placement: placement.map(|text| file("p.toml", text)),
+        monitor: program.map(|text| file("m.toml", text)),
+    };
     simulate(&RunSpec { functional: false, nodes, ..whole_trace(path, machine) }, &mut |_| true)
 }
 
@@ -69,4 +80,35 @@ fn a_machine_with_one_memory_has_nothing_to_watch() {
         refused.starts_with("m.toml: a monitor watches traffic between nodes, and one has one memory"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_request_that_bash_sends_again_counts_once() {
+    let nodes = MACHINE
+        .replace("4 KiB", "1 KiB")
+        .replace("kind = \"network\"\n", "kind = \"network\"\norder = \"1 cycles\"\n");
+    let machine = format!(
+        "{nodes}coherence = \"bash\"\nlink_bytes_per_cycle = \"0.5 B\"\nrequest = \"8 B\"\nheader = \"8 B\"\n\
+         [protocol]\nname = \"mosi\"\n"
+    );
+    // Four tasks that write the same 32 lines in turn.
+    let mut text = String::new();
+    for step in 0..2000_u64 {
+        for task in 0..4 {
+            let op = if (step + task) % 2 == 0 { "S" } else { "L" };
+            let _ = writeln!(text, "{task} {op} {:x} 4 s", 0x10_0000 + (step * 7 + task * 5) % 24 * 64);
+        }
+    }
+    let program = "mode = \"simulator\"\n[[filter]]\nstart = 0\nsize = \"4 MiB\"\ngranularity = \"4 KiB\"\n\
+                   types = \"read read-exclusive\"\n";
+    let run = watched(&machine, &text, None, Some(program)).unwrap();
+    let (nodes, histogram) =
+        (&run["replications"][0]["nodes"], &run["replications"][0]["monitor"]["histogram"]);
+    assert!(nodes["retries"].as_u64().unwrap() > 100, "{nodes}");
+    let sum =
+        |values: &mut dyn Iterator<Item = &Value>| values.map(|value| value.as_u64().unwrap()).sum::<u64>();
+    let pairs = nodes["pairs"].as_array().unwrap();
+    let fetched = sum(&mut pairs.iter().map(|p| &p["memory_reads"]))
+        + sum(&mut pairs.iter().map(|p| &p["cache_reads"]));
+    assert_eq!(sum(&mut histogram["count"].as_array().unwrap().iter()), fetched);
 }

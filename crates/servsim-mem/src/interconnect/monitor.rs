@@ -170,3 +170,41 @@ impl Monitor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_of_36_bits_begins_again_at_zero() {
+        let filter = RegionFilter {
+            first: 0,
+            lines: 4,
+            shift: 2,
+            types: 1,
+            directions: 1,
+            base: 7,
+            threshold: Some(1),
+        };
+        let spec = MonitorSpec { simulator: false, filters: vec![filter], secondary: vec![(vec![0], 1)] };
+        let mut monitor = Monitor::new(spec, 2, 2);
+        let remote = Traffic {
+            time: 0,
+            cpu: CpuId(0),
+            asker: NodeId(0),
+            home: NodeId(1),
+            served_by: NodeId(1),
+            op: BusOp::Read,
+            line: LineAddr(3),
+        };
+        let most = 68_719_476_735;
+        monitor.counts.counters.insert((0, 7), most - 1);
+        let mut seen = |time| {
+            monitor.see(&Traffic { time, ..remote });
+            (monitor.counts.counters[&(0, 7)], monitor.counts.events.len())
+        };
+        assert_eq!((seen(1), seen(2), seen(3)), ((most, 0), (0, 0), (1, 1)), "68,719,476,735 is the most");
+        assert_eq!(monitor.counts.events[0].time, 3, "a threshold is told again after the turn");
+        assert_eq!(monitor.counts.secondary[0], [3]);
+    }
+}
