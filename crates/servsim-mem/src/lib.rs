@@ -13,6 +13,7 @@ mod hits;
 mod host;
 pub mod interconnect;
 pub mod level;
+pub mod messages;
 pub mod observer;
 pub mod prefetch;
 pub mod protocol;
