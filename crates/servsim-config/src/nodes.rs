@@ -14,8 +14,8 @@ pub struct Nodes {
     pub of_processor: Vec<usize>,
     /// Each node's memory; none for a node without.
     pub memories: Vec<Option<Memory>>,
-    /// Cycles of a packet from one node to another without its bytes, by sender and receiver.
-    pub distances: Vec<Vec<u64>>,
+    /// Time of a packet from one node to another without its bytes, by sender and receiver.
+    pub distances: Vec<Vec<Cycles>>,
     /// Directed links; every pair of neighbours has one each way.
     pub links: usize,
     /// The links from one node to another, by sender and receiver.
@@ -72,7 +72,7 @@ pub struct PagePlacement {
 }
 
 /// The distance of nodes that no way joins.
-const NO_ROUTE: u64 = u64::MAX;
+const NO_ROUTE: Cycles = Cycles(u64::MAX);
 
 /// The nodes that a description gives, if it gives more than one.
 pub(crate) fn nodes(given: &Given, processors: usize, file: &str, faults: &mut Vec<String>) -> Option<Nodes> {
@@ -125,11 +125,11 @@ pub(crate) fn nodes(given: &Given, processors: usize, file: &str, faults: &mut V
     let topology = Topology::read(&text("node.links"), count, &mut fault)?;
     let (hop, local) = (values.number("node.hop"), values.number("node.local"));
     let routes: Vec<Vec<Vec<usize>>> = (0..count).map(|from| topology.routes(from, count)).collect();
-    let mut distances = vec![vec![local; count]; count];
+    let mut distances = vec![vec![Cycles(local); count]; count];
     for (from, to) in pairs(count).filter(|(from, to)| from != to) {
         match routes[from][to].len() as u64 {
             0 => distances[from][to] = NO_ROUTE,
-            hops => distances[from][to] = hops * hop,
+            hops => distances[from][to] = Cycles(hops * hop),
         }
     }
     if let Some((from, to)) = pairs(count).find(|&(from, to)| distances[from][to] == NO_ROUTE) {
@@ -309,7 +309,7 @@ fn each<T: Clone>(
 }
 
 /// A table of one-way times, a row for each sender.
-fn table(text: &str, count: usize, fault: &mut Fault<'_>) -> Option<Vec<Vec<u64>>> {
+fn table(text: &str, count: usize, fault: &mut Fault<'_>) -> Option<Vec<Vec<Cycles>>> {
     const KEY: &str = "node.distances";
     let rows: Vec<&str> = text.split(';').collect();
     if rows.len() != count {
@@ -319,7 +319,7 @@ fn table(text: &str, count: usize, fault: &mut Fault<'_>) -> Option<Vec<Vec<u64>
         return None;
     }
     let read = |word: &str| match word.parse::<Cycles>() {
-        Ok(Cycles(cycles)) if cycles <= 1_000_000 => Ok(cycles),
+        Ok(cycles) if cycles.0 <= 1_000_000 => Ok(cycles),
         Ok(cycles) => Err(format!("{cycles} is outside 0 to 1000000 cycles")),
         Err(why) => Err(why.to_string()),
     };

@@ -2,6 +2,8 @@
 //! which goes next, and how long its mechanism takes. Buses, queues of requests under way and counts
 //! belong to the I/O system (`servsim-os`); times are cycles of the simulated processor clock.
 
+use servsim_units::Cycles;
+
 /// Bytes of a sector, the unit of a disk's addresses.
 pub const SECTOR: u64 = 512;
 
@@ -25,7 +27,7 @@ pub trait Drive {
     fn take(&mut self) -> Option<usize>;
 
     /// Cycles that positioning and the passage of the medium take when they begin at `now`.
-    fn mechanism(&mut self, request: &DiskRequest, now: u64) -> u64;
+    fn mechanism(&mut self, request: &DiskRequest, now: u64) -> Cycles;
 
     /// Requests that are served side by side; one unless the drive has independent units.
     fn slots(&self) -> usize {

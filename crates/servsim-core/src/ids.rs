@@ -1,6 +1,7 @@
 //! Numbers that must not be mixed: processors, caches, nodes and lines each have a type, so that one cannot be
 //! given where another is meant. They are plain numbers to the machine; lists are indexed by them directly.
-//! Times are `u64` cycles of the simulated clock throughout, durations in other units are not.
+//! A point in simulated time is a `u64`, cycles of the clock since the beginning; a span of it, such as a latency, is
+//! [`Cycles`](crate::Cycles) wherever it crosses between crates; spans in other units have other types.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};

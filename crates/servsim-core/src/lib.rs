@@ -21,6 +21,7 @@ pub use ids::{CacheId, CpuId, LineAddr, NodeId};
 pub use processors::ProcessorSet;
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
+pub use servsim_units::Cycles;
 pub use source::{
     GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource,
     TransactionEnds, MAX_SPACES, PAGE_SHIFT,

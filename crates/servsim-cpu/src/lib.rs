@@ -29,6 +29,7 @@ pub use loads::Issue;
 
 use loads::Loads;
 use servsim_core::code::{Instruction, CLASSES, LOADED, REGISTERS};
+use servsim_core::Cycles;
 use waiting::{Need, Target, Waiting, WaitingList};
 
 /// Later than any cycle: not known yet. The maximum with it is not known either.
@@ -45,12 +46,12 @@ pub struct Parameters {
     pub misses: usize,
     /// Enters with all operands only.
     pub in_order: bool,
-    /// Cycles of each class of instructions ([`servsim_core::code::Class`]); the first is 0.
-    pub latencies: [u64; CLASSES],
-    /// Cycles from the registers of an address to the address.
-    pub agen: u64,
-    /// Cycles from the registers of an address to the data of a first-level hit.
-    pub load: u64,
+    /// Latency of each class of instructions ([`servsim_core::code::Class`]); the first is 0.
+    pub latencies: [Cycles; CLASSES],
+    /// From the registers of an address to the address.
+    pub agen: Cycles,
+    /// From the registers of an address to the data of a first-level hit.
+    pub load: Cycles,
 }
 
 /// Whether an instruction enters.
@@ -243,7 +244,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    fn wait_for_operands(&mut self, operands: u64, latency: u64) {
+    fn wait_for_operands(&mut self, operands: u64, latency: Cycles) {
         let (mut needs, mut known) = self.needs(operands);
         known = known.max(self.current.entered).max(self.current.loaded);
         needs.extend(self.current.loading.drain(..).map(Need::Load));

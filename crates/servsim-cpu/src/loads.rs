@@ -6,7 +6,7 @@
 
 use crate::waiting::{Need, Target, Waiting};
 use crate::{Core, UNKNOWN};
-use servsim_core::LineAddr;
+use servsim_core::{Cycles, LineAddr};
 
 /// A load whose data's time is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,8 @@ struct Flight<T> {
     access: T,
     /// When the registers of its address are there.
     start: u64,
-    /// Cycles from them to the data of a first-level hit.
-    first: u64,
+    /// From them to the data of a first-level hit.
+    first: Cycles,
     state: State,
 }
 
@@ -42,8 +42,8 @@ pub struct Issue<T> {
     pub access: T,
     /// When the registers of its address are there.
     pub start: u64,
-    /// Cycles from them to the data of a first-level hit.
-    pub first: u64,
+    /// From them to the data of a first-level hit.
+    pub first: Cycles,
     /// The line it waited for has just arrived.
     pub merged: bool,
 }
@@ -93,13 +93,13 @@ impl<T: Copy> Core<T> {
         current.entered.max(current.held).max(self.ready(current.instruction.address))
     }
 
-    /// Cycles to the address and to a first-level hit's data: none where the code is not known.
+    /// To the address and to a first-level hit's data: none where the code is not known.
     #[inline]
-    fn times(&self) -> (u64, u64) {
+    fn times(&self) -> (Cycles, Cycles) {
         if self.current.known {
             (self.parameters.agen, self.parameters.load)
         } else {
-            (0, 0)
+            (Cycles(0), Cycles(0))
         }
     }
 
@@ -115,22 +115,22 @@ impl<T: Copy> Core<T> {
         self.current.held = now;
     }
 
-    /// A load of the current instruction finds `line` in a level that takes `beyond_first` cycles more than
-    /// the first.
+    /// A load of the current instruction finds `line` in a level that takes `beyond_first` more than the
+    /// first.
     #[inline]
-    pub fn hit(&mut self, line: LineAddr, now: u64, beyond_first: u64) {
+    pub fn hit(&mut self, line: LineAddr, now: u64, beyond_first: Cycles) {
         let start = self.start();
         let at = self.arrival(line, now, start, self.times().1, beyond_first);
         self.current.loaded = self.current.loaded.max(at);
-        self.current.load |= beyond_first != 0 || at > start + self.times().1;
+        self.current.load |= beyond_first != Cycles(0) || at > start + self.times().1;
     }
 
     /// When data of `line` are there for a load with the registers of its address at `start`.
     #[inline]
-    fn arrival(&mut self, line: LineAddr, now: u64, start: u64, first: u64, beyond_first: u64) -> u64 {
+    fn arrival(&mut self, line: LineAddr, now: u64, start: u64, first: Cycles, beyond_first: Cycles) -> u64 {
         let mut at = start + first + beyond_first;
         let returns = &mut self.loads.returns;
-        if beyond_first != 0 {
+        if beyond_first != Cycles(0) {
             returns.retain(|&(_, until)| until > now);
             returns.push((line, at));
         } else if !returns.is_empty() {
@@ -142,7 +142,7 @@ impl<T: Copy> Core<T> {
 
     /// The same for load `load`, which waited for its address or line; returns when it has its data,
     /// for [`Core::arrived`].
-    pub fn hit_of(&mut self, issue: &Issue<T>, line: LineAddr, now: u64, beyond_first: u64) -> u64 {
+    pub fn hit_of(&mut self, issue: &Issue<T>, line: LineAddr, now: u64, beyond_first: Cycles) -> u64 {
         let at = self.arrival(line, now, issue.start, issue.first, beyond_first);
         if issue.merged {
             at.max(now)
@@ -168,7 +168,13 @@ impl<T: Copy> Core<T> {
         let (needs, known) = self.needs(self.current.instruction.address);
         let known = known.max(self.current.entered);
         let load = self.add(access, UNKNOWN, State::Addressless);
-        self.waiting.push(Waiting { target: Target::Address(load), known, latency: 0, needs, writes: 0 });
+        self.waiting.push(Waiting {
+            target: Target::Address(load),
+            known,
+            latency: Cycles(0),
+            needs,
+            writes: 0,
+        });
         load
     }
 

@@ -9,9 +9,9 @@ const WIDE: Parameters = Parameters {
     window: 8,
     misses: 2,
     in_order: false,
-    latencies: [0, 1, 5, 35, 2, 2, 19],
-    agen: 1,
-    load: 2,
+    latencies: [Cycles(0), Cycles(1), Cycles(5), Cycles(35), Cycles(2), Cycles(2), Cycles(19)],
+    agen: Cycles(1),
+    load: Cycles(2),
 };
 
 /// Reads register `from` and writes register `to`.
@@ -86,8 +86,12 @@ fn a_load_that_misses_holds_what_needs_it_and_nothing_else() {
     let second = core.wait_for_address('b');
     assert_eq!(core.drained(), None);
     let issued = core.arrived(miss, 100);
-    assert_eq!(issued, [Issue { load: second, access: 'b', start: 105, first: 2, merged: false }]);
-    assert_eq!(core.hit_of(&issued[0], LineAddr(7), 100, 0), 107, "the multiply, then a first-level hit");
+    assert_eq!(issued, [Issue { load: second, access: 'b', start: 105, first: Cycles(2), merged: false }]);
+    assert_eq!(
+        core.hit_of(&issued[0], LineAddr(7), 100, Cycles(0)),
+        107,
+        "the multiply, then a first-level hit"
+    );
     assert!(core.arrived(second, 107).is_empty());
     assert_eq!(core.drained(), Some(107));
 }

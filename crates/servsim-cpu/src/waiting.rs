@@ -2,6 +2,8 @@
 //! misses is among their ancestors. A few at a time: most code waits for known times only, which needs
 //! no list.
 
+use servsim_core::Cycles;
+
 /// What something waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -27,7 +29,7 @@ pub(crate) struct Waiting {
     /// When what is known of its operands is there.
     pub known: u64,
     /// From its operands to its completion.
-    pub latency: u64,
+    pub latency: Cycles,
     pub needs: Vec<Need>,
     /// Registers it writes.
     pub writes: u64,

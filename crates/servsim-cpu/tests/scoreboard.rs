@@ -4,7 +4,7 @@
 //! second test states how far the two are apart.
 
 use servsim_core::code::{Class, Instruction, CLASSES};
-use servsim_core::{LineAddr, RandomStream};
+use servsim_core::{Cycles, LineAddr, RandomStream};
 use servsim_cpu::{Core, Entry, Issue, Parameters};
 use servsim_oracle::scoreboard::{self, Found, Machine, Step};
 use std::cmp::Reverse;
@@ -38,9 +38,9 @@ fn case(random: &mut RandomStream, misses: usize) -> Case {
         window: 1 + random.below(24) as usize,
         misses,
         in_order: random.below(3) == 0,
-        latencies,
-        agen,
-        load: agen + random.below(4),
+        latencies: latencies.map(Cycles),
+        agen: Cycles(agen),
+        load: Cycles(agen + random.below(4)),
     };
     let memory = 20 + random.below(100);
     let far = random.below(4);
@@ -87,8 +87,8 @@ impl Driver {
     fn issue(&mut self, issue: &Issue<usize>, now: u64) -> Option<u64> {
         let line = issue.access as u64;
         match self.found[issue.access]? {
-            Found::First => Some(self.core.hit_of(issue, LineAddr(line), now, 0)),
-            Found::Farther(cycles) => Some(self.core.hit_of(issue, LineAddr(line), now, cycles)),
+            Found::First => Some(self.core.hit_of(issue, LineAddr(line), now, Cycles(0))),
+            Found::Farther(cycles) => Some(self.core.hit_of(issue, LineAddr(line), now, Cycles(cycles))),
             Found::Memory => {
                 self.core.ask(issue.load);
                 self.returns.push(Reverse((issue.start + self.agen + self.memory, issue.load)));
@@ -127,8 +127,8 @@ impl Driver {
             self.core.hold(now);
         }
         match found {
-            Found::First => self.core.hit(LineAddr(index as u64), now, 0),
-            Found::Farther(cycles) => self.core.hit(LineAddr(index as u64), now, cycles),
+            Found::First => self.core.hit(LineAddr(index as u64), now, Cycles(0)),
+            Found::Farther(cycles) => self.core.hit(LineAddr(index as u64), now, Cycles(cycles)),
             Found::Memory => {
                 let at = self.core.address().unwrap() + self.memory;
                 let load = self.core.miss(index);
@@ -144,7 +144,7 @@ fn simulate(case: &Case) -> (Vec<u64>, u64) {
     let found = case.list.iter().map(|(_, found)| *found).collect();
     let (parameters, memory) = (case.parameters, case.memory);
     let core = Core::new(parameters);
-    let mut driver = Driver { core, agen: parameters.agen, memory, found, returns: BinaryHeap::new() };
+    let mut driver = Driver { core, agen: parameters.agen.0, memory, found, returns: BinaryHeap::new() };
     let (mut now, mut entries) = (0, Vec::new());
     for (index, (instruction, _)) in case.list.iter().enumerate() {
         loop {
@@ -174,8 +174,8 @@ fn expected(case: &Case) -> (Vec<u64>, u64) {
         width: p.width as usize,
         window: p.window,
         in_order: p.in_order,
-        agen: p.agen,
-        load: p.load,
+        agen: p.agen.0,
+        load: p.load.0,
         memory: case.memory,
         misses: p.misses,
     };
@@ -184,7 +184,7 @@ fn expected(case: &Case) -> (Vec<u64>, u64) {
         address: bits(i.address),
         reads: bits(i.reads),
         writes: bits(i.writes),
-        latency: p.latencies[i.class as usize],
+        latency: p.latencies[i.class as usize].0,
         load: *load,
     };
     let steps: Vec<Step> = case.list.iter().map(step).collect();

@@ -7,14 +7,15 @@
 //! of a database server. A flush makes durable what was written when it began, so one that is under way
 //! serves nobody who comes later.
 
+use servsim_core::Cycles;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The pool of disks.
 #[derive(Debug)]
 pub struct FixedDisk {
-    read_cycles: u64,
-    write_cycles: u64,
+    read: Cycles,
+    write: Cycles,
     /// When each server is free again.
     servers: BinaryHeap<Reverse<u64>>,
     /// Where flushes are shared: when the last of them began and ends.
@@ -24,10 +25,10 @@ pub struct FixedDisk {
 }
 
 impl FixedDisk {
-    /// `parallel` servers with the given service times in cycles.
-    pub fn new(parallel: usize, read_cycles: u64, write_cycles: u64) -> Self {
+    /// `parallel` servers with the given service times.
+    pub fn new(parallel: usize, read: Cycles, write: Cycles) -> Self {
         let servers = (0..parallel).map(|_| Reverse(0)).collect();
-        Self { read_cycles, write_cycles, servers, flush: None, accepted: [0; 2] }
+        Self { read, write, servers, flush: None, accepted: [0; 2] }
     }
 
     /// The same; if `shared`, a flush serves all that wait for one.
@@ -46,14 +47,14 @@ impl FixedDisk {
             return ends;
         }
         let begins = now.max(ends);
-        self.flush = Some((begins, begins + self.write_cycles));
-        begins + self.write_cycles
+        self.flush = Some((begins, begins + self.write));
+        begins + self.write
     }
 
     /// Accepts a request at time `now`; returns when it completes.
     pub fn submit(&mut self, now: u64, write: bool) -> u64 {
         self.accepted[usize::from(write)] += 1;
-        let service = if write { self.write_cycles } else { self.read_cycles };
+        let service = if write { self.write } else { self.read };
         let free = self.servers.pop().map_or(now, |Reverse(free)| free);
         let done = now.max(free) + service;
         self.servers.push(Reverse(done));
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_servers_wait_in_order() {
-        let mut disk = FixedDisk::new(2, 100, 10);
+        let mut disk = FixedDisk::new(2, Cycles(100), Cycles(10));
         assert_eq!(disk.submit(0, false), 100);
         assert_eq!(disk.submit(5, false), 105);
         assert_eq!(disk.submit(6, true), 110, "waits for the first server");
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn flushes_that_wait_share_the_next_one() {
-        let mut disk = FixedDisk::new(1, 1000, 10).with_shared_flushes(true);
+        let mut disk = FixedDisk::new(1, Cycles(1000), Cycles(10)).with_shared_flushes(true);
         assert_eq!(disk.submit(90, false), 1090, "the only server is busy, and no flush waits for it");
         assert_eq!(disk.flush(100), 110);
         assert_eq!(disk.flush(100), 110, "together");
@@ -87,7 +88,7 @@ mod tests {
         assert_eq!(disk.flush(111), 130);
         assert_eq!(disk.flush(500), 510);
         assert_eq!(disk.accepted, [1, 7]);
-        let mut apart = FixedDisk::new(1, 1000, 10);
+        let mut apart = FixedDisk::new(1, Cycles(1000), Cycles(10));
         assert_eq!([apart.flush(100), apart.flush(101), apart.flush(109)], [110, 120, 130]);
     }
 }

@@ -1,7 +1,7 @@
 //! The I/O system: runs computed by hand to the cycle, laws that hold for any run, and a second,
 //! plainer simulation that looks at every cycle.
 
-use servsim_core::{DiskRequest, Drive};
+use servsim_core::{Cycles, DiskRequest, Drive};
 use servsim_os::{Completion, Storage, Tenures};
 use std::collections::VecDeque;
 
@@ -18,14 +18,14 @@ impl Drive for Plain {
     fn take(&mut self) -> Option<usize> {
         self.waiting.pop_front()
     }
-    fn mechanism(&mut self, request: &DiskRequest, _now: u64) -> u64 {
-        self.base + request.bytes
+    fn mechanism(&mut self, request: &DiskRequest, _now: u64) -> Cycles {
+        Cycles(self.base + request.bytes)
     }
 }
 
 /// One byte a cycle on the bus, commands of 10 cycles, as Du et al. hold and release.
 const TENURES: Tenures =
-    Tenures { overhead: 10, rate: 1000, hertz: 1000, hold_on_read: false, hold_on_write: true };
+    Tenures { overhead: Cycles(10), rate: 1000, hertz: 1000, hold_on_read: false, hold_on_write: true };
 
 fn storage(disks: &[Option<usize>], buses: usize, base: u64, tenures: Tenures) -> Storage<'static> {
     let drive = |&bus: &Option<usize>| {
@@ -259,8 +259,8 @@ fn plain(requests: &[(u64, usize, DiskRequest)], bus_of: &[usize], tenures: Tenu
                 let reply = states[r] == State::WantsBus { reply: true };
                 let left = match (reply, wanted.write) {
                     (true, _) => wanted.bytes,
-                    (false, true) => tenures.overhead + wanted.bytes,
-                    (false, false) => tenures.overhead,
+                    (false, true) => tenures.overhead.0 + wanted.bytes,
+                    (false, false) => tenures.overhead.0,
                 };
                 if reply {
                     disk_serves[disk] = None;

@@ -9,6 +9,7 @@ pub mod nearest;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 
 /// A quantity that could not be read: what was written, what was wanted, and how to write it.
@@ -136,6 +137,39 @@ impl Cycles {
     /// When `clock` is zero; descriptions are validated before they reach this point.
     pub fn to_picos(self, clock: Hertz) -> Picos {
         Picos((u128::from(self.0) * 1_000_000_000_000 / u128::from(clock.0)) as u64)
+    }
+}
+
+impl Add for Cycles {
+    type Output = Self;
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Sub for Cycles {
+    type Output = Self;
+    #[inline]
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+/// A point on the clock and a span after it: a later point.
+impl Add<Cycles> for u64 {
+    type Output = Self;
+    #[inline]
+    fn add(self, span: Cycles) -> Self {
+        self + span.0
+    }
+}
+
+/// A clock moves on, and a counter of cycles grows.
+impl AddAssign<Cycles> for u64 {
+    #[inline]
+    fn add_assign(&mut self, span: Cycles) {
+        *self += span.0;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading of machine descriptions: what is accepted, and that every error is reported at once.
 
 use servsim_config::{explain, Machine, SETTINGS};
+use servsim_units::Cycles;
 
 fn faults(text: &str) -> Vec<String> {
     Machine::from_toml(text, "m.toml", &[]).expect_err("faulty").0
@@ -246,12 +247,12 @@ fn nodes_have_processors_memories_and_ways() {
     let text = format!("{NODES}{}", list.replace("none", "2 GiB"));
     let nodes = Machine::from_toml(&text, "m.toml", &[]).unwrap().nodes.unwrap();
     assert_eq!(nodes.of_processor, [0, 0, 0, 0, 1, 1, 1, 1]);
-    assert_eq!(nodes.distances[0], [3, 10, 20, 10]);
-    assert_eq!(nodes.distances[2], [20, 10, 3, 30]);
+    assert_eq!(nodes.distances[0], [3, 10, 20, 10].map(Cycles));
+    assert_eq!(nodes.distances[2], [20, 10, 3, 30].map(Cycles));
     assert_eq!((nodes.links, nodes.routes[2][3].len(), nodes.routes[1][1].len()), (6, 3, 0));
     assert_eq!(nodes.memories[2].unwrap().latency.0, 9);
     let switch = Machine::from_toml(NODES, "m.toml", &[]).unwrap().nodes.unwrap();
-    assert_eq!((switch.links, switch.distances[3][0]), (8, 50));
+    assert_eq!((switch.links, switch.distances[3][0]), (8, Cycles(50)));
     assert_eq!(switch.of_processor, [0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(Machine::from_toml("processors = 8", "m.toml", &[]).unwrap().nodes, None);
 }

@@ -2,7 +2,7 @@
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use servsim_core::{DiskRequest, Drive, RandomStream, SECTOR};
+use servsim_core::{Cycles, DiskRequest, Drive, RandomStream, SECTOR};
 use servsim_disk::features::{Command, Features, History, Start};
 use servsim_disk::models::{DeviceModel, Service};
 use servsim_disk::request::Op;
@@ -14,11 +14,11 @@ use std::collections::BinaryHeap;
 
 const NANOS: u128 = 1_000_000_000;
 
-/// Fixed times, in cycles, and the rate over the medium.
+/// Fixed times, and the rate over the medium.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    pub(super) read: u64,
-    pub(super) write: u64,
+    pub(super) read: Cycles,
+    pub(super) write: Cycles,
     /// Bytes a second; 0 for no time beside the fixed one.
     pub(super) medium: u64,
     /// Cycles a second.
@@ -26,10 +26,10 @@ pub(super) struct Times {
 }
 
 impl Times {
-    fn of(&self, request: &DiskRequest) -> u64 {
+    fn of(&self, request: &DiskRequest) -> Cycles {
         let fixed = if request.write { self.write } else { self.read };
         let data = u128::from(request.bytes) * u128::from(self.hertz);
-        fixed + if self.medium == 0 { 0 } else { data.div_ceil(u128::from(self.medium)) as u64 }
+        fixed + Cycles(if self.medium == 0 { 0 } else { data.div_ceil(u128::from(self.medium)) as u64 })
     }
 }
 
@@ -102,7 +102,7 @@ impl Drive for Queued<'_> {
         self.queue.take(self.history.position()).map(|waiting| waiting.id as usize)
     }
 
-    fn mechanism(&mut self, request: &DiskRequest, now: u64) -> u64 {
+    fn mechanism(&mut self, request: &DiskRequest, now: u64) -> Cycles {
         let command = command(request);
         let Mechanism::Model { service, rng, hertz } = &mut self.mechanism else {
             self.history.advance(&command, now);
@@ -126,7 +126,7 @@ impl Drive for Queued<'_> {
         self.history.advance(&command, end);
         self.busy_until.push(Reverse(end));
         self.latest_end = self.latest_end.max(end);
-        (((u128::from(end - start_ns)) * hertz + NANOS / 2) / NANOS) as u64
+        Cycles((((u128::from(end - start_ns)) * hertz + NANOS / 2) / NANOS) as u64)
     }
 
     fn slots(&self) -> usize {

@@ -51,8 +51,8 @@ impl Plan {
         let hertz = machine.clock.0;
         let (map, mut faults) = Map::new(storage, source.files(), source.devices());
         let times = Times {
-            read: machine.disk_read.to_cycles(machine.clock).0,
-            write: machine.disk_write.to_cycles(machine.clock).0,
+            read: machine.disk_read.to_cycles(machine.clock),
+            write: machine.disk_write.to_cycles(machine.clock),
             medium: storage.medium,
             hertz,
         };
@@ -71,7 +71,7 @@ impl Plan {
             bus_of: storage.bus_of.clone(),
             buses: storage.buses,
             tenures: Tenures {
-                overhead: storage.bus_overhead.to_cycles(machine.clock).0,
+                overhead: storage.bus_overhead.to_cycles(machine.clock),
                 rate: storage.bus_rate,
                 hertz,
                 hold_on_read: storage.hold_on_read,

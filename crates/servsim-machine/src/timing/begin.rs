@@ -6,7 +6,7 @@ use super::processor::Wait;
 use crate::error::SimulateError;
 use crate::software::Executor;
 use crate::warm::WarmStart;
-use servsim_core::CpuId;
+use servsim_core::{CpuId, Cycles};
 use servsim_mem::snapshot::Damaged;
 use servsim_mem::WordMask;
 
@@ -48,7 +48,8 @@ impl<W: WordMask> Engine<'_, W> {
             }
         }
         for &(task, nanos) in &start.sleeping {
-            self.schedule(self.model.nanos_to_cycles(nanos), TimedEvent::SleepOver { task });
+            let Cycles(over) = self.model.nanos_to_cycles(nanos);
+            self.schedule(over, TimedEvent::SleepOver { task });
         }
         self.software.requests.submitted.extend(&start.submitted);
         for asked in &start.requests {

@@ -10,7 +10,7 @@ use super::engine::{Engine, TimedEvent};
 use super::pending::Pending;
 use super::processor::{Context, Wait};
 use super::stop::Way;
-use servsim_core::{CpuId, Op};
+use servsim_core::{CpuId, Cycles, Op};
 use servsim_cpu::Issue;
 use servsim_mem::{Origin, WordMask};
 
@@ -119,7 +119,7 @@ impl<W: WordMask> Engine<'_, W> {
             return Some(core.hit_of(issue, line, now, self.port.beyond_first(depth)));
         }
         core.ask(issue.load);
-        let ready = now.max(issue.start + self.model.core.map_or(0, |core| core.agen));
+        let ready = now.max(issue.start + self.model.core.map_or(Cycles(0), |core| core.agen));
         self.ask_for_load(cpu, issue.load, &issue.access, ready);
         None
     }

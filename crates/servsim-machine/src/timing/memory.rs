@@ -5,7 +5,7 @@ use super::engine::{Engine, TimedEvent};
 use super::pending::Pending;
 use super::port::Completion;
 use super::processor::{Context, Wait};
-use servsim_core::{CpuId, Op};
+use servsim_core::{CpuId, Cycles, Op};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{Origin, WordMask};
 
@@ -18,7 +18,7 @@ impl<W: WordMask> Engine<'_, W> {
             if store.access.words.covers(pending.access.words) {
                 let now = processor.time;
                 if let (true, Some(core)) = (pending.access.slot == Op::Load as usize, &mut processor.core) {
-                    core.hit(line, now, 0);
+                    core.hit(line, now, Cycles(0));
                 }
                 self.advance(cpu, context);
                 return true;
@@ -70,7 +70,7 @@ impl<W: WordMask> Engine<'_, W> {
         cpu: CpuId,
         context: Context,
         pending: Pending<W>,
-        latency: u64,
+        latency: Cycles,
     ) -> u64 {
         let processor = &mut self.processors[cpu];
         processor.stores.push_back(pending);

@@ -69,11 +69,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 use translator::TranslationTimes;
 
-/// Everything a run needs to know of machine and method, in cycles.
+/// Everything a run needs to know of machine and method.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub(crate) setup: Setup,
-    pub(crate) cycles_per_reference: u64,
+    pub(crate) cycles_per_reference: Cycles,
     pub(crate) store_buffer: usize,
     pub(crate) outstanding_misses: usize,
     pub(crate) all_asynchronous: bool,
@@ -84,24 +84,24 @@ pub struct Model {
     /// What of the traffic between nodes is counted.
     pub(crate) monitor: Option<MonitorSpec>,
     pub(crate) time_slice: u64,
-    pub(crate) disk_read: u64,
-    pub(crate) disk_write: u64,
+    pub(crate) disk_read: Cycles,
+    pub(crate) disk_write: Cycles,
     pub(crate) disk_parallel: usize,
     pub(crate) shared_flushes: bool,
     pub(crate) hertz: u64,
     pub(crate) transactions: Option<u64>,
     pub(crate) warmup: u64,
     pub(crate) core: Option<Parameters>,
-    pub(crate) branch_penalty: u64,
+    pub(crate) branch_penalty: Cycles,
     pub(crate) locks: Arbitration,
-    pub(crate) spin_interval: u64,
+    pub(crate) spin_interval: Cycles,
     pub(crate) interconnect: InterconnectSpec,
     pub(crate) hierarchy: HierarchySpec,
-    /// Further cycles of a hit in each private level outside the first.
-    pub(crate) outer_hit_latency: Vec<u64>,
+    /// Further time of a hit in each private level outside the first.
+    pub(crate) outer_hit_latency: Vec<Cycles>,
     /// Single disks and I/O buses; without them the pool of disks serves.
     pub(crate) storage: Option<Plan>,
-    /// Cycles of a second-level hit and of a walk's reference that hits, where addresses are translated.
+    /// Times of a second-level hit and of a walk's reference that hits, where addresses are translated.
     pub(crate) translation: Option<TranslationTimes>,
 }
 
@@ -113,7 +113,7 @@ impl Model {
     pub fn new(machine: &Machine, setup: &Setup, transactions: Option<u64>, warmup: u64) -> Self {
         Self {
             setup: setup.clone(),
-            cycles_per_reference: machine.cycles_per_reference.0,
+            cycles_per_reference: machine.cycles_per_reference,
             store_buffer: machine.store_buffer,
             outstanding_misses: machine.outstanding_misses,
             all_asynchronous: machine.protocol.all_asynchronous,
@@ -122,24 +122,24 @@ impl Model {
             plan: None,
             monitor: None,
             time_slice: machine.time_slice,
-            disk_read: machine.disk_read.to_cycles(machine.clock).0,
-            disk_write: machine.disk_write.to_cycles(machine.clock).0,
+            disk_read: machine.disk_read.to_cycles(machine.clock),
+            disk_write: machine.disk_write.to_cycles(machine.clock),
             disk_parallel: machine.disk_parallel,
             shared_flushes: machine.shared_flushes,
             hertz: machine.clock.0,
             transactions,
             warmup,
             core: core_of(machine),
-            branch_penalty: machine.core.branch_penalty.0,
+            branch_penalty: machine.core.branch_penalty,
             locks: machine.locks.arbitrated,
-            spin_interval: machine.locks.spin_interval.0,
+            spin_interval: machine.locks.spin_interval,
             interconnect: interconnect_of(machine, setup),
             hierarchy: HierarchySpec::default(),
             outer_hit_latency: latencies_of(machine, false),
             storage: None,
             translation: machine
                 .tlb
-                .map(|tlb| TranslationTimes { second: tlb.second_latency.0, step: tlb.walk_step.0 }),
+                .map(|tlb| TranslationTimes { second: tlb.second_latency, step: tlb.walk_step }),
         }
     }
 
@@ -182,59 +182,57 @@ impl Model {
     }
 
     /// Nanoseconds of the simulated clock in cycles.
-    pub(crate) fn nanos_to_cycles(&self, nanos: u64) -> u64 {
-        let Cycles(cycles) =
-            servsim_units::Picos(nanos.saturating_mul(1000)).to_cycles(servsim_units::Hertz(self.hertz));
-        cycles
+    pub(crate) fn nanos_to_cycles(&self, nanos: u64) -> Cycles {
+        servsim_units::Picos(nanos.saturating_mul(1000)).to_cycles(servsim_units::Hertz(self.hertz))
     }
 }
 
 /// Latencies of the levels outside the first that are shared, or of those that are not.
-fn latencies_of(machine: &Machine, shared: bool) -> Vec<u64> {
-    machine.levels.iter().filter(|level| level.shared == shared).map(|level| level.latency.0).collect()
+fn latencies_of(machine: &Machine, shared: bool) -> Vec<Cycles> {
+    machine.levels.iter().filter(|level| level.shared == shared).map(|level| level.latency).collect()
 }
 
 fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
     let (bus, described) = (&machine.bus, &machine.interconnect);
-    let transfer = setup.geometry.line.div_ceil(bus.bytes_per_cycle);
+    let transfer = Cycles(setup.geometry.line.div_ceil(bus.bytes_per_cycle));
     let times = BusTimes {
-        invalidate: bus.invalidate.0,
-        write: bus.write.0,
-        memory_read: bus.memory_read.0,
-        cache_read: bus.cache_read.0,
-        write_back: bus.write_back.0,
+        invalidate: bus.invalidate,
+        write: bus.write,
+        memory_read: bus.memory_read,
+        cache_read: bus.cache_read,
+        write_back: bus.write_back,
         transfer,
-        memory_hold: bus.memory_hold.0,
+        memory_hold: bus.memory_hold,
     };
     InterconnectSpec {
         latency: LatencyTable { bus: times, shared: latencies_of(machine, true) },
         paths: PathSpec {
             kind: interconnect_by_name(&described.kind).expect("descriptions are checked"),
-            order: described.order.0,
-            hop: described.hop.0,
+            order: described.order,
+            hop: described.hop,
             transfer,
             banks: described.banks,
-            bank_time: described.bank_time.0,
+            bank_time: described.bank_time,
         },
         nodes: machine.nodes.as_ref().map(|nodes| nodes_of(nodes, setup)),
         fifo: bus.fifo,
         most_fetches: machine.outstanding_misses,
         write_buffer: machine.write_buffer,
-        delay: machine.memory_delay.0,
+        delay: machine.memory_delay,
     }
 }
 
 fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
     let line = setup.geometry.line;
     let memory = |memory: &Option<Memory>| match memory {
-        None => NodeMemory { pages: 0, latency: 0, line_time: 0 },
+        None => NodeMemory { pages: 0, latency: Cycles(0), line_time: Cycles(0) },
         Some(Memory { size, latency, bytes_per_cycle }) => NodeMemory {
             pages: size.map_or(u64::MAX, |size| size.0 / PAGE_BYTES),
-            latency: latency.0,
-            line_time: bytes_per_cycle.map_or(0, |bytes| line.div_ceil(bytes)),
+            latency: *latency,
+            line_time: Cycles(bytes_per_cycle.map_or(0, |bytes| line.div_ceil(bytes))),
         },
     };
-    let time = |bytes: u64| (bytes * 1000).div_ceil(nodes.link_rate);
+    let time = |bytes: u64| Cycles((bytes * 1000).div_ceil(nodes.link_rate));
     let coherence = &nodes.coherence;
     NodeSpec {
         of_processor: nodes.of_processor.iter().map(|&node| NodeId(node)).collect(),
@@ -249,9 +247,9 @@ fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
         page_shift: (PAGE_BYTES / line).trailing_zeros(),
         coherence: CoherenceSpec {
             policy: coherence.policy.clone(),
-            directory: coherence.directory.0,
+            directory: coherence.directory,
             adaptive: Adaptive {
-                interval: coherence.interval.0,
+                interval: coherence.interval,
                 threshold: coherence.threshold,
                 dead_band: coherence.dead_band,
                 width: coherence.counter_bits,
@@ -270,9 +268,11 @@ fn core_of(machine: &Machine) -> Option<Parameters> {
         window: core.window as usize,
         misses: machine.outstanding_misses,
         in_order,
-        latencies: std::array::from_fn(|class| if class == 0 { 0 } else { core.latencies[class - 1].0 }),
-        agen: core.agen.0,
-        load: core.load_to_use.0,
+        latencies: std::array::from_fn(
+            |class| if class == 0 { Cycles(0) } else { core.latencies[class - 1] },
+        ),
+        agen: core.agen,
+        load: core.load_to_use,
     };
     match core.model {
         CoreModel::Fixed => None,

@@ -9,7 +9,7 @@
 use super::pending::Pending;
 use super::processor::Processor;
 use super::Model;
-use servsim_core::{CpuId, LineAddr, TaskId};
+use servsim_core::{CpuId, Cycles, LineAddr, TaskId};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
@@ -21,8 +21,8 @@ use servsim_mem::{
 pub struct MemoryPort<W> {
     pub(super) caches: Hierarchy<W>,
     pub(super) interconnect: Interconnect,
-    /// Further cycles of a hit in each private level outside the first.
-    outer_hit_latency: Vec<u64>,
+    /// Further time of a hit in each private level outside the first.
+    outer_hit_latency: Vec<Cycles>,
     /// Prefetches of a processor that may wait for their grant.
     pub(super) most_prefetches: usize,
     /// Whether stores that hit outside the first level take its time: those of a core, which does not wait.
@@ -102,11 +102,11 @@ impl<W: WordMask> MemoryPort<W> {
         self.caches.system.written_back.clear();
     }
 
-    /// Cycles that a hit at `depth` takes beyond one in the first level.
+    /// How long a hit at `depth` takes beyond one in the first level.
     #[inline]
-    pub fn beyond_first(&self, depth: usize) -> u64 {
+    pub fn beyond_first(&self, depth: usize) -> Cycles {
         if depth == 0 {
-            0
+            Cycles(0)
         } else {
             self.outer_hit_latency[depth - 1]
         }

@@ -11,7 +11,7 @@ use super::walking::translate;
 use crate::place::{address_on, page_of};
 use loads::{load_on_core, OnCore};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
-use servsim_core::{CpuId, LineAddr, Op, Record, PAGE_SHIFT};
+use servsim_core::{CpuId, Cycles, LineAddr, Op, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
 use servsim_mem::{Access, WordMask};
 
@@ -144,7 +144,7 @@ fn note_first_use<W: WordMask>(
 fn await_branch<W: WordMask>(
     processor: &mut Processor<W>,
     record: &Record,
-    branch_penalty: u64,
+    branch_penalty: Cycles,
 ) -> Option<Stop<W>> {
     if record.flags & (MISPREDICTED | CONTINUATION) != MISPREDICTED || processor.branch_paid {
         return None;
@@ -213,10 +213,10 @@ fn count<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>, record: 
 
 /// Waits for a level outside the first, if the line was there.
 #[inline]
-fn wait_for_level<W: WordMask>(processor: &mut Processor<W>, cycles: u64, slot: usize) {
-    if cycles != 0 {
+fn wait_for_level<W: WordMask>(processor: &mut Processor<W>, span: Cycles, slot: usize) {
+    if span != Cycles(0) {
         let from = processor.time;
-        processor.time += cycles;
+        processor.time += span;
         processor.stall(from, processor.time, false, Some(slot));
     }
 }
@@ -237,7 +237,7 @@ pub fn advance<W: WordMask>(
     processor: &mut Processor<W>,
     work: &mut Records<'_>,
     shift: u32,
-    cycles: u64,
+    cycles: Cycles,
     cpu: CpuId,
 ) {
     let record = &work.records[*work.position];
@@ -268,7 +268,7 @@ pub fn advance<W: WordMask>(
     }
     let references = u64::from(record.cpu);
     if processor.core.is_none() {
-        let taken = cycles * references;
+        let taken = cycles.0 * references;
         processor.time += taken;
         processor.times.execute(record.flags & KERNEL != 0, taken);
         if processor.has_more {

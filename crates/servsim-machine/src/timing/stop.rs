@@ -2,7 +2,7 @@
 
 use super::pending::Pending;
 use super::translator::TranslationTimes;
-use servsim_core::{Instruction, Privacy, Record};
+use servsim_core::{Cycles, Instruction, Privacy, Record};
 
 /// Why stepping stopped.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub enum Stop<W> {
     /// A store that does not hit, or must wait behind others.
     Store(Pending<W>),
     /// A core's store that hit in a level outside the first: it is in the buffer for so many cycles.
-    FarStore(Pending<W>, u64),
+    FarStore(Pending<W>, Cycles),
 }
 
 /// How a load goes on beside execution.
@@ -73,9 +73,9 @@ pub struct Pace {
     /// log2 of the line size.
     pub shift: u32,
     /// Cycles per reference, of processors without core.
-    pub cycles: u64,
+    pub cycles: Cycles,
     /// Cycles lost at a mispredicted branch.
-    pub branch_penalty: u64,
+    pub branch_penalty: Cycles,
     /// Times of address translation.
     pub translation: Option<TranslationTimes>,
 }

@@ -1,15 +1,16 @@
 //! Address translation of one processor: its TLBs and the walk under way. What it does to the
 //! processor's time is in `walking.rs`.
 
+use servsim_core::Cycles;
 use servsim_mem::{Mmu, TlbSpec, Walk};
 
-/// Cycles of address translation.
+/// Times of address translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranslationTimes {
     /// Of a hit in the second level.
-    pub second: u64,
+    pub second: Cycles,
     /// Of a walk's reference, beside that of its miss.
-    pub step: u64,
+    pub step: Cycles,
 }
 
 /// Address translation of one processor.

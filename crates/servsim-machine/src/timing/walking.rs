@@ -8,7 +8,7 @@ use super::processor::Processor;
 use super::stop::{Pace, Records, Stop};
 use super::translator::TranslationTimes;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
-use servsim_core::{CpuId, Op};
+use servsim_core::{CpuId, Cycles, Op};
 use servsim_mem::{Translated, WordMask};
 
 impl<W: WordMask> Processor<W> {
@@ -17,9 +17,9 @@ impl<W: WordMask> Processor<W> {
         self.translator.as_ref().is_some_and(|translator| translator.walk.is_some())
     }
 
-    fn wait_for_translation(&mut self, cycles: u64) {
+    fn wait_for_translation(&mut self, span: Cycles) {
         let from = self.time;
-        self.time += cycles;
+        self.time += span;
         self.stall(from, self.time, false, None);
     }
 

@@ -5,7 +5,9 @@ use crate::support::handlers::WithHandlers;
 use crate::support::setup::setup;
 
 use servsim_config::Machine;
-use servsim_core::{Batch, CacheId, Event, Interrupt, LineAddr, Op, Record, TaskInfo, TaskKind, TaskSource};
+use servsim_core::{
+    Batch, CacheId, Cycles, Event, Interrupt, LineAddr, Op, Record, TaskInfo, TaskKind, TaskSource,
+};
 use servsim_import::InMemory;
 use servsim_machine::result::Replication;
 use servsim_machine::timing::{run, Model};
@@ -114,13 +116,13 @@ fn bus_cycles_per_iteration(
             false,
         );
         let times = servsim_mem::BusTimes {
-            invalidate: 5,
-            write: 5,
-            memory_read: 64,
-            cache_read: 8,
-            write_back: 4,
-            transfer: 16,
-            memory_hold: 56,
+            invalidate: Cycles(5),
+            write: Cycles(5),
+            memory_read: Cycles(64),
+            cache_read: Cycles(8),
+            write_back: Cycles(4),
+            transfer: Cycles(16),
+            memory_hold: Cycles(56),
         };
         let mut total = 0;
         for _ in 0..iterations {
@@ -137,7 +139,7 @@ fn bus_cycles_per_iteration(
                     };
                     loop {
                         let outcome = system.transact(&access, page == "private");
-                        total += outcome.op.map_or(0, |op| times.of(op, outcome.from_cache).0);
+                        total += outcome.op.map_or(0, |op| times.of(op, outcome.from_cache).0 .0);
                         if outcome.done {
                             break;
                         }

@@ -13,7 +13,7 @@
 //! gets no block before one has gone; [`Arbiter::buffered`] and [`Arbiter::cancel_buffered`] are for who snoops it.
 
 use super::{BusRequest, Class, WriteBufferCounters};
-use servsim_core::{CpuId, LineAddr};
+use servsim_core::{CpuId, Cycles, LineAddr};
 
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
@@ -119,7 +119,7 @@ impl Arbiter {
     }
 
     /// Occupies the bus after a grant at `time`; with `data_until` the line's data arrive then.
-    pub fn occupy(&mut self, time: u64, request: &BusRequest, occupancy: u64, data_until: Option<u64>) {
+    pub fn occupy(&mut self, time: u64, request: &BusRequest, occupancy: Cycles, data_until: Option<u64>) {
         self.free_at = time + occupancy;
         self.busy += occupancy;
         if let Some(until) = data_until {
@@ -202,7 +202,7 @@ mod tests {
         bus.post(request(1, 0, 3, Class::Fetch));
         let order: Vec<usize> = std::iter::from_fn(|| {
             let (time, request) = bus.grant()?;
-            bus.occupy(time, &request, 10, None);
+            bus.occupy(time, &request, Cycles(10), None);
             bus.choose();
             Some(request.cpu.0)
         })
@@ -216,7 +216,7 @@ mod tests {
         let mut bus = Arbiter::new(2, false, 8);
         bus.post(request(0, 0, 7, Class::Fetch));
         let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, 24, Some(80));
+        bus.occupy(time, &first, Cycles(24), Some(80));
         bus.post(request(1, 1, 7, Class::Fetch));
         assert_eq!(bus.next_grant(), 80);
         bus.post(request(1, 1, 8, Class::Coherence));
@@ -228,7 +228,7 @@ mod tests {
         let mut bus = Arbiter::new(2, false, 8);
         bus.post(request(0, 0, 7, Class::Fetch));
         let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, 24, Some(80));
+        bus.occupy(time, &first, Cycles(24), Some(80));
         bus.post(request(0, 30, 7, Class::WriteBack));
         bus.choose();
         assert_eq!(bus.next_grant(), 80);
@@ -241,7 +241,7 @@ mod tests {
         let mut bus = Arbiter::new(2, false, 1);
         bus.post(request(0, 0, 7, Class::Fetch));
         let (time, first) = bus.grant().unwrap();
-        bus.occupy(time, &first, 24, Some(80));
+        bus.occupy(time, &first, Cycles(24), Some(80));
         bus.post(request(0, 1, 9, Class::Fetch));
         assert_eq!(bus.next_grant(), 80);
     }
@@ -268,7 +268,7 @@ mod tests {
                     let (occupancy, data) = (random.below(30), time + random.below(90));
                     let data = (granted.class == Class::Fetch).then_some(data);
                     for bus in [&mut quick, &mut full] {
-                        bus.occupy(time, &granted, occupancy, data);
+                        bus.occupy(time, &granted, Cycles(occupancy), data);
                         bus.choose();
                     }
                 }

@@ -2,6 +2,7 @@
 //! early goes before what was promised later, if it fits; so the data that memory sends in a while do not keep a
 //! request from the link now.
 
+use servsim_core::Cycles;
 use std::collections::VecDeque;
 
 /// The spans that something is taken for, from now on.
@@ -12,10 +13,10 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// Takes `length` cycles from `at`, or from the first gap after it; when they begin. Nobody asks for a time
+    /// Takes `length` from `at`, or from the first gap after it; when they begin. Nobody asks for a time
     /// before `now` any more.
-    pub fn take(&mut self, now: u64, at: u64, length: u64) -> u64 {
-        if length == 0 {
+    pub fn take(&mut self, now: u64, at: u64, length: Cycles) -> u64 {
+        if length == Cycles(0) {
             return at;
         }
         while self.taken.front().is_some_and(|&(_, end)| end < now) {
@@ -70,7 +71,7 @@ mod tests {
             let (at, length) = (now + r.below(90), 1 + r.below(9));
             let free = |start: u64| !plain[start as usize..(start + length) as usize].contains(&true);
             let expected = (at..59_000).find(|&start| free(start)).unwrap();
-            assert_eq!(calendar.take(now, at, length), expected, "{length} from {at}");
+            assert_eq!(calendar.take(now, at, Cycles(length)), expected, "{length} from {at}");
             plain[expected as usize..(expected + length) as usize].fill(true);
             let spans: Vec<_> = calendar.taken.iter().copied().collect();
             assert!(spans.windows(2).all(|pair| pair[0].1 < pair[1].0), "{spans:?}");
@@ -81,8 +82,8 @@ mod tests {
     #[test]
     fn what_takes_no_time_never_waits() {
         let mut calendar = Calendar::default();
-        assert_eq!(calendar.take(0, 5, 10), 5);
-        assert_eq!(calendar.take(0, 7, 0), 7);
-        assert_eq!(calendar.take(0, 7, 1), 15);
+        assert_eq!(calendar.take(0, 5, Cycles(10)), 5);
+        assert_eq!(calendar.take(0, 7, Cycles(0)), 7);
+        assert_eq!(calendar.take(0, 7, Cycles(1)), 15);
     }
 }

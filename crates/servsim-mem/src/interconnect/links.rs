@@ -8,26 +8,26 @@ use super::calendar::Calendar;
 use super::node_counts::LinkCounters;
 use super::node_set::NodeSet;
 use super::nodes::NodeSpec;
-use servsim_core::NodeId;
+use servsim_core::{Cycles, NodeId};
 
 /// Links at work.
 #[derive(Debug)]
 pub(super) struct Links {
-    distances: Vec<Vec<u64>>,
+    distances: Vec<Vec<Cycles>>,
     routes: Vec<Vec<Vec<usize>>>,
     /// By node, the way of a packet to itself that has to be ordered.
     to_itself: Vec<Vec<usize>>,
     /// By link, the node that it leads into; none for one into a switch.
     into: Vec<Option<NodeId>>,
     calendars: Vec<Calendar>,
-    request_time: u64,
-    data_time: u64,
+    request_time: Cycles,
+    data_time: Cycles,
     /// By link, when it begins to carry the packet that is being sent, if it does.
     carrying: Vec<Option<u64>>,
     /// The links that do.
     carry_it: Vec<usize>,
-    /// Spans that links into nodes were taken for and nobody was told of: node, start, cycles.
-    pub taken: Vec<(NodeId, u64, u64)>,
+    /// Spans that links into nodes were taken for and nobody was told of: node, start, length.
+    pub taken: Vec<(NodeId, u64, Cycles)>,
     /// Cycles that each link was taken.
     pub busy: Vec<u64>,
     pub counts: LinkCounters,
@@ -115,7 +115,7 @@ impl Links {
                     self.carry_it.push(link);
                 }
             }
-            let bytes = if from == to { 0 } else { time };
+            let bytes = if from == to { Cycles(0) } else { time };
             arrivals.push((to, start + self.distances[from][to] + bytes));
         }
         self.carry_it.drain(..).for_each(|link| self.carrying[link] = None);
@@ -123,7 +123,7 @@ impl Links {
     }
 
     /// Takes a link for a packet at `at` or when it is free; when that is.
-    fn take(&mut self, now: u64, link: usize, at: u64, time: u64, packet: Packet) -> u64 {
+    fn take(&mut self, now: u64, link: usize, at: u64, time: Cycles, packet: Packet) -> u64 {
         let start = self.calendars[link].take(now, at, time);
         *(if packet == Packet::Data {
             &mut self.counts.data_packets

@@ -45,7 +45,7 @@ use arbiter::Arbiter;
 use monitor::Monitor;
 use nodes::Nodes;
 use paths::{Carried, Paths};
-use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
+use servsim_core::{CpuId, Cycles, LineAddr, NodeId, RandomStream};
 use std::sync::Arc;
 
 /// What joins the parts of the machine.
@@ -160,7 +160,7 @@ impl Transaction {
     }
 }
 
-/// Shape, times and rules of an interconnect, in processor cycles.
+/// Shape, times and rules of an interconnect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterconnectSpec {
     /// Times without anything in the way.
@@ -176,7 +176,7 @@ pub struct InterconnectSpec {
     /// Entries of each processor's write buffer; 0 for none.
     pub write_buffer: usize,
     /// Width of the random delay of a fetch, uniform with the mean unchanged; 0 for none.
-    pub delay: u64,
+    pub delay: Cycles,
 }
 
 /// An interconnect at work.
@@ -188,10 +188,10 @@ pub struct Interconnect {
     nodes: Option<Box<Nodes>>,
     monitor: Option<Box<Monitor>>,
     /// Time that a transaction takes the order point of nodes.
-    order_time: u64,
+    order_time: Cycles,
     write_buffers: bool,
     banks: u64,
-    delay: u64,
+    delay: Cycles,
     random: RandomStream,
 }
 
@@ -387,10 +387,10 @@ impl Interconnect {
     }
 
     /// The latency with its random delay.
-    fn delayed(&mut self, latency: u64) -> u64 {
+    fn delayed(&mut self, latency: Cycles) -> Cycles {
         match self.delay {
-            0 => latency,
-            width => latency - width / 2 + self.random.below(width + 1),
+            Cycles(0) => latency,
+            Cycles(width) => latency - Cycles(width / 2) + Cycles(self.random.below(width + 1)),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::node_set::NodeSet;
 use super::pages::{PagePlan, PagePolicy, Pages};
 use super::{BusRequest, Grant, Origin, Supplier};
 use crate::protocol::BusOp;
-use servsim_core::{CpuId, LineAddr, NodeId};
+use servsim_core::{CpuId, Cycles, LineAddr, NodeId};
 use std::collections::HashMap;
 
 /// Memory of one node.
@@ -25,26 +25,26 @@ pub struct NodeMemory {
     /// Pages that it has room for.
     pub pages: u64,
     /// Time of a read beyond that of the table of latencies.
-    pub latency: u64,
+    pub latency: Cycles,
     /// Time that a line keeps it busy.
-    pub line_time: u64,
+    pub line_time: Cycles,
 }
 
-/// Shape and times of nodes, in processor cycles.
+/// Shape and times of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSpec {
     /// The node of each processor.
     pub of_processor: Vec<NodeId>,
     /// One-way time of a packet without its bytes, by sender and receiver.
-    pub distances: Vec<Vec<u64>>,
+    pub distances: Vec<Vec<Cycles>>,
     /// Number of directed links.
     pub links: usize,
     /// The links of the way from one node to another.
     pub routes: Vec<Vec<Vec<usize>>>,
     /// Time that a packet without a line keeps a link.
-    pub request_time: u64,
+    pub request_time: Cycles,
     /// Time that a packet with a line keeps a link.
-    pub data_time: u64,
+    pub data_time: Cycles,
     /// Memory of each node; one without any has room for no page.
     pub memories: Vec<NodeMemory>,
     /// How pages get their nodes.
@@ -257,7 +257,7 @@ impl Nodes {
         cpu: CpuId,
         home: NodeId,
         op: BusOp,
-        latency: u64,
+        latency: Cycles,
         supplier: Supplier,
     ) -> u64 {
         let asker = self.spec.of_processor[cpu];
@@ -349,8 +349,8 @@ impl Nodes {
 
     /// Tells the policy which links were taken.
     fn note_taken(&mut self) {
-        for (node, start, cycles) in self.links.taken.drain(..) {
-            self.policy.link_taken(node, start, cycles);
+        for (node, start, span) in self.links.taken.drain(..) {
+            self.policy.link_taken(node, start, span);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which node's memory a page lies in: decided when the page's first line is fetched, and kept.
 
 use servsim_core::source::PageHash;
-use servsim_core::NodeId;
+use servsim_core::{Cycles, NodeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct PageRule {
 
 impl PageRule {
     /// The node that a page should lie in, which a processor of node `asker` misses; `distances` are from there.
-    fn wanted(&self, page: u64, asker: NodeId, distances: &[u64]) -> NodeId {
+    fn wanted(&self, page: u64, asker: NodeId, distances: &[Cycles]) -> NodeId {
         let own = || {
             let nearest = self.nodes.iter().enumerate();
             nearest.min_by_key(|&(_, &node)| (node != asker, distances[node.0], node)).map_or(0, |(at, _)| at)
@@ -75,7 +75,7 @@ pub struct PagePlan {
 pub(super) struct Pages {
     rule: PageRule,
     plan: Option<Arc<PagePlan>>,
-    distances: Vec<Vec<u64>>,
+    distances: Vec<Vec<Cycles>>,
     /// Pages that each node has room for.
     room: Vec<u64>,
     /// By node, all others: itself, then the nearest first.
@@ -89,7 +89,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// No page lies anywhere yet; `room` is in pages, and `distances` are by sender and receiver.
-    pub fn new(policy: PagePolicy, stride: u64, room: Vec<u64>, distances: &[Vec<u64>]) -> Self {
+    pub fn new(policy: PagePolicy, stride: u64, room: Vec<u64>, distances: &[Vec<Cycles>]) -> Self {
         let by_distance = |from: usize| {
             let mut nodes: Vec<usize> = (0..room.len()).collect();
             nodes.sort_by_key(|&node| (node != from, distances[from][node], node));
@@ -158,7 +158,7 @@ mod tests {
 
     fn pages(policy: PagePolicy, stride: u64, room: &[u64]) -> Pages {
         let nodes = room.len();
-        let away = |from: usize| (0..nodes).map(|to| from.abs_diff(to) as u64).collect();
+        let away = |from: usize| (0..nodes).map(|to| Cycles(from.abs_diff(to) as u64)).collect();
         Pages::new(policy, stride, room.to_vec(), &(0..nodes).map(away).collect::<Vec<_>>())
     }
 

@@ -4,23 +4,30 @@ use super::*;
 
 fn spec() -> InterconnectSpec {
     let bus = BusTimes {
-        invalidate: 5,
-        write: 5,
-        memory_read: 64,
-        cache_read: 8,
-        write_back: 4,
-        transfer: 16,
-        memory_hold: 0,
+        invalidate: Cycles(5),
+        write: Cycles(5),
+        memory_read: Cycles(64),
+        cache_read: Cycles(8),
+        write_back: Cycles(4),
+        transfer: Cycles(16),
+        memory_hold: Cycles(0),
     };
     let kind = InterconnectKind::Bus;
     InterconnectSpec {
         latency: LatencyTable { bus, shared: Vec::new() },
-        paths: PathSpec { kind, order: 0, hop: 0, transfer: 16, banks: 4, bank_time: 100 },
+        paths: PathSpec {
+            kind,
+            order: Cycles(0),
+            hop: Cycles(0),
+            transfer: Cycles(16),
+            banks: 4,
+            bank_time: Cycles(100),
+        },
         nodes: None,
         fifo: false,
         most_fetches: 8,
         write_buffer: 0,
-        delay: 0,
+        delay: Cycles(0),
     }
 }
 
@@ -70,8 +77,8 @@ fn what_needs_no_transaction_any_more_takes_no_time() {
 
 #[test]
 fn a_random_delay_leaves_the_mean_and_its_bounds() {
-    let mut joined = Interconnect::new(1, &InterconnectSpec { delay: 10, ..spec() }, 7);
-    let all: Vec<u64> = (0..4000).map(|_| joined.delayed(80)).collect();
+    let mut joined = Interconnect::new(1, &InterconnectSpec { delay: Cycles(10), ..spec() }, 7);
+    let all: Vec<u64> = (0..4000).map(|_| joined.delayed(Cycles(80)).0).collect();
     assert!(all.iter().all(|&latency| (75..=85).contains(&latency)));
     let mean = all.iter().sum::<u64>() as f64 / all.len() as f64;
     assert!((mean - 80.0).abs() < 0.2, "{mean}");

@@ -2,7 +2,7 @@
 //! nothing was in the way.
 
 use crate::support::{by_switch, network};
-use servsim_core::{CpuId, LineAddr, NodeId, RandomStream};
+use servsim_core::{CpuId, Cycles, LineAddr, NodeId, RandomStream};
 use servsim_mem::interconnect::{MonitorSpec, PagePolicy, RegionFilter, Traffic};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
@@ -19,8 +19,8 @@ const HOP: u64 = 50;
 
 /// Nodes at a switch.
 fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
-    let distance = |from: usize, to: usize| if from == to { 0 } else { 2 * HOP };
-    let square = |of: &dyn Fn(usize, usize) -> u64| -> Vec<Vec<u64>> {
+    let distance = |from: usize, to: usize| Cycles(if from == to { 0 } else { 2 * HOP });
+    let square = |of: &dyn Fn(usize, usize) -> Cycles| -> Vec<Vec<Cycles>> {
         (0..NODES).map(|from| (0..NODES).map(|to| of(from, to)).collect()).collect()
     };
     let nodes = NodeSpec {
@@ -28,22 +28,25 @@ fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
         distances: square(&distance),
         links: 2 * NODES,
         routes: by_switch(NODES),
-        request_time: REQUEST,
-        data_time: DATA,
-        memories: vec![NodeMemory { pages: u64::MAX, latency: 7, line_time }; NODES],
+        request_time: Cycles(REQUEST),
+        data_time: Cycles(DATA),
+        memories: vec![
+            NodeMemory { pages: u64::MAX, latency: Cycles(7), line_time: Cycles(line_time) };
+            NODES
+        ],
         policy,
         stride: 1,
         page_shift: 6,
         coherence: CoherenceSpec::default(),
     };
     let bus = BusTimes {
-        invalidate: 5,
-        write: 5,
-        memory_read: 64,
-        cache_read: 8,
-        write_back: 4,
-        transfer: 16,
-        memory_hold: 0,
+        invalidate: Cycles(5),
+        write: Cycles(5),
+        memory_read: Cycles(64),
+        cache_read: Cycles(8),
+        write_back: Cycles(4),
+        transfer: Cycles(16),
+        memory_hold: Cycles(0),
     };
     network(bus, 16, nodes)
 }

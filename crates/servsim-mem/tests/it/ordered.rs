@@ -1,7 +1,7 @@
 //! Snooping, directory and BASH: latencies from their parts, and every message against an independent count.
 
 use crate::support::{by_switch, network};
-use servsim_core::{CacheId, CpuId, LineAddr, NodeId, RandomStream};
+use servsim_core::{CacheId, CpuId, Cycles, LineAddr, NodeId, RandomStream};
 use servsim_mem::interconnect::PagePolicy;
 use servsim_mem::protocol::{by_name, BusOp, Options};
 use servsim_mem::{
@@ -14,28 +14,28 @@ use servsim_oracle::ordered::{Messages, Ordered, Travel, Verdict};
 /// cache. Every node, even the asker's own, is a traversal away.
 fn spec(nodes: usize, policy: &str, request_time: u64, data_time: u64) -> InterconnectSpec {
     let bus = BusTimes {
-        invalidate: 0,
-        write: 0,
-        memory_read: 80,
-        cache_read: 25,
-        write_back: 0,
-        transfer: 0,
-        memory_hold: 0,
+        invalidate: Cycles(0),
+        write: Cycles(0),
+        memory_read: Cycles(80),
+        cache_read: Cycles(25),
+        write_back: Cycles(0),
+        transfer: Cycles(0),
+        memory_hold: Cycles(0),
     };
     let nodes = NodeSpec {
         of_processor: NodeId::all(nodes).collect(),
-        distances: vec![vec![50; nodes]; nodes],
+        distances: vec![vec![Cycles(50); nodes]; nodes],
         links: 2 * nodes,
         routes: by_switch(nodes),
-        request_time,
-        data_time,
-        memories: vec![NodeMemory { pages: u64::MAX, latency: 0, line_time: 0 }; nodes],
+        request_time: Cycles(request_time),
+        data_time: Cycles(data_time),
+        memories: vec![NodeMemory { pages: u64::MAX, latency: Cycles(0), line_time: Cycles(0) }; nodes],
         policy: PagePolicy::Striped,
         stride: 1,
         page_shift: 0,
         coherence: CoherenceSpec {
             policy: policy.into(),
-            directory: 80,
+            directory: Cycles(80),
             // The counter stays in the middle: half of the requests are broadcast.
             adaptive: Adaptive { threshold: 50, dead_band: 50, ..Adaptive::default() },
         },

@@ -1,5 +1,6 @@
 //! Interconnects of machines with nodes.
 
+use servsim_core::Cycles;
 use servsim_mem::interconnect::InterconnectKind;
 use servsim_mem::{BusTimes, InterconnectSpec, LatencyTable, NodeSpec, PathSpec};
 
@@ -15,16 +16,16 @@ pub fn network(bus: BusTimes, transfer: u64, nodes: NodeSpec) -> InterconnectSpe
         latency: LatencyTable { bus, shared: Vec::new() },
         paths: PathSpec {
             kind: InterconnectKind::Network,
-            order: 1,
-            hop: 0,
-            transfer,
+            order: Cycles(1),
+            hop: Cycles(0),
+            transfer: Cycles(transfer),
             banks: 1,
-            bank_time: 0,
+            bank_time: Cycles(0),
         },
         nodes: Some(nodes),
         fifo: true,
         most_fetches: 64,
         write_buffer: 0,
-        delay: 0,
+        delay: Cycles(0),
     }
 }

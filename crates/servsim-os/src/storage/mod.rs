@@ -22,15 +22,15 @@ mod counts;
 pub use counts::{BusCounts, DiskCounts, StorageCounts};
 
 use crate::gauge::Gauge;
-use servsim_core::{DiskRequest, Drive};
+use servsim_core::{Cycles, DiskRequest, Drive};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// How long buses are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tenures {
-    /// Cycles of a command.
-    pub overhead: u64,
+    /// Of a command.
+    pub overhead: Cycles,
     /// Bytes a second.
     pub rate: u64,
     /// Cycles a second.
@@ -42,9 +42,9 @@ pub struct Tenures {
 }
 
 impl Tenures {
-    /// Cycles to move `bytes`, begun ones whole.
-    pub fn transfer(&self, bytes: u64) -> u64 {
-        (u128::from(bytes) * u128::from(self.hertz)).div_ceil(u128::from(self.rate.max(1))) as u64
+    /// To move `bytes`, begun ones whole.
+    pub fn transfer(&self, bytes: u64) -> Cycles {
+        Cycles((u128::from(bytes) * u128::from(self.hertz)).div_ceil(u128::from(self.rate.max(1))) as u64)
     }
 }
 
@@ -93,7 +93,7 @@ struct Part {
     asked: u64,
     wait: u64,
     bus_wait: u64,
-    mechanism: u64,
+    mechanism: Cycles,
 }
 
 #[derive(Debug)]
@@ -169,8 +169,16 @@ impl<'a> Storage<'a> {
         }
         for &(disk, wanted) in parts {
             let arrived = now;
-            let part =
-                Part { request, disk, wanted, arrived, asked: now, wait: 0, bus_wait: 0, mechanism: 0 };
+            let part = Part {
+                request,
+                disk,
+                wanted,
+                arrived,
+                asked: now,
+                wait: 0,
+                bus_wait: 0,
+                mechanism: Cycles(0),
+            };
             let id = if let Some(id) = self.free_parts.pop() {
                 self.parts[id] = part;
                 id
@@ -254,7 +262,7 @@ impl<'a> Storage<'a> {
     fn grant(&mut self, bus: Option<usize>, id: usize, tenure: Tenure, now: u64) {
         let (overhead, move_data) = match bus {
             Some(_) => (self.tenures.overhead, self.tenures.transfer(self.parts[id].wanted.bytes)),
-            None => (0, 0),
+            None => (Cycles(0), Cycles(0)),
         };
         if let Some(bus) = bus {
             let bus = &mut self.buses[bus];
@@ -331,7 +339,7 @@ impl<'a> Storage<'a> {
             (false, true) => {
                 // The slot is the disk's until the data have left: nobody could use it before.
                 self.disks[part.disk].busy.down(now);
-                let move_data = bus.map_or(0, |_| self.tenures.transfer(self.parts[id].wanted.bytes));
+                let move_data = bus.map_or(Cycles(0), |_| self.tenures.transfer(self.parts[id].wanted.bytes));
                 self.schedule(now + move_data, Step::Done { frees_slot: true }, id as u64);
             }
         }

@@ -3,6 +3,7 @@
 use crate::timing::port::MemoryPort;
 use crate::timing::processor::Processor;
 use crate::timing::stop::Way;
+use servsim_core::Cycles;
 use servsim_mem::{Access, WordMask};
 
 /// What a load does on a core.
@@ -41,7 +42,7 @@ pub(super) fn load_on_core<W: WordMask>(
         match port.try_hit(access, now) {
             None => return OnCore::Goes(Way::Asks(address.max(now))),
             Some(0) => {
-                core.hit(access.line, now, 0);
+                core.hit(access.line, now, Cycles(0));
                 return OnCore::Hit;
             }
             Some(depth) => processor.found = Some(depth),

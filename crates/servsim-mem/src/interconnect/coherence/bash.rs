@@ -6,14 +6,14 @@
 //! The paper's form adds 1 for a busy cycle and subtracts 3 for an idle one, and takes the sign: a threshold of 75 %.
 
 use super::{AtHome, Made, Policy, Reach};
-use servsim_core::{NodeId, RandomStream};
+use servsim_core::{Cycles, NodeId, RandomStream};
 use std::collections::VecDeque;
 
 /// How it is decided between broadcast and unicast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adaptive {
-    /// Cycles between samples.
-    pub interval: u64,
+    /// Between samples.
+    pub interval: Cycles,
     /// Utilisation in per cent above which the counter grows.
     pub threshold: u64,
     /// Per cent by which the utilisation must differ from the threshold to count.
@@ -24,7 +24,7 @@ pub struct Adaptive {
 
 impl Default for Adaptive {
     fn default() -> Self {
-        Self { interval: 512, threshold: 75, dead_band: 0, width: 8 }
+        Self { interval: Cycles(512), threshold: 75, dead_band: 0, width: 8 }
     }
 }
 
@@ -76,8 +76,8 @@ impl Policy for Bash {
         }
     }
 
-    fn link_taken(&mut self, node: NodeId, mut start: u64, cycles: u64) {
-        let (node, interval, end) = (&mut self.nodes[node], self.adaptive.interval, start + cycles);
+    fn link_taken(&mut self, node: NodeId, mut start: u64, span: Cycles) {
+        let (node, interval, end) = (&mut self.nodes[node], self.adaptive.interval.0, start + span);
         while start < end {
             let place = (start / interval).saturating_sub(node.first) as usize;
             let until = end.min((start / interval + 1) * interval);
@@ -94,11 +94,12 @@ impl Node {
     /// Moves the counter by every interval that ended before `now`.
     fn sample(&mut self, now: u64, adaptive: &Adaptive) {
         let most = (1 << adaptive.width) - 1;
-        let whole = adaptive.interval * self.links;
-        while (self.first + 1) * adaptive.interval <= now {
+        let interval = adaptive.interval.0;
+        let whole = interval * self.links;
+        while (self.first + 1) * interval <= now {
             let Some(taken) = self.taken.pop_front() else {
                 // The links were idle ever since; so far down the counter goes.
-                let idle = now / adaptive.interval - self.first;
+                let idle = now / interval - self.first;
                 if adaptive.threshold > adaptive.dead_band {
                     self.counter = self.counter.saturating_sub(u32::try_from(idle).unwrap_or(most));
                 }
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn the_threshold_is_the_sign_of_a_signed_counter() {
         let mut r = RandomStream::new(1, "bash");
-        let adaptive = Adaptive { interval: 64, ..Adaptive::default() };
+        let adaptive = Adaptive { interval: Cycles(64), ..Adaptive::default() };
         let mut bash = Bash { adaptive, nodes: vec![node(1)] };
         let (mut counter, mut moved) = (128_i64, [0; 3]);
         for interval in 0..3000_u64 {
@@ -147,7 +148,7 @@ mod tests {
             for cycle in 0..64 {
                 let busy = u64::from(r.below(64) < busy_in_4);
                 signed += if busy == 1 { 1 } else { -3 };
-                bash.link_taken(NodeId(0), interval * 64 + cycle, busy);
+                bash.link_taken(NodeId(0), interval * 64 + cycle, Cycles(busy));
             }
             bash.nodes[0].sample((interval + 1) * 64, &adaptive);
             counter = (counter + i64::signum(signed)).clamp(0, 255);
@@ -159,10 +160,10 @@ mod tests {
 
     #[test]
     fn what_a_long_packet_takes_counts_in_each_interval_that_it_spans() {
-        let adaptive = Adaptive { interval: 10, dead_band: 5, ..Adaptive::default() };
+        let adaptive = Adaptive { interval: Cycles(10), dead_band: 5, ..Adaptive::default() };
         let mut bash = Bash { adaptive, nodes: vec![node(2)] };
-        bash.link_taken(NodeId(0), 5, 30);
-        bash.link_taken(NodeId(0), 10, 11);
+        bash.link_taken(NodeId(0), 5, Cycles(30));
+        bash.link_taken(NodeId(0), 10, Cycles(11));
         assert_eq!(bash.nodes[0].taken, [5, 20, 11, 5]);
         bash.nodes[0].sample(19, &adaptive);
         assert_eq!(bash.nodes[0].counter, 127);
@@ -174,10 +175,10 @@ mod tests {
 
     #[test]
     fn a_utilisation_within_the_dead_band_moves_nothing() {
-        let adaptive = Adaptive { interval: 100, dead_band: 10, ..Adaptive::default() };
+        let adaptive = Adaptive { interval: Cycles(100), dead_band: 10, ..Adaptive::default() };
         for (busy, counter) in [(64, 127), (65, 128), (75, 128), (85, 128), (86, 129)] {
             let mut bash = Bash { adaptive, nodes: vec![node(1)] };
-            bash.link_taken(NodeId(0), 0, busy);
+            bash.link_taken(NodeId(0), 0, Cycles(busy));
             bash.nodes[0].sample(100, &adaptive);
             assert_eq!(bash.nodes[0].counter, counter, "{busy} % busy");
         }

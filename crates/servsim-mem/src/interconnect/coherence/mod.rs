@@ -11,7 +11,7 @@ mod snooping;
 
 pub use bash::Adaptive;
 
-use servsim_core::NodeId;
+use servsim_core::{Cycles, NodeId};
 use std::fmt::Debug;
 
 /// Whom a request goes to when it is made.
@@ -40,9 +40,9 @@ pub(super) trait Policy: Debug {
     fn at_home(&self) -> AtHome;
     /// Whom a request that node `asker` makes at `now` goes to.
     fn reach(&mut self, asker: NodeId, now: u64) -> Reach;
-    /// A link into `node` is taken for so many cycles from `start`.
-    fn link_taken(&mut self, node: NodeId, start: u64, cycles: u64) {
-        let _ = (node, start, cycles);
+    /// A link into `node` is taken for `span` from `start`.
+    fn link_taken(&mut self, node: NodeId, start: u64, span: Cycles) {
+        let _ = (node, start, span);
     }
 }
 
@@ -52,14 +52,14 @@ pub struct CoherenceSpec {
     /// By name.
     pub policy: String,
     /// Time of a look-up in a home's directory.
-    pub directory: u64,
+    pub directory: Cycles,
     /// How [`bash`] decides.
     pub adaptive: Adaptive,
 }
 
 impl Default for CoherenceSpec {
     fn default() -> Self {
-        Self { policy: "snooping".to_owned(), directory: 0, adaptive: Adaptive::default() }
+        Self { policy: "snooping".to_owned(), directory: Cycles(0), adaptive: Adaptive::default() }
     }
 }
 
