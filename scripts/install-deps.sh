@@ -45,7 +45,7 @@ for_purpose() {
 }
 
 command -v apt-get >/dev/null || fail "this machine has no apt-get; install by hand: qemu-system-x86_64 >= $oldest_emulator, \
-qemu-img, mmdebstrap, e2fsprogs, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo; for native runs PostgreSQL 15, Apache 2.4 and OpenJDK >= 17; \
+qemu-img, mmdebstrap, e2fsprogs, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo; for native runs PostgreSQL 15, Apache 2.4 with mod_perl, Perl's DBD::Pg and OpenJDK >= 17; \
 for disk captures clang and libbpf 1 with its headers; for the tests all of these, Chromium with its driver, h2load, and Valgrind"
 
 # Package and the reason for it, in the order in which they are shown.
@@ -144,7 +144,9 @@ if for_purpose quickstart; then
 fi
 if for_purpose workload; then
     want "$(first_of postgresql-15 postgresql)" "the database server, for native runs and the tests of the driver"
-    want apache2-bin "the web server of staticweb; nothing of it runs by itself"
+    want apache2-bin "the web server of staticweb and ecommerce; nothing of it runs by itself"
+    want libapache2-mod-perl2 "runs the pages of ecommerce inside Apache"
+    want libdbd-pg-perl "connects those pages to PostgreSQL"
     want "$(first_of openjdk-17-jdk-headless default-jdk-headless)" "compiles and runs the Java server"
 fi
 if for_purpose disk-capture; then

@@ -59,7 +59,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-WORKLOAD = {"apache2-bin", "postgresql-15", "openjdk-17-jdk-headless"}
+WORKLOAD = {"apache2-bin", "libapache2-mod-perl2", "libdbd-pg-perl", "postgresql-15", "openjdk-17-jdk-headless"}
 FOR_TESTS = {"chromium", "chromium-driver", "valgrind", "nghttp2-client", "clang", "libbpf-dev", "libbpf1", *WORKLOAD}
 
 

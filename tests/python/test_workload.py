@@ -167,7 +167,7 @@ def test_list_names_every_workload(home: Path) -> None:
     done = servsim(home, "list", "--json")
     document = json.loads(done.stdout)
     assert document["schema"] == "servsim.workload.list/1"
-    assert set(document["workloads"]) == {"javaserver", "kernels", "oltp", "staticweb"}
+    assert set(document["workloads"]) == {"ecommerce", "javaserver", "kernels", "oltp", "staticweb"}
 
 
 def test_what_a_driver_says_under_its_name_is_shown_where_it_succeeds(

@@ -46,7 +46,7 @@ impl Times {
 pub enum Server {
     /// The children of the parent of this process: any process that serves this client.
     Siblings(u32),
-    /// This process and its children.
+    /// This process, its children, theirs, and so on.
     Family(u32),
     /// None that can be seen from here.
     Elsewhere,
@@ -61,13 +61,25 @@ impl Server {
             Server::Siblings(one) => {
                 fields(one).map(|found| of_children(found.parent).filter_map(seconds).sum())
             }
-            Server::Family(first) => {
-                seconds(first).map(|own| own + of_children(first).filter_map(seconds).sum::<f64>())
-            }
+            Server::Family(first) => seconds(first)
+                .map(|own| own + descendants(first).into_iter().filter_map(seconds).sum::<f64>()),
             Server::Elsewhere => None,
         };
         Times { client_seconds: own_seconds(), server_seconds }
     }
+}
+
+/// The children of a process, theirs, and so on.
+fn descendants(first: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> =
+        processes().filter_map(|id| fields(id).map(|found| (id, found.parent))).collect();
+    let mut family = vec![first];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(id, _)| id));
+        next += 1;
+    }
+    family.split_off(1)
 }
 
 /// Reads the processor times; `backend` is any server process that serves this client.

@@ -1,5 +1,5 @@
 //! What programs to be captured share: the transaction mark that a trace capture recognises,
-//! reproducible random streams, the checkpoint hook and the control device of an emulated guest, the
+//! reproducible random streams and texts, the checkpoint hook and the control device of an emulated guest, the
 //! window that a capture measures, processor time from `/proc`, and response times.
 //!
 //! Drivers of servers and kernels of computation are ordinary programs that never meet; they agree
@@ -10,8 +10,10 @@ pub mod cpu;
 pub mod error;
 pub mod latency;
 pub mod mark;
+pub mod nurand;
 pub mod pause;
 pub mod rng;
+pub mod text;
 pub mod window;
 
 pub use error::{Error, Result};

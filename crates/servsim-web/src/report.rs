@@ -22,6 +22,8 @@ pub struct About {
     pub scale: Value,
     /// Hashes of what each user asked for.
     pub logs: Vec<u64>,
+    /// Replies to all requests of the users, warm-up included: a transaction may take several.
+    pub replies: u64,
     /// Requests that the server has counted; none if it was not asked.
     pub counted: Option<u64>,
 }
@@ -29,9 +31,9 @@ pub struct About {
 /// The report as JSON.
 pub fn json(about: &About, plan: &Plan<'_>, done: &Done) -> Value {
     let mut problems = done.problems.clone();
-    if let Some(counted) = about.counted.filter(|&counted| counted != done.replies) {
+    if let Some(counted) = about.counted.filter(|&counted| counted != about.replies) {
         problems
-            .push(format!("the server has counted {counted} requests, the users {} replies", done.replies));
+            .push(format!("the server has counted {counted} requests, the users {} replies", about.replies));
     }
     let total: u64 = done.tallies.iter().map(|tally| tally.count).sum();
     let bytes: u64 = done.tallies.iter().map(|tally| tally.bytes).sum();
@@ -58,7 +60,7 @@ pub fn json(about: &About, plan: &Plan<'_>, done: &Done) -> Value {
         "kinds": kinds(about.kinds, &done.tallies, total),
         "client_cpu": cpu(done, total),
         "marks": done.marks,
-        "reconciliation": {"replies": done.replies, "server_requests": about.counted},
+        "reconciliation": {"replies": about.replies, "server_requests": about.counted},
         "request_log_hashes": about.logs.iter().map(|log| format!("{log:016x}")).collect::<Vec<_>>(),
     });
     if let (Then::Saved(_), Some(orders)) = (plan.then, done.orders) {
@@ -109,11 +111,11 @@ pub fn text(report: &Value) -> String {
         float(&report["bytes_per_second"]) / 1e6,
         float(&report["bytes_per_transaction"])
     ));
-    line("kind            count   share    p50 ms    p95 ms    p99 ms    max ms".to_owned());
+    line("kind                    count   share    p50 ms    p95 ms    p99 ms    max ms".to_owned());
     for (name, kind) in report["kinds"].as_object().into_iter().flatten() {
         let latency = &kind["latency_ms"];
         line(format!(
-            "{name:<13} {:>7} {:>6.1}% {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
+            "{name:<21} {:>7} {:>6.1}% {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
             kind["count"].as_u64().unwrap_or(0),
             float(&kind["share"]) * 100.0,
             float(&latency["p50"]),

@@ -6,16 +6,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use serde_json::{json, Value};
-use servsim_driver::control::Control;
-use servsim_driver::cpu::Server;
-use servsim_driver::pause::Pause;
-use servsim_driver::window::SavePoint;
-use servsim_web::crew::{Plan, Then};
-use servsim_web::report;
+use servsim_web::command::{self, print, verdict, Measured, Users};
+use servsim_web::crew::Then;
 use servsim_web::surge::check::check;
 use servsim_web::surge::files::{write_path, Set};
 use servsim_web::surge::run::{run, Site};
@@ -23,9 +18,12 @@ use servsim_web::surge::sizes::Wanted;
 use servsim_web::surge::NOTICE;
 use servsim_web::{Error, Result};
 
+/// What this program calls itself.
+const NAME: &str = "servsim-surge";
+
 /// Static files and requests after the published model of SURGE, natively or inside an emulated guest.
 #[derive(Parser)]
-#[command(name = "servsim-surge", after_help = NOTICE)]
+#[command(name = NAME, after_help = NOTICE)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -79,67 +77,31 @@ struct Check {
     json: bool,
 }
 
-/// Whether the server's own count of requests is compared with the replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Count {
-    /// The page `/server-status?auto` of Apache's `mod_status`.
-    Apache,
-    /// The server does not tell.
-    None,
-}
-
 #[derive(Args)]
 struct Behaviour {
     #[command(flatten)]
     root: Root,
-    /// The server.
-    #[arg(long, default_value = "127.0.0.1:80")]
-    address: String,
-    /// Number of users, each with a connection of its own.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    users: u64,
-    /// Transactions before the measurement, over all users.
-    #[arg(long, default_value_t = 1000)]
-    warm_up: u64,
-    /// Seed of the requests (in a guest: of the warm-up).
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    users: Users,
     /// Factor on the published times between requests; 0 for none.
     #[arg(long, default_value_t = 0.0)]
     off_scale: f64,
-    /// Process number of the server's first process, whose processor time, with that of its children, is reported.
-    #[arg(long)]
-    server_process: Option<u32>,
-    /// Whether the server's own count of requests is compared with the replies.
-    #[arg(long, value_enum, default_value_t = Count::Apache)]
-    server_count: Count,
 }
 
 #[derive(Args)]
 struct Run {
     #[command(flatten)]
     behaviour: Behaviour,
-    /// Transactions to measure, over all users.
-    #[arg(long, default_value_t = 20_000, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
-    transactions: u64,
-    /// Measure for this many seconds instead.
-    #[arg(long)]
-    seconds: Option<f64>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    measured: Measured,
 }
 
 #[derive(Args)]
 struct Guest {
     #[command(flatten)]
     behaviour: Behaviour,
-    /// Block device that carries orders and result.
-    #[arg(long, default_value = "/dev/vdb")]
-    control: PathBuf,
-    /// How to stop at the checkpoint.
-    #[arg(long, value_enum, default_value_t = Pause::Pvpanic)]
-    pause: Pause,
+    #[command(flatten)]
+    guest: command::Guest,
 }
 
 impl Behaviour {
@@ -149,24 +111,17 @@ impl Behaviour {
         }
         let set = Set::read(&self.root.root)?;
         let site = Site {
-            address: &self.address,
+            address: &self.users.address,
             set: &set,
             off_scale: self.off_scale,
-            counts: self.server_count == Count::Apache,
+            counts: self.users.counts(),
         };
-        let server = self.server_process.map_or(Server::Elsewhere, Server::Family);
-        run(site, Plan { users: self.users, seed: self.seed, warm_up: self.warm_up, then, server })
+        run(site, self.users.plan(then))
     }
 }
 
 fn main() -> ExitCode {
-    match execute(Cli::parse().command) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("servsim-surge: {error}");
-            ExitCode::from(error.exit_code())
-        }
-    }
+    command::ended(NAME, execute(Cli::parse().command))
 }
 
 fn execute(command: Command) -> Result<u8> {
@@ -174,19 +129,10 @@ fn execute(command: Command) -> Result<u8> {
         Command::Load(args) => load(&args),
         Command::Check(args) => check_command(&args),
         Command::Requests(root) => requests(&root),
-        Command::Run(args) => {
-            let then = match args.seconds {
-                Some(seconds) if seconds > 0.0 && seconds < 1e6 => {
-                    Then::After(Duration::from_secs_f64(seconds))
-                }
-                Some(_) => return Err(Error::Usage("--seconds must be more than 0".to_owned())),
-                None => Then::Transactions(args.transactions),
-            };
-            let report = args.behaviour.report(then)?;
-            print(&report, args.json, report::text);
-            Ok(verdict(&report, "valid"))
+        Command::Run(args) => args.measured.run(NAME, 20_000, |then| args.behaviour.report(then)),
+        Command::Guest(args) => {
+            args.guest.run(NAME, ("staticweb", NOTICE), |then| args.behaviour.report(then))
         }
-        Command::Guest(args) => guest(&args),
     }
 }
 
@@ -228,21 +174,8 @@ fn load(args: &Load) -> Result<u8> {
 fn check_command(args: &Check) -> Result<u8> {
     let set = Set::read(&args.root.root)?;
     let report = check(&set, Some(&args.root.root))?;
-    print(&report, args.json, |report| {
-        let line = |condition: &Value| {
-            let verdict = if condition["holds"] == json!(true) { "ok" } else { "FAILS" };
-            let found = condition["found"].as_f64().unwrap_or(f64::NAN);
-            let limit = condition["limit"].as_f64().unwrap_or(f64::NAN);
-            let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
-            format!(
-                "{:<11} {verdict:<5} {found:.4} (limit {limit:.4}): {}\n",
-                text("condition"),
-                text("meaning")
-            )
-        };
-        report["conditions"].as_array().into_iter().flatten().map(line).collect()
-    });
-    Ok(verdict(&report, "passed"))
+    print(&report, args.json, command::conditions);
+    Ok(verdict(NAME, &report, "passed"))
 }
 
 fn requests(root: &Root) -> Result<u8> {
@@ -255,37 +188,4 @@ fn requests(root: &Root) -> Result<u8> {
     // A reader that has had enough closes the pipe.
     let _ = std::io::stdout().write_all(paths.as_bytes());
     Ok(0)
-}
-
-fn guest(args: &Guest) -> Result<u8> {
-    let control = Control::open(&args.control)?;
-    let outcome = args.behaviour.report(Then::Saved(SavePoint { control: &control, pause: args.pause }));
-    let result = match &outcome {
-        Ok(report) => report.clone(),
-        Err(error) => json!({
-            "schema": "servsim.workload.run/1",
-            "workload": "staticweb",
-            "notice": NOTICE,
-            "valid": false,
-            "problems": [error.to_string()],
-        }),
-    };
-    control.write_result(&result.to_string())?;
-    let report = outcome?;
-    print(&report, true, report::text);
-    Ok(verdict(&report, "valid"))
-}
-
-fn print(report: &Value, json: bool, text: impl Fn(&Value) -> String) {
-    let said = if json { format!("{report:#}\n") } else { text(report) };
-    // A reader that has had enough closes the pipe.
-    let _ = std::io::stdout().write_all(said.as_bytes());
-}
-
-/// The exit code of a report, whose problems go to standard error.
-fn verdict(report: &Value, key: &str) -> u8 {
-    for problem in report["problems"].as_array().into_iter().flatten() {
-        eprintln!("servsim-surge: {}", problem.as_str().unwrap_or_default());
-    }
-    u8::from(report[key] != Value::Bool(true))
 }

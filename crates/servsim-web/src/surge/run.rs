@@ -58,6 +58,7 @@ pub fn run(site: Site<'_>, plan: Plan<'_>) -> Result<Value> {
         options: json!({"off_scale": site.off_scale}),
         scale: json!(site.set.wanted),
         logs,
+        replies: done.replies,
         counted,
     };
     Ok(report::json(&about, &plan, &done))

@@ -16,6 +16,7 @@ use super::laws::Law;
 use super::Model;
 use crate::crew::{User, Work};
 use crate::http::Client;
+use crate::log::Log;
 use crate::{Error, Result};
 
 /// Kinds of transactions: a page's own file, and a reference that it embeds.
@@ -52,28 +53,6 @@ pub struct Visitor<'a> {
     request: Vec<u8>,
     /// Hash of what was asked for since the last beginning.
     log: Log,
-}
-
-/// Hash of a user's requests: FNV-1a over the numbers of the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Log(pub u64);
-
-impl Default for Log {
-    fn default() -> Self {
-        Log(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Log {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// Writes text to the end of a request.

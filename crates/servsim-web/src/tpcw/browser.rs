@@ -11,6 +11,9 @@ const THINK: (f64, f64) = (7.0, 70.0);
 /// Mean and longest session in seconds.
 const SESSION: (f64, f64) = (15.0 * 60.0, 60.0 * 60.0);
 
+/// The share of interactions behind which a session ends: a time to think is longer than what is left of the session.
+pub const ENDS: f64 = THINK.0 / (THINK.0 + SESSION.0);
+
 /// A number of a negative exponential law, cut off.
 fn exponential((mean, most): (f64, f64), stream: &mut Stream) -> f64 {
     (-stream.unit().ln() * mean).min(most)
@@ -43,6 +46,15 @@ impl<'a> Browser<'a> {
     pub fn new(mix: &'a Mix, seed: u64, purpose: Purpose, index: u64) -> Self {
         let (walk, waiting) = (Stream::new(seed, purpose, index), Stream::new(seed, Purpose::Waiting, index));
         Browser { mix, walk, waiting, at: None, left: 0.0 }
+    }
+
+    /// Such a browser in the midst of a session: measurements begin anywhere, not with everybody at home.
+    pub fn midway(mix: &'a Mix, seed: u64, purpose: Purpose, index: u64) -> Self {
+        let mut browser = Browser::new(mix, seed, purpose, index);
+        browser.at = Some(mix.anywhere(&mut browser.walk));
+        // What is left of an exponential time has the law of the whole.
+        browser.left = exponential(SESSION, &mut browser.waiting);
+        browser
     }
 
     /// The next step. Sessions end by the time that their users have thought, whether or not anybody waits for it, so

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use servsim_driver::rng::Stream;
 
+use super::stationary::{shares, variances, Chain};
 use crate::{Error, Result};
 
 /// The largest number that is drawn, from 1: the last threshold of every row.
@@ -123,7 +124,7 @@ impl Mix {
     }
 
     /// Probabilities of what follows each interaction.
-    fn probabilities(&self) -> [[f64; 14]; 14] {
+    fn probabilities(&self) -> Chain {
         let mut chain = [[0.0; 14]; 14];
         for (row, chances) in self.rows.iter().zip(&mut chain) {
             let mut before = 0;
@@ -135,26 +136,36 @@ impl Mix {
         chain
     }
 
-    /// The share of each interaction in the long run, in percent: the solution of `p = p P` whose parts add up to one,
-    /// by elimination (Grassmann, Taksar, Heyman 1985: no subtraction, so no digits are lost).
+    /// The share of each interaction in the long run, in percent.
     pub fn stationary(&self) -> [f64; 14] {
+        shares(&self.probabilities()).map(|share| share * 100.0)
+    }
+
+    /// An interaction with the chances that it has at any moment of the long run.
+    pub fn anywhere(&self, stream: &mut Stream) -> Interaction {
+        let mut left = stream.unit() * 100.0;
+        let found = self.stationary().into_iter().position(|share| {
+            left -= share;
+            left <= 0.0
+        });
+        Interaction::ALL[found.unwrap_or(0)]
+    }
+
+    /// How many standard deviations the count of each interaction is off, for browsers whose sessions end behind a
+    /// share `ends` of their interactions and begin at home.
+    pub fn deviations(&self, counts: [u64; 14], ends: f64) -> [f64; 14] {
         let mut chain = self.probabilities();
-        for last in (1..14).rev() {
-            let leaves: f64 = chain[last][..last].iter().sum();
-            for row in 0..last {
-                chain[row][last] /= leaves;
-                for column in 0..last {
-                    chain[row][column] += chain[row][last] * chain[last][column];
-                }
-            }
+        for row in &mut chain {
+            row.iter_mut().for_each(|chance| *chance *= 1.0 - ends);
+            row[Interaction::Home.index()] += ends;
         }
-        let mut shares = [0.0; 14];
-        shares[0] = 1.0;
-        for state in 1..14 {
-            shares[state] = (0..state).map(|before| shares[before] * chain[before][state]).sum();
-        }
-        let total: f64 = shares.iter().sum();
-        shares.map(|share| share / total * 100.0)
+        let (shares, total) = (shares(&chain), counts.iter().sum::<u64>() as f64);
+        let variances = variances(&chain, &shares);
+        std::array::from_fn(|kind| {
+            // Half a visit is the error of whole numbers.
+            let off = counts[kind] as f64 - total * shares[kind];
+            off.signum() * (off.abs() - 0.5).max(0.0) / (total * variances[kind]).sqrt()
+        })
     }
 }
 
@@ -231,6 +242,48 @@ mod tests {
         assert!(chi(walked(&shopping), shopping.stationary()) < 103.0);
         assert!(chi(walked(&ordering), ordering.stationary()) < 103.0);
         assert!(chi(walked(&shopping), ordering.stationary()) > 10_000.0);
+    }
+
+    #[test]
+    fn deviations_of_many_walks_have_a_mean_of_zero_and_a_variance_of_one() {
+        // 400 walks of 2,500 steps: four standard errors of a mean are .2, and of a variance .28.
+        let mix = Mix::named("ordering").unwrap();
+        let walks = 400;
+        let (mut sums, mut squares) = ([0.0; 14], [0.0; 14]);
+        for walk in 0..walks {
+            let mut stream = Stream::new(17, Purpose::Measured, walk);
+            let mut counts = [0; 14];
+            let mut at = mix.anywhere(&mut stream);
+            for _ in 0..2500 {
+                let ends = stream.below(100) < 1;
+                at = if ends { Interaction::Home } else { mix.next(at, &mut stream) };
+                counts[at.index()] += 1;
+            }
+            for (kind, off) in mix.deviations(counts, 0.01).into_iter().enumerate() {
+                sums[kind] += off / walks as f64;
+                squares[kind] += off * off / walks as f64;
+            }
+        }
+        for (kind, interaction) in Interaction::ALL.into_iter().enumerate() {
+            assert!(sums[kind].abs() < 0.2, "{interaction:?}: {}", sums[kind]);
+            // Half a visit less matters where there are few: .22 % of 2,500 is 5.5.
+            assert!((0.5..1.28).contains(&squares[kind]), "{interaction:?}: {}", squares[kind]);
+        }
+    }
+
+    #[test]
+    fn a_walk_through_another_mix_is_far_off() {
+        let (shopping, ordering) = (Mix::named("shopping").unwrap(), Mix::named("ordering").unwrap());
+        let mut stream = Stream::new(3, Purpose::Measured, 0);
+        let (mut counts, mut at) = ([0; 14], Interaction::Home);
+        for _ in 0..2000 {
+            at = ordering.next(at, &mut stream);
+            counts[at.index()] += 1;
+        }
+        let worst = |mix: &Mix| {
+            mix.deviations(counts, 0.0).into_iter().fold(0.0, |worst: f64, off| worst.max(off.abs()))
+        };
+        assert!(worst(&ordering) < 4.0 && worst(&shopping) > 10.0);
     }
 
     #[test]

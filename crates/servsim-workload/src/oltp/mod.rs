@@ -12,7 +12,6 @@ pub mod deck;
 pub mod guest;
 pub mod load;
 pub mod names;
-pub mod nurand;
 pub mod procedures;
 pub mod reconcile;
 pub mod report;

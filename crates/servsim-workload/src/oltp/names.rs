@@ -1,39 +1,18 @@
 //! The random texts of TPC-C clause 4.3.2, written straight into a row buffer.
 
+pub use servsim_driver::text::{digits, text};
+
 use crate::rng::Stream;
 
 /// Syllables of a last name, by decimal digit (clause 4.3.2.3).
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
-/// Sixty-four characters without meaning to the row format, so that six random bits pick one.
-const ALPHABET: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
-
 /// The last name of a number from 0 to 999.
 pub fn last_name(number: i32) -> String {
     [number / 100 % 10, number / 10 % 10, number % 10]
         .iter()
         .map(|&digit| SYLLABLES[digit as usize])
         .collect()
-}
-
-/// Appends a random text of `low` to `high` characters.
-pub fn text(out: &mut Vec<u8>, stream: &mut Stream, low: i32, high: i32) {
-    let mut left = stream.between(low, high);
-    while left > 0 {
-        let mut bits = stream.bits();
-        for _ in 0..left.min(10) {
-            out.push(ALPHABET[(bits & 63) as usize]);
-            bits >>= 6;
-        }
-        left -= 10;
-    }
-}
-
-/// Appends `length` random decimal digits.
-pub fn digits(out: &mut Vec<u8>, stream: &mut Stream, length: i32) {
-    for _ in 0..length {
-        out.push(b'0' + stream.below(10) as u8);
-    }
 }
 
 /// Appends a text of 26 to 50 characters, of which one in ten holds ORIGINAL (clause 4.3.3.1).

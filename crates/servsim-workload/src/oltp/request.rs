@@ -3,8 +3,9 @@
 //! All randomness of a run is here, in one stream per user; a request is complete before it is
 //! sent, so the log of requests can be hashed and compared between runs.
 
-use super::nurand::nurand;
 use super::scale::{Constants, Scale};
+use servsim_driver::nurand::nurand;
+
 use crate::rng::Stream;
 
 /// The five kinds of transaction; the number is the type in the transaction mark.

@@ -6,8 +6,9 @@
 use std::io::Write;
 
 use super::names;
-use super::nurand::nurand;
 use super::scale::{Constants, Scale};
+use servsim_driver::nurand::nurand;
+
 use crate::rng::{Purpose, Stream};
 
 /// The date of every initial row: deterministic, and earlier than any run.

@@ -1,4 +1,4 @@
-//! `NURand`, the non-uniform random distribution of TPC-C clause 2.1.6.
+//! `NURand`, the non-uniform random distribution of TPC-C clause 2.1.6, and of TPC-W with a constant C of 0.
 //!
 //! `NURand(A, x, y) = (((random(0, A) | random(x, y)) + C) mod (y - x + 1)) + x`. The value is drawn in
 //! the client, never inside an SQL predicate, where it would be drawn again for every row.

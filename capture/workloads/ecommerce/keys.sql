@@ -1,0 +1,22 @@
+-- Keys and indexes, made behind the rows; numbers of what is sold from now on follow those of the population.
+SET maintenance_work_mem = '256MB';
+ALTER TABLE country ADD PRIMARY KEY (co_id);
+ALTER TABLE author ADD PRIMARY KEY (a_id);
+ALTER TABLE item ADD PRIMARY KEY (i_id);
+ALTER TABLE address ADD PRIMARY KEY (addr_id);
+ALTER TABLE customer ADD PRIMARY KEY (c_id);
+ALTER TABLE orders ADD PRIMARY KEY (o_id);
+ALTER TABLE order_line ADD PRIMARY KEY (ol_o_id, ol_id);
+ALTER TABLE cc_xacts ADD PRIMARY KEY (cx_o_id);
+ALTER TABLE shopping_cart ADD PRIMARY KEY (sc_id);
+ALTER TABLE shopping_cart_line ADD PRIMARY KEY (scl_sc_id, scl_i_id);
+CREATE INDEX item_author ON item (i_a_id);
+CREATE INDEX item_newest ON item (i_subject, i_pub_date DESC, i_title);
+CREATE INDEX item_words ON item USING gin (to_tsvector('simple', i_title));
+CREATE INDEX author_words ON author USING gin (to_tsvector('simple', a_lname));
+CREATE UNIQUE INDEX customer_name ON customer (c_uname);
+CREATE INDEX orders_customer ON orders (o_c_id, o_id);
+CREATE SEQUENCE order_ids; SELECT setval('order_ids', (SELECT max(o_id) FROM orders));
+CREATE SEQUENCE customer_ids; SELECT setval('customer_ids', (SELECT max(c_id) FROM customer));
+CREATE SEQUENCE address_ids; SELECT setval('address_ids', (SELECT max(addr_id) FROM address));
+ALTER TABLE item ADD CONSTRAINT stock_is_never_negative CHECK (i_stock >= 0);
