@@ -15,8 +15,9 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from servsim.documents import read_json
 from servsim.errors import EnvironmentProblem, UsageError
-from servsim.schema import check_shape, read_json
+from servsim.schema import check_shape
 
 if TYPE_CHECKING:
     import pyarrow

@@ -5,26 +5,21 @@ must be there. Further keys are welcome. `published` gives the same as a JSON Sc
 """
 
 import json
-from math import isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from servsim.documents import LARGEST, LARGEST_COUNT
 from servsim.errors import UsageError
 
-#: No counter holds more, and no number beyond this is a figure.
-_LARGEST_COUNT = 2**63
-_LARGEST = 1e18
-#: Nesting that no document of ours comes near.
-_DEEPEST = 32
 #: Faults of a document that are told; the rest are counted.
 _TOLD = 3
 
 #: Default of a part that need not be there, but has its shape when it is.
 _ABSENT: Any = None
 
-Count = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
-Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
 class _Part(BaseModel):
@@ -295,46 +290,6 @@ class Document(_Part):
             if not held and replication.capture is not None:
                 raise ValueError(f"replication {number} is of a capture, and no captures are listed")
         return self
-
-
-def read_json(text: bytes) -> object:
-    """Read JSON whose numbers and texts anything here can work with.
-
-    Raises
-    ------
-    ValueError
-        For what is not JSON, for NaN and infinities, numbers beyond any counter, halves of characters, and nesting
-        deeper than any document of ours.
-    """
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no number of JSON")
-
-    try:
-        document: object = json.loads(text, parse_constant=refuse)
-        _sound(document, 0)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    return document
-
-
-def _sound(value: object, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise ValueError("it is nested too deeply")
-    if isinstance(value, dict):
-        for key, part in value.items():
-            _sound(key, depth + 1)
-            _sound(part, depth + 1)
-    elif isinstance(value, list):
-        for part in value:
-            _sound(part, depth + 1)
-    elif isinstance(value, str):
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise ValueError("a text holds half a character")
-    elif isinstance(value, float) and not (isfinite(value) and abs(value) <= _LARGEST):
-        raise ValueError("a number is beyond any figure")
-    elif isinstance(value, int) and abs(value) > _LARGEST_COUNT:
-        raise ValueError("a number is beyond any counter")
 
 
 def check_shape(document: object, source: str, remedy: str) -> None:

@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from servsim.errors import UsageError
 from servsim.result import check, load
 from servsim.simulation import simulate
 from servsim.sweep.study import parse
+from servsim.validation.host import Host
+from servsim.validation.native import NativeRun
+from servsim.validation.record import Record
+from servsim.validation.record import read as read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -164,6 +169,50 @@ def test_nesting_without_end_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
+#: A record of native runs, as small as can be.
+RECORD = Record(
+    host=Host((0, 1), "processor", 32768, 1 << 20, 0, 64, 0.001, 0.001, "15.1"),
+    runs=[NativeRun("base", 0, 500.0, 10.0, 12.0, [250, 250])],
+    long=[],
+)
+
+
+def test_a_record_of_native_runs_comes_back_as_it_was(tmp_path: Path) -> None:
+    RECORD.write(tmp_path / "record.json")
+    assert read_record(tmp_path / "record.json") == RECORD
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"schema":' * 100_000, "nested too deeply"),
+        ("[]", "the whole"),
+        ('{"schema": "servsim.simulate/1"}', "holds servsim.simulate/1"),
+        (json.dumps({**asdict(RECORD), "host": {}}), "host.processors"),
+        (json.dumps({**asdict(RECORD), "runs": [3]}), "runs.0"),
+        (
+            json.dumps({**asdict(RECORD), "runs": [{**asdict(RECORD.runs[0]), "throughput": "fast"}]}),
+            "runs.0.throughput",
+        ),
+    ],
+    ids=lambda text: text[:40],
+)
+@pytest.mark.parametrize("words", [["model", "native"], ["validate", "--measure-only", "--native"]], ids=" ".join)
+def test_what_is_no_record_of_native_runs_is_refused(
+    words: list[str],
+    text: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    code, messages = _ends([*words, str(path)], monkeypatch, capsys)
+    assert (code, told in messages, messages.count("\n")) == (2, True, 1), messages
+
+
 def test_what_is_no_mapping_is_no_result() -> None:
     for document in ([], 1, "x", None, {"schema": ["servsim.simulate/1"]}):
         with pytest.raises(UsageError, match="is not a simulation result"):
@@ -199,19 +248,24 @@ processors = [2, 4]
         ("name = 7", "`name`"),
         ("trace = 7", "`trace`"),
         ("machine = { a = 1 }", "`machine`"),
-        ("transactions = 99999999999999999999", "`transactions`"),
+        ("transactions = 99999999999999999999", "transactions: a number is beyond any counter"),
         ("transactions = true", "`transactions`"),
         ("warmup = 1e9", "`warmup`"),
         ("functional_warmup = []", "`functional_warmup`"),
         ("checkpoint = 1", "`checkpoint`"),
-        ("seeds = { first = 99999999999999999999, count = 3 }", "`seeds`"),
+        ("seeds = { first = 99999999999999999999, count = 3 }", "seeds.first: a number is beyond any counter"),
         ("seeds = { first = 1, count = 1000000000 }", "`seeds`"),
         ("seeds = [true]", "`seeds`"),
         ("factors = 3", "`factors`"),
         ("settings = []", "`settings`"),
         ('settings = { "cache.size" = [1] }', "`cache.size`"),
         ("exclude = [3]", "exclude"),
+        (f"seeds = [0x{'f' * 6000}]", "seeds.0: a number is beyond any counter"),
+        (f"seeds = [{'9' * 6000}]", "a number is beyond any counter"),
+        (f"exclude = [{{ {'.'.join(['a'] * 2000)} = 1 }}]", "nested too deeply"),
+        (f"trace = {'[' * 100_000}", "nested too deeply"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_a_fault_of_a_study_is_told_by_its_key(line: str, told: str, tmp_path: Path) -> None:
     key = line.partition(" ")[0]

@@ -8,7 +8,6 @@ lies in the guest at ``/usr/share/servsim/workload``. Nothing else of servsim kn
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from servsim.cache import checkout, repository
 from servsim.capture.store import file_digest
+from servsim.documents import read_toml
 from servsim.errors import UsageError
 
 #: The folder's description, the script that every workload has, and those that it may have.
@@ -147,9 +147,9 @@ def read(path: Path) -> Folder:
     if idle:
         raise UsageError(f"{path / idle[0]} cannot be executed: make it a program with `chmod +x`")
     try:
-        described = tomllib.loads((path / DESCRIPTION).read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path / DESCRIPTION}: {error}") from error
+        described = read_toml((path / DESCRIPTION).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path / DESCRIPTION} cannot be read: {error}") from None
     return _Reader(path / DESCRIPTION, described).folder()
 
 

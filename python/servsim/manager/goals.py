@@ -18,12 +18,12 @@
     busy_at_most = 0.8
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from servsim.documents import read_toml
 from servsim.errors import UsageError
 
 
@@ -97,8 +97,8 @@ def parse(text: str, source: str = "the goals") -> Goals:
     Goal(nodes=(2, 3), busy_at_most=0.8, least=1, rank=1)
     """
     try:
-        read = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        read = read_toml(text)
+    except ValueError as error:
         raise UsageError(f"{source} is not TOML that can be read: {error}") from None
     keys = _Keys(source, "", read)
     tables = keys.table("partition")

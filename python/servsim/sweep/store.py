@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from servsim.documents import read_json
 from servsim.errors import UsageError
 from servsim.files import atomic_write, publish_folder
 from servsim.sweep.job import Job, versions
@@ -93,7 +94,7 @@ def opened(folder: Path, name: str) -> Iterator[Store]:
 
 def _check(manifest: Path, name: str) -> None:
     try:
-        found = json.loads(manifest.read_text(encoding="utf-8"))
+        found = read_json(manifest.read_bytes())
     except (ValueError, OSError) as error:
         raise UsageError(f"{manifest} cannot be read ({error}): choose another folder with -o") from None
     folder = manifest.parent

@@ -8,7 +8,6 @@ can be compared pairwise.
 """
 
 import difflib
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
+from servsim.documents import read_toml
 from servsim.errors import UsageError
 
 #: Factors that are no settings of the machine.
@@ -113,9 +113,8 @@ def parse(text: str, source: str, folder: Path, name: str) -> Study:
         With all faults at once: unknown keys, contradictory factors, empty or repeated levels.
     """
     try:
-        read = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # Not all that the library raises is its own: of numbers with thousands of digits, of lists as deep.
+        read = read_toml(text)
+    except ValueError as error:
         raise UsageError(f"{source} is not TOML that can be read: {error}") from None
     faults: list[str] = []
     for key in read:

@@ -5,7 +5,6 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ class Host:
     flush_seconds: float
     flush_median_seconds: float
     server: str
-    ways: Sequence[int] = (0, 0, 0)
+    ways: tuple[int, ...] = (0, 0, 0)
 
     def text(self) -> str:
         """Return it in a line."""

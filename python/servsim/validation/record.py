@@ -3,8 +3,10 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from servsim.documents import read_json
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 from servsim.validation.host import Host
@@ -36,14 +38,13 @@ def read(path: Path) -> Record:
         When the file is none.
     """
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if document["schema"] != SCHEMA:
-            raise UsageError(f"{path} holds {document['schema']}, not {SCHEMA}")
-        # JSON has no tuples.
-        host: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in document["host"].items()
-        }
-        runs, long = ([NativeRun(**run) for run in document[key]] for key in ("runs", "long"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no record of native runs ({error}): remove it, and it is measured anew") from error
-    return Record(Host(**host), runs, long)
+        document = read_json(path.read_bytes())
+        if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:
+            raise UsageError(f"{path} holds {document['schema']}, not {SCHEMA}: name another file")
+        return TypeAdapter(Record).validate_python(document)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        what = f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}"
+    except (OSError, ValueError) as error:
+        what = str(error)
+    raise UsageError(f"{path} is no record of native runs ({what}): remove it, and it is measured anew")
