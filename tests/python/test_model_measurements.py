@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from servsim.cli import run
 from servsim.errors import UsageError
 from servsim.model import fit
 from servsim.model.measurements import csv_measurements
@@ -58,3 +59,16 @@ def test_a_mistake_is_named_by_line_and_column(text: str, message: str, tmp_path
     with pytest.raises(UsageError) as caught:
         csv_measurements(path)
     assert message in str(caught.value)
+
+
+def test_work_beside_requests_and_samples_far_off_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{x},{0.20 + 0.02 * x + (0.3 if x == 7 else 0.0):.4f},{0.01 * x:.4f}" for x in range(20)]
+    file = tmp_path / "busy.csv"
+    file.write_text("throughput,utilization cpu,utilization disk\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["servsim", "model", "fit", str(file)])
+    assert run() == 0
+    told = capsys.readouterr()
+    assert "without any request" in told.out and "disk:" not in told.out
+    assert "sample 8: cpu was 64.0% busy" in told.err

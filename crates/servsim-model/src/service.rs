@@ -236,6 +236,11 @@ impl Histogram {
         Ok((histogram, mean))
     }
 
+    /// Borders of the bins, with mean one, and the share of each.
+    pub fn bins_and_weights(&self) -> (Vec<f64>, Vec<f64>) {
+        (self.borders.clone(), self.bins().map(|bin| bin.2).collect())
+    }
+
     fn bins(&self) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
         let before = std::iter::once(0.0).chain(self.up_to.iter().copied());
         let weights = self.up_to.iter().zip(before).map(|(sum, before)| sum - before);

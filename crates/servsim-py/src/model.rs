@@ -10,12 +10,13 @@ use servsim_model::fit::kalman::Noise;
 use servsim_model::sim::Plan;
 use servsim_model::solve::solve_quickly;
 use servsim_model::solvers::{bounds::bounds, mva, Options, SOLVERS};
-use servsim_model::text::{read_allocation, read_measurements, read_network, Problems};
+use servsim_model::text::{describe, read_allocation, read_measurements, read_network, Problems};
 use servsim_model::{allocation, fit, sensitivity, solve, whatif, Load, ModelError, Network, Tolerance};
 
 /// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model_solvers, module)?)?;
+    module.add_function(wrap_pyfunction!(model_describe, module)?)?;
     module.add_function(wrap_pyfunction!(model_solve, module)?)?;
     module.add_function(wrap_pyfunction!(model_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(model_curve, module)?)?;
@@ -108,6 +109,11 @@ fn network(text: &str, is_json: bool) -> PyResult<Network> {
 fn model_solvers() -> PyResult<String> {
     let entry = |s: &servsim_model::solvers::Solver| json!({"name": s.name, "summary": s.summary, "nature": s.nature.name()});
     text_of(&SOLVERS.iter().map(entry).collect::<Vec<_>>())
+}
+
+#[pyfunction]
+fn model_describe(text: &str, is_json: bool) -> PyResult<String> {
+    network(text, is_json).and_then(|network| text_of(&describe(&network)))
 }
 
 #[pyfunction]

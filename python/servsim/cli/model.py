@@ -9,7 +9,7 @@ import typer
 from servsim.cli.model_text import table, time_text
 from servsim.errors import UsageError
 
-File = typer.Argument(help="TOML description.")
+File = typer.Argument(help="TOML description, or a model of JMT (.jmva, .jsimg) or layered queues (.lqn, .lqnx).")
 Measurements = typer.Argument(help="Measurements (TOML, or CSV with throughput and utilization STATION), or a result.")
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
 Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentile, per cent; may be given again.")
@@ -19,11 +19,12 @@ Json = typer.Option(False, "--json", help="Print JSON.")
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
-    from servsim.cli import model_measured, model_native
+    from servsim.cli import model_import, model_measured, model_native
 
     group = typer.Typer(no_args_is_help=True, help="Queueing models: solve, bound, fit, allocate, question.")
     for command in (solve, bounds, fit, allocate, sensitivity, solvers):
         group.command()(command)
+    model_import.register(group)
     model_measured.register(group)
     model_native.register(group)
     app.add_typer(group, name="model")
@@ -49,10 +50,10 @@ def solve(
     as_json: bool = Json,
 ) -> None:
     """Solve a model: throughput, response times with percentiles, utilisations."""
-    from servsim.model import Network
+    from servsim.cli.model_import import network as read
     from servsim.model import solve as run
 
-    network = Network.from_file(file)
+    network = read(file)
     solution = run(
         network,
         solver,
@@ -127,18 +128,15 @@ def _plot_population(network: Any, up_to: int | None) -> int:
         if up_to < 1:
             raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
         return up_to
-    import tomllib
-
-    classes = tomllib.loads(network.source()[0]).get("class", [])
-    return 2 * sum(int(c.get("population", 0)) for c in classes)
+    return 2 * sum(getattr(c, "population", 0) for c in network.classes)
 
 
 def bounds(file: Path = File, as_json: bool = Json) -> None:
     """Bound throughput and response without solving; name the bottleneck."""
-    from servsim.model import Network
+    from servsim.cli.model_import import network as read
     from servsim.model import bounds as run
 
-    found = run(Network.from_file(file))
+    found = run(read(file))
     if as_json:
         _print_json("servsim.model.bounds/1", {"classes": found})
         return
@@ -192,6 +190,14 @@ def fit(
         for d in found["demands"]
     ]
     table(["station / class", "demand", "low", "high", ""], rows)
+    for b in found["background"]:
+        spread = f"{b['low']:.1%} to {b['high']:.1%}"
+        typer.echo(f"{b['station']}: {b['utilization']:.1%} busy ({spread}) without any request")
+    for o in found["outliers"]:
+        what = (
+            f"sample {o['sample']}: {o['station']} was {o['measured']:.1%} busy where the others say {o['fitted']:.1%}"
+        )
+        typer.echo(f"note: {what}; look at what else ran then, or leave it out", err=True)
     typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
 
 
@@ -226,11 +232,11 @@ def sensitivity(
     as_json: bool = Json,
 ) -> None:
     """Show what throughput depends on: exact elasticities, or what-ifs ranked by gain and cost."""
-    from servsim.model import Network
+    from servsim.cli.model_import import network as read
     from servsim.model import sensitivity as run
     from servsim.model import what_if as ask
 
-    network = Network.from_file(file)
+    network = read(file)
     if what_if:
         effects = ask(network, solver)
         if as_json:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from servsim import _core
 from servsim.errors import UsageError
 
 
@@ -235,11 +236,12 @@ class Network:
     forks: Sequence[Fork] = ()
     name: str = "network"
     routes: Sequence[Route] = ()
-    _toml: str | None = field(default=None, repr=False)
+    #: The text it was read from, and the description that this gave: a changed network is described anew.
+    _read: tuple[str, str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_toml(cls, text: str) -> Network:
-        """Wrap a TOML description; it is checked when it is solved.
+        """Read a TOML description.
 
         Parameters
         ----------
@@ -249,9 +251,15 @@ class Network:
         Returns
         -------
         Network
-            A network whose parts stay in the text.
+            The network; its parts can be changed with :func:`dataclasses.replace`.
+
+        Raises
+        ------
+        UsageError
+            For anything that is not understood: the line is named.
         """
-        return cls((), (), _toml=text)
+        network = _from_description(json.loads(_core.model_describe(text, False)))
+        return replace(network, _read=(text, network.description()))
 
     @classmethod
     def from_file(cls, path: str | Path) -> Network:
@@ -266,8 +274,13 @@ class Network:
 
     def source(self) -> tuple[str, bool]:
         """Return the description as text, and whether it is JSON."""
-        if self._toml is not None:
-            return self._toml, False
+        description = self.description()
+        if self._read is not None and self._read[1] == description:
+            return self._read[0], False
+        return description, True
+
+    def description(self) -> str:
+        """Return the parts as JSON, in seconds."""
         description = {
             "name": self.name,
             "class": [c.describe() for c in self.classes],
@@ -276,7 +289,36 @@ class Network:
             "fork": [f.describe() for f in self.forks],
             "route": [r.describe() for r in self.routes],
         }
-        return json.dumps(description, default=_plain), True
+        return json.dumps(description, default=_plain)
+
+    def to_toml(self) -> str:
+        """Return an editable description: the text it was read from, or one with units that says the same."""
+        from servsim.model.writing import to_toml
+
+        return to_toml(self)
+
+
+def _from_description(parts: Mapping[str, Any]) -> Network:
+    """Return the network of a description as the core writes it."""
+    kinds = {True: Closed, False: Open}
+    classes: list[Closed | Open] = [kinds["population" in entry](**entry) for entry in parts["class"]]
+    stations = []
+    for entry in parts["station"]:
+        named = dict(entry)
+        if "demands" in named:
+            named["demand"] = named.pop("demands")
+        stations.append(Station(**named))
+    return Network(
+        classes,
+        stations,
+        [Pool(**entry) for entry in parts["pool"]],
+        [Fork(**entry) for entry in parts["fork"]],
+        parts["name"],
+        [
+            Route(**{{"class": "of", "from": "origin"}.get(key, key): value for key, value in entry.items()})
+            for entry in parts["route"]
+        ],
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,17 @@ def _options(**values: Any) -> str:
     return json.dumps({key: value for key, value in values.items() if value is not None})
 
 
+def check(network: Network) -> None:
+    """Say what is wrong with a network, without solving it.
+
+    Raises
+    ------
+    UsageError
+        For a description that is not understood or contradicts itself.
+    """
+    _core.model_describe(*network.source())
+
+
 def solvers() -> list[dict[str, str]]:
     """Return the registry of solvers: ``name``, ``summary`` and ``nature`` of each."""
     return list(json.loads(_core.model_solvers()))

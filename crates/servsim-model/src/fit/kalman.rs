@@ -77,6 +77,7 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
     let mut series = vec![vec![Vec::new(); stations]; measurements.samples.len()];
     let (mut demands, mut residual) = (Vec::new(), Vec::new());
     for k in 0..stations {
+        measurements.check_idle(k)?;
         let servers = measurements.servers_of(k);
         let first = &measurements.samples[0];
         let mut filter = Filter::new(&first.throughput, first.utilization[k] * servers);
@@ -103,5 +104,12 @@ pub fn fit(measurements: &Measurements, noise: &Noise) -> Result<Fit, ModelError
             });
         }
     }
-    Ok(Fit { method: "kalman".into(), demands, residual, condition: seen.condition, series })
+    Ok(Fit {
+        method: "kalman".into(),
+        demands,
+        residual,
+        condition: seen.condition,
+        series,
+        ..Fit::default()
+    })
 }

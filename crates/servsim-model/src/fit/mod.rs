@@ -67,13 +67,43 @@ pub struct Demand {
     pub note: Option<String>,
 }
 
-/// The result of an estimation.
+/// What a station does that no request asks for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Background {
+    /// Station.
+    pub station: String,
+    /// Utilisation without requests.
+    pub utilization: f64,
+    /// 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A sample that the others do not explain.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outlier {
+    /// Which, counted from 1.
+    pub sample: usize,
+    /// At this station.
+    pub station: String,
+    /// Utilisation measured.
+    pub measured: f64,
+    /// What the other samples make one expect.
+    pub fitted: f64,
+}
+
+/// The result of an estimation.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct Fit {
     /// Method used.
     pub method: String,
     /// One entry per station and class.
     pub demands: Vec<Demand>,
+    /// Work that is not for requests, where there is any (`nnls` only).
+    pub background: Vec<Background>,
+    /// Samples that the others do not explain; they take part in the estimate (`nnls` only).
+    pub outliers: Vec<Outlier>,
     /// Root-mean-square relative residual of the utilisations, per station.
     pub residual: Vec<f64>,
     /// Condition number of the throughputs, columns scaled; large means classes move together.
@@ -137,18 +167,30 @@ impl Measurements {
             );
             return contradiction("system", what, "throughputs are requests per second, zero or more");
         }
-        let idle = sample.throughput.iter().all(|x| *x == 0.0);
         for (name, &u) in self.stations.iter().zip(&sample.utilization) {
             if !(0.0..=1.0).contains(&u) {
                 let what = format!("sample {number}: utilisation {u} is not between 0 and 1");
                 return contradiction(name, what, "give fractions of capacity (0.63, not 63), per server");
             }
-            if idle && u > 0.05 {
-                let what = format!("sample {number}: utilisation {u} with no throughput of any class");
-                return contradiction(name, what, "add the class that does this work, or drop the sample");
-            }
         }
         self.check_little(number, sample)
+    }
+
+    /// Refuses a station that works where no class does, for a method that knows no background.
+    fn check_idle(&self, k: usize) -> Result<(), ModelError> {
+        let idle = |s: &&Sample| s.throughput.iter().all(|x| *x == 0.0) && s.utilization[k] > 0.05;
+        let Some((index, sample)) = self.samples.iter().enumerate().find(|(_, s)| idle(s)) else {
+            return Ok(());
+        };
+        Err(ModelError::Contradiction {
+            station: self.stations[k].clone(),
+            what: format!(
+                "sample {}: utilisation {} with no throughput of any class",
+                index + 1,
+                sample.utilization[k]
+            ),
+            remedy: "add the class that does this work, or drop the sample".into(),
+        })
     }
 
     /// `N = X (R + Z)` within 20 %: beyond that something was counted differently.

@@ -2,6 +2,7 @@
 //! units) or JSON (for programs, in seconds). Every problem of a file is reported at once.
 
 mod allocation;
+mod describe;
 mod details;
 mod measurements;
 mod network;
@@ -9,6 +10,7 @@ pub mod node;
 mod source;
 
 pub use allocation::{read_allocation, Comparison};
+pub use describe::describe;
 pub use measurements::read_measurements;
 pub use network::{read_network, Model};
 pub use node::{Problem, Problems};

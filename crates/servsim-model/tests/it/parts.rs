@@ -223,6 +223,34 @@ fn classes_that_always_move_together_are_flagged_not_guessed() {
 }
 
 #[test]
+fn work_beside_requests_is_told_from_demands_and_samples_far_off_are_shown() {
+    let mut draw = Draw(15);
+    let mut measurements = measured(&mut draw, &[vec![0.02], vec![0.01]], 30, 0.0);
+    for sample in &mut measurements.samples {
+        let noise = 1.0 + 0.01 * draw.normal();
+        sample.utilization[0] = (0.20 + 0.02 * sample.throughput[0]) * noise;
+    }
+    measurements.samples[7].utilization[1] += 0.3;
+    let found = fit(&measurements, "nnls", &Noise::default()).unwrap();
+    assert_eq!(found.background.len(), 1, "{:?}", found.background);
+    let background = &found.background[0];
+    assert!(background.station == "s0" && background.low < 0.20 && 0.20 < background.high, "{background:?}");
+    assert!(relative(found.demands[0].demand.unwrap(), 0.02) < 0.05, "{:?}", found.demands[0]);
+    let shown: Vec<(usize, &str)> = found.outliers.iter().map(|o| (o.sample, o.station.as_str())).collect();
+    assert_eq!(shown, [(8, "s1")]);
+    assert!(relative(found.outliers[0].fitted, measurements.samples[7].throughput[0] * 0.01) < 0.02);
+}
+
+#[test]
+fn measurements_without_work_beside_requests_have_no_background() {
+    let mut draw = Draw(16);
+    let named = |m: &Measurements| !fit(m, "nnls", &Noise::default()).unwrap().background.is_empty();
+    let mut models = (0..200).map(|_| measured(&mut draw, &[vec![0.04, 0.06]], 40, 0.05));
+    let wrong = (0..200).filter(|_| named(&models.next().unwrap())).count();
+    assert!(wrong <= 6, "{wrong} of 200, where 1 in 100 and one side of two make 1");
+}
+
+#[test]
 fn contradictory_measurements_are_refused_with_their_station() {
     let mut draw = Draw(14);
     let good = measured(&mut draw, &[vec![0.04]], 5, 0.0);
