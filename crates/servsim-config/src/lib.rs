@@ -21,7 +21,7 @@ pub use components::{
 };
 pub use machine::Machine;
 pub use monitor::{
-    Filter, MonitorProgram, Secondary, DIRECTIONS, MOST_COUNTERS, MOST_FILTERS, MOST_SECONDARY, TYPES,
+    Filter, MonitorProgram, Secondary, DIRECTIONS, MOST_COUNTERS, MOST_FILTERS, MOST_SECONDARY, SERVED, TYPES,
 };
 pub use nodes::{Coherence, Memory, Nodes, PagePlacement};
 pub use placement::{BoundTask, BoundTo, NameKind, PageRule, PlacementFile, Rank, Selector};

@@ -21,6 +21,9 @@ pub const TYPES: [&str; 5] = ["read", "read-exclusive", "invalidate", "write", "
 /// Whose transactions a node's monitor counts, in the order of the bits of a mask.
 pub const DIRECTIONS: [&str; 2] = ["outbound", "inbound"];
 
+/// Who serves a transaction, in the order of the bits of a mask.
+pub const SERVED: [&str; 2] = ["memory", "cache"];
+
 /// What the monitor counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonitorProgram {
@@ -45,6 +48,8 @@ pub struct Filter {
     pub types: u8,
     /// Mask of [`DIRECTIONS`].
     pub directions: u8,
+    /// Mask of [`SERVED`].
+    pub served: u8,
     /// Its first counter.
     pub base: u64,
     /// Count at which a counter tells.
@@ -114,7 +119,8 @@ impl Reader<'_> {
         }
         for (index, table) in filters.into_iter().enumerate() {
             let next = program.filters.last().map_or(0, |last| last.base + last.counters());
-            if let Some(filter) = self.filter(table, &self.place(&format!("filter {}", index + 1)), next) {
+            let place = self.place(&format!("filter {}", index + 1));
+            if let Some(filter) = self.filter(table, &place, next, program.simulator) {
                 program.filters.push(filter);
             }
         }
@@ -190,8 +196,8 @@ impl Reader<'_> {
         }
     }
 
-    fn filter(&mut self, table: &dyn TableLike, place: &str, next: u64) -> Option<Filter> {
-        let accepted = ["start", "size", "granularity", "types", "direction", "base", "threshold"];
+    fn filter(&mut self, table: &dyn TableLike, place: &str, next: u64, simulator: bool) -> Option<Filter> {
+        let accepted = ["start", "size", "granularity", "types", "direction", "served", "base", "threshold"];
         self.tables.check_keys(table, &accepted, place);
         let start = self.number(table, "start", place);
         if table.get("start").is_none() {
@@ -204,6 +210,13 @@ impl Reader<'_> {
             None => 1,
             Some(_) => self.mask(table, "direction", &DIRECTIONS, place),
         };
+        let served = self.mask(table, "served", &SERVED, place);
+        if table.get("served").is_some() && !simulator {
+            self.fault(
+                place,
+                "served: a card does not see who serves; leave it out, or use mode = \"simulator\"",
+            );
+        }
         let (base, threshold) = (self.number(table, "base", place), self.number(table, "threshold", place));
         let (start, size, granularity) = (start?, size?, granularity?);
         if !GRANULARITY.contains(&granularity) || !granularity.is_power_of_two() {
@@ -229,7 +242,16 @@ impl Reader<'_> {
         if threshold == Some(0) {
             self.fault(place, "threshold: every count reaches 0; give 1 or more, or leave it out");
         }
-        Some(Filter { start, size, granularity, types, directions, base: base.unwrap_or(next), threshold })
+        Some(Filter {
+            start,
+            size,
+            granularity,
+            types,
+            directions,
+            served,
+            base: base.unwrap_or(next),
+            threshold,
+        })
     }
 
     fn check_counters(&mut self, filters: &[Filter]) {

@@ -3,12 +3,16 @@
 use crate::error::SimulateError;
 use crate::names::{place_of, DataNames};
 use crate::run_spec::TextFile;
-use serde_json::{json, Value};
-use servsim_config::{Filter, Machine, MonitorProgram, DIRECTIONS, TYPES};
-use servsim_core::{GlobalSource, PAGE_SHIFT};
+use serde_json::{json, Map, Value};
+use servsim_config::{Filter, Machine, MonitorProgram, DIRECTIONS, SERVED, TYPES};
+use servsim_core::{GlobalSource, PageOrigin, PAGE_SHIFT};
 use servsim_mem::interconnect::{MonitorCounts, MonitorSpec, RegionFilter};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+
+/// Columns of a histogram; the last three, of granules within a page, are where the captured system had them.
+const COLUMNS: [&str; 9] =
+    ["filter", "node", "processor", "address", "count", "data", "virtual_address", "process", "offset"];
 
 /// Most names of what lies in a granule of several pages.
 const MOST_NAMES: usize = 3;
@@ -37,6 +41,7 @@ pub(crate) fn spec_of(program: &MonitorProgram, line: u64) -> MonitorSpec {
         shift: (filter.granularity / line).trailing_zeros(),
         types: filter.types,
         directions: filter.directions,
+        served: filter.served,
         base: filter.base,
         threshold: filter.threshold,
     };
@@ -73,11 +78,14 @@ impl<'a> Telling<'a> {
 
     /// What one replication counted.
     pub fn tell(&mut self, counts: &MonitorCounts) -> Value {
-        let mut rows: [Vec<Value>; 6] = Default::default();
+        let mut columns: [Vec<Value>; COLUMNS.len()] = Default::default();
         for (&(owner, counter), &count) in &counts.counters {
             let Some((number, address, granularity)) = self.granule(counter) else { continue };
             let (node, processor) = self.owner(owner);
             let data = self.called(address, granularity);
+            let is_within = granularity <= 1 << PAGE_SHIFT;
+            let place = place_of(self.source.as_ref(), address).filter(|_| is_within);
+            let offset = place.and_then(|place| self.names.shared.offset(place, self.source.tasks()));
             let row = [
                 json!(number + 1),
                 json!(node + 1),
@@ -85,10 +93,14 @@ impl<'a> Telling<'a> {
                 json!(format!("{address:#x}")),
                 json!(count),
                 json!(data),
+                place.map_or(Value::Null, |place| json!(format!("{:#x}", place.address))),
+                json!(place.and_then(|place| place.process)),
+                json!(offset.map(|offset| format!("{offset:#x}"))),
             ];
-            rows.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
-        let [filter, node, processor, address, count, data] = rows;
+        let histogram: Map<String, Value> =
+            COLUMNS.iter().zip(columns).map(|(&name, column)| (name.into(), column.into())).collect();
         let events = counts.events.iter().map(|event| {
             let address = self.granule(event.counter).map(|(_, address, _)| format!("{address:#x}"));
             let (node, processor) = self.owner(event.owner);
@@ -105,10 +117,7 @@ impl<'a> Telling<'a> {
             "mode": if self.program.simulator { "simulator" } else { "card" },
             "seen": counts.seen,
             "filters": self.program.filters.iter().map(filter_json).collect::<Vec<_>>(),
-            "histogram": {
-                "filter": filter, "node": node, "processor": processor, "address": address, "count": count,
-                "data": data,
-            },
+            "histogram": histogram,
             "secondary": secondary,
             "thresholds": {"reached": counts.events_in_all, "first": events},
         })
@@ -133,6 +142,18 @@ impl<'a> Telling<'a> {
         }
     }
 
+    /// What lies in `bytes` of a page: data by name, and what has none by area and process.
+    fn name(&self, place: PageOrigin, bytes: u64) -> String {
+        let tasks = self.source.tasks();
+        let name = self.names.called(place, bytes, tasks);
+        let of_area = name == format!("({})", place.area);
+        let process = place.process.filter(|_| of_area);
+        match process.and_then(|pid| tasks.iter().find(|task| task.pid == pid)) {
+            Some(task) => format!("({}, {} {})", place.area, task.name, task.pid),
+            None => name,
+        }
+    }
+
     /// What lies in a granule: the names with most pages.
     fn called(&mut self, address: u64, bytes: u64) -> String {
         if let Some(name) = self.called.get(&(address, bytes)) {
@@ -143,7 +164,7 @@ impl<'a> Telling<'a> {
         let mut pages: BTreeMap<String, u64> = BTreeMap::new();
         for first in (0..bytes / step).map(|place| address + place * step) {
             if let Some(place) = place_of(source, first) {
-                *pages.entry(self.names.called(place, step, source.tasks())).or_default() += 1;
+                *pages.entry(self.name(place, step)).or_default() += 1;
             }
         }
         let mut most: Vec<(u64, String)> = pages.into_iter().map(|(name, pages)| (pages, name)).collect();
@@ -168,6 +189,7 @@ fn filter_json(filter: &Filter) -> Value {
         "granularity_bytes": filter.granularity,
         "types": named(filter.types, &TYPES),
         "directions": named(filter.directions, &DIRECTIONS),
+        "served": named(filter.served, &SERVED),
         "base": filter.base,
         "threshold": filter.threshold,
     })

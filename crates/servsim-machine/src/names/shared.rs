@@ -65,6 +65,13 @@ impl SharedData {
         self.ranges.iter().map(|(.., name)| name.as_str())
     }
 
+    /// How far `place` lies behind the first byte of the data that it belongs to, as [`Self::parts`] counts.
+    pub fn offset(&self, place: PageOrigin, tasks: &[TaskInfo]) -> Option<u64> {
+        let name = self.at(place, tasks)?;
+        let (first, ..) = self.ranges.iter().find(|(.., known)| known == name)?;
+        Some(place.address - first)
+    }
+
     fn is_programs(&self, place: PageOrigin, tasks: &[TaskInfo]) -> bool {
         let is_program = |task: &TaskInfo| Some(task.pid) == place.process && task.name == self.program;
         tasks.iter().any(is_program)
@@ -121,6 +128,8 @@ mod tests {
         assert_eq!(parts(0x1000, "a", Some((0x100, 0x200))), [(0x900, 0xa00)]);
         assert_eq!(parts(0x2000, "a", Some((0x100, 0x200))), []);
         assert_eq!(shared.parts(place(0x2000, Some(8)), "a", None, &tasks), []);
+        let offset = |address| shared.offset(place(address, Some(7)), &tasks);
+        assert_eq!([0x1800, 0x3880, 0x2900, 0x3900].map(offset), [Some(0), Some(0x2080), Some(0x100), None]);
     }
 
     #[test]

@@ -99,16 +99,26 @@ fn a_request_that_bash_sends_again_counts_once() {
             let _ = writeln!(text, "{task} {op} {:x} 4 s", 0x10_0000 + (step * 7 + task * 5) % 24 * 64);
         }
     }
-    let program = "mode = \"simulator\"\n[[filter]]\nstart = 0\nsize = \"4 MiB\"\ngranularity = \"4 KiB\"\n\
-                   types = \"read read-exclusive\"\n";
-    let run = watched(&machine, &text, None, Some(program)).unwrap();
+    let filter = |served| {
+        format!(
+            "[[filter]]\nstart = 0\nsize = \"4 MiB\"\ngranularity = \"4 KiB\"\ntypes = \"read read-exclusive\"\n\
+             served = \"{served}\"\n"
+        )
+    };
+    let program = format!("mode = \"simulator\"\n{}{}", filter("memory"), filter("cache"));
+    let run = watched(&machine, &text, None, Some(&program)).unwrap();
     let (nodes, histogram) =
         (&run["replications"][0]["nodes"], &run["replications"][0]["monitor"]["histogram"]);
     assert!(nodes["retries"].as_u64().unwrap() > 100, "{nodes}");
-    let sum =
-        |values: &mut dyn Iterator<Item = &Value>| values.map(|value| value.as_u64().unwrap()).sum::<u64>();
     let pairs = nodes["pairs"].as_array().unwrap();
-    let fetched = sum(&mut pairs.iter().map(|p| &p["memory_reads"]))
-        + sum(&mut pairs.iter().map(|p| &p["cache_reads"]));
-    assert_eq!(sum(&mut histogram["count"].as_array().unwrap().iter()), fetched);
+    for (filter, key) in [(1, "memory_reads"), (2, "cache_reads")] {
+        let of = |rows: &str| histogram[rows].as_array().unwrap().iter().map(|value| value.as_u64().unwrap());
+        let counted: u64 = of("filter").zip(of("count")).filter(|row| row.0 == filter).map(|row| row.1).sum();
+        let fetched: u64 = pairs.iter().map(|pair| pair[key].as_u64().unwrap()).sum();
+        assert!(counted > 500);
+        assert_eq!(counted, fetched, "{key}");
+    }
+    let card = program.replace("simulator", "card");
+    let refused = watched(&machine, &text, None, Some(&card)).unwrap_err().to_string();
+    assert!(refused.contains("a card does not see who serves"), "{refused}");
 }

@@ -29,6 +29,8 @@ pub struct RegionFilter {
     pub types: u8,
     /// Mask: 1 for what the node asks for, 2 for what others ask of it.
     pub directions: u8,
+    /// Mask of who serves: 1 a memory, 2 a cache.
+    pub served: u8,
     /// Its first counter.
     pub base: u64,
     /// Count at which a counter tells.
@@ -70,6 +72,8 @@ pub struct Traffic {
     pub home: NodeId,
     /// The node whose memory or cache served a fetch; the home of others.
     pub served_by: NodeId,
+    /// Whether a cache served it.
+    pub by_cache: bool,
     /// What was asked for.
     pub op: BusOp,
     /// The line.
@@ -148,8 +152,10 @@ impl Monitor {
 
     fn count(&mut self, traffic: &Traffic, owner: usize, direction: u8) {
         let bit = 1_u8 << type_of(traffic.op);
+        let served = 1 + u8::from(traffic.by_cache);
         let taken = |filter: &RegionFilter| {
             filter.directions & direction != 0
+                && filter.served & served != 0
                 && traffic.line.0.checked_sub(filter.first).is_some_and(|line| line < filter.lines)
         };
         for filter in self.spec.filters.iter().filter(|filter| filter.types & bit != 0 && taken(filter)) {
@@ -183,6 +189,7 @@ mod tests {
             shift: 2,
             types: 1,
             directions: 1,
+            served: 3,
             base: 7,
             threshold: Some(1),
         };
@@ -194,6 +201,7 @@ mod tests {
             asker: NodeId(0),
             home: NodeId(1),
             served_by: NodeId(1),
+            by_cache: false,
             op: BusOp::Read,
             line: LineAddr(3),
         };

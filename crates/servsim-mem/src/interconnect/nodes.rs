@@ -141,12 +141,12 @@ impl Nodes {
     pub fn traffic(&self, grant: &Grant, op: BusOp, supplier: Supplier) -> Traffic {
         let Grant { time, request, home } = *grant;
         let home = NodeId(home.0);
-        let served_by = match supplier {
-            Supplier::Processor(other) if op.is_fetch() => self.spec.of_processor[other],
-            _ => home,
+        let (served_by, by_cache) = match supplier {
+            Supplier::Processor(other) if op.is_fetch() => (self.spec.of_processor[other], true),
+            _ => (home, false),
         };
         let (cpu, line, asker) = (request.cpu, request.line, self.spec.of_processor[request.cpu]);
-        Traffic { time, cpu, asker, home, served_by, op, line }
+        Traffic { time, cpu, asker, home, served_by, by_cache, op, line }
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.

@@ -194,6 +194,7 @@ fn recount(all: &[(Traffic, u64)], spec: &MonitorSpec, processors: usize) -> BTr
                 if types.into_iter().any(|op| op == traffic.op)
                     && lines.contains(&traffic.line.0)
                     && (filter.directions == 3 || filter.directions == direction)
+                    && (filter.served == 3 || filter.served == if traffic.by_cache { 2 } else { 1 })
                 {
                     let counter = filter.base + (traffic.line.0 - filter.first) / (1 << filter.shift);
                     *counts.entry((owner, counter)).or_insert(0) += 1;
@@ -212,13 +213,17 @@ fn a_monitor_counts_what_the_log_of_transactions_holds() {
         shift,
         types,
         directions,
+        served: 3,
         base,
         threshold: (types == 31).then_some(5),
     };
+    let by_cache = RegionFilter { served: 2, ..filter(0, 40 << 6, 6, 0b00011, 3, 2000) };
     let filters = vec![
         filter(0, 40 << 6, 6, 31, 1, 0),
         filter(0, 40 << 6, 4, 0b00011, 3, 100),
         filter(5 << 6, 64, 0, 0b10100, 2, 1000),
+        by_cache.clone(),
+        RegionFilter { served: 1, base: 3000, ..by_cache },
     ];
     for (simulator, policy) in
         [(false, PagePolicy::FirstTouch), (false, PagePolicy::Remote), (true, PagePolicy::Striped)]
@@ -231,12 +236,14 @@ fn a_monitor_counts_what_the_log_of_transactions_holds() {
             .iter()
             .map(|done| {
                 let (asker, home) = (NodeId(done.cpu / PER_NODE), NodeId(homes[&(done.line / 64)]));
-                let served_by = match done.supplier {
-                    Supplier::Processor(CpuId(other)) if done.op.is_fetch() => NodeId(other / PER_NODE),
-                    _ => home,
+                let (served_by, by_cache) = match done.supplier {
+                    Supplier::Processor(CpuId(other)) if done.op.is_fetch() => {
+                        (NodeId(other / PER_NODE), true)
+                    }
+                    _ => (home, false),
                 };
                 let (cpu, line) = (CpuId(done.cpu), LineAddr(done.line));
-                (Traffic { time: 0, cpu, asker, home, served_by, op: done.op, line }, done.took)
+                (Traffic { time: 0, cpu, asker, home, served_by, by_cache, op: done.op, line }, done.took)
             })
             .collect();
         let counts = joined.monitor_counts().unwrap();
@@ -260,6 +267,7 @@ fn a_monitor_changes_nothing() {
         shift: 0,
         types: 31,
         directions: 3,
+        served: 3,
         base: 0,
         threshold: None,
     }];
