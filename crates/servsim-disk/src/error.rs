@@ -41,6 +41,15 @@ pub enum ImportError {
     /// The input holds no complete request.
     #[error("the trace holds no completed request ({0}); capture both issue and completion events")]
     Empty(String),
+    /// The format tells arrivals only, and more is needed.
+    #[error(
+        "{format} traces tell when requests arrive and not when they complete: they can be simulated on a fitted \
+         device (`servsim disk simulate`), not fitted, evaluated or imported"
+    )]
+    NoCompletions {
+        /// Name of the format.
+        format: &'static str,
+    },
     /// Most requests have times or places that no device has.
     #[error("most requests have times or places that no device has ({0}); check the format and the units of its columns")]
     Implausible(String),

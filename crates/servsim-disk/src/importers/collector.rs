@@ -24,6 +24,9 @@ const REQUEST_SECTORS: u32 = 1 << 23;
 /// What [`Collector::device`] returns when names can no longer be told apart by 16 bits.
 const TOO_MANY_DEVICES: u16 = u16::MAX;
 
+/// What is said of a trace that does not tell when requests complete.
+pub(super) const ARRIVALS_ONLY: &str = "no completions: only the arrivals of the trace are used";
+
 const NEGATIVE: &str = "negative_times";
 const ENDLESS: &str = "endless";
 const INSTANT: &str = "instant";
@@ -271,6 +274,19 @@ impl<'a> Collector<'a> {
             self.report.completion_without_issue += 1;
             Ok(())
         }
+    }
+
+    /// Says that the format tells arrivals only.
+    ///
+    /// # Errors
+    /// [`ImportError::NoCompletions`] where completions are needed.
+    pub fn arrivals_only(&mut self) -> Result<(), ImportError> {
+        if !self.options.arrivals_only {
+            return Err(ImportError::NoCompletions { format: self.report.format });
+        }
+        self.report.arrivals_only = true;
+        self.report.notes.push(ARRIVALS_ONLY.to_owned());
+        Ok(())
     }
 
     /// Hands on a request that is complete, or counts why it cannot be one.

@@ -201,8 +201,7 @@ impl<'a> Row<'a> {
         let completion =
             self.completion.or(self.response.map(|response| arrival_ns.saturating_add(response))).or(served);
         if completion.is_none() && !collector.report.arrivals_only {
-            collector.report.arrivals_only = true;
-            collector.report.notes.push("no completions: only the arrivals of the trace are used".to_owned());
+            collector.arrivals_only()?;
         }
         let completion_ns = completion.unwrap_or(arrival_ns);
         let start_ns = self.start.or(self

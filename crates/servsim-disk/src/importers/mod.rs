@@ -4,6 +4,7 @@
 //! completions and counts everything that could not become a request. Importers read from
 //! `BufRead` only, keep no more than the requests in flight, and so take traces of any size.
 
+mod biosnoop;
 mod blkparse;
 mod blktrace;
 mod byu;
@@ -13,9 +14,11 @@ mod columns;
 mod csv;
 mod disksim;
 mod fio;
+mod fiu;
 mod msr;
 mod native;
 mod nbdkit;
+mod spc;
 mod srt;
 mod text;
 mod tracefs;
@@ -66,6 +69,9 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &tracefs::Tracefs,
     &blkparse::Blkparse,
     &nbdkit::Nbdkit,
+    &biosnoop::Biosnoop,
+    &fiu::Fiu,
+    &spc::Spc,
     &msr::Msr,
     &fio::Fio,
     &csv::Csv,

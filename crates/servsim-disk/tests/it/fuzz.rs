@@ -90,6 +90,15 @@ fn corpus() -> Vec<(&'static str, Vec<u8>)> {
                  128166372016382155,usr,0,Write,2657792,512,1963\n",
             ),
         ),
+        (
+            "biosnoop",
+            text(
+                "TIME(s) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)\n0.004 tar 77 sda R 4096 8192 0.5 1.25\n\
+                 0.009 Web Content 78 sdb W 80 512 0 2\n",
+            ),
+        ),
+        ("fiu", text("89968195792462 20782 gzip 283193184 8 R 6 0 56f1\n89968196792462 1 a 5 16 W 6 1 0\n")),
+        ("spc", text("0,20941264,8192,W,0.551706\n1,20939840,1024,r,0.554041,9\n")),
         ("fio", text("1, 4000000, 0, 4096, 8192\n3, 1000000, 1, 4096, 0\n")),
         ("csv", text("arrival_us,op,lba,sectors,completion_us\n1,R,8,8,5\n2,W,80,16,9\n")),
         ("csv", text("interarrival_us,op,offset_bytes,bytes,service_us,device\n1,R,4096,512,5.5,a\n2,W,80,16,9,b\n")),
@@ -123,6 +132,11 @@ fn models() -> Vec<DeviceModel> {
     ]
 }
 
+/// Formats that tell arrivals alone are read as well.
+fn options() -> ImportOptions {
+    ImportOptions { arrivals_only: true, ..ImportOptions::default() }
+}
+
 #[test]
 fn the_corpus_has_every_format_and_is_read() {
     let corpus = corpus();
@@ -130,7 +144,7 @@ fn the_corpus_has_every_format_and_is_read() {
         assert!(corpus.iter().any(|(name, _)| *name == importer.name()), "{}", importer.name());
     }
     for (format, bytes) in corpus {
-        let read = load(&mut &bytes[..], Some(format), &ImportOptions::default());
+        let read = load(&mut &bytes[..], Some(format), &options());
         assert!(read.is_ok_and(|(requests, _)| !requests.is_empty()), "{format}");
     }
 }
@@ -142,7 +156,7 @@ fn a_mutant_of_a_block_trace_is_refused_or_can_be_simulated() {
     for (format, bytes) in corpus() {
         for _ in 0..number(QUICK) {
             let mutant = mutants.of(&bytes);
-            if let Ok((requests, report)) = load(&mut &mutant[..], Some(format), &ImportOptions::default()) {
+            if let Ok((requests, report)) = load(&mut &mutant[..], Some(format), &options()) {
                 assert_eq!(report.requests, requests.len() as u64);
                 for drive in &drives {
                     simulate(drive, &requests);

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one program: linked once, helpers compiled once.
 
 mod arrivals;
+mod biosnoop;
 mod foreknowledge;
 mod fuzz;
 mod importers;
