@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from servsim.capture.checkpoint import ensure_checkpoint
-from servsim.capture.oltp import capture
+from servsim.capture.folder import chosen
 from servsim.capture.run import resume
-from servsim.capture.settings import GuestSettings
+from servsim.capture.workload import capture
 
 SHORT, LONG = 24, 144
 
@@ -25,12 +25,12 @@ def say(line: str) -> None:
 
 def main() -> None:
     """Measure and print JSON."""
-    settings = GuestSettings()
+    settings = chosen("oltp")
     checkpoint = ensure_checkpoint(settings, say)
     short, long = (resume(checkpoint, n, 1, check=False).elapsed_s for n in (SHORT, LONG))
     plain = (long - short) / (LONG - SHORT)
     with tempfile.TemporaryDirectory() as folder:
-        document = capture(LONG, Path(folder) / "t.svt", progress=say, settings=settings).as_document()
+        document = capture(LONG, Path(folder) / "t.svt", settings, say).as_document()
     captured = document["plugin"]["recording_seconds"] / LONG
     figures = (
         ("guest alone", plain, "s/transaction"),

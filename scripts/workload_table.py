@@ -1,23 +1,45 @@
-"""Captures small runs of workloads and prints what is known of them: a row of a table for each.
+"""Captures small runs of workloads and says what is known of them: a row of a table for each.
 
 For each: memory touched, share of the kernel, data references per transaction, misses on one machine by class and by
 the data with most of them, seconds of the capture from its checkpoint, bytes of the trace per data reference. All come
 from commands of servsim; a trace that does not agree with the independent counter ends the script.
+
+``workload_table.py [--write] [ROW ...]``: prints the rows, all or those whose name holds a word; ``--write`` puts them
+into docs/workloads.md, where the other rows stay.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = ROOT / "docs" / "workloads.md"
+
+
+def kernel(name: str, size: str, *more: str) -> tuple[str, tuple[str, ...]]:
+    """Return the row of a kernel on four threads, one iteration measured."""
+    chosen = (f"kernel={name}", f"size={size}", *more)
+    sets = tuple(part for word in chosen for part in ("--set", word))
+    return f"kernels: {name}, {size}", ("kernels", *sets, "--transactions", "1")
+
+
 #: What is captured: a name for the row, and the words of ``servsim capture``.
 CAPTURES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("fft, 4 threads, 16^3", ("kernels", "--set", "kernel=fft", "--set", "size=16", "--transactions", "2")),
-    ("ocean, 4 threads, 66^2", ("kernels", "--set", "kernel=ocean", "--set", "size=66", "--transactions", "1")),
-    ("javaserver, 4 warehouses", ("javaserver", "--transactions", "100")),
+    kernel("fft", "32"),
+    kernel("ocean", "66"),
+    kernel("water-nsquared", "216"),
+    kernel("water-spatial", "512"),
+    kernel("barnes", "1024"),
+    kernel("fmm", "1024"),
+    kernel("membench", "1MiB", "test=all"),
+    ("javaserver, 4 warehouses", ("javaserver", "--transactions", "1000")),
+    ("staticweb, 8 users", ("staticweb", "--transactions", "400")),
     ("oltp, 12 users", ("oltp", "--users", "12", "--transactions", "144")),
+    ("redis (example), 4 users", (str(ROOT / "examples" / "workloads" / "redis"), "--transactions", "300")),
 )
 MACHINE = "foglia-2004-4p"
 CLASSES = ("cold", "capacity", "conflict", "true_sharing", "false_sharing", "passive_sharing")
@@ -59,14 +81,34 @@ def row(name: str, words: tuple[str, ...], trace: Path) -> list[str]:
     ]
 
 
+def line(cells: list[str] | tuple[str, ...]) -> str:
+    """Return a line of the table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def with_row(text: str, cells: list[str]) -> str:
+    """Return the document with a row put into its table, in the order of `CAPTURES`; other rows stay."""
+    found = re.search(r"(<!-- captured: .*?-->\n)(.*?)(<!-- captured end -->)", text, re.S)
+    if found is None:
+        raise SystemExit(f"{DOCUMENT} has no place for the table")
+    rows = {row.split(" | ")[0].removeprefix("| "): row for row in found[2].splitlines()[2:]}
+    rows[cells[0]] = line(cells)
+    kept = [rows[name] for name, _ in CAPTURES if name in rows]
+    table = "\n".join([line(HEADING), "|" + "---|" * len(HEADING), *kept])
+    return text[: found.start()] + found[1] + table + "\n" + found[3] + text[found.end() :]
+
+
 def main() -> None:
-    """Print the table."""
-    wanted = sys.argv[1:]
-    print("| " + " | ".join(HEADING) + " |\n|" + "---|" * len(HEADING), flush=True)
+    """Print the rows, and write them if that is asked for."""
+    wanted = [word for word in sys.argv[1:] if word != "--write"]
+    print(line(HEADING) + "\n|" + "---|" * len(HEADING), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, words in CAPTURES:
             if not wanted or any(word in name for word in wanted):
-                print("| " + " | ".join(row(name, words, Path(folder) / "trace.svt")) + " |", flush=True)
+                cells = row(name, words, Path(folder) / "trace.svt")
+                print(line(cells), flush=True)
+                if "--write" in sys.argv[1:]:
+                    DOCUMENT.write_text(with_row(DOCUMENT.read_text(), cells))
 
 
 if __name__ == "__main__":

@@ -139,11 +139,11 @@ def room() -> Finding:
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         remedy = "set SERVSIM_CACHE to a folder you may write to"
         return Finding("room on disk", False, f"{folder} cannot be written", "guest image, traces", remedy, True)
+    from servsim.capture.folder import chosen
     from servsim.capture.room import for_everything, text
-    from servsim.capture.settings import GuestSettings
 
     free = shutil.disk_usage(there).free
-    needed = for_everything(GuestSettings(), _cached_kinds(folder / "guest"))
+    needed = for_everything(chosen("oltp"), _cached_kinds(folder / "guest")) if repository() else 0
     ok = free >= needed
     remedy = "" if ok else f"free {text(needed)}, or set SERVSIM_CACHE to a folder with room"
     found = f"{text(free)} free for {folder}" + (f", {text(needed)} needed" if needed else "")

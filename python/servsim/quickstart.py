@@ -67,9 +67,16 @@ class Steps:
 
 def steps() -> Steps:
     """Return the real steps, loading the parts they need."""
-    capture: Capture = import_module("servsim.capture.oltp").capture
     simulate: Simulate = import_module("servsim.simulation").simulate
-    return Steps(capture_obstacle, shipped_trace, capture, transactions_in, scale_of, simulate)
+    return Steps(capture_obstacle, shipped_trace, capture_oltp, transactions_in, scale_of, simulate)
+
+
+def capture_oltp(transactions: int, output: Path, users: int, progress: Progress) -> object:
+    """Capture the OLTP workload under so many users."""
+    from servsim.capture.folder import chosen
+    from servsim.capture.workload import capture
+
+    return capture(transactions, output, chosen("oltp", users=users), progress)
 
 
 def transactions_in(trace: Path) -> int:

@@ -74,7 +74,6 @@ OTHERWISE = {
     "python/servsim/capture/boot.py": "logs, and a folder that is renamed when it is whole",
     "python/servsim/capture/checkpoint.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/control.py": "a device",
-    "python/servsim/capture/facts.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/facts_for_plugin.py": "a temporary folder",
     "python/servsim/capture/image.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/seal.py": "a folder that is renamed when it is whole",
@@ -85,7 +84,7 @@ OTHERWISE = {
     "python/servsim/simulation.py": "a temporary folder",
     "python/servsim/sweep/store.py": "a folder that is renamed when it is whole, a journal and a lock",
     "python/servsim/workloads/native.py": "a log, emptied",
-    "python/servsim/workloads/postgres.py": "logs",
+    "python/servsim/validation/postgres.py": "logs",
 }
 
 ATOMIC = re.compile(

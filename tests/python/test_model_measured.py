@@ -1,6 +1,7 @@
 """Models from simulation: parameters by hand from made-up results, and one real result on single disks."""
 
 import json
+import runpy
 import struct
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servsim.capture.files import catalogue_rows, mapped_files
+from servsim.capture.folder import shipped
 from servsim.cli import model_measured
 from servsim.errors import UsageError
 from servsim.model import measured, verify
@@ -288,6 +289,8 @@ def test_a_catalogue_page_gives_names_and_files_of_live_rows() -> None:
     struct.pack_into("<H", page, 12, 24 + 8)
     struct.pack_into("<I", page, 24, 8000 | 1 << 15 | len(row) << 17)
     struct.pack_into("<I", page, 28, 7000 | 3 << 15)
+    files = runpy.run_path(str(shipped("oltp") / "files"))
+    catalogue_rows, mapped_files = files["catalogue_rows"], files["mapped_files"]
     assert list(catalogue_rows(bytes(page))) == [(16400, "stock", 16455)]
     assert mapped_files(struct.pack("<IIII", 0x592717, 1, 1259, 77)) == {1259: 77}
     assert mapped_files(b"short") == {}

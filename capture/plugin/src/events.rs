@@ -13,8 +13,8 @@ const FUTEX: u32 = 202;
 const FUTEX_COMMAND_MASK: u64 = 0x7f;
 const FUTEX_WAITS: [u64; 2] = [0, 9];
 const FUTEX_WAKES: [u64; 2] = [1, 10];
-/// PostgreSQL `LW_EXCLUSIVE` (`src/include/storage/lwlock.h`).
-const LW_EXCLUSIVE: u64 = 0;
+/// The mode of a program's lock that is asked for alone ([`crate::facts::LockFunction`]).
+const EXCLUSIVE: u64 = 0;
 
 impl Capture {
     /// The instruction at a hooked address begins.
@@ -169,7 +169,7 @@ impl Capture {
 
     /// How a lightweight lock is asked for: the mode is the second argument.
     fn lightweight_class(&mut self) -> LockClass {
-        if self.guest.register(Register::Rsi) & 0xff == LW_EXCLUSIVE {
+        if self.guest.register(Register::Rsi) & 0xff == EXCLUSIVE {
             LockClass::LightweightExclusive
         } else {
             LockClass::LightweightShared

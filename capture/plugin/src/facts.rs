@@ -23,10 +23,36 @@ pub struct Facts {
     pub offsets: HashMap<String, u64>,
     /// Bytes of those kernel functions whose returns tell an outcome.
     pub sizes: HashMap<String, u64>,
-    /// Functions of user programs whose calls are lock operations, by program (Linux `comm`): name to
-    /// virtual address and bytes. Programs whose addresses are not randomised share them, hence the
-    /// program tells which function it is.
-    pub programs: HashMap<String, HashMap<String, (u64, u64)>>,
+    /// Functions of user programs whose calls are lock operations, by program (Linux `comm`). Programs
+    /// whose addresses are not randomised share them, hence the program tells which function it is.
+    pub programs: HashMap<String, Vec<LockFunction>>,
+}
+
+/// A function of a user program that has to do with a lock.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockFunction {
+    /// Where it begins.
+    pub address: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// What it does with the lock that its first argument points to; the second is 0 where the lock is
+    /// asked for alone, otherwise it is shared.
+    pub does: Does,
+}
+
+/// What a function does with a lock.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Does {
+    /// Takes it, waiting if need be.
+    Acquire,
+    /// Gives it up.
+    Release,
+    /// Takes it if it is free, and returns whether it did.
+    Try,
+    /// Takes it if it is free, otherwise waits and does not take it; returns whether it did.
+    TryOrWait,
 }
 
 impl Facts {

@@ -1,7 +1,7 @@
 //! The places in the guest's code where something other than a reference happens, and the map
 //! from code addresses to them.
 
-use crate::facts::Facts;
+use crate::facts::{Does, Facts, LockFunction};
 use servsim_trace::LockClass;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -53,11 +53,11 @@ pub enum LockCall {
     Release(LockClass),
     /// Takes it if it is free.
     Try(LockClass, FunctionId),
-    /// `LWLockAcquire(lock, mode)`.
+    /// Takes a lock of a program, whose mode is the second argument.
     LightweightAcquire,
-    /// `LWLockConditionalAcquire(lock, mode)`: takes it if it is free.
+    /// Takes one if it is free.
     LightweightTry(FunctionId),
-    /// `LWLockAcquireOrWait(lock, mode)`: takes it if it is free, otherwise waits and does not take it.
+    /// Takes one if it is free, otherwise waits and does not take it.
     LightweightOrWait(FunctionId),
 }
 
@@ -73,14 +73,6 @@ const REQUIRED: [(&str, Hook); 9] = [
     ("blk_mq_start_request", Hook::IoStart),
     ("blk_mq_end_request", Hook::IoEnd),
 ];
-
-/// What a table says a function does; [`LockCall`] once the function has a number.
-#[derive(Debug, Clone, Copy)]
-enum Does {
-    Acquire,
-    Release,
-    Try,
-}
 
 const SPIN: LockClass = LockClass::KernelSpin;
 const SLEEP: LockClass = LockClass::KernelMutex;
@@ -156,8 +148,12 @@ impl HookTable {
             let call = match (does, facts.sizes.get(name)) {
                 (Does::Acquire, _) => LockCall::Acquire(class),
                 (Does::Release, _) => LockCall::Release(class),
-                (Does::Try, Some(bytes)) => LockCall::Try(class, table.outcome(address, *bytes)),
-                (Does::Try, None) => return Err(format!("the size of the kernel's {name} is not known")),
+                (Does::Try | Does::TryOrWait, Some(bytes)) => {
+                    LockCall::Try(class, table.outcome(address, *bytes))
+                }
+                (Does::Try | Does::TryOrWait, None) => {
+                    return Err(format!("the size of the kernel's {name} is not known"))
+                }
             };
             table.add(address, Hook::Lock(call, None));
         }
@@ -173,17 +169,16 @@ impl HookTable {
         Ok(table)
     }
 
-    /// Functions of a database server that take or give up a lightweight lock (`PostgreSQL` 15, `lwlock.c`).
-    fn add_program(&mut self, name: &str, functions: &HashMap<String, (u64, u64)>) {
+    /// Functions of a server that take or give up a lock of its own, as the workload's folder lists them.
+    fn add_program(&mut self, name: &str, functions: &[LockFunction]) {
         let program = self.programs.len();
         self.programs.push(name.to_owned());
-        for (function, &(address, bytes)) in functions {
-            let call = match function.as_str() {
-                "LWLockAcquire" => LockCall::LightweightAcquire,
-                "LWLockRelease" => LockCall::Release(LockClass::LightweightExclusive),
-                "LWLockAcquireOrWait" => LockCall::LightweightOrWait(self.outcome(address, bytes)),
-                "LWLockConditionalAcquire" => LockCall::LightweightTry(self.outcome(address, bytes)),
-                _ => continue,
+        for &LockFunction { address, bytes, does } in functions {
+            let call = match does {
+                Does::Acquire => LockCall::LightweightAcquire,
+                Does::Release => LockCall::Release(LockClass::LightweightExclusive),
+                Does::TryOrWait => LockCall::LightweightOrWait(self.outcome(address, bytes)),
+                Does::Try => LockCall::LightweightTry(self.outcome(address, bytes)),
             };
             self.add(address, Hook::Lock(call, Some(program)));
         }
@@ -232,8 +227,8 @@ mod tests {
             "output": "t.svt", "summary": "s.json", "meta": servsim_trace::Meta::default(), "symbols": symbols,
             "offsets": {}, "sizes": {"mutex_trylock": 0x20},
             "programs": {
-                "one": {"LWLockAcquire": [0x5000, 0x40], "other": [0x7000, 8]},
-                "two": {"LWLockConditionalAcquire": [0x5000, 0x40]},
+                "one": [{"address": 0x5000, "bytes": 0x40, "does": "acquire"}],
+                "two": [{"address": 0x5000, "bytes": 0x40, "does": "try"}],
             },
         });
         HookTable::new(&serde_json::from_value(facts).unwrap()).unwrap()

@@ -22,7 +22,7 @@ pub struct Operands {
     pub flush: Flush,
     /// Reads the time-stamp counter.
     pub reads_time: bool,
-    /// Exchanges a byte with memory: how a program takes a spinlock (`PostgreSQL`, `s_lock.h`).
+    /// Exchanges a byte with memory: how a program takes a spinlock.
     pub exchanges_byte: bool,
 }
 

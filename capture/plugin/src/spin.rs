@@ -1,7 +1,7 @@
 //! Spinlocks of a program, which are taken by code inside its functions: no function can be hooked.
 //!
-//! `PostgreSQL` takes one by exchanging a byte with memory (`storage/s_lock.h`): it has the lock if the byte
-//! was zero. It gives the lock up by storing a zero there, the next store of the task to that address.
+//! Followed in programs whose lock functions the workload's folder lists: a task takes a spinlock by exchanging a
+//! byte with memory (it has the lock if the byte was zero), and gives it up by its next store to that address.
 
 use servsim_trace::TaskId;
 use std::collections::HashMap;

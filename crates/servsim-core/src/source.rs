@@ -70,8 +70,8 @@ pub trait GlobalSource {
         self.inner()?.kernel_symbols()
     }
 
-    /// What lies in the memory that a program's processes share, where the trace has it: a first
-    /// line `program NAME`, then lines `ADDRESS SIZE NAME`, hexadecimal, ascending.
+    /// What lies in memory that processes or threads share, where the trace has it: a first line
+    /// `program NAME` or `process NUMBER`, then lines `ADDRESS SIZE NAME`, hexadecimal, ascending.
     fn shared_data(&self) -> Option<&str> {
         self.inner()?.shared_data()
     }

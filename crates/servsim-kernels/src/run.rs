@@ -7,7 +7,7 @@
 //! In an emulated guest the machine is saved between warm-up and measurement, and what is measured is ordered
 //! when it goes on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
@@ -114,7 +114,7 @@ impl Prepared<'_> {
             let told = save_point.pass("null")?;
             Ok(plan(*orders.get_or_init(|| told)))
         };
-        let data = json!({ "program": program(), "ranges": self.ranges() });
+        let data = json!({ "process": std::process::id(), "ranges": self.ranges() });
         let mut report = self.phases(guest.warm_up, told)?;
         if let Some(orders) = orders.get() {
             report["orders"] = json!(orders);
@@ -204,12 +204,6 @@ impl Prepared<'_> {
 /// What is measured by these orders; the team is one user.
 fn plan(orders: Orders) -> Plan {
     Plan { lead_in: orders.lead_in(1), measured: orders.transactions }
-}
-
-/// The name by which the kernel knows this program (Linux `comm`).
-fn program() -> String {
-    let name = std::fs::read_to_string(Path::new("/proc/self/comm")).unwrap_or_default();
-    name.trim_end().to_owned()
 }
 
 #[derive(Clone, Copy)]

@@ -40,14 +40,14 @@ pub enum LockClass {
     KernelSpin,
     /// Kernel mutex or semaphore that can sleep.
     KernelMutex,
-    /// `PostgreSQL` lightweight lock, exclusive.
+    /// Lock of a server's own functions, exclusive.
     LightweightExclusive,
-    /// `PostgreSQL` lightweight lock, shared.
+    /// Lock of a server's own functions, shared.
     LightweightShared,
-    /// `PostgreSQL` spinlock.
+    /// Spinlock of a server.
     UserSpin,
-    /// `PostgreSQL` lightweight lock, exclusive, asked for by one that rather waits until it is free
-    /// than takes it (`LWLockAcquireOrWait`); recorded only where it was taken.
+    /// Lock of a server's own functions, exclusive, asked for by one that rather waits until it is free
+    /// than takes it; recorded only where it was taken.
     LightweightOrWait,
 }
 

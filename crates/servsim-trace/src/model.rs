@@ -218,9 +218,9 @@ pub struct Meta {
     /// in traces made before they were kept.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel_symbols: String,
-    /// What lies in the memory that a program's processes share: a first line `program NAME`, then
-    /// lines `ADDRESS SIZE NAME` (hexadecimal virtual address and bytes), ascending; empty where it
-    /// is not known.
+    /// What lies in memory that processes or threads share: a first line `program NAME` (all processes of
+    /// that name) or `process NUMBER`, then lines `ADDRESS SIZE NAME` (hexadecimal virtual address and
+    /// bytes), ascending; empty where it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shared_data: String,
     /// Where files lie on the block devices: lines `DEVICE SECTOR SECTORS FILE [RELATION]` (name of the

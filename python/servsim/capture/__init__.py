@@ -1,20 +1,17 @@
 """The guest: built, booted to a checkpoint, and resumed for every capture.
 
 ``ensure_checkpoint`` gives a :class:`Checkpoint`; ``resume`` runs transactions from it, under a
-plug-in if one is named; ``kernel_facts`` and ``server_facts`` tell a plug-in where to hook.
+plug-in if one is named.
 """
 
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
-from servsim.capture.facts import kernel_facts, server_facts
+from servsim.capture.folder import FolderSettings
 from servsim.capture.run import GuestResult, resume
-from servsim.capture.settings import GuestSettings
 
 __all__ = [
     "Checkpoint",
+    "FolderSettings",
     "GuestResult",
-    "GuestSettings",
     "ensure_checkpoint",
-    "kernel_facts",
     "resume",
-    "server_facts",
 ]

@@ -18,8 +18,7 @@ from typing import Any
 from servsim.capture import control, room, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.emulator import Emulator, Machine, command_line, find_emulator
-from servsim.capture.facts import write_default_facts
-from servsim.capture.guest import Guest
+from servsim.capture.folder import FolderSettings
 from servsim.capture.image import Image, ensure_image
 from servsim.capture.steps import Report, silent
 from servsim.errors import EnvironmentProblem
@@ -64,7 +63,7 @@ class Checkpoint:
         return self.directory / "maps"
 
     def warm_up(self) -> dict[str, Any] | None:
-        """How the warm-up went: the driver's report, where it was to go on until the server settled."""
+        """How the warm-up went: the client's report, where it was to go on until the server settled."""
         try:
             made_of = json.loads((self.directory / "manifest.json").read_text())
             report = made_of["warm_up"]
@@ -90,7 +89,7 @@ def _machine(
     return Machine(image.kernel, image.initrd, image.root, overlay, control_disk, console, memory_mib, words)
 
 
-def _inputs(image: Image, emulator: Emulator, settings: Guest) -> dict[str, Any]:
+def _inputs(image: Image, emulator: Emulator, settings: FolderSettings) -> dict[str, Any]:
     """Return everything a checkpoint depends on; the machine by its own command line."""
     here = Path()
     plain = Image(here)
@@ -103,13 +102,15 @@ def _inputs(image: Image, emulator: Emulator, settings: Guest) -> dict[str, Any]
     }
 
 
-def checkpoint_of(image: Image, emulator: Emulator, settings: Guest) -> Checkpoint:
+def checkpoint_of(image: Image, emulator: Emulator, settings: FolderSettings) -> Checkpoint:
     """Return where the checkpoint of these inputs is, or would be."""
     directory = store.guest_dir() / "checkpoint" / store.digest(_inputs(image, emulator, settings))
     return Checkpoint(directory, image, settings.memory_mib)
 
 
-def ensure_checkpoint(settings: Guest, report: Report = silent, timeout_s: float = BOOT_TIMEOUT_S) -> Checkpoint:
+def ensure_checkpoint(
+    settings: FolderSettings, report: Report = silent, timeout_s: float = BOOT_TIMEOUT_S
+) -> Checkpoint:
     """Return the checkpoint of these settings, building image and checkpoint when the cache has none.
 
     Parameters
@@ -137,7 +138,6 @@ def ensure_checkpoint(settings: Guest, report: Report = silent, timeout_s: float
         began = time.monotonic()
         made = Checkpoint(partial, image, settings.memory_mib)
         warm_up = boot_and_save(made, emulator, settings, report, timeout_s)
-        write_default_facts(made)
         seal.make(partial)
         manifest = _inputs(image, emulator, settings)
         seconds = round(time.monotonic() - began, 1)
@@ -151,7 +151,7 @@ def ensure_checkpoint(settings: Guest, report: Report = silent, timeout_s: float
 
 
 def boot_and_save(
-    checkpoint: Checkpoint, emulator: Emulator, settings: Guest, report: Report, timeout_s: float
+    checkpoint: Checkpoint, emulator: Emulator, settings: FolderSettings, report: Report, timeout_s: float
 ) -> dict[str, Any] | None:
     """Boot the guest, wait until it stops itself, and save it into the checkpoint's directory.
 

@@ -18,13 +18,11 @@ from servsim.capture.record import built_library
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
 
-#: Name (Linux ``comm``) of the OLTP workload's load generator.
-CLIENT = "servsim-oltp"
 #: Largest relative difference that still counts as agreement.
 TOLERANCE = 0.01
 
 
-def counting_plugin(checkpoint: "Checkpoint", output: Path, client: str = CLIENT) -> Plugin:
+def counting_plugin(checkpoint: "Checkpoint", output: Path, client: str) -> Plugin:
     """Return the counting plug-in, told where the kernel switches tasks.
 
     Parameters

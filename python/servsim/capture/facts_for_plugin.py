@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servsim.capture.btf import Btf
-from servsim.capture.facts import parse_kallsyms, server_functions
+from servsim.capture.facts import lock_functions, parse_kallsyms
+from servsim.capture.folder import Folder
 
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
@@ -44,17 +45,21 @@ MEMBERS = (
 )
 #: Types of ``/proc/kallsyms`` (those of ``nm``): absolute, uninitialised, initialised, read-only data.
 DATA_TYPES = frozenset("AaBbDdRrVv")
-#: Program (Linux ``comm``) whose lock functions are hooked.
-LOCKING_PROGRAM = "postgres"
+#: Longest name of a program that the kernel keeps (Linux ``TASK_COMM_LEN``).
+_COMM = 15
 
 
-def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path, meta: dict[str, Any]) -> None:
+def write_facts(
+    checkpoint: "Checkpoint", folder: Folder, path: Path, trace: Path, summary: Path, meta: dict[str, Any]
+) -> None:
     """Write the plug-in's facts file.
 
     Parameters
     ----------
     checkpoint
         The checkpoint that will be resumed.
+    folder
+        The workload, which may list functions of its server that lock.
     path
         The file to write.
     trace, summary
@@ -69,6 +74,7 @@ def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path
         for name, address in addresses.items()
         if name in SYMBOLS | TRYING or name.startswith(HANDLER_PREFIX)
     }
+    locking = lock_functions(checkpoint, folder)
     facts = {
         "output": str(trace),
         "summary": str(summary),
@@ -76,7 +82,7 @@ def write_facts(checkpoint: "Checkpoint", path: Path, trace: Path, summary: Path
         "symbols": wanted,
         "offsets": member_offsets(checkpoint, MEMBERS),
         "sizes": sizes(kallsyms, TRYING),
-        "programs": {LOCKING_PROGRAM: server_functions(checkpoint)} if checkpoint.image.server.is_file() else {},
+        "programs": {Path(str(folder.server)).name[:_COMM]: locking} if locking else {},
     }
     path.write_text(json.dumps(facts))
 

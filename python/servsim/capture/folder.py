@@ -2,14 +2,16 @@
 
 ``workload.toml`` names packages, the compiled client, the kinds of transactions, and the settings with their units;
 ``client`` and, where there is a server, ``start`` run in the guest, ``load``, if there is one, in the guest's tree
-while the image is built; natively the same scripts run on this host (`servsim.workloads.native`). The whole folder
-lies in the guest at ``/usr/share/servsim/workload``. Nothing else of servsim knows the workload by name.
+while the image is built; ``files``, if there is one, tells on the host where the data's files lie in the image;
+natively the same scripts run on this host (`servsim.workloads.native`). The whole folder lies in the guest at
+``/usr/share/servsim/workload``. Nothing else of servsim knows the workload by name.
 """
 
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,13 @@ from servsim.documents import read_toml
 from servsim.errors import UsageError
 
 #: The folder's description, the script that every workload has, and those that it may have.
-DESCRIPTION, SCRIPTS, MORE_SCRIPTS = "workload.toml", ("client",), ("start", "load", "check")
+DESCRIPTION, SCRIPTS, MORE_SCRIPTS = "workload.toml", ("client",), ("start", "load", "check", "files")
 #: What a setting's name and a value may be, so that they can travel in the kernel's command line.
 _NAME, _VALUE = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[\w.:/-]+")
+#: What a function of a server may do with a lock: the plug-in's names (capture/plugin/src/facts.rs).
+LOCKING = ("acquire", "release", "try", "try_or_wait")
+#: The setting that every workload has: the memory of the guest in MiB.
+MEMORY = "memory_mib"
 #: Longest name of a program that the kernel keeps (Linux ``TASK_COMM_LEN``).
 _COMM = 15
 
@@ -68,6 +74,10 @@ class Folder:
         Kinds of transactions, by the number in a mark from 1.
     server
         The server's executable in the guest, where its lock functions are hooked.
+    locks
+        Those functions, and what each does: one of `LOCKING`.
+    server_settings
+        Whether settings that the folder does not name are the server's own.
     unread
         Files of the packages that are left out, as patterns of dpkg's ``path-exclude``.
     prepare
@@ -80,6 +90,12 @@ class Folder:
         What may be set, by name.
     scales
         Settings that belong together, by the name of the size that they make.
+    sizes
+        Settings whose values a written-out scale names, with ``x`` between them.
+    data
+        What the data are, for the trace: a sentence with settings in braces.
+    data_bytes
+        About how many bytes ``load`` makes for each product of settings, such as ``"warehouses * items"``.
     """
 
     path: Path
@@ -89,25 +105,33 @@ class Folder:
     transactions: tuple[str, ...]
     build: tuple[str, ...] = ()
     server: str | None = None
+    locks: Mapping[str, str] = field(default_factory=dict)
+    server_settings: bool = False
     unread: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     memory_mib: int = 512
     measured: int = 200
     settings: Mapping[str, Setting] = field(default_factory=dict)
     scales: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sizes: tuple[str, ...] = ()
+    data: str = ""
+    data_bytes: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, script: str) -> bool:
         """Return whether the folder has this script."""
         return (self.path / script).is_file()
 
     def scale(self, name: str | None) -> Mapping[str, str]:
-        """Return the settings of a size; none without a name."""
+        """Return the settings of a size, named or written out; none without a name."""
         if name is None:
             return {}
-        if name not in self.scales:
-            known = ", ".join(self.scales) or "none"
-            raise UsageError(f"{self.path.name} has no scale {name!r}; there is: {known}")
-        return self.scales[name]
+        if name in self.scales:
+            return self.scales[name]
+        numbers = name.split("x")
+        if self.sizes and len(numbers) == len(self.sizes) and all(map(str.isdecimal, numbers)):
+            return dict(zip(self.sizes, numbers, strict=True))
+        known = ", ".join([*self.scales, *(["x".join(map(str.upper, self.sizes))] if self.sizes else [])]) or "none"
+        raise UsageError(f"{self.path.name} has no scale {name!r}; there is: {known}")
 
     def files(self) -> list[Path]:
         """Return the folder's files, sorted."""
@@ -129,6 +153,34 @@ def place() -> Path | None:
 def shipped(name: str) -> Path:
     """Return the folder of a workload that comes with servsim."""
     return (place() or checkout("a workload")) / name
+
+
+def names() -> list[str]:
+    """Return the names of the workloads that ship, which are those of their folders."""
+    here = place()
+    return sorted(path.name for path in here.iterdir() if path.is_dir()) if here is not None and here.is_dir() else []
+
+
+def find(workload: str) -> Folder:
+    """Return the folder of a workload that ships, by its name, or of a user's own, by its path.
+
+    Raises
+    ------
+    UsageError
+        When there is none, with the names there are; and as `read`.
+    EnvironmentProblem
+        When servsim is installed without the workloads that ship.
+    """
+    known = names()
+    if workload in known:
+        return read(shipped(workload))
+    if Path(workload).is_dir():
+        return read(Path(workload).absolute())
+    if place() is None:
+        checkout("a workload")
+    raise UsageError(
+        f"there is no workload {workload!r}; known: {', '.join(known)}; or name the folder of one (docs/workloads.md)"
+    )
 
 
 def read(path: Path) -> Folder:
@@ -205,10 +257,22 @@ class _Reader:
     def scales(self, settings: Mapping[str, Setting]) -> dict[str, dict[str, str]]:
         scales = {}
         for name, table in self.rest.pop("scales", {}).items():
-            if not isinstance(table, dict) or not table.keys() <= settings.keys():
+            if not isinstance(table, dict) or not table.keys() <= {*settings, MEMORY}:
                 raise self.wrong(f"scales.{name} must give values to settings that there are")
             scales[name] = {key: str(value) for key, value in table.items()}
         return scales
+
+    def numbers(self, key: str) -> dict[str, int]:
+        table = self.rest.pop(key, {})
+        if not isinstance(table, dict) or not all(isinstance(value, int) and value >= 0 for value in table.values()):
+            raise self.wrong(f"{key} must be a table of numbers")
+        return table
+
+    def locks(self) -> dict[str, str]:
+        table = self.rest.pop("locks", {})
+        if not isinstance(table, dict) or not set(table.values()) <= set(LOCKING):
+            raise self.wrong(f"locks must say of each function one of: {', '.join(LOCKING)}")
+        return table
 
     def folder(self) -> Folder:
         memory, measured = self.number("memory_mib", 512, 64, 1 << 16), self.number("measured", 200, 1, 10**9)
@@ -221,13 +285,27 @@ class _Reader:
             transactions=self.texts("transactions"),
             build=self.texts("build"),
             server=self.text("server"),
+            locks=self.locks(),
+            server_settings=self.rest.pop("server_settings", False) is True,
             unread=self.texts("unread"),
             prepare=self.texts("prepare"),
             memory_mib=memory,
             measured=measured,
             settings=settings,
             scales=self.scales(settings),
+            sizes=self.texts("sizes"),
+            data=self.text("data") or "",
+            data_bytes=self.numbers("data_bytes"),
         )
+        named = {
+            *found.sizes,
+            *re.findall(r"{(\w+)}", found.data),
+            *re.findall(r"[a-z]\w*", " ".join(found.data_bytes)),
+        }
+        if not named <= settings.keys():
+            raise self.wrong(f"{', '.join(sorted(named - settings.keys()))} is no setting")
+        if found.locks and not found.server:
+            raise self.wrong("locks needs server, the executable that has these functions")
         if self.rest:
             raise self.wrong(f"{', '.join(self.rest)} is not known")
         if len(found.client) > _COMM or "/" in found.client:
@@ -254,18 +332,21 @@ class FolderSettings:
     def __post_init__(self) -> None:
         """Refuse settings that the folder does not have, and values that cannot travel to the guest."""
         for name, value in self.given.items():
-            if name not in self.folder.settings:
+            if name not in self.folder.settings and name != MEMORY and not self.folder.server_settings:
                 known = ", ".join(self.folder.settings) or "none"
                 raise UsageError(f"{self.folder.path} has no setting {name!r}; there is: {known}")
+            if not _NAME.fullmatch(name):
+                raise UsageError(f"{name!r}: a setting is named in lower-case letters, digits and '_'")
             if not _VALUE.fullmatch(value):
                 raise UsageError(f"{name}={value!r}: a value is letters, digits, '.', ':', '/', '_' and '-'")
         for name, setting in self.folder.settings.items():
             if setting.choices and self.values()[name] not in setting.choices:
                 is_none = f"{name}={self.given[name]!r} is none" if name in self.given else f"give --set {name}=, one"
                 raise UsageError(f"{self.folder.path.name}: {is_none} of: {', '.join(setting.choices)}")
-        users = self.values().get("users", "1")
-        if not users.isdecimal() or int(users) < 1:
-            raise UsageError(f"users={users!r}: how many users there are is a number of at least 1")
+        for name, least, what in (("users", 1, "how many users there are"), (MEMORY, 64, "the guest's memory in MiB")):
+            given = {**self.values(), **self.given}.get(name, str(least))
+            if not given.isdecimal() or int(given) < least:
+                raise UsageError(f"{name}={given!r}: {what} is a number of at least {least}")
 
     @property
     def users(self) -> int:
@@ -275,7 +356,7 @@ class FolderSettings:
     @property
     def memory_mib(self) -> int:
         """Memory of the guest in MiB."""
-        return self.folder.memory_mib
+        return int(self.given.get(MEMORY, self.folder.memory_mib))
 
     def values(self) -> dict[str, str]:
         """Return the value of every setting."""
@@ -283,7 +364,18 @@ class FolderSettings:
 
     def kernel_words(self) -> tuple[str, ...]:
         """Return what the guest's init exports to the folder's scripts; a setting without a value is not exported."""
-        return tuple(f"servsim_{name}={value}" for name, value in sorted(self.values().items()) if value)
+        words = {**self.values(), **({"server": self.of_server()} if self.of_server() else {})}
+        return tuple(f"servsim_{name}={value}" for name, value in sorted(words.items()) if value)
+
+    def of_server(self) -> str:
+        """Return the settings that are the server's own, as ``NAME=VALUE,NAME=VALUE``."""
+        own = {name: value for name, value in self.given.items() if name not in {*self.folder.settings, MEMORY}}
+        return ",".join(f"{name}={value}" for name, value in sorted(own.items()))
+
+    def data(self) -> str:
+        """Say what the data are, in the folder's words."""
+        value = {name: f"{int(text):,}" if text.isdecimal() else text for name, text in self.values().items()}
+        return self.folder.data.format_map(value)
 
     def load_arguments(self) -> tuple[str, ...]:
         """Return the arguments of the folder's ``load``: the settings that the data depend on."""
@@ -291,9 +383,18 @@ class FolderSettings:
         return tuple(f"{name}={self.values()[name]}" for name in loads)
 
     def data_bytes(self) -> int:
-        """Return the bytes of loaded data allowed for when room is demanded."""
-        return 256 << 20
+        """Return about how many bytes ``load`` makes: what the folder says, or a quarter of a GiB."""
+        value = {name: int(text) if text.isdecimal() else 0 for name, text in self.values().items()}
+        terms = ((product.split("*"), each) for product, each in self.folder.data_bytes.items())
+        factors = (([value.get(name.strip(), 1) for name in names], each) for names, each in terms)
+        return sum(prod(numbers) * each for numbers, each in factors) or 256 << 20
 
     def described(self) -> dict[str, Any]:
         """Return the settings for whoever reads a manifest or a trace."""
-        return {"workload": self.folder.path.name, **self.values()}
+        own = {"server": self.of_server()} if self.of_server() else {}
+        return {"workload": self.folder.path.name, **self.values(), MEMORY: str(self.memory_mib), **own}
+
+
+def chosen(name: str, **given: object) -> FolderSettings:
+    """Return a workload that ships, with values for some of its settings."""
+    return FolderSettings(find(name), {key: str(value) for key, value in given.items()})

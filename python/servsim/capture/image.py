@@ -15,10 +15,9 @@ from pathlib import Path
 
 from servsim.capture import room, seal, store
 from servsim.capture.client import client_of
-from servsim.capture.folder import Folder
-from servsim.capture.guest import Guest
+from servsim.capture.folder import Folder, FolderSettings
 from servsim.capture.initramfs import Member, archive
-from servsim.capture.settings import SUITE, packages, recipe_digests, recipe_dir
+from servsim.capture.recipe import SUITE, packages, recipe_digests, recipe_dir
 from servsim.capture.steps import Report, Steps, silent
 from servsim.errors import EnvironmentProblem
 
@@ -69,7 +68,7 @@ class Image:
         return self.directory / "server"
 
 
-def ensure_image(settings: Guest, report: Report = silent) -> Image:
+def ensure_image(settings: FolderSettings, report: Report = silent) -> Image:
     """Return the image of these settings, building it when the cache has none.
 
     Parameters
@@ -110,7 +109,7 @@ def ensure_image(settings: Guest, report: Report = silent) -> Image:
     return Image(directory)
 
 
-def _check_host(settings: Guest, report: Report) -> None:
+def _check_host(settings: FolderSettings, report: Report) -> None:
     """Refuse what cannot work before anything is downloaded, and say how much room it takes."""
     if platform.machine() != "x86_64":
         raise EnvironmentProblem("the guest's image is built by running its programs, which needs an x86-64 host")
@@ -182,7 +181,7 @@ def _ensure_base(steps: Steps, folder: Folder, waiting: Callable[[], None]) -> P
     return directory / "base.tar"
 
 
-def _build_image(steps: Steps, base: Path, partial: Path, client: Path, settings: Guest) -> None:
+def _build_image(steps: Steps, base: Path, partial: Path, client: Path, settings: FolderSettings) -> None:
     tree = partial / "tree"
     tree.mkdir()
     steps.run("image: unpacking", ["tar", "--numeric-owner", "-xpf", base, "-C", tree], env=_env())

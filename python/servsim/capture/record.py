@@ -81,6 +81,7 @@ class Captured:
 
 def record(
     checkpoint: Checkpoint,
+    folder: Folder,
     meta: dict[str, Any],
     transactions: int,
     seed: int,
@@ -89,7 +90,6 @@ def record(
     timeout_s: float = 7200.0,
     observers: Sequence[Plugin] = (),
     lead_in: int | None = None,
-    describes_data: bool = False,
 ) -> Captured:
     """Resume a guest under the capture plug-in and keep the trace if the run was valid.
 
@@ -97,6 +97,8 @@ def record(
     ----------
     checkpoint
         Where the guest goes on from.
+    folder
+        The workload.
     meta
         What the trace says about itself (workload, transaction kinds, devices, provenance).
     transactions, seed
@@ -111,8 +113,6 @@ def record(
         Further plug-ins that watch the same run.
     lead_in
         Transactions before those that are recorded, over all users; without it one for each user.
-    describes_data
-        Whether the client's result says what lies where in the server's shared memory.
 
     Raises
     ------
@@ -130,14 +130,14 @@ def record(
     # one leaves the next one removes.
     with (
         store.scratch(output.absolute().parent, f".{output.name}.capture-") as beside,
-        store.scratch(store.guest_dir() / "runs", "capture-") as folder,
+        store.scratch(store.guest_dir() / "runs", "capture-") as work,
     ):
-        unchecked, facts, summary_file = beside / output.name, folder / "facts.json", folder / "summary.json"
+        unchecked, facts, summary_file = beside / output.name, work / "facts.json", work / "summary.json"
         try:
-            write_facts(checkpoint, facts, unchecked, summary_file, meta)
+            write_facts(checkpoint, folder, facts, unchecked, summary_file, meta)
         except OSError as error:
             raise EnvironmentProblem(
-                f"the cache {folder.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE"
+                f"the cache {work.parent} cannot be written ({error}); free some room, or set SERVSIM_CACHE"
             ) from error
         with _progress_of(summary_file.with_suffix(".count"), transactions, progress):
             loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
@@ -145,9 +145,7 @@ def record(
         summary = _summary(summary_file, run.emulator_log)
         _compare(summary, run.result)
         if "data" in run.result:
-            _core.trace_describe_shared_data(unchecked, shared_memory.of_program(run.result.pop("data")))
-        if describes_data:
-            _describe_shared_memory(unchecked, checkpoint, run.result)
+            _core.trace_describe_shared_data(unchecked, shared_memory.text(run.result.pop("data")))
         unchecked.replace(output)
     return Captured(output, summary, run.result, run.ready_s, run.elapsed_s, meta.get("provenance", {}))
 
@@ -217,18 +215,6 @@ def _summary(path: Path, log: Path) -> dict[str, Any]:
     if summary["error"]:
         raise EnvironmentProblem(f"the capture failed: {summary['error']}")
     return summary
-
-
-def _describe_shared_memory(trace: Path, checkpoint: Checkpoint, result: dict[str, Any]) -> None:
-    """Move what the driver says of the server's shared memory from its result to the trace."""
-    if "shared_memory" not in result:
-        raise EnvironmentProblem(
-            "the driver servsim-oltp in the guest is older than this servsim: it does not describe the server's shared "
-            "memory; unset SERVSIM_OLTP or let it name a newer one, or remove target/guest-driver, and capture again"
-        )
-    document = result.pop("shared_memory")
-    begin = shared_memory.begin_of_shared_memory(checkpoint.maps.read_text())
-    _core.trace_describe_shared_data(trace, shared_memory.lines(document, begin))
 
 
 def _compare(summary: dict[str, Any], driver: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ their tree, the tree itself and the file system made of it), 1,010 MiB after it,
 import shutil
 from pathlib import Path
 
-from servsim.capture.guest import Guest
+from servsim.capture.folder import FolderSettings
 from servsim.errors import EnvironmentProblem
 
 MIB = 1 << 20
@@ -23,13 +23,13 @@ _PER_TRANSACTION = 400_000
 _MARGIN = 1.15
 
 
-def for_image(settings: Guest, *, base_is_cached: bool) -> int:
+def for_image(settings: FolderSettings, *, base_is_cached: bool) -> int:
     """Return the bytes that building an image takes at its peak."""
     base = 0 if base_is_cached else _BASE
     return int(_MARGIN * (base + _IMAGE + 2 * settings.data_bytes()))
 
 
-def for_checkpoint(settings: Guest) -> int:
+def for_checkpoint(settings: FolderSettings) -> int:
     """Return the bytes that a checkpoint takes."""
     return int(_MARGIN * (_OVERLAY + _MEMORY_IN_USE * settings.memory_mib * MIB))
 
@@ -39,7 +39,7 @@ def for_trace(transactions: int) -> int:
     return transactions * _PER_TRANSACTION
 
 
-def for_everything(settings: Guest, cached: set[str]) -> int:
+def for_everything(settings: FolderSettings, cached: set[str]) -> int:
     """Return the bytes that are still needed until a capture can begin, given the kinds of parts that are cached."""
     if "checkpoint" in cached:
         return 0

@@ -46,7 +46,7 @@ class Steps:
         Raises
         ------
         EnvironmentProblem
-            When it cannot be started or fails: one sentence that names the log.
+            When it cannot be started or fails: one sentence with the last thing it said and the log.
         """
         with self.step(what), self.log.open("ab") as output:
             output.write(f"== {what}: {' '.join(map(str, command))}\n".encode())
@@ -59,4 +59,5 @@ class Steps:
                     f"{what} needs the program {error.filename}; install it with scripts/install-deps.sh"
                 ) from error
         if code != 0:
-            raise EnvironmentProblem(f"{what} failed with code {code}; the reason is at the end of {self.log}")
+            last = (self.log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+            raise EnvironmentProblem(f"{what} failed with code {code}: {last.strip()}; more is in {self.log}")

@@ -1,6 +1,6 @@
 """How warm a captured server was: what the driver saw while it warmed up, in one sentence.
 
-The driver (``servsim-oltp``, its ``settling``) works in rounds until two before the last agree with
+The driver (`settling` of its crate) works in rounds until two before the last agree with
 the last, in the server's processor time per transaction of each kind and in disk reads. In the guest,
 whose clock advances by one nanosecond per instruction, processor time is a number of instructions.
 """

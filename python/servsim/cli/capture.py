@@ -7,27 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from servsim.cli.options import pairs
+from servsim.cli.options import SETTINGS_AS_OPTIONS, workload_settings
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
 if TYPE_CHECKING:
     from servsim.capture.checkpoint import Checkpoint
     from servsim.capture.emulator import Plugin
-    from servsim.capture.folder import FolderSettings
-    from servsim.capture.record import Captured
-    from servsim.capture.settings import GuestSettings
-
-#: Workloads of whose capture more is known than their folder says: name to the module with its ``capture`` function.
-WORKLOADS = {"oltp": "servsim.capture.oltp"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the subcommand to the application."""
-    app.command()(capture)
+    app.command(context_settings=SETTINGS_AS_OPTIONS)(capture)
 
 
 def capture(
+    context: typer.Context,
     workload: Annotated[
         str, typer.Argument(help="A name of `servsim workload list`, or the folder of a workload (docs/workloads.md).")
     ],
@@ -39,54 +34,38 @@ def capture(
         int,
         typer.Option(min=1, help="Captures, numbered before the ending: x.1.svt, x.2.svt, ...; one keeps the name."),
     ] = 1,
-    users: Annotated[int | None, typer.Option(min=1, max=100, help="Concurrent users.")] = None,
-    warehouses: Annotated[int | None, typer.Option(min=1, help="Size of the database.")] = None,
-    warm_up: Annotated[
-        int | None,
-        typer.Option(min=0, help="Transactions before the checkpoint, over all users; otherwise until it settles."),
-    ] = None,
-    server: Annotated[
+    settings: Annotated[
         list[str] | None,
         typer.Option("--set", "--setting", metavar="KEY=VALUE", help="A setting of the workload; may be repeated."),
     ] = None,
     scale: Annotated[str | None, typer.Option(help="A named size, from `servsim workload list NAME`.")] = None,
-    round_trip: Annotated[
-        str, typer.Option(help="What a client sends at a time: a whole transaction, or a statement.")
-    ] = "transaction",
-    connection: Annotated[str, typer.Option(help="How clients reach the server: unix (socket) or tcp.")] = "unix",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the requests; the next capture has the next one, and begins later.")
     ] = 1,
     verify: Annotated[bool, typer.Option(help="Count the same run independently and compare.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Capture a real workload, kernel included, from a warm checkpoint of the emulated guest."""
+    """Capture a real workload, kernel included, from a warm checkpoint of the emulated guest.
+
+    Its settings are options too, such as --users 8: `servsim workload list NAME` tells them. memory_mib is the guest's
+    memory.
+    """
     import tempfile
-    from importlib import import_module
 
     from servsim.capture.replication import each
+    from servsim.capture.workload import capture as capture_one
 
-    path = None if workload in WORKLOADS else _folder(workload)
     if output.is_dir():
         raise UsageError(f"{output} is a folder; name the trace file to write")
-    chosen: dict[str, Any] = {"users": users, "warehouses": warehouses, "warmup": warm_up}
-    chosen |= {"round_trip": round_trip, "connection": connection}
-    if path is not None:
-        own = _of_folder(path, scale, chosen, server or [])
-        run, client = partial(_generic, own), own.folder.client if own.folder.has("start") else ""
-        count = transactions or own.folder.measured
-    else:
-        if scale is not None:
-            raise UsageError("--scale is no option of the capture of oltp: give its size with --warehouses")
-        count = transactions or 200
-        module = import_module(WORKLOADS[workload])
-        run, client = partial(_named, module, _settings(chosen, server or [])), None
+    chosen = workload_settings(workload, scale, settings or [], context.args)
+    count = transactions or chosen.folder.measured
+    client = chosen.folder.client if chosen.folder.has("start") else ""
 
     def one(shown: Progress, trace: Path, its_seed: int, number: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="servsim-") as folder:
             counts = Path(folder) / "counts.json"
             observers = partial(_counting, counts, client) if verify else None
-            captured = run(count, trace, shown.tell, its_seed, observers, number)
+            captured = capture_one(count, trace, chosen, shown.tell, its_seed, observers, number)
             document: dict[str, Any] = captured.as_document()
             if verify:
                 document["verify"] = _verified(captured.trace, counts)
@@ -101,63 +80,11 @@ def capture(
         typer.echo(json.dumps(documents[0] if captures == 1 else several))
 
 
-def _named(module: Any, settings: "GuestSettings", *orders: Any) -> "Captured":
-    """Capture a workload that has a module of its own."""
-    transactions, trace, tell, seed, observers, moment = orders
-    captured: Captured = module.capture(transactions, trace, None, tell, seed, settings, observers, moment)
-    return captured
-
-
-def _generic(settings: "FolderSettings", *orders: Any) -> "Captured":
-    """Capture the workload of a folder."""
-    from servsim.capture.generic import capture
-
-    transactions, trace, *rest = orders
-    return capture(transactions, trace, settings, *rest)
-
-
-def _settings(chosen: dict[str, Any], server: list[str]) -> "GuestSettings":
-    """Return the guest's settings: those given, and the defaults of the rest."""
-    from servsim.capture.settings import GuestSettings
-
-    given = {key: value for key, value in chosen.items() if value is not None}
-    return GuestSettings(**given, server=tuple(pairs(server)))
-
-
-def _folder(workload: str) -> Path:
-    """Return the folder of a workload that ships, or of a user's own."""
-    from servsim.capture.folder import shipped
-    from servsim.workloads import names
-
-    if workload in names() and shipped(workload).is_dir():
-        return shipped(workload)
-    if Path(workload).is_dir():
-        return Path(workload)
-    raise UsageError(
-        f"{workload} is not a workload that can be captured; there is: {', '.join(names())}; "
-        "or name the folder of a workload"
-    )
-
-
-def _of_folder(path: Path, scale: str | None, chosen: dict[str, Any], words: list[str]) -> "FolderSettings":
-    """Return a folder's workload with the settings that were given; ``--users`` is the setting of that name."""
-    from servsim.capture.folder import FolderSettings, read
-
-    defaults = {"round_trip": "transaction", "connection": "unix"}
-    other = [name for name, value in chosen.items() if name != "users" and value not in (None, defaults.get(name))]
-    if other:
-        option = {"warmup": "warm-up"}.get(other[0], other[0].replace("_", "-"))
-        raise UsageError(f"--{option} is an option of oltp; give the settings of {path} with --set NAME=VALUE")
-    users = {} if chosen["users"] is None else {"users": str(chosen["users"])}
-    folder = read(path.absolute())
-    return FolderSettings(folder, {**folder.scale(scale), **users, **dict(pairs(words))})
-
-
-def _counting(counts: Path, client: str | None, checkpoint: "Checkpoint") -> list["Plugin"]:
+def _counting(counts: Path, client: str, checkpoint: "Checkpoint") -> list["Plugin"]:
     """Return the plug-in that counts the same run."""
-    from servsim.capture.count import CLIENT, counting_plugin
+    from servsim.capture.count import counting_plugin
 
-    return [counting_plugin(checkpoint, counts, CLIENT if client is None else client)]
+    return [counting_plugin(checkpoint, counts, client)]
 
 
 def _verified(trace: Path, counts: Path) -> dict[str, Any]:
@@ -179,7 +106,7 @@ def _show(figures: dict[str, Any]) -> None:
         f"{figures['file_bytes'] / 2**20:.1f} MiB, {figures['bytes_per_data_reference']:.2f} bytes per data "
         f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s"
     )
-    for name, key in (("database", "scale"), ("warm-up", "warm_up")):
+    for name, key in (("data", "scale"), ("warm-up", "warm_up")):
         if key in figures["provenance"]:
             typer.echo(f"{name}: {figures['provenance'][key]}")
     for name, figure in figures.get("verify", {}).get("figures", {}).items():

@@ -8,22 +8,15 @@ from typing import Annotated
 
 import typer
 
-from servsim.capture.settings import GuestSettings
+from servsim.cli.options import SETTINGS_AS_OPTIONS, workload_settings
 from servsim.text import columns
 
-_DEFAULTS = GuestSettings()
-
-Warehouses = Annotated[int, typer.Option(min=1, help="Warehouses of the database.")]
-Districts = Annotated[int, typer.Option(min=1, max=10, help="Districts per warehouse.")]
-Customers = Annotated[int, typer.Option(min=3, help="Customers per district, a multiple of 3.")]
-Items = Annotated[int, typer.Option(min=15, help="Items of the catalogue.")]
-Users = Annotated[int, typer.Option(min=1, max=100, help="Database users, one server process each.")]
-WarmUp = Annotated[
-    int | None,
-    typer.Option(min=0, help="Transactions before the checkpoint, over all users; otherwise until it settles."),
+Workload = Annotated[str, typer.Argument(help="A name of `servsim workload list`, or the folder of a workload.")]
+Scale = Annotated[str | None, typer.Option(help="A named size, from `servsim workload list NAME`.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the workload; may be repeated."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the load and the warm-up.")]
-Memory = Annotated[int, typer.Option(min=256, max=2048, help="Guest memory in MiB.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -38,18 +31,19 @@ def _reporter() -> Callable[..., None]:
 
 
 def build(
-    warehouses: Warehouses = _DEFAULTS.warehouses,
-    districts: Districts = _DEFAULTS.districts,
-    customers: Customers = _DEFAULTS.customers,
-    items: Items = _DEFAULTS.items,
-    seed: Seed = _DEFAULTS.seed,
+    context: typer.Context,
+    workload: Workload = "oltp",
+    scale: Scale = None,
+    settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build the guest's disk image, with the database loaded in it, unless the cache has it."""
+    """Build the disk image of a workload's guest, with its data loaded in it, unless the cache has it.
+
+    Its settings are options too, such as --warehouses 20.
+    """
     from servsim.capture.image import ensure_image
 
-    settings = GuestSettings(warehouses, districts, customers, items, seed=seed)
-    image = ensure_image(settings, _reporter())
+    image = ensure_image(workload_settings(workload, scale, settings or [], context.args), _reporter())
     if as_json:
         print(json.dumps({"schema": "servsim.guest.image/1", "path": str(image.directory)}))
     else:
@@ -57,22 +51,21 @@ def build(
 
 
 def boot(
-    warehouses: Warehouses = _DEFAULTS.warehouses,
-    districts: Districts = _DEFAULTS.districts,
-    customers: Customers = _DEFAULTS.customers,
-    items: Items = _DEFAULTS.items,
-    users: Users = _DEFAULTS.users,
-    warm_up: WarmUp = None,
-    seed: Seed = _DEFAULTS.seed,
-    memory: Memory = _DEFAULTS.memory_mib,
+    context: typer.Context,
+    workload: Workload = "oltp",
+    scale: Scale = None,
+    settings: Set = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds allowed for boot and warm-up.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
-    """Boot the guest, warm its database up and save a checkpoint, unless the cache has it."""
+    """Boot a workload's guest, warm its server up and save a checkpoint, unless the cache has it.
+
+    Its settings are options too, such as --users 8; memory_mib is the guest's memory.
+    """
     from servsim.capture.checkpoint import ensure_checkpoint
 
-    settings = GuestSettings(warehouses, districts, customers, items, users, warm_up, seed, memory)
-    checkpoint = ensure_checkpoint(settings, _reporter(), timeout)
+    chosen = workload_settings(workload, scale, settings or [], context.args)
+    checkpoint = ensure_checkpoint(chosen, _reporter(), timeout)
     if as_json:
         print(json.dumps({"schema": "servsim.guest.checkpoint/1", "path": str(checkpoint.directory)}))
     else:
@@ -92,9 +85,8 @@ def status(as_json: AsJson = False) -> None:
     print(f"cache: {found['cache']}")
     rows = []
     for entry in found["entries"]:
-        settings = entry["settings"] or {}
-        scale = "x".join(str(settings[key]) for key in ("warehouses", "districts", "customers", "items") if settings)
-        rows.append([f"{entry['bytes'] / 2**20:.0f} MiB", entry["kind"], entry["id"], scale])
+        of = (entry["settings"] or {}).get("workload", "")
+        rows.append([f"{entry['bytes'] / 2**20:.0f} MiB", entry["kind"], entry["id"], of])
     print("\n".join(columns(rows, right=1)))
 
 
@@ -119,6 +111,8 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (build, boot, status, clean):
-        group.command()(command)
+    group.command(context_settings=SETTINGS_AS_OPTIONS)(build)
+    group.command(context_settings=SETTINGS_AS_OPTIONS)(boot)
+    group.command()(status)
+    group.command()(clean)
     app.add_typer(group, name="guest")

@@ -1,8 +1,15 @@
 """Options that several commands share: their help, so that it is the same everywhere."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from servsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from servsim.capture.folder import FolderSettings
+
+#: Context of a command that takes settings of a workload as options of their names.
+SETTINGS_AS_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 #: ``--transactions``.
 TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
@@ -91,3 +98,14 @@ def pairs(words: Sequence[str], asked: str = "--set needs KEY=VALUE") -> list[tu
 def present(name: str) -> str:
     """Return the name that an option has now."""
     return FORMER.get(name, name)
+
+
+def workload_settings(
+    workload: str, scale: str | None, words: Sequence[str], options: Sequence[str]
+) -> "FolderSettings":
+    """Return a workload of a name or folder with its settings: of a scale, as ``NAME=VALUE``, as ``--NAME VALUE``."""
+    from servsim.capture.folder import FolderSettings, find
+    from servsim.workloads.native import named
+
+    folder = find(workload)
+    return FolderSettings(folder, {**folder.scale(scale), **dict(pairs(words)), **named(options)})

@@ -1,22 +1,19 @@
 """``servsim workload``: the real servers of the suite, natively on this host.
 
-Settings of a workload may be written as options of their names (``--users 8``), and those that only a driver knows are
-handed to it as they are.
+Settings of a workload may be written as options of their names (``--users 8``).
 """
 
 import json as json_module
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from servsim.cli.options import pairs
+from servsim.cli.options import SETTINGS_AS_OPTIONS, pairs
 from servsim.text import columns
-from servsim.workloads import Request, find, names
+from servsim.workloads import Request, find
 
 workload_app = typer.Typer(no_args_is_help=True, help="Load, run and check real servers on this host.")
 
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 _NAME = typer.Argument(help="Name of the workload, from `servsim workload list`.")
 _SCALE = typer.Option(
     None, "--scale", help="Size of the data: a name such as small or paper, from `servsim workload list NAME`."
@@ -41,6 +38,8 @@ def list_workloads(
     if folder is not None:
         _show_folder(folder, json)
         return
+    from servsim.capture.folder import names
+
     summaries = {name: find(name).summary for name in names()}
     if json:
         document = {"schema": "servsim.workload.list/1", "workloads": summaries}
@@ -53,9 +52,9 @@ def _show_folder(name: str, json: bool) -> None:
     """Print what the folder of a workload says: its kinds of transactions, its settings with units."""
     from dataclasses import asdict
 
-    from servsim.capture.folder import read, shipped
+    from servsim.capture import folder as folders
 
-    folder = read(shipped(name) if name in names() else Path(name))
+    folder = folders.find(name)
     if json:
         settings = {name: asdict(setting) for name, setting in folder.settings.items()}
         said: dict[str, object] = {"summary": folder.summary, "packages": folder.packages}
@@ -71,21 +70,23 @@ def _show_folder(name: str, json: bool) -> None:
         typer.echo(f"--scale {scale}: {', '.join(f'{key}={value}' for key, value in values.items())}")
 
 
-@workload_app.command(context_settings=_PASS_ON)
+@workload_app.command(context_settings=SETTINGS_AS_OPTIONS)
 def load(
     context: typer.Context,
     *,
     name: str = _NAME,
     scale: str | None = _SCALE,
-    seed: int | None = typer.Option(None, min=0, help="Seed of the data."),
     settings: list[str] = _SET,
     json: bool = _JSON,
 ) -> None:
-    """Make the data of a workload, replacing any of the same scale."""
-    find(name).load(Request(scale, context.args, seed=seed, settings=dict(pairs(settings)), json=json))
+    """Make the data of a workload, replacing any of the same settings.
+
+    Those that the data depend on are options too, such as --data-seed 7: `servsim workload list NAME` tells them.
+    """
+    find(name).load(Request(scale, context.args, settings=dict(pairs(settings)), json=json))
 
 
-@workload_app.command(context_settings=_PASS_ON)
+@workload_app.command(context_settings=SETTINGS_AS_OPTIONS)
 def run(
     context: typer.Context,
     *,
@@ -103,7 +104,7 @@ def run(
     find(name).run(Request(scale, context.args, transactions, seed, dict(pairs(settings)), json))
 
 
-@workload_app.command(context_settings=_PASS_ON)
+@workload_app.command(context_settings=SETTINGS_AS_OPTIONS)
 def check(
     context: typer.Context,
     *,

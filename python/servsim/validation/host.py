@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import EnvironmentProblem
-from servsim.workloads import postgres
+from servsim.validation import postgres
 
 #: Where Linux tells the caches of the first processor.
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

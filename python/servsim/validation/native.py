@@ -19,11 +19,12 @@ from typing import Any
 from servsim import cache
 from servsim.capture.folder import shipped
 from servsim.errors import EnvironmentProblem
+from servsim.validation import postgres
 from servsim.validation.plan import Configuration
-from servsim.workloads import driver, postgres
+from servsim.workloads import driver
 
-#: Settings of the recipe that say where the guest's server listens: ours listens elsewhere.
-_PLACES = ("listen_addresses", "unix_socket_directories", "logging_collector")
+#: A setting of the recipe that says where the guest's server tells its progress: ours tells it elsewhere.
+_PLACES = ("listen_addresses", "logging_collector")
 _SETTING = re.compile(r"^(\w+)\s*=\s*'?([^'#\n]*?)'?\s*(?:#.*)?$", re.M)
 
 
@@ -92,7 +93,7 @@ def template(configuration: Configuration, say: Callable[[str], None]) -> Path:
     try:
         postgres.create(scratch)
         with postgres.serve(scratch, {"fsync": "off", "autovacuum": "off"}) as socket:
-            driver.answer(driver.path("servsim-oltp"), ["load", "--host", socket, *guest.load_arguments()])
+            driver.answer(driver.path("servsim-oltp"), ["load", "--host", socket, *_loading(guest.load_arguments())])
             everywhere = [f"--host={socket}", "--username=postgres"]
             _tool("vacuumdb", *everywhere, "--all", "--freeze", "--analyze", "--quiet")
             _tool("psql", *everywhere, "--dbname=postgres", "--quiet", "--command=CHECKPOINT")
@@ -100,6 +101,13 @@ def template(configuration: Configuration, say: Callable[[str], None]) -> Path:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return data
+
+
+def _loading(settings: Sequence[str]) -> Iterator[str]:
+    """Return the settings of the folder's ``load`` as words for the driver."""
+    for setting in settings:
+        name, value = setting.split("=", 1)
+        yield from ("--" + name.removeprefix("data_"), value)
 
 
 def _tool(name: str, *arguments: str) -> None:
@@ -135,7 +143,9 @@ def measure(
         Takes lines of progress.
     """
     whole = template(configuration, say)
-    settings = {**settings_of_recipe((shipped("oltp") / "postgresql.conf").read_text()), **dict(configuration.server)}
+    recipe = settings_of_recipe((shipped("oltp") / "postgresql.conf").read_text())
+    buffers = configuration.guest().values()["shared_buffers"]
+    settings = {**recipe, "shared_buffers": buffers, **dict(configuration.server)}
     copy = whole.with_name("running")
     postgres.remove(copy)
     done = subprocess.run(["cp", "-a", whole, copy], capture_output=True, text=True, check=False)

@@ -7,7 +7,7 @@ every change tests another part of the simulator.
 
 from dataclasses import dataclass, replace
 
-from servsim.capture.settings import GuestSettings
+from servsim.capture.folder import FolderSettings, chosen
 
 #: Transactions that each user runs before any measurement, here and in the guest: a session plans a
 #: procedure's statement anew five times before it keeps a generic plan (PostgreSQL 15, plancache.c),
@@ -45,9 +45,9 @@ class Configuration:
     warehouses: int = 200
     server: tuple[tuple[str, str], ...] = (("synchronous_commit", "off"),)
 
-    def guest(self) -> GuestSettings:
+    def guest(self) -> FolderSettings:
         """Return the guest that this is captured in; the number of processors makes no difference to it."""
-        return GuestSettings(users=self.users, warmup=self.warm_up, warehouses=self.warehouses, server=self.server)
+        return chosen("oltp", users=self.users, warm_up=self.warm_up, warehouses=self.warehouses, **dict(self.server))
 
     @property
     def warm_up(self) -> int:
@@ -58,7 +58,7 @@ class Configuration:
     def scale(self) -> str:
         """The scale in the workload's notation."""
         guest = self.guest()
-        return f"{guest.warehouses}x{guest.districts}x{guest.customers}x{guest.items}"
+        return "x".join(guest.values()[name] for name in guest.folder.sizes)
 
 
 BASE = Configuration("base", "1 processor, 8 users, 200 warehouses, commits do not wait", "processor")

@@ -53,7 +53,7 @@ def capture_all(
     configurations: Sequence[Configuration], seeds: Sequence[int], folder: Path, say: Callable[[str], None]
 ) -> dict[tuple[str, int], Path]:
     """Return the captures by software configuration and seed, making those that the folder lacks."""
-    from servsim.capture.oltp import capture
+    from servsim.capture.workload import capture
 
     found = {}
     for seed in seeds:
@@ -62,7 +62,7 @@ def capture_all(
             path = folder / f"{name}-{seed}.svt"
             if not path.is_file():
                 say(f"capturing {name}, seed {seed}")
-                capture(CAPTURED, path, progress=say, seed=seed, settings=configuration.guest())
+                capture(CAPTURED, path, configuration.guest(), say, seed)
             found[name, seed] = path
     return found
 

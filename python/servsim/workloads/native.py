@@ -6,6 +6,7 @@ its standard input closes, which happens however this process ends.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,12 @@ class FolderWorkload:
         if not self.folder.has("load"):
             raise UsageError(f"{self.name} has no data to load: go on with 'servsim workload run {self.name}'")
         settings = self._settings(request)
-        shutil.rmtree(self._data(settings), ignore_errors=True)
+        data = self._data(settings)
+        with _claimed(data, fcntl.LOCK_EX):
+            shutil.rmtree(data, ignore_errors=True)
         self._loaded(settings)
+        if request.json:
+            print(json.dumps({"schema": "servsim.workload.load/1", "workload": self.name, "data": str(data)}))
 
     def run(self, request: Request) -> None:
         """Run the client against the server and report."""
@@ -99,6 +104,8 @@ class FolderWorkload:
         if not self.folder.has("load") or data.is_dir():
             return data
         with store.scratch(data.parent, f".{data.name}-") as scratch:
+            # A server that runs as another account has to reach its data.
+            scratch.chmod(0o711)
             made = scratch / "data"
             made.mkdir()
             driver.run(
@@ -114,17 +121,30 @@ class FolderWorkload:
     def _use(self, script: str, settings: FolderSettings, request: Request, orders: Mapping[str, str]) -> None:
         """Run a script of the folder while the server answers."""
         data = self._loaded(settings)
-        with tempfile.TemporaryDirectory(prefix="servsim-", dir="/tmp") as run:
+        with _claimed(data, fcntl.LOCK_SH), tempfile.TemporaryDirectory(prefix="servsim-", dir="/tmp") as run:
             log = cache.folder("workloads", self.name) / "server.log"
             places = {"servsim_run": run, "server_file": f"{run}/server", "servsim_log": str(log)}
             as_json = {"servsim_json": "1"} if request.json else {}
             environment = self._environment(settings, data, {**places, **orders, **as_json})
+            show = _as_it_is if request.json else _for_reader
             with _serving(self.folder, environment, log):
-                report = _asked(self.folder, script, environment, log)
-        if request.json or not report.lstrip().startswith("{"):
-            print(report.rstrip("\n"))
-        else:
-            print("\n".join(_lines(json.loads(report))))
+                _asked(self.folder, script, environment, log, show)
+
+
+@contextlib.contextmanager
+def _claimed(data: Path, kind: int) -> Iterator[None]:
+    """Hold data that are there: together with other runs that use them, or alone to make them anew."""
+    if not data.is_dir():
+        yield
+        return
+    descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise EnvironmentProblem(f"another command uses {data}: wait for it, or end it") from None
+    finally:
+        os.close(descriptor)
 
 
 def named(words: Sequence[str]) -> dict[str, str]:
@@ -225,32 +245,47 @@ def _last_words(log: Path) -> str:
     return next((line for line in lines if line.endswith(": not found")), lines[-1])
 
 
-def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path) -> str:
-    """Run the client, or the check; return its report."""
+def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, show: Callable[[str], None]) -> None:
+    """Run the client, or the check, and show its report, also that of a run which is not valid."""
     try:
         with tempfile.TemporaryFile("w+") as out:
             program = folder.path / script
-            driver.run(program, [], name=folder.client, environment=environment, folder=folder.path, out=out)
-            out.seek(0)
-            report = out.read()
+            try:
+                driver.run(program, [], name=folder.client, environment=environment, folder=folder.path, out=out)
+            finally:
+                out.seek(0)
+                report = out.read()
+                show(report)
     except (CheckFailed, EnvironmentProblem) as error:
         if folder.has("start") and not _alive(environment):
             told = f"the server ended in the middle of the run ({_last_words(log)}; log: {log}): {error}"
             raise CheckFailed(told) from error
         raise
-    return _valid(folder, report)
+    _valid(folder, report)
 
 
-def _valid(folder: Folder, report: str) -> str:
-    """Return the report of a client unless it says itself that the run is not valid."""
+def _as_it_is(report: str) -> None:
+    if report:
+        print(report.rstrip("\n"))
+
+
+def _for_reader(report: str) -> None:
+    """Print a report that is JSON as names and values."""
+    if report.lstrip().startswith("{"):
+        print("\n".join(_lines(json.loads(report))))
+    else:
+        _as_it_is(report)
+
+
+def _valid(folder: Folder, report: str) -> None:
+    """Refuse the report of a client that says itself that the run is not valid."""
     try:
         document = json.loads(report)
     except ValueError:
-        return report
+        return
     if isinstance(document, dict) and document.get("valid") is False:
         problems = "; ".join(map(str, document.get("problems", []))) or "the client names no reason"
         raise CheckFailed(f"the run of {folder.path.name} is not valid: {problems}")
-    return report
 
 
 def _lines(document: Mapping[str, Any], left: int = 0) -> Iterator[str]:

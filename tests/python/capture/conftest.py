@@ -5,12 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from servsim.capture import Checkpoint, GuestSettings, ensure_checkpoint
+from servsim.capture import Checkpoint, ensure_checkpoint
 from servsim.capture.emulator import find_emulator
+from servsim.capture.folder import chosen
 from servsim.errors import EnvironmentProblem
 
 #: The guest of the tests: small, so that image and checkpoint take minutes, not tens of minutes.
-SETTINGS = GuestSettings(warehouses=20, users=8, memory_mib=512)
+SETTINGS = chosen("oltp", warehouses=20, users=8, memory_mib=512)
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import pytest
 from servsim.capture import seal
 from servsim.capture.checkpoint import Checkpoint, boot_and_save
 from servsim.capture.emulator import find_emulator
+from servsim.capture.folder import chosen
 from servsim.capture.image import Image
 from servsim.capture.run import resume
-from servsim.capture.settings import GuestSettings
 from servsim.errors import EnvironmentProblem, ServsimError
 from waiting import wait_for
 
@@ -34,7 +34,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 
 def boot(checkpoint: Checkpoint, said: list[str]) -> None:
-    boot_and_save(checkpoint, find_emulator(), GuestSettings(), said.append, timeout_s=0.6)
+    boot_and_save(checkpoint, find_emulator(), chosen("oltp"), said.append, timeout_s=0.6)
 
 
 def alive(pid: int) -> bool:
@@ -113,10 +113,10 @@ from pathlib import Path
 from servsim.capture.checkpoint import Checkpoint, boot_and_save
 from servsim.capture.emulator import find_emulator
 from servsim.capture.image import Image
-from servsim.capture.settings import GuestSettings
+from servsim.capture.folder import chosen
 folder = Path(sys.argv[1])
 made = Checkpoint(folder / "checkpoint", Image(folder / "image"), 1024)
-boot_and_save(made, find_emulator(), GuestSettings(), print, timeout_s=60)
+boot_and_save(made, find_emulator(), chosen("oltp"), print, timeout_s=60)
 """
 
 

@@ -17,8 +17,8 @@ from conftest import SETTINGS
 from servsim import _core
 from servsim.capture import Checkpoint
 from servsim.capture.count import compare, counting_plugin
-from servsim.capture.oltp import capture
 from servsim.capture.record import Captured
+from servsim.capture.workload import capture
 from servsim.errors import EnvironmentProblem
 from servsim.trace.syscalls import SYSCALL_NAMES
 from waiting import wait_for
@@ -45,7 +45,7 @@ def captured(checkpoint: Checkpoint, counts: Path, tmp_path_factory: pytest.Temp
         progress=print,
         seed=SEED,
         settings=SETTINGS,
-        observers=lambda at: [counting_plugin(at, counts)],
+        observers=lambda at: [counting_plugin(at, counts, "servsim-oltp")],
     )
 
 
@@ -145,11 +145,11 @@ def test_a_full_disk_leaves_nothing_and_says_so(
         pytest.skip("a small file system cannot be mounted here")
     try:
         with pytest.raises(EnvironmentProblem, match="MiB free"):
-            capture(TRANSACTIONS, small / "t.svt", settings=SETTINGS)
+            capture(TRANSACTIONS, small / "t.svt", SETTINGS)
         # There may have been room when it began.
         monkeypatch.setattr("servsim.capture.room.demand", lambda *_: None)
         with pytest.raises(EnvironmentProblem, match="No space left on device"):
-            capture(TRANSACTIONS, small / "t.svt", settings=SETTINGS)
+            capture(TRANSACTIONS, small / "t.svt", SETTINGS)
         assert list(small.iterdir()) == []
     finally:
         subprocess.run(["umount", small], check=True)
@@ -159,9 +159,9 @@ def test_ctrl_c_leaves_neither_emulator_nor_trace(checkpoint: Checkpoint, tmp_pa
     script = (
         # A shell that runs the tests in the background has them ignore the signal, and so would this process.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from pathlib import Path; from servsim.capture.oltp import capture; "
-        "from servsim.capture.settings import GuestSettings; "
-        f"capture(5000, Path({str(tmp_path / 't.svt')!r}), settings={SETTINGS!r})"
+        "from pathlib import Path; from servsim.capture.workload import capture; "
+        "from servsim.capture.folder import chosen; "
+        f"capture(5000, Path({str(tmp_path / 't.svt')!r}), chosen('oltp', **{dict(SETTINGS.given)!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     wait_for(lambda: list(tmp_path.glob(".t.svt.capture-*/.t.svt.*.part")), during=process, seconds=300)

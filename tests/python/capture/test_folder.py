@@ -16,8 +16,8 @@ from servsim.capture import folder
 from servsim.capture.client import client_of
 from servsim.capture.count import compare, counting_plugin
 from servsim.capture.folder import FolderSettings
-from servsim.capture.generic import capture
 from servsim.capture.steps import Steps, silent
+from servsim.capture.workload import capture
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.simulation import simulate
 
@@ -66,6 +66,10 @@ def test_a_script_that_is_no_program_is_refused(own: Path) -> None:
         ('packages = ["redis-server"]', 'package = ["redis-server"]', "package is not known"),
         ('client = "redis-client"', 'client = "a-client-of-redis"', "at most 15 characters"),
         ('transactions = ["GET", "SET"]', "transactions = []", "from 1 to 127 kinds"),
+        ("[settings.users]", "[locks]\nlock = 'grab'\n[settings.users]", "locks must say of each function one of"),
+        ("[settings.users]", "[locks]\nlock = 'try'\n[settings.users]", "locks needs server"),
+        ("[settings.users]", "[data_bytes]\n'rows * 8' = 3\n[settings.users]", "rows is no setting"),
+        ('summary = "redis', 'sizes = ["rows"]\nsummary = "redis', "rows is no setting"),
         ("default = 100\nunit", "unit", r"settings.value needs default and meaning"),
         ('summary = "redis', "summary = redis", "workload.toml: "),
     ],
@@ -90,6 +94,23 @@ def test_settings_that_cannot_reach_the_guest_are_refused(name: str, value: str,
         FolderSettings(folder.read(REDIS), {name: value})
 
 
+def test_a_scale_has_a_name_or_is_written_out() -> None:
+    oltp, java = (folder.find(name) for name in ("oltp", "javaserver"))
+    assert dict(oltp.scale("10x9x300x100000")) == {
+        "warehouses": "10",
+        "districts": "9",
+        "customers": "300",
+        "items": "100000",
+    }
+    assert oltp.scale("paper")["warehouses"] == "4000" and dict(java.scale("2x500")) == {
+        "warehouses": "2",
+        "items": "500",
+    }
+    for wrong in ("huge", "10x10", "10x10x10x-1"):
+        with pytest.raises(UsageError, match="small, paper, spec, WAREHOUSESxDISTRICTSxCUSTOMERSxITEMS"):
+            oltp.scale(wrong)
+
+
 def test_the_command_line_shows_a_folder_and_refuses_what_is_none(own: Path) -> None:
     shown = servsim("workload", "list", str(own))
     assert re.search(r"^value +100 +bytes +Length of each value\.$", shown.stdout, re.MULTILINE), shown
@@ -97,7 +118,7 @@ def test_the_command_line_shows_a_folder_and_refuses_what_is_none(own: Path) -> 
     assert document["transactions"] == ["GET", "SET"]
     assert document["settings"]["warm_up"]["unit"] == "transactions"
     refused = servsim("capture", str(own), "--warehouses", "3", "-o", str(own / "x.svt"))
-    assert (refused.returncode, "--warehouses is an option of oltp" in refused.stderr) == (2, True)
+    assert (refused.returncode, "has no setting 'warehouses'" in refused.stderr) == (2, True)
     (own / "client").unlink()
     refused = servsim("capture", str(own), "-o", str(own / "x.svt"))
     assert (refused.returncode, "it has no client" in refused.stderr) == (2, True)

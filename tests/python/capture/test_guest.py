@@ -4,12 +4,15 @@ Needs root and the emulator; skips elsewhere, saying why. Image and checkpoint s
 project's cache, so that a second run of the tests takes seconds.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import SETTINGS
-from servsim.capture import Checkpoint, ensure_checkpoint, kernel_facts, resume, server_facts
+from servsim.capture import Checkpoint, ensure_checkpoint, resume
 from servsim.capture.emulator import Plugin
+from servsim.capture.facts import lock_functions, parse_kallsyms
+from servsim.capture.facts_for_plugin import member_offsets
 from servsim.capture.store import file_digest, guest_dir
 from servsim.errors import EnvironmentProblem
 
@@ -17,17 +20,17 @@ pytestmark = [pytest.mark.guest, pytest.mark.timeout(1800)]
 
 
 def test_the_checkpoint_knows_its_kernel_and_its_server(checkpoint: Checkpoint) -> None:
-    facts = kernel_facts(checkpoint)
-    half = 1 << 63
-    assert facts["symbols"]["__switch_to_asm"] > half
-    assert facts["symbols"]["__per_cpu_start"] == 0
+    symbols = parse_kallsyms(checkpoint.kallsyms.read_text())
+    assert symbols["__switch_to_asm"] > 1 << 63 and symbols["__per_cpu_start"] == 0
     # The offsets measured for Debian's 6.1 kernel, which the type section must give again.
-    wanted = {"__state": 24, "pid": 2416, "tgid": 2420, "comm": 2976}
-    assert {name: facts["members"][f"task_struct.{name}"] for name in wanted} == wanted
+    wanted = {"task_struct.__state": 24, "task_struct.pid": 2416, "task_struct.tgid": 2420, "task_struct.comm": 2976}
+    assert member_offsets(checkpoint, (*wanted, "task_struct.none")) == wanted
     # Without randomisation a position-independent program is loaded here (Linux, ELF_ET_DYN_BASE).
-    assert all(0x5555_5555_4000 <= address < 0x5556_0000_0000 for address in server_facts(checkpoint).values())
-    with pytest.raises(EnvironmentProblem, match=r"no no_such_function, task_struct\.none;"):
-        kernel_facts(checkpoint, ["no_such_function", "__switch_to_asm"], ["task_struct.none"])
+    functions = lock_functions(checkpoint, SETTINGS.folder)
+    assert [found["does"] for found in functions] == ["acquire", "release", "try", "try_or_wait"]
+    assert all(0x5555_5555_4000 <= found["address"] < 0x5556_0000_0000 for found in functions)
+    with pytest.raises(EnvironmentProblem, match=r"does not export no_such_function"):
+        lock_functions(checkpoint, replace(SETTINGS.folder, locks={"no_such_function": "try"}))
 
 
 def test_runs_from_one_checkpoint_complete_agree_and_leave_it_unchanged(checkpoint: Checkpoint) -> None:

@@ -24,7 +24,7 @@ def attempt(
 ) -> recording.Captured:
     """Record with an emulator that leaves this report, or fails."""
 
-    def tell(_checkpoint: object, facts: Path, trace: Path, report_file: Path, _meta: object) -> None:
+    def tell(_checkpoint: object, _folder: object, facts: Path, trace: Path, report_file: Path, _meta: object) -> None:
         facts.write_text(json.dumps({"trace": str(trace), "summary": str(report_file)}))
 
     def run(_checkpoint: object, _transactions: int, _seed: int, plugins: Any, *_: object, **_more: Any) -> Any:
@@ -40,13 +40,13 @@ def attempt(
 
     monkeypatch.setattr(recording, "write_facts", tell)
     monkeypatch.setattr(recording, "resume", run)
-    monkeypatch.setattr(recording, "_describe_shared_memory", lambda *_: None)
     monkeypatch.setenv("SERVSIM_CAPTURE_PLUGIN", __file__)
     checkpoint: Any = None
+    folder: Any = None
     output = tmp_path / "folder" / "t.svt"
     output.parent.mkdir(exist_ok=True)
     output.write_bytes(b"the old trace")
-    return recording.record(checkpoint, {}, 3, 1, output)
+    return recording.record(checkpoint, folder, {}, 3, 1, output)
 
 
 def test_a_good_run_replaces_the_old_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

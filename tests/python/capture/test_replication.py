@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from servsim.capture import generic, oltp
-from servsim.capture.settings import GuestSettings
+from servsim.capture import workload
+from servsim.capture.folder import chosen
 
 
 def test_a_capture_begins_later_than_the_one_before_by_transactions_of_every_user(
@@ -14,16 +14,18 @@ def test_a_capture_begins_later_than_the_one_before_by_transactions_of_every_use
 ) -> None:
     ordered: list[int] = []
 
-    def record(_checkpoint: object, meta: dict[str, Any], *_: object, lead_in: int, **_more: object) -> None:
+    def record(
+        _checkpoint: object, _folder: object, meta: dict[str, Any], *_: object, lead_in: int, **_more: object
+    ) -> None:
         assert meta["provenance"]["lead_in"] == lead_in
         ordered.append(lead_in)
 
     image = SimpleNamespace(root=tmp_path)
     checkpoint = SimpleNamespace(directory=tmp_path, image=image, warm_up=lambda: None)
-    monkeypatch.setattr(generic, "ensure_checkpoint", lambda *_: checkpoint)
+    monkeypatch.setattr(workload, "ensure_checkpoint", lambda *_: checkpoint)
     monkeypatch.setattr("servsim.capture.record.find_emulator", lambda: SimpleNamespace(version="1"))
-    monkeypatch.setattr(oltp.files, "describe", lambda *_: "")
-    monkeypatch.setattr(generic, "record", record)
+    monkeypatch.setattr(workload.driver, "answer", lambda *_: "")
+    monkeypatch.setattr(workload, "record", record)
     for moment in range(3):
-        oltp.capture(10, tmp_path / "t.svt", settings=GuestSettings(users=5), moment=moment)
+        workload.capture(10, tmp_path / "t.svt", chosen("oltp", users=5), moment=moment)
     assert ordered == [5, 25, 45]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from servsim.capture import record as recording
 from servsim.capture import room
-from servsim.capture.settings import GuestSettings
+from servsim.capture.folder import chosen
 from servsim.errors import EnvironmentProblem
 
 MIB = room.MIB
@@ -15,7 +15,7 @@ PEAK, CHECKPOINT = 1486, 402
 
 
 def test_what_was_measured_is_demanded_with_a_margin_that_is_not_waste() -> None:
-    default = GuestSettings()
+    default = chosen("oltp")
     for needed, measured in (
         (room.for_image(default, base_is_cached=False), PEAK),
         (room.for_checkpoint(default), CHECKPOINT),
@@ -24,7 +24,7 @@ def test_what_was_measured_is_demanded_with_a_margin_that_is_not_waste() -> None
 
 
 def test_a_larger_database_and_memory_need_more_and_what_is_cached_needs_none() -> None:
-    small, large = GuestSettings(), GuestSettings(warehouses=400, items=1000, memory_mib=2048)
+    small, large = chosen("oltp"), chosen("oltp", warehouses=400, items=1000, memory_mib=2048)
     # 200 more warehouses of 1,000 items in place of 100: 400,000 stock rows and 18,000 customers, twice.
     assert room.for_image(large, base_is_cached=False) - room.for_image(small, base_is_cached=False) > 300 * MIB
     assert room.for_checkpoint(large) > 1.8 * room.for_checkpoint(small)
@@ -53,4 +53,4 @@ def test_a_capture_that_has_no_room_for_its_trace_does_not_begin(
     _full(monkeypatch, 10 * MIB)
     monkeypatch.setattr(recording, "plugin_path", lambda: tmp_path)
     with pytest.raises(EnvironmentProblem, match=r"a trace of 1,000 transactions needs 381 MiB.*name another with -o"):
-        recording.record(None, {}, 1000, 1, tmp_path / "deep" / "t.svt")  # type: ignore[arg-type]
+        recording.record(None, None, {}, 1000, 1, tmp_path / "deep" / "t.svt")  # type: ignore[arg-type]

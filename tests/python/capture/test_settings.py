@@ -3,29 +3,34 @@
 from pathlib import Path
 
 import pytest
-from servsim.capture.oltp import scale
+from servsim.capture.folder import chosen
 from servsim.capture.replication import each, names
-from servsim.capture.settings import GuestSettings
 from servsim.capture.warmth import sentence
 from servsim.errors import UsageError
 
 
-def test_the_guest_warms_up_until_settled_unless_told_for_how_long() -> None:
-    assert "servsim_warmup=settle" in GuestSettings().kernel_words()
-    assert "servsim_warmup=60" in GuestSettings(warmup=60).kernel_words()
+def test_settings_travel_unless_they_have_no_value() -> None:
+    assert not any(word.startswith("servsim_warm_up") for word in chosen("oltp").kernel_words())
+    words = chosen("oltp", warm_up=60, round_trip="statement", connection="tcp").kernel_words()
+    assert {"servsim_warm_up=60", "servsim_round_trip=statement", "servsim_connection=tcp"} <= set(words)
 
 
-def test_round_trips_and_connections_travel_when_they_are_not_the_default() -> None:
-    plain = " ".join(GuestSettings().kernel_words())
-    assert "round_trip" not in plain and "connection" not in plain
-    chosen = GuestSettings(round_trip="statement", connection="tcp").kernel_words()
-    assert {"servsim_round_trip=statement", "servsim_connection=tcp"} <= set(chosen)
+def test_settings_of_the_server_travel_as_one_word_and_the_guests_memory_does_not() -> None:
+    settings = chosen("oltp", work_mem="4MB", fsync="off", memory_mib=2048)
+    assert settings.memory_mib == 2048 and settings.described()["memory_mib"] == "2048"
+    assert [word for word in settings.kernel_words() if "fsync" in word or "memory" in word] == [
+        "servsim_server=fsync=off,work_mem=4MB"
+    ]
+    with pytest.raises(UsageError, match="has no setting 'work_mem'"):
+        chosen("staticweb", work_mem="4MB")
+    with pytest.raises(UsageError, match="memory in MiB is a number of at least 64"):
+        chosen("oltp", memory_mib="much")
 
 
 @pytest.mark.parametrize(("setting", "word"), [("round_trip", "query"), ("connection", "tcp listen_addresses=*")])
 def test_what_the_guest_does_not_know_is_refused(setting: str, word: str) -> None:
-    with pytest.raises(UsageError, match="is none of: "):
-        GuestSettings(**{setting: word})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"is none of: |a value is letters"):
+        chosen("oltp", **{setting: word})
 
 
 def test_a_trace_says_that_its_server_had_not_settled() -> None:
@@ -38,7 +43,7 @@ def test_a_trace_says_that_its_server_had_not_settled() -> None:
 
 
 def test_the_scale_is_told_beside_the_specifications() -> None:
-    told = scale(GuestSettings(warehouses=4000))
+    told = chosen("oltp", warehouses=4000).data()
     assert told.startswith("4,000 warehouses of 3 districts of 30 customers, 100 items (TPC-C: 10 districts of 3,000")
 
 

@@ -116,8 +116,8 @@ final class Guest {
             write(String.format(Locale.ROOT,
                     "{\"schema\": \"servsim.workload.run/1\", \"valid\": %b, \"problems\": [%s], \"orders\": "
                             + "{\"transactions\": %d, \"seed\": %d}, \"lead_in_transactions\": %d, \"seconds\": %.6f, "
-                            + "\"data\": {\"program\": \"java\", \"ranges\": [%s]}}",
-                    problems.isEmpty(), told, transactions, seed, leadIn, seconds, String.join(", ", ranges())));
+                            + "\"data\": {\"process\": %d, \"ranges\": [%s]}}",
+                    problems.isEmpty(), told, transactions, seed, leadIn, seconds, ProcessHandle.current().pid(), String.join(", ", ranges())));
         } catch (IOException wrong) {
             throw new IllegalStateException("the control disk does not take a result", wrong);
         }

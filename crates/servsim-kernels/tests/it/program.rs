@@ -124,7 +124,7 @@ fn in_a_guest_the_orders_of_the_control_device_are_measured_and_the_structures_t
     let length = u64::from_le_bytes(left[1 << 20..(1 << 20) + 8].try_into().unwrap()) as usize;
     let result: Value = serde_json::from_slice(&left[(1 << 20) + 8..][..length]).unwrap();
     assert_eq!(result, report, "the report is left on the device");
-    assert_eq!(result["data"]["program"], "servsim-kernel");
+    assert!(result["data"]["process"].as_u64().is_some_and(|number| number > 1), "{result}");
 }
 
 #[test]

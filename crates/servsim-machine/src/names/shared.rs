@@ -1,17 +1,37 @@
-//! What lies in the memory that a program's processes share: the structures of a database server,
-//! and the relation in each of its buffers.
+//! What lies in memory that processes or threads share: the structures of a database server and the relation in
+//! each of its buffers, the arrays of a kernel, the spaces of a heap.
 
 use servsim_core::{PageOrigin, TaskInfo, PAGE_SHIFT};
 
-/// Named ranges of one program's shared memory, ascending.
+/// Whose addresses they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Owner {
+    /// All processes of a name map the memory at the same addresses.
+    Program(String),
+    /// One process, by its number: its first thread, which has the program's name, may be in no trace.
+    Process(u32),
+}
+
+impl Owner {
+    fn parse(line: &str) -> Option<Self> {
+        match line.split_once(' ')? {
+            ("program", name) => Some(Self::Program(name.to_owned())),
+            ("process", number) => number.parse().ok().map(Self::Process),
+            _ => None,
+        }
+    }
+}
+
+/// Named ranges of memory, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SharedData {
-    program: String,
+    /// Nobody where nothing is known.
+    owner: Option<Owner>,
     ranges: Vec<(u64, u64, String)>,
 }
 
 impl SharedData {
-    /// Reads a line `program NAME`, then lines `ADDRESS SIZE NAME` (hexadecimal).
+    /// Reads a line `program NAME` or `process NUMBER`, then lines `ADDRESS SIZE NAME` (hexadecimal).
     ///
     /// # Errors
     /// With the number of the first line that is neither, or not in order.
@@ -20,8 +40,8 @@ impl SharedData {
             format!("shared data of the trace, line {}: not `ADDRESS SIZE NAME`, ascending", number + 1)
         };
         let mut lines = text.lines().enumerate();
-        let program = lines.next().and_then(|(_, line)| line.strip_prefix("program "));
-        let mut shared = Self { program: program.ok_or_else(|| fault(0))?.to_owned(), ranges: Vec::new() };
+        let owner = lines.next().and_then(|(_, line)| Owner::parse(line)).ok_or_else(|| fault(0))?;
+        let mut shared = Self { owner: Some(owner), ranges: Vec::new() };
         let mut end = 0;
         for (number, line) in lines {
             let mut words = line.splitn(3, ' ');
@@ -40,7 +60,7 @@ impl SharedData {
     }
 
     /// The parts of `place`'s page, as offsets, that lie in the data called `name`; of these only the bytes
-    /// `range` from their beginning, if it is given. Empty when the page is none of the program's.
+    /// `range` from their beginning, if it is given. Empty when the page is none of theirs.
     pub fn parts(
         &self,
         place: PageOrigin,
@@ -48,7 +68,7 @@ impl SharedData {
         range: Option<(u64, u64)>,
         tasks: &[TaskInfo],
     ) -> Vec<(u64, u64)> {
-        if !self.is_programs(place, tasks) {
+        if !self.is_owners(place, tasks) {
             return Vec::new();
         }
         let named = || self.ranges.iter().filter(|(.., known)| known == name);
@@ -72,14 +92,19 @@ impl SharedData {
         Some(place.address - first)
     }
 
-    fn is_programs(&self, place: PageOrigin, tasks: &[TaskInfo]) -> bool {
-        let is_program = |task: &TaskInfo| Some(task.pid) == place.process && task.name == self.program;
-        tasks.iter().any(is_program)
+    fn is_owners(&self, place: PageOrigin, tasks: &[TaskInfo]) -> bool {
+        match &self.owner {
+            Some(Owner::Program(name)) => {
+                tasks.iter().any(|task| Some(task.pid) == place.process && task.name == *name)
+            }
+            Some(Owner::Process(number)) => Some(*number) == place.process,
+            None => false,
+        }
     }
 
-    /// What lies at `place`, if it is shared memory of the program.
+    /// What lies at `place`, if it is memory of the owner.
     pub fn at(&self, place: PageOrigin, tasks: &[TaskInfo]) -> Option<&str> {
-        if !self.is_programs(place, tasks) {
+        if !self.is_owners(place, tasks) {
             return None;
         }
         let after = self.ranges.partition_point(|(start, ..)| *start <= place.address);
@@ -118,6 +143,15 @@ mod tests {
     }
 
     #[test]
+    fn a_process_by_number_needs_no_task_of_its_name() {
+        let shared = SharedData::parse("process 7\n1000 40 java.eden\n").unwrap();
+        let thread = TaskInfo { name: "warehouse-1".into(), pid: 9, kind: TaskKind::User, client: false };
+        assert_eq!(shared.at(place(0x1000, Some(7)), std::slice::from_ref(&thread)), Some("java.eden"));
+        assert_eq!(shared.at(place(0x1000, Some(9)), &[thread]), None);
+        assert_eq!(SharedData::default().at(place(0x1000, None), &[]), None);
+    }
+
+    #[test]
     fn a_page_has_the_parts_of_a_name_that_lie_on_it() {
         let shared = SharedData::parse("program db\n1800 1000 a\n2800 1000 b\n3800 100 a\n").unwrap();
         let tasks = [TaskInfo { name: "db".into(), pid: 7, kind: TaskKind::User, client: false }];
@@ -134,9 +168,14 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_named() {
-        for text in
-            ["", "postgres\n", "program a\n10 1 x\n10 1 y\n", "program a\n10 0 x\n", "program a\n10 1\n"]
-        {
+        for text in [
+            "",
+            "postgres\n",
+            "process x\n",
+            "program a\n10 1 x\n10 1 y\n",
+            "program a\n10 0 x\n",
+            "program a\n10 1\n",
+        ] {
             assert!(SharedData::parse(text).unwrap_err().contains("line "), "{text:?}");
         }
     }

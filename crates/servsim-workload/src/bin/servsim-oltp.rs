@@ -238,6 +238,7 @@ async fn run_command(args: RunArgs) -> Result<u8> {
     run.warm_up(|line| eprintln!("{line}"))?;
     let report = run.measure(stop, args.behaviour.seed).await?;
     print_run(&report, args.json);
+    tell_problems(&report);
     Ok(verdict(&report, "valid"))
 }
 
@@ -256,10 +257,14 @@ async fn check_command(args: CheckArgs) -> Result<u8> {
             println!("3.3.2.{:<2} {found}: {meaning}", condition["condition"].as_u64().unwrap_or(0));
         }
     }
+    tell_problems(&report);
+    Ok(verdict(&report, "passed"))
+}
+
+fn tell_problems(report: &Value) {
     for problem in report["problems"].as_array().into_iter().flatten() {
         eprintln!("servsim-oltp: {}", problem.as_str().unwrap_or_default());
     }
-    Ok(verdict(&report, "passed"))
 }
 
 async fn guest_command(args: GuestArgs) -> Result<u8> {

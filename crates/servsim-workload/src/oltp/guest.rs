@@ -78,7 +78,7 @@ async fn measured(
     result["lead_in_transactions"] = json!(orders.lead_in(run.users() as u64));
     result["orders"] = json!(orders);
     result["warm_up"] = run.settling().clone();
-    result["shared_memory"] = shared_memory::describe(server, run.control(), before).await?;
+    result["data"] = shared_memory::describe(server, run.control(), before).await?;
     if orders.check && result["valid"] == json!(true) {
         let scale = run.made().scale;
         let check = check::check(run.control(), scale, After::Run).await?;

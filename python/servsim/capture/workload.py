@@ -1,18 +1,16 @@
-"""Capturing a workload of which nothing is known but its folder: a user's own server, kernel included.
+"""Capturing a workload: from its folder, with values for its settings, to a trace; kernel included."""
 
-What every capture does with a checkpoint stands here too (`take`), for workloads of which more is known.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
 from servsim.capture.emulator import Plugin
 from servsim.capture.folder import FolderSettings
-from servsim.capture.record import Captured, description, record
-from servsim.capture.settings import GuestSettings
+from servsim.capture.record import DEVICES, Captured, description, record
 from servsim.capture.steps import Report, silent
+from servsim.capture.warmth import sentence
+from servsim.workloads import driver
 
 #: Transactions of each user between the beginnings of two captures of one series.
 APART = 4
@@ -56,39 +54,16 @@ def capture(
     EnvironmentProblem, CheckFailed
         See `servsim.capture.record.record`.
     """
-    said = {"users": settings.users, "settings": settings.described()}
-    return take(transactions, output, settings, progress, seed, observers, moment, lambda _: said)
-
-
-def take(
-    transactions: int,
-    output: Path,
-    settings: FolderSettings | GuestSettings,
-    progress: Report,
-    seed: int,
-    observers: Callable[[Checkpoint], Sequence[Plugin]] | None,
-    moment: int,
-    said: Callable[[Checkpoint], Mapping[str, Any]],
-    files: Callable[[Path, str], str] | None = None,
-) -> Captured:
-    """Capture from the checkpoint of some settings; parameters and errors as for `capture`, and two more.
-
-    Parameters
-    ----------
-    said
-        What the trace says of the guest beside the orders, given the checkpoint.
-    files
-        Describes the data of the guest's tree on a device, for workloads whose data can be described.
-    """
     checkpoint = ensure_checkpoint(settings, progress)
     lead_in = settings.users * (1 + APART * moment)
     orders = {"transactions": transactions, "seed": seed, "lead_in": lead_in}
-    meta = description(settings.folder, checkpoint, {**orders, **said(checkpoint)})
-    if files is not None:
-        meta["files"] = files(checkpoint.image.root, meta["devices"][0])
+    meta = description(settings.folder, checkpoint, {**orders, **_said(settings, checkpoint)})
+    if settings.folder.has("files"):
+        meta["files"] = driver.answer(settings.folder.path / "files", [checkpoint.image.root, DEVICES[0]])
     watching = observers(checkpoint) if observers else ()
     return record(
         checkpoint,
+        settings.folder,
         meta,
         transactions,
         seed,
@@ -96,5 +71,15 @@ def take(
         progress,
         observers=watching,
         lead_in=lead_in,
-        describes_data=files is not None,
     )
+
+
+def _said(settings: FolderSettings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what the trace says of the guest beside the orders: its scale, its warmth, every setting."""
+    report, given = checkpoint.warm_up(), settings.values().get("warm_up", "")
+    told: dict[str, Any] = {"users": settings.users, "settings": settings.described()}
+    if settings.folder.data:
+        told["scale"] = settings.data()
+    if report is not None or given.isdecimal():
+        told["warm_up"] = sentence(report, int(given) if given.isdecimal() else None)
+    return told
