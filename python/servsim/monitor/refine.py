@@ -75,7 +75,7 @@ def watch(
         if stage is not None:
             options["progress"] = stage(f"counting {size(granule)} granules")
         result = run(trace, machine, text, format=format, overrides=overrides, **{**options, "replications": 1})
-        line = _bytes(result["machine"]["cache"]["line"])
+        line = bytes_of(result["machine"]["cache"]["line"])
         found = result["replications"][0]["monitor"]
         kept = {key: found[key] for key in ("filters", "seen", "histogram")}
         passes.append({"granularity_bytes": granule, "counted": sum(found["histogram"]["count"]), **kept})
@@ -114,7 +114,7 @@ def _by_address(histogram: Mapping[str, Any]) -> dict[int, int]:
     return counts
 
 
-def _bytes(text: str) -> int:
+def bytes_of(text: str) -> int:
     """Return a machine's size of a line, such as ``64 B``, in bytes."""
     number, unit = text.split()
     return int(float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[unit])

@@ -1,0 +1,209 @@
+"""The advisor: learn from one part of a trace, place pages and threads, predict the gain, and measure it on another.
+
+Learnt are transactions (or, of a trace with few, a seed) that the measurement does not see. Advice is given only where
+the predicted gain is above `LEAST_GAIN`; a gain that was only predicted is never called measured.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from servsim.placement.learn import Learnt, learn
+from servsim.placement.predict import Plan, plan
+from servsim.placement.rules import rules, toml
+from servsim.simulation import simulate, trace_info
+from servsim.statistics.intervals import reported
+
+#: Predicted gains up to this are not worth a placement file.
+LEAST_GAIN = 0.05
+#: Transactions from which on a trace is long enough to be learnt from and measured in different parts.
+ENOUGH = 8
+
+#: Told what begins and how many runs that is; returns what is told how many references are simulated.
+Stage = Callable[[str, int], Callable[[int], None]]
+
+
+def advise(
+    trace: str | Path,
+    machine: str | Path,
+    *,
+    format: str | None = None,
+    overrides: list[str] | None = None,
+    seed: int = 1,
+    replications: int = 3,
+    stage: Stage | None = None,
+) -> dict[str, Any]:
+    """Advise where pages should lie and threads run.
+
+    Parameters
+    ----------
+    trace, machine, format, overrides
+        As for `servsim.simulation.simulate`; what the machine says of ``node.placement`` and ``node.threads`` is the
+        placement that the advice is compared with.
+    seed : int, default 1
+        Seed of the runs that are learnt from; the next ones are measured.
+    replications : int, default 3
+        Seeds that are measured, the same with and without the advice.
+    stage : callable, optional
+        Told what begins and how many runs that is; what it returns is told how many references are simulated.
+
+    Returns
+    -------
+    dict
+        Schema ``servsim.place/1``. ``predicted`` and ``measured`` hold ``gain`` (cycles per transaction before over
+        after, less 1) and ``remote_share`` before and after; ``placement`` the file, or None without advice, when
+        ``measured`` is None too.
+
+    Raises
+    ------
+    UsageError
+        As for `servsim.simulation.simulate`, such as for a machine with one memory.
+    """
+    info = trace_info(Path(trace)) if Path(trace).exists() else None
+    held = int(((info or {}).get("totals") or {}).get("transactions") or 0)
+    parts = held >= ENOUGH
+    first: dict[str, Any] = {"warmup": held // 4, "transactions": held // 4} if parts else {}
+    second: dict[str, Any] = {"warmup": held // 2, "transactions": held - held // 2} if parts else {}
+    common: dict[str, Any] = {"format": format, "overrides": overrides}
+
+    def began(what: str, runs: int = 1) -> dict[str, Any]:
+        return {} if stage is None else {"progress": stage(what, runs)}
+
+    described = learn(trace, machine, **common, **first, seed=seed, **began("learning, as described"))
+    node = described.result["machine"]["node"]
+    dealt = _dealt(info)
+    candidates = [(node["threads"], plan(described, swaps=node["threads"] == "pinned" and _alone(described, dealt)))]
+    if node["threads"] == "free":
+        order = "pinned" if _alone(described, dealt) else "fill"
+        with _file(_rest(node) + f'\n[threads]\norder = "{order}"\n') as file:
+            bound = learn(
+                trace, machine, **common, **first, seed=seed, placement=file, **began("learning, tasks bound")
+            )
+        candidates.append((order, plan(bound, swaps=order == "pinned" and bool(dealt))))
+    order, best = min(candidates, key=lambda one: one[1].time)
+    gain = described.time / best.time - 1
+    found = rules(best.learnt.pages, best.homes, best.costs)
+    document: dict[str, Any] = {
+        "schema": "servsim.place/1",
+        "trace": described.result["trace"],
+        "machine": described.result["machine"],
+        "learnt": {"seed": seed, "window": described.result["options"]["window"]},
+        "predicted": {
+            "gain": gain,
+            "remote_share": {"before": _share(described), "after": best.remote_share},
+            "cycles_per_transaction": {"before": described.time, "after": best.time},
+        },
+        "advised": gain > LEAST_GAIN,
+        "placement": None,
+        "measured": None,
+    }
+    if gain <= LEAST_GAIN:
+        return document
+    head = ["Advice of servsim place; docs/placement.md says what the lines mean."]
+    text = toml(found, _rest(node), _threads(order, best, dealt), best.learnt.per_cpu, head)
+    document |= {"placement": text, "rules": len(found), "data": _data(best), "threads": order}
+    document["numactl"] = _numactl(described, best)
+    with _file(text) as file:
+        seeds: dict[str, Any] = {"seed": seed + 1, "replications": replications}
+        before = simulate(trace, machine, **common, **second, **seeds, **began("measuring, as described", replications))
+        after = simulate(
+            trace, machine, **common, **second, **seeds, placement=file, **began("measuring the advice", replications)
+        )
+    document["measured"] = _measured(before, after)
+    return document
+
+
+class _file:
+    """A text as a file for as long as it is needed."""
+
+    def __init__(self, text: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._path = Path(self._folder.name) / "placement.toml"
+        self._path.write_text(text, encoding="utf-8")
+
+    def __enter__(self) -> Path:
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+
+def _dealt(info: dict[str, Any] | None) -> list[str]:
+    """Return the tasks that are dealt to processors, in their order; none known of a trace that was not captured."""
+    tasks = (info or {}).get("tasks") or []
+    return [f"{task['name']} {task['pid']}" for task in tasks if task["kind"] == "user" and not task["client"]]
+
+
+def _alone(learnt: Learnt, dealt: Sequence[str]) -> bool:
+    """Whether every task can have a processor of its own."""
+    return 0 < len(dealt) <= len(learnt.nodes)
+
+
+def _rest(node: dict[str, Any]) -> str:
+    stride = f"\nstride = {node['stride']}" if node["placement"] == "striped" else ""
+    return f'policy = "{node["placement"]}"{stride}\n'
+
+
+def _threads(order: str, best: Plan, dealt: Sequence[str]) -> list[str]:
+    """Return the lines that place threads: by name where some were exchanged, else by the order they are dealt in."""
+    if order == "free":
+        return []
+    if best.taken == list(range(len(best.taken))):
+        return ["", "[threads]", f'order = "{order}"']
+    lines = []
+    for processor, slot in enumerate(best.taken):
+        if slot < len(dealt):
+            lines += ["", "[[thread]]", f'task = "{dealt[slot]}"', f"processor = {processor}"]
+    return lines
+
+
+def _share(learnt: Learnt) -> float:
+    both = learnt.reads("memory") + learnt.reads("cache")
+    return float(1 - both.trace() / both.sum()) if both.sum() else 0.0
+
+
+def _data(best: Plan) -> list[dict[str, Any]]:
+    """Return which data go to which nodes: pages by name and node, most fetched first."""
+    names: dict[str, dict[str, Any]] = {}
+    fetches = best.learnt.fetched.sum(axis=0)
+    for name, home, count in zip(best.learnt.names, best.homes, fetches, strict=True):
+        row = names.setdefault(name, {"data": name, "fetches": 0, "pages": {}})
+        row["fetches"] += int(count)
+        row["pages"][str(home + 1)] = row["pages"].get(str(home + 1), 0) + 1
+    return sorted(names.values(), key=lambda row: (-row["fetches"], row["data"]))
+
+
+def _numactl(described: Learnt, best: Plan) -> dict[str, Any]:
+    """Return what of the advice ``numactl`` can do for a whole process, and what it loses."""
+    policy = min(best.whole, key=lambda name: best.whole[name])
+    gain = described.time / best.whole[policy] - 1
+    own = described.time / best.time - 1
+    return {"command": f"numactl {policy} PROGRAM", "predicted_gain": gain, "loss": own - gain}
+
+
+def _measured(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Compare runs of the same seeds."""
+
+    def values(result: dict[str, Any], path: str) -> list[float]:
+        return [float(one["figures"][path]) for one in result["replications"]]
+
+    def known(numbers: Sequence[float]) -> dict[str, Any]:
+        estimate = reported(list(numbers))
+        interval = None if estimate.low is None else [estimate.low, estimate.high]
+        return {"mean": estimate.mean, "interval_95": interval, "n": estimate.n}
+
+    def time(result: dict[str, Any]) -> list[float]:
+        return [float(one["cycles_per_transaction"] or one["cycles"]) for one in result["replications"]]
+
+    pairs = zip(time(before), time(after), strict=True)
+    return {
+        "seeds": [one["seed"] for one in before["replications"]],
+        "window": before["options"]["window"],
+        "gain": known([was / now - 1 for was, now in pairs]),
+        "remote_share": {
+            "before": known(values(before, "nodes.remote_share")),
+            "after": known(values(after, "nodes.remote_share")),
+        },
+        "cycles_per_transaction": {"before": known(time(before)), "after": known(time(after))},
+    }
