@@ -60,7 +60,9 @@ def answer(*words: str) -> Any:
 def row(name: str, words: tuple[str, ...], trace: Path) -> list[str]:
     """Capture one workload and return its row."""
     captured = answer("capture", *words, "--verify", "-o", str(trace))
-    classified = answer("classify", str(trace), "-m", MACHINE, "--by", "relation")
+    # Of a workload that does not say what lies where in its memory, areas are known.
+    grouping = "relation" if answer("trace", "info", str(trace))["shared_data_ranges"] else "area"
+    classified = answer("classify", str(trace), "-m", MACHINE, "--by", grouping)
     pages = answer("classify", str(trace), "-m", MACHINE, "--by", "page")
     references, misses = classified["total"]["references"], classified["total"]["misses"]
     total, every = references["total"], sum(misses["total"].values())

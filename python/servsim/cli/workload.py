@@ -4,6 +4,7 @@ Settings of a workload may be written as options of their names (``--users 8``).
 """
 
 import json as json_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -115,3 +116,25 @@ def check(
 ) -> None:
     """Check that a workload's data are consistent."""
     find(name).check(Request(scale, context.args, settings=dict(pairs(settings)), json=json))
+
+
+@workload_app.command()
+def tune(
+    name: str = _NAME,
+    *,
+    ladder: Annotated[
+        Path | None, typer.Option(help="A file with a ladder; that of the workload's folder without it.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, in each of which every step runs once.")] = 5,
+    transactions: Annotated[int, typer.Option(min=1, help="Transactions of each run, over all users.")] = 2000,
+    json: bool = _JSON,
+) -> None:
+    """Run the tuning ladder of a workload: ordered steps, each with its ratio to the one before and its interval."""
+    from servsim.capture.folder import find as folder_of
+    from servsim.cli.progress import Progress
+    from servsim.workloads import tuning
+
+    folder = folder_of(name)
+    with Progress() as shown:
+        document = tuning.run(folder, tuning.read(folder, ladder), rounds, transactions, shown.tell)
+    typer.echo(json_module.dumps(document, indent=2) if json else tuning.table(document))

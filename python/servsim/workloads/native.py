@@ -73,13 +73,26 @@ class FolderWorkload:
         settings = self._settings(request)
         given = {"servsim_transactions": request.transactions, "servsim_seed": request.seed}
         orders = {name: str(value) for name, value in given.items() if value is not None}
-        self._use("client", settings, request, orders)
+        self._use("client", settings, orders, as_json=request.json, show=_shown(request))
+
+    def measure(self, settings: FolderSettings, transactions: int, seed: int) -> dict[str, Any]:
+        """Run the client against the server once and return its report."""
+        reports: list[str] = []
+        orders = {"servsim_transactions": str(transactions), "servsim_seed": str(seed)}
+        self._use("client", settings, orders, as_json=True, show=reports.append)
+        try:
+            report = json.loads(reports[-1])
+        except ValueError:
+            report = None
+        if not isinstance(report, dict):
+            raise UsageError(f"the client of {self.name} does not report JSON, though servsim_json is set")
+        return report
 
     def check(self, request: Request) -> None:
         """Run the folder's ``check``, or refuse where there is none."""
         if not self.folder.has("check"):
             raise UsageError(f"{self.name} checks its results at the end of every run: nothing is left to check")
-        self._use("check", self._settings(request), request, {})
+        self._use("check", self._settings(request), {}, as_json=request.json, show=_shown(request))
 
     def _settings(self, request: Request) -> FolderSettings:
         given = {**self.folder.scale(request.scale), **request.settings, **named(request.options)}
@@ -118,15 +131,22 @@ class FolderWorkload:
             made.rename(data)
         return data
 
-    def _use(self, script: str, settings: FolderSettings, request: Request, orders: Mapping[str, str]) -> None:
+    def _use(
+        self,
+        script: str,
+        settings: FolderSettings,
+        orders: Mapping[str, str],
+        *,
+        as_json: bool,
+        show: Callable[[str], None],
+    ) -> None:
         """Run a script of the folder while the server answers."""
         data = self._loaded(settings)
         with _claimed(data, fcntl.LOCK_SH), tempfile.TemporaryDirectory(prefix="servsim-", dir="/tmp") as run:
             log = cache.folder("workloads", self.name) / "server.log"
             places = {"servsim_run": run, "server_file": f"{run}/server", "servsim_log": str(log)}
-            as_json = {"servsim_json": "1"} if request.json else {}
-            environment = self._environment(settings, data, {**places, **orders, **as_json})
-            show = _as_it_is if request.json else _for_reader
+            form = {"servsim_json": "1"} if as_json else {}
+            environment = self._environment(settings, data, {**places, **orders, **form})
             with _serving(self.folder, environment, log):
                 _asked(self.folder, script, environment, log, show)
 
@@ -262,6 +282,11 @@ def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, 
             raise CheckFailed(told) from error
         raise
     _valid(folder, report)
+
+
+def _shown(request: Request) -> Callable[[str], None]:
+    """Return what prints a report in the form that was asked for."""
+    return _as_it_is if request.json else _for_reader
 
 
 def _as_it_is(report: str) -> None:

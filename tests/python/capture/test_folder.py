@@ -71,7 +71,7 @@ def test_a_script_that_is_no_program_is_refused(own: Path) -> None:
         ("[settings.users]", "[data_bytes]\n'rows * 8' = 3\n[settings.users]", "rows is no setting"),
         ('summary = "redis', 'sizes = ["rows"]\nsummary = "redis', "rows is no setting"),
         ("default = 100\nunit", "unit", r"settings.value needs default and meaning"),
-        ('summary = "redis', "summary = redis", "workload.toml: "),
+        ('summary = "redis', "summary = redis", "workload.toml cannot be read: "),
     ],
 )
 def test_a_wrong_description_is_refused_with_its_file(own: Path, old: str, new: str, told: str) -> None:
