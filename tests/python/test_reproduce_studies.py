@@ -15,6 +15,7 @@ import pytest
 from servsim.critical_point import critical_point, crossing
 from servsim.errors import UsageError
 from servsim.reproduce import alameldeen_2003, foglia_2004
+from servsim.reproduce import runs as kept_runs
 from servsim.reproduce.broadcasts import Sweep
 from servsim.reproduce.report import Report
 from servsim.reproduce.rows import ordered, within
@@ -232,6 +233,35 @@ def test_an_unknown_study_a_missing_trace_and_a_needless_one_are_refused() -> No
     ):
         done = subprocess.run([SERVSIM, "reproduce", *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
+def test_runs_that_were_made_are_not_made_again_unless_something_decides_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[Any, ...]] = []
+
+    def simulate(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
+        made.append((machine, options["seed"]))
+        return {"replications": [{"seed": options["seed"], "gsp": len(made)}]}
+
+    monkeypatch.setattr(kept_runs, "simulate", simulate)
+    monkeypatch.setattr(kept_runs, "expected_references", lambda *_, **__: None)
+    trace = tmp_path / "trace.svt"
+    trace.write_bytes(b"one")
+
+    def again(processors: int = 4, **different: Any) -> float:
+        runs = Runs(trace, **{"warmup": 1, "transactions": 5, "count": 1, "folder": tmp_path, **different})
+        return float(runs(Configuration(processors))[0]["gsp"])
+
+    first = again()
+    assert again() == first and len(made) == 1, "as after a kill"
+    others: list[dict[str, Any]] = [{"transactions": 6}, {"warmup": 2}, {"seed": 2}, {"machine": "foglia-2004-4p"}]
+    assert [again(**other) for other in others] == [2, 3, 4, 5]
+    assert again(8) == 6
+    trace.write_bytes(b"two")
+    assert again() == 7 and again(folder=None) == 8
+    monkeypatch.setattr(kept_runs, "versions", lambda: {"servsim": "another", "build": "another"})
+    assert again() == 9 and again() == 9
 
 
 @pytest.mark.parametrize("count", [1, 3, 10, 199])

@@ -25,6 +25,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Rerun a published study: the paper's figures beside ours, cell by cell.
 
+        A study on a trace that was ended goes on where it was when it is asked for again.
+
         Example: servsim reproduce foglia-2004 --quick
         """
         from servsim.reproduce import run

@@ -1,20 +1,26 @@
-"""Simulated runs for studies: one configuration at a time, each run once, all with the same seeds."""
+"""Simulated runs for studies: one configuration at a time, each run once, all with the same seeds.
+
+What was run is kept in the cache, by a hash of all that decides it: a study that was killed goes on where it was.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servsim import _core
+from servsim import _core, cache
 from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem
+from servsim.files import atomic_write
 from servsim.progress import Show, expected_references, of_references
 from servsim.quickstart import USERS
-from servsim.simulation import file_hash, simulate
+from servsim.simulation import file_hash, machine_path, simulate
 from servsim.statistics.intervals import estimate
+from servsim.sweep.job import versions
 
 Replication = Mapping[str, Any]
 
@@ -65,29 +71,61 @@ class Runs:
     machine: str = "foglia-2004-8p"
     say: Show = lambda *_: None
     known: dict[tuple[Configuration, int], list[Replication]] = field(default_factory=dict)
+    #: Where runs are kept for later, or nowhere.
+    folder: Path | None = None
 
     def __call__(self, configuration: Configuration, count: int | None = None) -> list[Replication]:
         """Return the runs of a configuration, made now if need be."""
         wanted = count or self.count
         key = (configuration, wanted)
         if key not in self.known:
-            what = f"configuration {len(self.known) + 1}, {configuration}: {wanted} runs"
-            expected = expected_references(
-                self.trace, transactions=self.transactions, warmup=self.warmup, replications=wanted
-            )
-            self.say(what, 0.0)
-            result = simulate(
-                self.trace,
-                self.machine,
-                overrides=configuration.overrides(),
-                warmup=self.warmup,
-                transactions=self.transactions,
-                replications=wanted,
-                seed=self.seed,
-                progress=of_references(self.say, what, expected),
-            )
-            self.known[key] = result["replications"]
+            self.known[key] = self._kept(configuration, wanted) or self._made(configuration, wanted)
         return self.known[key]
+
+    def _file(self, configuration: Configuration, count: int) -> Path | None:
+        """Return where the runs of a configuration are kept: its name is a hash of all that decides them."""
+        if self.folder is None:
+            return None
+        inputs = {
+            **versions(),
+            "trace": file_hash(self.trace),
+            "machine": machine_path(self.machine).read_text(encoding="utf-8"),
+            "overrides": configuration.overrides(),
+            "measured": [self.warmup, self.transactions, count, self.seed],
+        }
+        return self.folder / f"{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:20]}.json"
+
+    def _kept(self, configuration: Configuration, count: int) -> list[Replication]:
+        """Return the runs that were kept, or none."""
+        file = self._file(configuration, count)
+        if file is None or not file.is_file():
+            return []
+        self.say(f"configuration {len(self.known) + 1}, {configuration}: {count} runs, known", 1.0)
+        found: list[Replication] = json.loads(file.read_bytes())
+        return found
+
+    def _made(self, configuration: Configuration, count: int) -> list[Replication]:
+        """Make the runs of a configuration, and keep them."""
+        what = f"configuration {len(self.known) + 1}, {configuration}: {count} runs"
+        expected = expected_references(
+            self.trace, transactions=self.transactions, warmup=self.warmup, replications=count
+        )
+        self.say(what, 0.0)
+        result = simulate(
+            self.trace,
+            self.machine,
+            overrides=configuration.overrides(),
+            warmup=self.warmup,
+            transactions=self.transactions,
+            replications=count,
+            seed=self.seed,
+            progress=of_references(self.say, what, expected),
+        )
+        made: list[Replication] = result["replications"]
+        file = self._file(configuration, count)
+        if file is not None:
+            atomic_write(file, json.dumps(made))
+        return made
 
     def values(self, configuration: Configuration, figure: Callable[[Replication], float]) -> list[float]:
         """Return a figure of every run of a configuration."""
@@ -127,7 +165,8 @@ def runs(trace: Path | None, count: int, say: Show, most: int | None = None) -> 
     info = json.loads(_core.trace_info(path))
     users = info["meta"].get("provenance", {}).get("users", USERS)
     warmup, transactions = measured(int(info["totals"]["transactions"]), int(users))
-    return Runs(path, warmup, min(transactions, most or transactions), count, say=say)
+    kept = cache.folder("reproduce")
+    return Runs(path, warmup, min(transactions, most or transactions), count, say=say, folder=kept)
 
 
 def gsp(run: Replication) -> float:
