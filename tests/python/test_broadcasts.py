@@ -63,6 +63,20 @@ def test_one_point_below_the_aim_misses_a1_and_is_run_again_with_a_higher_thresh
     assert "25 % to the home alone; with a threshold of 90 % 1.000" in found.explanation
 
 
+def test_a_ratio_whose_interval_holds_the_aim_is_told_with_it_and_not_called_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def runs(self: Sweep, policy: str, bandwidth: str) -> list[dict[str, Any]]:
+        spread = (0, 300, -300) if policy == "bash" else (0, 0, 0)
+        nodes = {"broadcasts": 1, "unicasts": 0}
+        return [{"cycles": 1000 + 30 * (policy == "bash") + more, "nodes": nodes} for more in spread]
+
+    monkeypatch.setattr(Sweep, "runs", runs)
+    oltp = Sweep("captured OLTP", Path("none.svt"), 1, 1)
+    found = broadcasts.rows(oltp, quick=True, say=lambda _: None)[0]
+    assert found.verdict == "reproduced" and "to 2." in found.parts[1].ours and not found.explanation
+
+
 def test_a_static_protocol_that_always_wins_misses_a2_and_says_of_which_workload(
     rows: Callable[[Cost], dict[str, Any]],
 ) -> None:

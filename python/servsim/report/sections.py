@@ -16,6 +16,7 @@ from servsim.report.charts.stacked import stacked_bars
 from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, clock, grouped, mean
 from servsim.report.over_time import over_time
+from servsim.report.picture import drawn
 from servsim.report.provenance import provenance
 from servsim.report.storage import has_storage, storage
 from servsim.report.tables import details, pairs, side_by_side, table, warning_list
@@ -171,8 +172,7 @@ def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
 
 
 def _machine(results: Results) -> Markup:
-    called = names(results)
-    trees = [result.document.get("machine") for result in results]
+    called, trees = names(results), [result.document.get("machine") for result in results]
     if len(results) > 1:
         return side_by_side(trees, [called[id(result)] for result in results])
     settings = flat(trees[0]) if isinstance(trees[0], Mapping) else [("name", results[0].machine)]
@@ -182,7 +182,7 @@ def _machine(results: Results) -> Markup:
     if len(shown) == len(settings):
         return head
     rest = details(f"all {len(settings)} settings", table(["setting", "value"], settings, "settings"))
-    return tag("div", head, rest)
+    return tag("div", head, drawn(trees[0]), rest)
 
 
 def _workload(results: Results) -> Markup:
