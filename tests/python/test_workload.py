@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from waiting import wait_for
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SCALE = "3x3x30x100"
+POSTGRES = Path("/usr/lib/postgresql/15/bin/postgres")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +111,7 @@ def test_a_run_that_is_ended_leaves_no_server_and_no_damage(loaded: Path, ending
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["run", "olpt"], 2, "known: javaserver, kernels, oltp"),
+        (["run", "olpt"], 2, "known: ecommerce, javaserver, kernels, oltp"),
         (["run", "oltp", "--scale", "huge"], 2, "small"),
         (["run", "oltp", "--set", "work_mem"], 2, "KEY=VALUE"),
         (["load", "oltp", "--scale", "3x3x31x100"], 2, "multiple of 3"),
@@ -123,6 +125,49 @@ def test_wrong_input_gets_one_sentence_and_its_code(loaded: Path, words: list[st
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert servers(loaded) == []
+
+
+def test_a_server_that_dies_in_the_middle_makes_the_run_invalid_and_says_so(loaded: Path) -> None:
+    words = command("run", "oltp", "--scale", SCALE, "--seconds", "60", "--json")
+    environment = {**os.environ, "SERVSIM_CACHE": str(loaded)}
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: transactions_under_way(loaded), during=process)
+    os.kill(min(servers(loaded)), signal.SIGKILL)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "the server ended in the middle of the run" in err, err
+    assert json.loads(out)["valid"] is False, "a report of it cannot be taken for one of a whole run"
+    wait_for(lambda: not servers(loaded))
+
+
+def test_a_port_in_use_is_told_with_the_way_out(loaded: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = servsim(loaded, "run", "oltp", "--scale", SCALE, "--connection", "tcp", "--port", port)
+    assert done.returncode == 3
+    assert f"port {port} of the loopback is in use: give another with --port" in done.stderr
+    assert servers(loaded) == []
+
+
+def test_a_build_of_ones_own_runs_in_place_of_the_packages(loaded: Path) -> None:
+    # Its programs tell that they were asked, and are those of the package otherwise.
+    own = Path(tempfile.mkdtemp(prefix="servsim-own-", dir="/tmp"))
+    own.chmod(0o755)
+    (own / "bin").mkdir()
+    for program in Path("/usr/lib/postgresql/15/bin").iterdir():
+        (own / "bin" / program.name).symlink_to(program)
+    (own / "bin" / "postgres").unlink()
+    (own / "bin" / "postgres").write_text(f'#!/bin/sh\necho asked >"$0.asked"\nexec {POSTGRES} "$@"\n')
+    (own / "bin" / "postgres").chmod(0o777)
+    (own / "bin").chmod(0o777)
+    words = ("run", "oltp", "--scale", SCALE, "--postgres", str(own), "--users", "1", "--transactions", "20")
+    try:
+        done = servsim(loaded, *words)
+        assert done.returncode == 0, done.stderr
+        assert (own / "bin" / "postgres.asked").is_file()
+    finally:
+        shutil.rmtree(own)
 
 
 def test_a_missing_postgresql_names_the_package(home: Path) -> None:
