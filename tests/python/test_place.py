@@ -152,6 +152,18 @@ def test_advice_brings_each_page_home_and_what_it_promised(own: Path) -> None:
     assert "measured on seeds 2 to 4" in text.stdout and "simulated (95 % interval)" in text.stdout
 
 
+def test_falsely_shared_lines_are_told_on_machines_of_several_levels(own: Path) -> None:
+    steps = [f"{task} {'S' if step % 2 else 'L'} {0x10_0000 + task * 8:x} 4 s" for step in range(60) for task in (0, 1)]
+    (own / "t.txt").write_text("\n".join([*steps, "0 L 900000 4 p"]) + "\n")
+    for more in ("", '[l2]\nsize = "64 KiB"\n'):
+        (own / "four.toml").write_text(MACHINE + more)
+        done = servsim(own, "--json")
+        assert done.returncode == 0, done.stderr
+        (hint,) = json.loads(done.stdout)["hints"]
+        assert (int(hint["address"], 16), hint["pad_bytes"]) == (0x10_0000, 64)
+        assert hint["false_sharing"] > 50 and len(hint["tasks"]) == 2
+
+
 def test_without_a_gain_there_is_no_advice_and_no_file(own: Path) -> None:
     done = servsim(own, "-o", "p.toml")
     assert done.returncode == 0, done.stderr

@@ -137,3 +137,52 @@ def test_without_the_library_the_remedy_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(rset, "repository", lambda: tmp_path)
     with pytest.raises(rset.EnvironmentProblem, match="make build"):
         rset.preload_library()
+
+
+def test_a_program_follows_what_it_can_of_a_placement_file(tmp_path: Path) -> None:
+    file, report = tmp_path / "p.toml", tmp_path / "report"
+    for text, policy in [
+        ('policy = "striped"\nstride = 4\n', "striped(4)"),
+        (
+            'policy = "first-touch"\n[[page]]\narea = "heap and static data"\npolicy = "striped"\nstride = 2\n',
+            "striped(2)",
+        ),
+        ('node = 1\n[[thread]]\ntask = "printenv"\nnode = 1\n', "node(0)"),
+    ]:
+        file.write_text(text)
+        done = _run("run", "--placement", str(file), "--", "printenv", "SERVSIM_RSET_POLICY")
+        assert (done.returncode, done.stdout) == (0, policy + "\n"), done.stderr
+    processor = min(os.sched_getaffinity(0))
+    file.write_text(f'policy = "striped"\n[[thread]]\ntask = "allocations"\nprocessor = {processor}\n')
+    program = _compiled(tmp_path, "allocations")
+    done = _run("run", "--placement", str(file), "--report", str(report), "--", str(program))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(report.read_text())["pages_elsewhere"] == 0
+    file.write_text(file.read_text().replace("allocations", "nproc"))
+    assert _run("run", "--placement", str(file), "--", "nproc").stdout == "1\n"
+
+
+def test_every_rule_that_no_program_can_follow_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(
+        'policy = "fill"\n[[page]]\nrelation = "stock"\nnode = 1\n[[page]]\naddresses = "0x1000..0x2000"\nnode = 1\n'
+        '[[page]]\narea = "kernel per-CPU data"\nnode = 9999\n[threads]\norder = "pinned"\n'
+        '[[thread]]\ntask = "postgres 7"\nnode = 1\n'
+    )
+    refused = _run("run", "--placement", str(file), "--", "true")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    for words in (
+        "the first lines: policy `fill`",
+        "page 1: `relation = stock`: where a relation lies is known of a captured database only",
+        "page 2: `addresses = 0x1000..0x2000`: addresses are those of the trace",
+        "page 3: `area = kernel per-CPU data`: only heap and static data",
+        "threads: order `pinned`",
+        "thread 1: task `postgres 7` is not true",
+    ):
+        assert words in refused.stderr, refused.stderr
+    file.write_text("node = 77\n")
+    assert "there is no node 77" in _run("run", "--placement", str(file), "--", "true").stderr
+    file.write_text("node = [")
+    assert _run("run", "--placement", str(file), "--", "true").returncode == 2
+    both = _run("run", "--placement", str(file), "--policy", "local", "--", "true")
+    assert both.returncode == 2 and "leave out the other options" in both.stderr

@@ -61,6 +61,7 @@ def command(
             found["hints"] = falsely_shared(
                 trace,
                 machine,
+                found["machine"],
                 format=format,
                 overrides=settings or [],
                 progress=of_references(progress, "looking for falsely shared lines", expected),

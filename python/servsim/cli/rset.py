@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -144,6 +145,10 @@ def run(
             "node(NUMBER) or float.",
         ),
     ] = None,
+    placement: Annotated[
+        Path | None,
+        typer.Option(help="A placement file, as simulate takes it: what a program as it is can follow of one."),
+    ] = None,
     report: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write pages per node, wished and found, at the end (- for standard error)."),
@@ -170,6 +175,14 @@ def run(
         memory, policy = interleave, "striped(1)"
     if localalloc:
         policy = "touch"
+    wanted = _set(processors, processors_of, memory)
+    if placement is not None:
+        from servsim.placement.host import on_host
+
+        if policy is not None or any(said is not None for said in (processors, processors_of, memory)):
+            raise UsageError("--placement says where processors and memory are taken from: leave out the other options")
+        found = on_host(placement, command[0], rset.machine())
+        wanted, policy = found.resources, found.policy
     if report is not None and policy is None:
         raise UsageError("--report tells of memory that a policy placed: give --policy as well")
-    rset.run(command, _set(processors, processors_of, memory), policy, report)
+    rset.run(command, wanted, policy, report)

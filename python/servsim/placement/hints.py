@@ -1,6 +1,6 @@
 """What to pad: lines whose bytes belong to different tasks. A card cannot see this, for it counts whole lines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from servsim.monitor.refine import bytes_of
 def falsely_shared(
     trace: str | Path,
     machine: str | Path,
+    resolved: Mapping[str, Any],
     *,
     format: str | None = None,
     overrides: list[str] | None = None,
@@ -19,15 +20,25 @@ def falsely_shared(
 ) -> list[dict[str, Any]]:
     """Return the lines with most misses by false sharing, by the functional engine over the whole trace.
 
+    Each processor has one cache there, the machine's second level if it has one: what others invalidate leaves it too.
+
+    Parameters
+    ----------
+    trace, machine, format, overrides, progress
+        As for `servsim.classification.classify`.
+    resolved
+        The machine with every setting, as results have it.
+    top
+        Most lines.
+
     Returns
     -------
     list of dict
         ``address``, ``data``, ``false_sharing`` (misses), ``tasks`` that use its words, and ``pad_bytes``, the size
         that keeps them apart.
     """
-    found = classify(
-        trace, machine, by="line", sort="false", top=top, format=format, overrides=overrides, progress=progress
-    )
+    own = [*(overrides or []), *_one_cache(resolved)]
+    found = classify(trace, machine, by="line", sort="false", top=top, format=format, overrides=own, progress=progress)
     size = bytes_of(found["machine"]["cache"]["line"])
     hints = []
     for row in found["rows"]:
@@ -46,3 +57,17 @@ def falsely_shared(
             }
         )
     return hints
+
+
+def _one_cache(resolved: Mapping[str, Any]) -> list[str]:
+    """Return the settings that leave one unified cache per processor."""
+    second = resolved.get("l2")
+    shape = second if isinstance(second, Mapping) and second.get("size", "none") != "none" else resolved["cache"]
+    return [
+        "cache.organisation=unified",
+        "cache.replacement=lru",
+        f"cache.size={shape['size']}",
+        f"cache.associativity={shape['associativity']}",
+        "l2.size=none",
+        "l3.size=none",
+    ]
