@@ -1,6 +1,6 @@
 """Types of the native module; structured values cross the boundary as JSON text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 __version__: str
@@ -89,6 +89,7 @@ def trace_cut(
     transactions: tuple[int, int] | None = None,
     time_ns: tuple[int, int] | None = None,
     pids: list[int] | None = None,
+    load: Sequence[str] = (),
 ) -> str: ...
 def trace_sample(path: Path, output: Path, keep: int, of: int) -> str: ...
 def trace_merge(paths: list[Path], output: Path) -> str: ...

@@ -110,7 +110,7 @@ fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 type Range = Option<(u64, u64)>;
 
 #[pyfunction]
-#[pyo3(signature = (path, output, transactions=None, time_ns=None, pids=None))]
+#[pyo3(signature = (path, output, transactions=None, time_ns=None, pids=None, load=Vec::new()))]
 fn trace_cut(
     py: Python<'_>,
     path: PathBuf,
@@ -118,10 +118,11 @@ fn trace_cut(
     transactions: Range,
     time_ns: Range,
     pids: Option<Vec<u32>>,
+    load: Vec<String>,
 ) -> PyResult<String> {
     let range = |range: Range| range.map(|(start, end)| start..end);
     let selection =
-        Selection { transactions: range(transactions), time_ns: range(time_ns), pids, windows: None };
+        Selection { transactions: range(transactions), time_ns: range(time_ns), pids, windows: None, load };
     answer(py, move || {
         servsim_trace::cut(&open(&path)?, &output, &selection).map(|totals| totals_json(&totals))
     })

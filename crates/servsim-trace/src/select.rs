@@ -29,6 +29,9 @@ pub struct Selection {
     pub pids: Option<Vec<u32>>,
     /// Keep the first `.0` of every `.1` transactions.
     pub windows: Option<(u64, u64)>,
+    /// Count tasks of these names to the load generator, which figures of the server exclude: the tiers that another
+    /// machine would run.
+    pub load: Vec<String>,
 }
 
 /// Where a walk through a trace is.
@@ -78,7 +81,15 @@ pub fn cut(
     selection: &Selection,
 ) -> Result<WriterTotals, TraceError> {
     selection.validate()?;
+    let unknown = |name: &&String| !reader.tasks().iter().any(|task| task.name == **name);
+    if let Some(name) = selection.load.iter().find(unknown) {
+        return Err(TraceError::Request(format!(
+            "no task of {} has the name {name:?}",
+            reader.path().display()
+        )));
+    }
     let mut copy = Copy::begin(std::slice::from_ref(reader), output)?;
+    copy.load.clone_from(&selection.load);
     copy.append(reader, selection)?;
     let totals = copy.writer.totals();
     if totals.counts.instructions() == 0 {
@@ -140,6 +151,8 @@ struct Copy {
     base_ns: u64,
     /// Requests copied so far.
     requests: u64,
+    /// Names of tasks that belong to the load generator in the copy.
+    load: Vec<String>,
 }
 
 /// What the first walk finds out, so that the second can keep the copy consistent.
@@ -163,7 +176,7 @@ impl Copy {
         let mut meta = readers[0].meta().clone();
         meta.truncated = readers.iter().find_map(|reader| reader.truncated().map(str::to_owned));
         let writer = TraceWriter::create(output, &meta, WriterOptions::default())?;
-        Ok(Copy { writer, base_ns: 0, requests: 0 })
+        Ok(Copy { writer, base_ns: 0, requests: 0, load: Vec::new() })
     }
 
     /// Appends the selected items of one source.
@@ -217,9 +230,11 @@ impl Copy {
             let same = |other: &TaskInfo| {
                 other.kind == info.kind && (info.kind == TaskKind::Interrupt || other.name == info.name)
             };
-            match self.writer.tasks().iter().position(same).filter(|_| of_machine) {
-                Some(known) => known as TaskId,
-                None => self.writer.add_task(info.clone()),
+            if let Some(known) = self.writer.tasks().iter().position(same).filter(|_| of_machine) {
+                known as TaskId
+            } else {
+                let client = info.client || self.load.contains(&info.name);
+                self.writer.add_task(TaskInfo { client, ..info.clone() })
             }
         })
     }

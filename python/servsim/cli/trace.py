@@ -83,6 +83,12 @@ def cut(
     transactions: Annotated[str | None, typer.Option(help="FROM:TO, transactions counted from 0.")] = None,
     time: Annotated[str | None, typer.Option(help="FROM:TO in guest milliseconds.")] = None,
     pid: Annotated[list[int] | None, typer.Option(min=0, max=LARGEST_PID, help="Keep this task; repeatable.")] = None,
+    as_load: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Count tasks of this name to the load generator, which figures exclude; repeatable."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep a part of a trace: a range of transactions, of time, or some tasks."""
@@ -91,7 +97,7 @@ def cut(
     between = _range("--transactions", transactions)
     window = _range("--time", time, scale=1_000_000)
     _refuse_overwriting(output, [path])
-    _done(_core.trace_cut(path, output, between, window, pid), output, as_json)
+    _done(_core.trace_cut(path, output, between, window, pid, as_load or []), output, as_json)
 
 
 @trace.command()

@@ -108,6 +108,25 @@ fn without_the_task_that_wakes_it_a_block_becomes_a_preemption() {
 }
 
 #[test]
+fn tasks_of_a_name_are_counted_to_the_load_generator_and_nothing_else_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("tier.svt");
+    let source = source(folder.path());
+    let load = |name: &str| Selection { load: vec![name.to_owned()], ..Selection::default() };
+    cut(&source, &output, &load("server")).unwrap();
+    let (whole, tier) = (statistics(&source).unwrap(), open(&output));
+    assert_eq!(tier.transactions, whole.transactions);
+    assert!(tier.tasks.iter().all(|task| task.task.client == (task.task.name == "server")));
+    let of_servers: u64 =
+        tier.tasks.iter().filter(|task| task.task.client).map(|task| task.counts.user_instructions).sum();
+    assert_eq!(tier.total, whole.total, "all of it is there");
+    assert!(of_servers > 0);
+    assert_eq!(tier.measured.user_instructions, whole.measured.user_instructions - of_servers);
+    let error = cut(&source, &output, &load("nobody")).unwrap_err().to_string();
+    assert!(error.contains("has the name \"nobody\""), "{error}");
+}
+
+#[test]
 fn empty_and_contradictory_selections_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = source(folder.path());
