@@ -137,6 +137,7 @@ struct Point {
     response: f64,
     low: Option<f64>,
     high: Option<f64>,
+    solver: String,
 }
 
 #[pyfunction]
@@ -179,6 +180,7 @@ fn point(network: &Network, population: usize, asked: &Asked) -> Result<Point, M
         response: solution.response(),
         low: range.map(|r| r.0),
         high: range.map(|r| r.1),
+        solver: solution.solver,
     })
 }
 

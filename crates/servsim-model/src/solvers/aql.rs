@@ -1,8 +1,12 @@
 //! AQL, the aggregate queue length method (Zahorjan, Eager and Sweillam, Perf. Eval. 8(4), 1988):
 //! as Linearizer, but the correction is kept per station for all classes together, which needs a
-//! factor `C` less memory and time at nearly the same accuracy. As there, one exact step of MVA
+//! factor `C` less memory at nearly the same accuracy. As there, one exact step of MVA
 //! leads from the populations reduced by one to the full one.
+//!
+//! What a class finds depends on the sums over classes only, so that these are all the iteration keeps, for every
+//! population: with [`Anderson`] some twenty rounds of `C` by `C` by `K` multiplications.
 
+use super::anderson::Anderson;
 use super::exact_step::{self, FixedPoint};
 use super::schweitzer::Reduced;
 use crate::closed::{Closed, ClosedMeans, Tolerance};
@@ -16,59 +20,116 @@ pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
     exact_step::solve(closed, "aql", fixed_point, tolerance)
 }
 
+/// The network by class, so that the stations of one lie side by side.
+struct Rows {
+    stations: usize,
+    /// Queueing demand, `[class x station]`.
+    demand: Vec<f64>,
+    /// Think time and delays by class.
+    delay: Vec<f64>,
+    population: Vec<f64>,
+    total: f64,
+}
+
+/// Residence times `constant + slope x number of all`, at least the demand.
+#[derive(Default)]
+struct Lines {
+    constant: Vec<f64>,
+    slope: f64,
+}
+
+impl Rows {
+    fn new(reduced: &Reduced<'_>) -> Self {
+        let (stations, classes) = (reduced.closed.stations(), reduced.closed.classes());
+        let delays = |c: usize| reduced.closed.think[c] + reduced.delay.iter().map(|d| d[c]).sum::<f64>();
+        Self {
+            stations,
+            demand: (0..classes).flat_map(|c| reduced.queueing.iter().map(move |row| row[c])).collect(),
+            delay: (0..classes).map(delays).collect(),
+            population: reduced.population.clone(),
+            total: reduced.population.iter().sum(),
+        }
+    }
+
+    /// What residence times are at a population of so many.
+    fn lines(&self, total: f64, gamma: &[f64], lines: &mut Lines) {
+        lines.slope = if total > 1.0 { (total - 1.0) / total } else { 0.0 };
+        let constant = self.demand.iter().zip(gamma).map(|(d, g)| d * (1.0 + (total - 1.0).max(0.0) * g));
+        lines.constant.clear();
+        lines.constant.extend(constant);
+    }
+
+    /// One round at a population that lacks a customer of class `out`: from the sums over classes to new ones.
+    fn round(&self, lines: &Lines, out: Option<usize>, sums: &[f64], new: &mut [f64], residence: &mut [f64]) {
+        new.fill(0.0);
+        for (c, n) in self.population.iter().enumerate() {
+            let n = if out == Some(c) { n - 1.0 } else { *n };
+            if n <= 0.0 {
+                continue;
+            }
+            let at = c * self.stations..(c + 1) * self.stations;
+            let rows = self.demand[at.clone()].iter().zip(&lines.constant[at]).zip(sums);
+            for (r, ((d, constant), sum)) in residence.iter_mut().zip(rows) {
+                *r = (constant + d * lines.slope * sum).max(*d);
+            }
+            let throughput = n / (self.delay[c] + residence.iter().sum::<f64>());
+            for (sum, r) in new.iter_mut().zip(&*residence) {
+                *sum += throughput * r;
+            }
+        }
+    }
+}
+
 /// AQL proper, at the population of `reduced`.
 fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoint, ModelError> {
-    let (stations, classes) = (reduced.closed.stations(), reduced.closed.classes());
-    let full = reduced.population.clone();
-    let total: f64 = full.iter().sum();
-    let mut queue = reduced.start(&full);
-    let mut fewer: Vec<(Vec<f64>, Vec<Vec<f64>>)> = (0..classes)
-        .map(|c| {
-            let mut population = full.clone();
-            population[c] = (population[c] - 1.0).max(0.0);
-            let queue = reduced.start(&population);
-            (population, queue)
-        })
-        .collect();
+    let rows = Rows::new(reduced);
+    let (stations, classes) = (rows.stations, rows.population.len());
+    // The sums at the full population, then at those that lack a customer of each class.
+    let start: Vec<f64> = reduced.start(&rows.population).iter().map(|row| row.iter().sum()).collect();
+    let present: Vec<usize> =
+        (0..classes).filter(|&c| rows.population[c] > 0.0 && rows.total > 1.0).collect();
+    let mut point = start.repeat(1 + present.len());
+    let mut image = vec![0.0; point.len()];
     // gamma[c][k] = Q_k(N - 1_c) / (N - 1) - Q_k(N) / N
-    let mut gamma = vec![vec![0.0; stations]; classes];
+    let mut gamma = vec![0.0; classes * stations];
+    let (mut all, mut fewer, mut residence) = (Lines::default(), Lines::default(), vec![0.0; stations]);
+    let mut steps = Anderson::default();
     let mut last = (f64::INFINITY, 0);
     for iteration in 1..=tolerance.iterations {
-        let (_, mut change, mut worst) = step(reduced, &full, &mut queue, &gamma);
-        for (population, queue) in fewer.iter_mut().filter(|f| f.0.iter().sum::<f64>() > 0.0) {
-            let (_, moved, place) = step(reduced, population, queue, &gamma);
-            if moved > change {
-                (change, worst) = (moved, place);
+        let (full, lacking) = point.split_at(stations);
+        for (&c, sums) in present.iter().zip(lacking.chunks(stations)) {
+            for k in 0..stations {
+                gamma[c * stations + k] = sums[k] / (rows.total - 1.0) - full[k] / rows.total;
             }
         }
-        if change <= tolerance.residual {
-            let fewer = fewer.iter().map(|(_, queue)| exact_step::totals(queue)).collect();
+        rows.lines(rows.total, &gamma, &mut all);
+        rows.lines(rows.total - 1.0, &gamma, &mut fewer);
+        let (new, news) = image.split_at_mut(stations);
+        rows.round(&all, None, full, new, &mut residence);
+        for ((&c, sums), new) in present.iter().zip(lacking.chunks(stations)).zip(news.chunks_mut(stations)) {
+            rows.round(&fewer, Some(c), sums, new, &mut residence);
+        }
+        last = moved(&point, &image, stations, rows.total);
+        if last.0 <= tolerance.residual {
+            let mut fewer = vec![vec![0.0; stations]; classes];
+            present.iter().zip(image[stations..].chunks(stations)).for_each(|(&c, q)| fewer[c] = q.to_vec());
             return Ok(FixedPoint {
-                all: exact_step::totals(&queue),
+                all: image[..stations].to_vec(),
                 fewer,
                 iterations: iteration,
-                residual: change,
+                residual: last.0,
             });
         }
-        last = (change, worst);
-        for (c, (_, reduced_queue)) in fewer.iter().enumerate().filter(|_| total > 1.0) {
-            for k in 0..stations {
-                let at = |queue: &[Vec<f64>]| queue[k].iter().sum::<f64>();
-                gamma[c][k] = at(reduced_queue) / (total - 1.0) - at(&queue) / total;
-            }
-        }
+        point = steps.next(&point, &image);
+        point.iter_mut().zip(&image).filter(|(x, _)| **x < 0.0).for_each(|(x, g)| *x = *g);
     }
     Err(reduced.not_converged("aql", last.0, tolerance.iterations, last.1))
 }
 
-fn step(
-    reduced: &Reduced<'_>,
-    population: &[f64],
-    queue: &mut [Vec<f64>],
-    gamma: &[Vec<f64>],
-) -> (Vec<f64>, f64, usize) {
-    let total: f64 = population.iter().sum();
-    reduced.step(population, queue, |all, _, k, removed| {
-        ((total - 1.0) * (all / total + gamma[removed][k])).max(0.0)
-    })
+/// The largest change of a sum as a share of all customers, and at which station.
+fn moved(point: &[f64], image: &[f64], stations: usize, total: f64) -> (f64, usize) {
+    let changes = point.iter().zip(image).map(|(x, g)| (g - x).abs() / total.max(1.0));
+    changes
+        .enumerate()
+        .fold((0.0, 0), |most, (i, change)| if change > most.0 { (change, i % stations) } else { most })
 }

@@ -72,7 +72,7 @@ pub(crate) fn solve(
         }
     }
     stretch(&reduced, solver, &mut residence)?;
-    let throughput = throughputs(&reduced, &residence);
+    let throughput = throughputs(&reduced, &cycles(&reduced, &residence));
     let queue =
         residence.iter().map(|row| row.iter().zip(&throughput).map(|(r, x)| r * x).collect()).collect();
     closed.guard(solver, reduced.means(throughput, queue, iterations, residual))
@@ -94,42 +94,43 @@ fn lacking(
     approximate(&Reduced::new(&fewer, solver)?, tolerance)
 }
 
-fn throughputs(reduced: &Reduced<'_>, residence: &[Vec<f64>]) -> Vec<f64> {
-    let response = |c: usize| {
-        let served: f64 = residence.iter().zip(&reduced.delay).map(|(r, d)| r[c] + d[c]).sum();
-        reduced.closed.think[c] + served
-    };
-    (0..reduced.population.len())
-        .map(|c| if reduced.population[c] > 0.0 { reduced.population[c] / response(c) } else { 0.0 })
-        .collect()
+/// Times between two requests of a customer, by class.
+fn cycles(reduced: &Reduced<'_>, residence: &[Vec<f64>]) -> Vec<f64> {
+    let mut cycles = reduced.closed.think.clone();
+    for (row, delay) in residence.iter().zip(&reduced.delay) {
+        cycles.iter_mut().zip(row.iter().zip(delay)).for_each(|(sum, (r, d))| *sum += r + d);
+    }
+    cycles
 }
 
-/// Load of station `k` as a share of its capacity.
-fn load(reduced: &Reduced<'_>, residence: &[Vec<f64>], k: usize) -> f64 {
-    throughputs(reduced, residence).iter().zip(&reduced.queueing[k]).map(|(x, d)| x * d).sum()
+fn throughputs(reduced: &Reduced<'_>, cycles: &[f64]) -> Vec<f64> {
+    reduced.population.iter().zip(cycles).map(|(n, cycle)| if *n > 0.0 { n / cycle } else { 0.0 }).collect()
 }
 
 /// Stretches the waits of overshooting stations until none is loaded beyond its capacity.
 fn stretch(reduced: &Reduced<'_>, solver: &str, residence: &mut [Vec<f64>]) -> Result<(), ModelError> {
     let queues: Vec<usize> =
         (0..residence.len()).filter(|&k| reduced.closed.speeds[k] != Speed::Delay).collect();
+    let mut cycles = cycles(reduced, residence);
     for _ in 0..2 * queues.len() {
-        let worst =
-            queues.iter().map(|&k| (load(reduced, residence, k), k)).max_by(|a, b| a.0.total_cmp(&b.0));
+        let throughput = throughputs(reduced, &cycles);
+        let load = |k: usize, x: &[f64]| x.iter().zip(&reduced.queueing[k]).map(|(x, d)| x * d).sum::<f64>();
+        let worst = queues.iter().map(|&k| (load(k, &throughput), k)).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((overshoot, k)) = worst.filter(|w| w.0 > 1.0) else { return Ok(()) };
-        let original = residence[k].clone();
+        let longer = |factor: f64| -> Vec<f64> {
+            cycles.iter().zip(&residence[k]).map(|(cycle, r)| cycle + (factor - 1.0) * r).collect()
+        };
+        let stretched = |factor: f64| load(k, &throughputs(reduced, &longer(factor)));
         let (mut low, mut high) = (1.0, MOST_STRETCH);
         for _ in 0..60 {
             let middle = 0.5 * (low + high);
-            residence[k] = original.iter().map(|r| r * middle).collect();
-            if load(reduced, residence, k) > FULL {
+            if stretched(middle) > FULL {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        residence[k] = original.iter().map(|r| r * high).collect();
-        if load(reduced, residence, k) > 1.0 {
+        if stretched(high) > 1.0 {
             return Err(ModelError::Numerical {
                 solver: solver.into(),
                 law: "the utilisation bound X D <= capacity",
@@ -137,6 +138,8 @@ fn stretch(reduced: &Reduced<'_>, solver: &str, residence: &mut [Vec<f64>]) -> R
                 excess: overshoot - 1.0,
             });
         }
+        cycles = longer(high);
+        residence[k].iter_mut().for_each(|r| *r *= high);
     }
     Ok(())
 }

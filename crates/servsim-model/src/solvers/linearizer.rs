@@ -3,8 +3,9 @@
 //! network at every population reduced by one. Here queues and corrections are iterated together
 //! until both settle, not for the customary two or three rounds; the method solves the network with one customer of
 //! each class removed, and one exact step of MVA (`exact_step`) leads to the full population. That
-//! halves the error. With many classes, one solution at the full population gives all those that lack a customer.
+//! halves the error. [`Anderson`] takes the number of rounds from hundreds to some ten. With many classes, one solution at the full population gives all those that lack a customer.
 
+use super::anderson::Anderson;
 use super::exact_step::{self, FixedPoint};
 use super::schweitzer::Reduced;
 use crate::closed::{Closed, ClosedMeans, Tolerance};
@@ -30,24 +31,34 @@ fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoin
     let mut queues: Vec<_> = fewer.iter().map(|population| reduced.start(population)).collect();
     let mut correction = vec![vec![vec![0.0; classes]; stations]; classes];
     let mut last = (f64::INFINITY, 0);
+    let mut steps = Anderson::default();
     for iteration in 1..=tolerance.iterations {
+        let moved = update(&full, &fewer, &queue, &queues, &mut correction);
+        let point = flat(&queue, &queues);
         // What the corrections add to what a class finds, with everyone there.
         let added = |rows: &Vec<Vec<f64>>| -> Vec<f64> {
             rows.iter().map(|row| row.iter().zip(&full).map(|(share, n)| share * n).sum()).collect()
         };
         let sums: Vec<Vec<f64>> = correction.iter().map(added).collect();
-        last = step(reduced, &full, &mut queue, &correction, &sums, None);
+        last = larger(moved, step(reduced, &full, &mut queue, &correction, &sums, None));
         for c in (0..classes).filter(|&c| full[c] > 0.0) {
             last = larger(last, step(reduced, &fewer[c], &mut queues[c], &correction, &sums, Some(c)));
         }
-        last = larger(last, update(&full, &fewer, &queue, &queues, &mut correction));
         if last.0 <= tolerance.residual {
             let fewer = queues.iter().map(|queue| exact_step::totals(queue)).collect();
             let all = exact_step::totals(&queue);
             return Ok(FixedPoint { all, fewer, iterations: iteration, residual: last.0 });
         }
+        let next = steps.next(&point, &flat(&queue, &queues));
+        let entries = queue.iter_mut().chain(queues.iter_mut().flatten()).flatten();
+        entries.zip(next).filter(|(_, x)| *x >= 0.0).for_each(|(q, x)| *q = x);
     }
     Err(reduced.not_converged("linearizer", last.0, tolerance.iterations, last.1))
+}
+
+/// All queues in one row.
+fn flat(queue: &[Vec<f64>], queues: &[Vec<Vec<f64>>]) -> Vec<f64> {
+    queue.iter().chain(queues.iter().flatten()).flatten().copied().collect()
 }
 
 fn larger(a: (f64, usize), b: (f64, usize)) -> (f64, usize) {

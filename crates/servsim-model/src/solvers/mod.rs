@@ -1,6 +1,7 @@
 //! One file per solver, and the registry that names them. To add one: write its file, and one
 //! entry in [`SOLVERS`].
 
+mod anderson;
 pub mod aql;
 pub mod bounds;
 pub mod convolution;

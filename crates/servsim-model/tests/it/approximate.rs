@@ -2,7 +2,7 @@
 
 use crate::common::{self, random_two_class, relative, Draw};
 use servsim_model::solvers::{bounds::bounds, mixed};
-use servsim_model::{solve, ModelError, Network, Options, Speed, Tolerance};
+use servsim_model::{solve, Class, ModelError, Network, Options, Speed, Station, Tolerance};
 
 /// Median, 95th percentile and maximum of the relative throughput and response errors.
 fn errors(solver: &str, seed: u64) -> (f64, f64, f64) {
@@ -19,6 +19,30 @@ fn errors(solver: &str, seed: u64) -> (f64, f64, f64) {
     worst.sort_by(f64::total_cmp);
     let at = |p: f64| worst[((worst.len() - 1) as f64 * p).round() as usize] * 100.0;
     (at(0.5), at(0.95), at(1.0))
+}
+
+/// A network of many classes, some of which make several stations nearly full.
+fn crowd(size: usize) -> Network {
+    let mut draw = Draw(21);
+    let classes = (0..size).map(|c| Class::closed(&format!("c{c}"), 1 + c % 3, draw.between(0.0, 5.0)));
+    let classes = classes.collect();
+    let stations = (0..size).map(|k| {
+        let demands: Vec<f64> = (0..size).map(|_| draw.between(0.001, 0.1)).collect();
+        Station::queue(&format!("s{k}"), &demands)
+    });
+    Network::new("crowd", classes, stations.collect())
+}
+
+#[test]
+fn many_classes_take_tens_of_rounds_and_the_same_fixed_point_as_small_steps() {
+    for (solver, size, rounds) in [("linearizer", 40, 60), ("aql", 40, 60), ("aql", 120, 60)] {
+        let found = solve(&crowd(size), solver, &Options::default()).unwrap();
+        println!("{solver} {size}: {} rounds, {:?}", found.iterations, found.throughput());
+        assert!(found.iterations <= rounds, "{solver} {size}: {} rounds", found.iterations);
+        let tolerance = Tolerance { residual: 1e-13, ..Tolerance::default() };
+        let closer = solve(&crowd(size), solver, &Options { tolerance, ..Options::default() }).unwrap();
+        assert!(relative(found.throughput(), closer.throughput()) < 1e-7);
+    }
 }
 
 #[test]
