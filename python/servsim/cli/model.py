@@ -10,22 +10,23 @@ from servsim.cli.model_text import table, time_text
 from servsim.errors import UsageError
 
 File = typer.Argument(help="TOML description, or a model of JMT (.jmva, .jsimg) or layered queues (.lqn, .lqnx).")
-Measurements = typer.Argument(help="Measurements (TOML, or CSV with throughput and utilization STATION), or a result.")
 Problem = typer.Argument(help="TOML problem: [[table]], disks_per_bus, disk_demand, [[station]].")
 Percentiles = typer.Option([50, 90, 95, 99], help="Response-time percentile, per cent; may be given again.")
-Plot = typer.Option(None, help="Write throughput, response and utilisation as SVG.")
+Plot = typer.Option(None, help="Write throughput, response and utilisation: .svg or .png.")
 Json = typer.Option(False, "--json", help="Print JSON.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
-    from servsim.cli import model_import, model_measured, model_native
+    from servsim.cli import model_fit, model_import, model_measured, model_native, model_plan
 
     group = typer.Typer(no_args_is_help=True, help="Queueing models: solve, bound, fit, allocate, question.")
-    for command in (solve, bounds, fit, allocate, sensitivity, solvers):
+    for command in (solve, bounds, allocate, sensitivity, solvers):
         group.command()(command)
+    model_fit.register(group)
     model_import.register(group)
     model_measured.register(group)
+    model_plan.register(group)
     model_native.register(group)
     app.add_typer(group, name="model")
 
@@ -46,7 +47,7 @@ def solve(
     seed: int | None = typer.Option(None, help="Simulation: seed."),
     half_width: float | None = typer.Option(None, help="Simulation: wanted relative half-width of intervals."),
     plot: Path | None = Plot,
-    up_to: int | None = typer.Option(None, help="Largest population of the plot; default: the model's, doubled."),
+    up_to: int | None = typer.Option(None, help="Largest load of the plot; default: twice the users, or saturation."),
     as_json: bool = Json,
 ) -> None:
     """Solve a model: throughput, response times with percentiles, utilisations."""
@@ -68,7 +69,9 @@ def solve(
     if plot is not None:
         from servsim.model.plot import save
 
-        save(plot, network, solution, _plot_population(network, up_to), solver)
+        if up_to is not None and up_to < 1:
+            raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
+        save(plot, network, solution, up_to, solver)
         typer.echo(f"wrote {plot}", err=True)
     if as_json:
         _print_json("servsim.model.solve/1", solution.data)
@@ -122,15 +125,6 @@ def _intervals(c: dict[str, Any], asked: list[float]) -> list[list[str]]:
     return [["  95 % interval", *means, "", *([""] if "loss" in c else []), *(tails.get(p, "") for p in asked)]]
 
 
-def _plot_population(network: Any, up_to: int | None) -> int:
-    """Twice the model's closed population, unless told otherwise; 0 for an open model."""
-    if up_to is not None:
-        if up_to < 1:
-            raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
-        return up_to
-    return 2 * sum(getattr(c, "population", 0) for c in network.classes)
-
-
 def bounds(file: Path = File, as_json: bool = Json) -> None:
     """Bound throughput and response without solving; name the bottleneck."""
     from servsim.cli.model_import import network as read
@@ -154,51 +148,6 @@ def bounds(file: Path = File, as_json: bool = Json) -> None:
             ]
         )
     table(["class", "throughput /s", "balanced jobs /s", "response", "bottleneck", "knee"], rows)
-
-
-def fit(
-    file: Path = Measurements,
-    method: str = typer.Option("nnls", help="nnls (constant demands) or kalman (drifting ones)."),
-    drift: float = typer.Option(0.02, help="Kalman: relative drift of a demand per sample."),
-    noise: float = typer.Option(0.05, help="Kalman: relative error of a measured utilisation."),
-    as_json: bool = Json,
-) -> None:
-    """Estimate service demands from measured throughputs and utilisations, or from a simulation result."""
-    from servsim.cli import model_measured
-
-    if model_measured.is_result(file):
-        model_measured.fit_results(file, as_json)
-        return
-    from servsim.model import fit as run
-    from servsim.model.measurements import csv_measurements
-    from servsim.model.network import read_text
-
-    is_csv = file.suffix.lower() == ".csv"
-    text = csv_measurements(file) if is_csv else read_text(file)
-    found = run(text, method, drift=drift, measurement=noise, is_json=is_csv).data
-    if as_json:
-        _print_json("servsim.model.fit/1", found)
-        return
-    rows = [
-        [
-            f"{d['station']} / {d['class']}",
-            time_text(d["demand"]),
-            time_text(d["low"]),
-            time_text(d["high"]),
-            d.get("note", ""),
-        ]
-        for d in found["demands"]
-    ]
-    table(["station / class", "demand", "low", "high", ""], rows)
-    for b in found["background"]:
-        spread = f"{b['low']:.1%} to {b['high']:.1%}"
-        typer.echo(f"{b['station']}: {b['utilization']:.1%} busy ({spread}) without any request")
-    for o in found["outliers"]:
-        what = (
-            f"sample {o['sample']}: {o['station']} was {o['measured']:.1%} busy where the others say {o['fitted']:.1%}"
-        )
-        typer.echo(f"note: {what}; look at what else ran then, or leave it out", err=True)
-    typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
 
 
 def allocate(

@@ -4,6 +4,8 @@ Times are seconds and rates are per second throughout; in TOML files times carry
 """
 
 from servsim.model.network import Closed, Fork, Network, Open, Pool, Route, Station
+from servsim.model.plot import plot
+from servsim.model.prometheus import prometheus_measurements
 from servsim.model.results import Allocation, Fit, Sensitivity, Solution
 from servsim.model.solving import (
     allocate,
@@ -33,6 +35,8 @@ __all__ = [
     "bounds",
     "curve",
     "fit",
+    "plot",
+    "prometheus_measurements",
     "sensitivity",
     "solve",
     "solvers",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,15 @@ from servsim.model.network import read_text
 WANTED = "throughput, `throughput CLASS`, `utilization STATION`, response, time, or a name that begins with #"
 
 
-def csv_measurements(path: str | Path) -> str:
+def csv_measurements(path: str | Path, servers: Mapping[str, int] | None = None) -> str:
     """Return the JSON description of the measurements in a CSV file, as :func:`servsim.model.fit` takes it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    servers : mapping of str to int, optional
+        Servers by station, 1 by default.
 
     Raises
     ------
@@ -65,7 +73,8 @@ def csv_measurements(path: str | Path) -> str:
         if response is not None and row[response].strip():
             sample["response"] = value(response)
         samples.append(sample)
-    return json.dumps({"classes": list(classes), "stations": list(stations), "sample": samples})
+    count = [(servers or {}).get(name, 1) for name in stations]
+    return json.dumps({"classes": list(classes), "stations": list(stations), "servers": count, "sample": samples})
 
 
 def _add(path: str | Path, columns: dict[str, int], name: str, at: int) -> None:

@@ -6,8 +6,11 @@ No data-frame library is needed: ``pandas.DataFrame(solution.columns())`` and
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +29,17 @@ def to_records(columns: Columns) -> np.recarray[Any, Any]:
     return np.rec.fromarrays(  # type: ignore[no-any-return,call-overload]
         [np.asarray(values) for values in columns.values()], names=list(columns)
     )
+
+
+def html_table(columns: Columns) -> str:
+    """Return columns as a table of HTML."""
+
+    def cell(value: Any) -> str:
+        return f"<td>{escape(f'{value:.5g}' if isinstance(value, float) else str(value))}</td>"
+
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in zip(*columns.values(), strict=True))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _named(rows: list[dict[str, Any]], name: str, kind: str = "class") -> dict[str, Any]:
@@ -125,6 +139,25 @@ class Solution:
             "queue": [s["queue"][i] for s, i, _ in rows],
             "residence_s": [s["residence"][i] for s, i, _ in rows],
         }
+
+    def to_csv(self) -> str:
+        """Return the columns as CSV text: a row per station and class."""
+        columns = self.columns()
+        out = io.StringIO()
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
+        return out.getvalue()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: classes, stations and what the figures are worth."""
+        heading = f"<p>{escape(self.solver)} ({escape(self.accuracy)})</p>"
+        stations = {
+            "station": [s["name"] for s in self.data["stations"]],
+            "utilization": [s["utilization"] for s in self.data["stations"]],
+            "present": [sum(s["queue"]) for s in self.data["stations"]],
+        }
+        return heading + html_table(self.classes()) + html_table(stations)
 
     def records(self) -> np.recarray[Any, Any]:
         """Return the columns as a NumPy record array."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from servsim import _core
-from servsim.model.network import Network
+from servsim.model.network import Closed, Network
 from servsim.model.results import Allocation, Columns, Fit, Sensitivity, Solution
 
 
@@ -114,13 +115,51 @@ def curve(network: Network, populations: Sequence[int], solver: str = "auto") ->
     Returns
     -------
     dict of list
-        Columns ``population, throughput, response, low, high``; the last two bound the throughput
-        and are None for several classes.
+        Columns ``population, throughput, response, low, high, solver``; ``low`` and ``high`` bound the
+        throughput and are None for several classes. Between populations at which all classes have
+        whole customers in proportion, several classes are interpolated.
     """
-    text, is_json = network.source()
-    points = json.loads(_core.model_curve(text, is_json, _options(solver=solver), list(populations)))
-    keys = ("population", "throughput", "response", "low", "high")
+    closed = [c for c in network.classes if isinstance(c, Closed)]
+    if len(closed) > 1 and sum(c.population for c in closed) > 0:
+        points = [_between(network, closed, total, solver) for total in populations]
+    else:
+        points = _points(network, list(populations), solver)
+    keys = ("population", "throughput", "response", "low", "high", "solver")
     return {key: [p[key] for p in points] for key in keys}
+
+
+def _points(network: Network, populations: list[int], solver: str) -> list[dict[str, Any]]:
+    text, is_json = network.source()
+    return list(json.loads(_core.model_curve(text, is_json, _options(solver=solver), populations)))
+
+
+def _between(network: Network, closed: Sequence[Closed], total: int, solver: str) -> dict[str, Any]:
+    """Return a point of several classes in proportion, interpolated linearly in the simplex of whole customers around.
+
+    Rounding each class by itself would make a curve of teeth: the mix would change from point to point.
+    """
+    whole = sum(c.population for c in closed)
+    exact = [c.population * total / whole for c in closed]
+    counts = [int(x + 1e-9) for x in exact]
+    parts = [max(0.0, x - n) for x, n in zip(exact, counts, strict=True)]
+    order = sorted(range(len(closed)), key=lambda i: -parts[i])
+    levels = [1.0, *(parts[i] for i in order), 0.0]
+    found: list[tuple[float, dict[str, Any]]] = []
+    for step in range(len(order) + 1):
+        if step:
+            counts[order[step - 1]] += 1
+        weight = levels[step] - levels[step + 1]
+        if weight > 1e-9 and sum(counts) > 0:
+            named = {c.name: n for c, n in zip(closed, counts, strict=True)}
+            classes = [replace(c, population=named[c.name]) if isinstance(c, Closed) else c for c in network.classes]
+            found.append((weight, _points(replace(network, classes=classes), [sum(counts)], solver)[0]))
+    all_weights = sum(weight for weight, _ in found)
+    # Nobody at all has no response time, and no throughput either.
+    mixed = {
+        "throughput": sum(weight * point["throughput"] for weight, point in found),
+        "response": sum(weight * point["response"] for weight, point in found) / all_weights,
+    }
+    return {"population": total, **mixed, "low": None, "high": None, "solver": found[0][1]["solver"]}
 
 
 def sensitivity(network: Network) -> Sensitivity:

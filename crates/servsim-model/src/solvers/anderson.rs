@@ -1,6 +1,6 @@
-//! Anderson's acceleration of fixed-point iterations (J. ACM 12(4), 1965; Walker and Ni, SIAM J. Numer. Anal. 49(4),
-//! 2011): the next point is the combination of the last ones that would have moved least. Nothing but the way to the
-//! fixed point changes: who iterates stops by the same residual as before.
+//! Anderson's acceleration of fixed-point iterations (J. ACM 12(4), 1965; Walker and Ni, SIAM Journal on Numerical
+//! Analysis 49(4), 2011): the next point is the combination of the last ones that would have moved least. Nothing but
+//! the way to the fixed point changes: who iterates stops by the same residual as before.
 
 use crate::fit::linear;
 use std::collections::VecDeque;

@@ -1,0 +1,126 @@
+"""``servsim model fit``: service demands from measurements, and the model that they make."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from servsim.cli.model_text import table, time_text
+from servsim.errors import UsageError
+from servsim.files import atomic_write
+
+Measurements = typer.Argument(
+    help="Measurements (TOML, CSV with throughput and utilization STATION, or a Prometheus export), or a result."
+)
+Throughput = typer.Option([], help="Prometheus: CLASS=SELECTOR, its requests; may be given again.")
+Utilization = typer.Option([], help="Prometheus: STATION=SELECTOR, its busy seconds per second.")
+Servers = typer.Option([], help="STATION=NUMBER of servers, 1 by default; may be given again.")
+Samples = typer.Option(None, help="Write what was read as CSV, for `predict --measured`.")
+Output = typer.Option(None, "-o", "--output", help="Write the model as TOML: with --load.")
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command()(fit)
+
+
+def fit(
+    file: Path = Measurements,
+    *,
+    method: str = typer.Option("nnls", help="nnls (constant demands) or kalman (drifting ones)."),
+    drift: float = typer.Option(0.02, help="Kalman: relative drift of a demand per sample."),
+    noise: float = typer.Option(0.05, help="Kalman: relative error of a measured utilisation."),
+    throughput: list[str] = Throughput,
+    utilization: list[str] = Utilization,
+    response: str | None = typer.Option(None, help="Prometheus: SELECTOR of mean response times in seconds."),
+    servers: list[str] = Servers,
+    samples: Path | None = Samples,
+    output: Path | None = Output,
+    load: float | None = typer.Option(None, help="Model: users in all (with --think), or requests per second."),
+    think: str | None = typer.Option(None, help='Model: think time of users, such as "5 s".'),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Estimate service demands from measured throughputs and utilisations, or from a simulation result."""
+    from servsim.cli import model_measured
+
+    if model_measured.is_result(file):
+        model_measured.fit_results(file, as_json)
+        return
+    from servsim.cli.model_plan import numbers, pairs
+    from servsim.model import fit as run
+    from servsim.model.measurements import csv_measurements
+    from servsim.model.network import read_text
+    from servsim.model.prometheus import prometheus_measurements
+
+    counts = {name: int(count) for name, count in numbers(servers, "--servers").items()}
+    is_toml = False
+    if throughput or utilization:
+        found_rates, found_used = pairs(throughput, "--throughput"), pairs(utilization, "--utilization")
+        text = prometheus_measurements(file, found_rates, found_used, response, counts)
+    elif file.suffix.lower() == ".csv":
+        text = csv_measurements(file, counts)
+    else:
+        text, is_toml = read_text(file), True
+    found = run(text, method, drift=drift, measurement=noise, is_json=not is_toml)
+    if samples is not None:
+        if is_toml:
+            raise UsageError("--samples writes what was read from CSV or Prometheus; this is a description already")
+        atomic_write(samples, _as_csv(json.loads(text)))
+        typer.echo(f"wrote {samples}", err=True)
+    if output is not None:
+        _write_model(output, found, load, think, counts)
+    if as_json:
+        typer.echo(json.dumps({"schema": "servsim.model.fit/1", **found.data}))
+        return
+    _show(found.data)
+
+
+def _show(found: dict[str, Any]) -> None:
+    rows = [
+        [f"{d['station']} / {d['class']}", *(time_text(d[key]) for key in ("demand", "low", "high")), d.get("note", "")]
+        for d in found["demands"]
+    ]
+    table(["station / class", "demand", "low", "high", ""], rows)
+    for b in found["background"]:
+        spread = f"{b['low']:.1%} to {b['high']:.1%}"
+        typer.echo(f"{b['station']}: {b['utilization']:.1%} busy ({spread}) without any request")
+    for o in found["outliers"]:
+        what = (
+            f"sample {o['sample']}: {o['station']} was {o['measured']:.1%} busy where the others say {o['fitted']:.1%}"
+        )
+        typer.echo(f"note: {what}; look at what else ran then, or leave it out", err=True)
+    typer.echo(f"condition of the throughputs: {found['condition']:.3g}", err=True)
+
+
+def _write_model(output: Path, found: Any, load: float | None, think: str | None, servers: dict[str, int]) -> None:
+    from servsim.model.goals import duration
+    from servsim.model.planning import from_fit
+
+    if load is None or load <= 0.0:
+        raise UsageError("a model needs its load: give --load, with --think for users")
+    seconds = duration(think) if think is not None else None
+    if think is not None and seconds is None:
+        raise UsageError(f'--think {think!r} is no time; write for example "5 s"')
+    network = from_fit(found, think=seconds, load=load, servers=servers)
+    beside = [
+        f"# {b['station']} is {b['utilization']:.1%} busy without requests, which get the rest of it."
+        for b in found.data["background"]
+    ]
+    atomic_write(output, "\n".join(["# Demands as measured.", *beside, network.to_toml()]))
+    typer.echo(f"wrote {output}", err=True)
+
+
+def _as_csv(measured: dict[str, Any]) -> str:
+    """Return measurements as :func:`servsim.model.measurements.csv_measurements` reads them."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    waits = any("response" in sample for sample in measured["sample"])
+    names = [f"throughput {c}" for c in measured["classes"]] + [f"utilization {s}" for s in measured["stations"]]
+    rows.writerow([*names, *(["response"] if waits else [])])
+    for sample in measured["sample"]:
+        row = [*sample["throughput"], *sample["utilization"]]
+        rows.writerow([*row, *([sample.get("response", "")] if waits else [])])
+    return out.getvalue()

@@ -1,0 +1,98 @@
+"""Goals of a planner: what a mean or a percentile of response times must keep, read from text and judged by solving."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from servsim.errors import UsageError
+from servsim.model.network import Network
+from servsim.model.results import Solution
+from servsim.model.solving import solve
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What an answer must keep: a mean or a percentile of response times, at most so many seconds.
+
+    Parameters
+    ----------
+    seconds : float
+        The limit.
+    percentile : float, optional
+        Per cent; the mean by default.
+    """
+
+    seconds: float
+    percentile: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Goal:
+        """Read a goal such as ``p95 <= 1 s`` or ``mean <= 200 ms``.
+
+        Raises
+        ------
+        UsageError
+            When it is none.
+        """
+        measure, found, limit = text.partition("<=")
+        measure = measure.strip()
+        seconds = duration(limit)
+        percentile = None if measure == "mean" else _percentile(measure)
+        if not found or seconds is None or (measure != "mean" and percentile is None):
+            raise UsageError(f'{text!r} is no goal; write for example "p95 <= 1 s" or "mean <= 200 ms"')
+        return cls(seconds, percentile)
+
+    def measure(self, solution: Solution) -> float:
+        """Return the worst of all classes.
+
+        Raises
+        ------
+        UsageError
+            When a percentile is withheld.
+        """
+        classes = solution.data["classes"]
+        if self.percentile is None:
+            return max(float(c["response"]) for c in classes)
+        worst = [solution.percentiles(c["name"]).get(self.percentile) for c in classes]
+        known = [value for value in worst if value is not None]
+        if len(known) < len(worst):
+            reason = solution.notes[-1] if solution.notes else "it is not known closely enough"
+            raise UsageError(f"the {self.percentile:g}th percentile is withheld ({reason}); ask for the mean instead")
+        return max(known)
+
+    def met(self, network: Network, solver: str = "auto") -> tuple[bool, float]:
+        """Say whether a network keeps the goal, and what it has; not so where it cannot bear its load.
+
+        Raises
+        ------
+        UsageError
+            For a model without an answer.
+        """
+        try:
+            wanted = [] if self.percentile is None else [self.percentile]
+            has = self.measure(solve(network, solver, percentiles=wanted))
+        except UsageError as error:
+            if "is unstable" in str(error) or "relaxation" in str(error):
+                return False, math.inf
+            raise
+        return has <= self.seconds, has
+
+
+def duration(text: str) -> float | None:
+    """Return the seconds of a time such as ``1 s``; None for anything else."""
+    number, _, unit = text.strip().partition(" ")
+    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}.get(unit.strip())
+    try:
+        value = float(number)
+    except ValueError:
+        return None
+    return value * scale if scale is not None and 0.0 <= value < math.inf else None
+
+
+def _percentile(text: str) -> float | None:
+    try:
+        value = float(text.removeprefix("p"))
+    except ValueError:
+        return None
+    return value if text.startswith("p") and 1.0 <= value < 100.0 else None

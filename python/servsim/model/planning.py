@@ -1,0 +1,349 @@
+"""A planner's questions: how far a model carries, what meets a goal at the least cost, and when growth ends it.
+
+A load is a number of users of the closed classes together, or a rate of the open ones; classes keep their proportions.
+Where demands were measured, their intervals are carried into predictions: the model is solved again and again with
+demands drawn from them, and the middle 95 % of the answers are the band: of the demands' error, not the model's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from servsim.errors import UsageError
+from servsim.model.goals import Goal
+from servsim.model.network import Closed, Network, Open, Station
+from servsim.model.results import Columns, Fit
+from servsim.model.solving import solve
+
+#: Draws behind a band: enough for the 2.5th percentile, 95 % of which lie within the true 1st and 5th.
+DRAWS = 200
+#: Loads beyond which a search gives up.
+MOST_USERS = 1_000_000
+#: Combinations of servers that are tried.
+MOST_CHOICES = 2_000
+
+
+def is_open(network: Network) -> bool:
+    """Say whether a model's load is a rate.
+
+    Raises
+    ------
+    UsageError
+        For a model with both kinds of classes: which load is meant cannot be told.
+    """
+    kinds = {isinstance(c, Open) for c in network.classes}
+    if len(kinds) > 1:
+        raise UsageError("the model has both users and arrivals from outside, so its load is not one number; vary one")
+    return kinds.pop()
+
+
+def load_of(network: Network) -> float:
+    """Return the users, or the arrivals per second, of all classes."""
+    return float(sum(c.population if isinstance(c, Closed) else c.rate for c in network.classes))
+
+
+def with_load(network: Network, load: float) -> Network:
+    """Return the network with another load, classes in the same proportions; users are rounded.
+
+    Raises
+    ------
+    UsageError
+        For a load of nobody.
+    """
+    now = load_of(network)
+    if not (math.isfinite(load) and load > 0.0 and now > 0.0):
+        raise UsageError(f"a load of {load:g} for a model with {now:g}; give more than zero in both")
+    factor = load / now
+    if is_open(network):
+        opened = [replace(c, rate=c.rate * factor) for c in network.classes if isinstance(c, Open)]
+        return replace(network, classes=opened)
+    closed = [replace(c, population=round(c.population * factor)) for c in network.classes if isinstance(c, Closed)]
+    return replace(network, classes=closed)
+
+
+def most(network: Network, goal: Goal, solver: str = "auto") -> dict[str, float]:
+    """Return the largest load that keeps a goal.
+
+    Parameters
+    ----------
+    network : Network
+        The model; its classes' proportions are kept.
+    goal : Goal
+        What response times must keep.
+    solver : str
+        Solver; ``"auto"`` is exact where it can be.
+
+    Returns
+    -------
+    dict
+        ``load`` (users, or requests per second), ``measured`` there and ``beyond`` it (seconds).
+
+    Raises
+    ------
+    UsageError
+        When no load keeps it, or every one does.
+    """
+    users = not is_open(network)
+    low, high = 0.0, 1.0 if users else load_of(network)
+    measured, beyond = math.nan, math.nan
+
+    def met(load: float) -> bool:
+        nonlocal measured, beyond
+        good, has = goal.met(with_load(network, load), solver)
+        measured, beyond = (has, beyond) if good else (measured, has)
+        return good
+
+    while met(high):
+        low, high = high, 2.0 * high
+        if high > MOST_USERS * 1000:
+            raise UsageError("every load keeps the goal, so no station is ever full; give the stations demands")
+    if not users and low == 0.0:
+        least = high / 1024.0
+        while high > least and not met(high / 2.0):
+            high /= 2.0
+        low = high / 2.0
+        if high <= least:
+            raise UsageError(f"even hardly any load misses the goal: {beyond:.4g} s; make services faster")
+    while high - low > (1.0 if users else 0.005 * high):
+        middle = (low + high) // 2.0 if users else (low + high) / 2.0
+        low, high = (middle, high) if met(middle) else (low, middle)
+    if low < 1.0 and users:
+        raise UsageError(f"even one user misses the goal: {beyond:.4g} s; make services faster")
+    return {"load": low, "measured": measured, "beyond": beyond}
+
+
+def cheapest(
+    network: Network, goal: Goal, cost: Mapping[str, float], up_to: int = 16, solver: str = "auto"
+) -> list[dict[str, Any]]:
+    """Return the numbers of servers that keep a goal, the cheapest first.
+
+    Parameters
+    ----------
+    network : Network
+        The model, at the load that is to be borne.
+    goal : Goal
+        What response times must keep.
+    cost : mapping of str to float
+        Cost of one server, by station; others stay as they are.
+    up_to : int
+        Most servers of a station.
+    solver : str
+        Solver; ``"auto"`` is exact where it can be.
+
+    Returns
+    -------
+    list of dict
+        ``servers`` by station, ``cost`` (of those that are added), ``measured`` (seconds), at most five. Choices that
+        only add to a cheaper one are left out.
+
+    Raises
+    ------
+    UsageError
+        For stations that are not there or have no servers, too many choices, or when nothing helps.
+    """
+    known = {s.name: s for s in network.stations}
+    for name, price in cost.items():
+        if name not in known:
+            raise UsageError(f"there is no station {name!r}; choose one of {', '.join(known)}")
+        if known[name].kind != "queue" or not (math.isfinite(price) and price >= 0.0):
+            raise UsageError(f"station {name!r} at {price:g} a server: give a queue, and a cost of zero or more")
+    names = list(cost)
+    ranges = [range(known[n].servers, max(up_to, known[n].servers) + 1) for n in names]
+    if math.prod(len(r) for r in ranges) > MOST_CHOICES or not names:
+        raise UsageError(f"1 to {MOST_CHOICES:,} choices can be tried; name fewer stations, or a lower --up-to")
+    added = [
+        (sum(cost[n] * (count - known[n].servers) for n, count in zip(names, counts, strict=True)), counts)
+        for counts in product(*ranges)
+    ]
+    found: list[dict[str, Any]] = []
+    failed: list[tuple[int, ...]] = []
+    best = math.inf
+    for price, counts in sorted(added):
+        more = any(all(a >= b for a, b in zip(counts, f["counts"], strict=True)) for f in found)
+        less = any(all(a <= b for a, b in zip(counts, bad, strict=True)) for bad in failed)
+        if more or less or len(found) == 5:
+            continue
+        chosen = dict(zip(names, counts, strict=True))
+        good, has = goal.met(_with_servers(network, chosen), solver)
+        best = min(best, has)
+        if good:
+            found.append({"servers": chosen, "cost": price, "measured": has, "counts": counts})
+        else:
+            failed.append(counts)
+    if not found:
+        raise UsageError(
+            f"with up to {up_to} servers at {', '.join(names)} the best is {best:.4g} s; "
+            "name other stations too, a larger --up-to, or a lower load"
+        )
+    return [{key: value for key, value in f.items() if key != "counts"} for f in found]
+
+
+def _with_servers(network: Network, servers: Mapping[str, int]) -> Network:
+    changed = [replace(s, servers=servers[s.name]) if s.name in servers else s for s in network.stations]
+    return replace(network, stations=changed)
+
+
+def forecast(
+    network: Network, goal: Goal, growth: float, periods: int, solver: str = "auto"
+) -> list[dict[str, float | bool]]:
+    """Return how a goal fares while the load grows.
+
+    Parameters
+    ----------
+    network : Network
+        The model at today's load.
+    goal : Goal
+        What response times must keep.
+    growth : float
+        Growth per period, as a share: 0.05 is 5 %.
+    periods : int
+        How many, after today.
+    solver : str
+        Solver; ``"auto"`` is exact where it can be.
+
+    Returns
+    -------
+    list of dict
+        ``period`` (0 is today), ``load``, ``measured`` (seconds; infinite where the load cannot be borne), ``met``.
+
+    Raises
+    ------
+    UsageError
+        For growth or periods that are none.
+    """
+    if not (-1.0 < growth <= 10.0 and 1 <= periods <= 600):
+        raise UsageError(f"growth of {growth:.4g} over {periods} periods; give a share above -1, and 1 to 600 periods")
+    rows: list[dict[str, float | bool]] = []
+    for period in range(periods + 1):
+        load = load_of(network) * (1.0 + growth) ** period
+        good, has = goal.met(with_load(network, load), solver)
+        rows.append({"period": period, "load": load, "measured": has, "met": good})
+        if not math.isfinite(has):
+            break
+    return rows
+
+
+def predict(
+    network: Network, loads: Sequence[float], fitted: Fit | None = None, solver: str = "auto", seed: int = 1
+) -> Columns:
+    """Solve at several loads, with bands where demands were measured.
+
+    Parameters
+    ----------
+    network : Network
+        The model.
+    loads : sequence of float
+        Users, or requests per second.
+    fitted : Fit, optional
+        Estimates of its demands with their intervals.
+    solver : str
+        Solver; without bands ``"auto"`` is exact where it can be.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    dict of list
+        Columns ``load, throughput, response, throughput_low, throughput_high, response_low, response_high,
+        utilization`` (of the busiest station), ``solver``; ends of bands are None without intervals.
+    """
+    keys = ("load", "throughput", "response", "throughput_low", "throughput_high", "response_low", "response_high")
+    columns: Columns = {key: [] for key in (*keys, "utilization", "solver")}
+    drawn = _drawn(network, fitted, seed) if fitted is not None else []
+    for load in loads:
+        solution = solve(with_load(network, load), solver)
+        if drawn and solution.solver == "simulation":
+            raise UsageError("bands need hundreds of solutions, and this model is simulated; name another --solver")
+        pairs = []
+        for other in drawn:
+            try:
+                answer = solve(with_load(other, load), solution.solver)
+            except UsageError as error:
+                if "is unstable" not in str(error):
+                    raise
+                # No steady state: every response time is exceeded, and what comes is not all served.
+                pairs.append((solution.throughput, math.inf))
+                continue
+            pairs.append((answer.throughput, answer.response))
+        row: dict[str, Any] = {"load": load, "throughput": solution.throughput, "response": solution.response}
+        for at, key in enumerate(("throughput", "response")):
+            values = sorted(pair[at] for pair in pairs)
+            cut = len(values) // 40
+            row[f"{key}_low"], row[f"{key}_high"] = (values[cut], values[-1 - cut]) if values else (None, None)
+        row |= {"utilization": max(solution.utilization.values()), "solver": solution.solver}
+        for key, value in row.items():
+            columns[key].append(value)
+    return columns
+
+
+def _drawn(network: Network, fitted: Fit, seed: int) -> list[Network]:
+    """Return networks with demands drawn from their intervals, independently, as normal ones above zero."""
+    import numpy as np
+
+    if any(c.phases for c in network.classes) or network.routes or network.pools:
+        raise UsageError("bands are for models with demands; this one has routes or pools: leave the measurements out")
+    spread = {
+        (d["station"], d["class"]): (d["high"] - d["low"]) / 2.0 / 1.96
+        for d in fitted.data["demands"]
+        if d["low"] is not None and d["high"] is not None
+    }
+    names = [c.name for c in network.classes]
+    draw = np.random.default_rng(seed)
+
+    def changed(station: Station) -> Station:
+        demands = station.demand if isinstance(station.demand, Mapping) else dict.fromkeys(names, station.demand)
+        moved = {
+            name: max(1e-9, demand + spread.get((station.name, name), 0.0) * float(draw.standard_normal()))
+            for name, demand in demands.items()
+            if demand > 0.0
+        }
+        return replace(station, demand=moved)
+
+    return [replace(network, stations=[changed(s) for s in network.stations]) for _ in range(DRAWS)]
+
+
+def from_fit(fitted: Fit, *, think: float | None, load: float, servers: Mapping[str, int] | None = None) -> Network:
+    """Return the model that measurements describe.
+
+    Parameters
+    ----------
+    fitted : Fit
+        Estimated demands.
+    think : float, optional
+        Think time of users in seconds; without one, requests arrive from outside.
+    load : float
+        Users (rounded), or requests per second, of all classes, in equal parts.
+    servers : mapping of str to int, optional
+        Servers by station, 1 by default.
+
+    Raises
+    ------
+    UsageError
+        When a demand is not known.
+
+    Notes
+    -----
+    Where a station is busy without requests, these get the rest of it: their demands there are longer in proportion.
+    """
+    demands: dict[str, dict[str, float]] = {}
+    for d in fitted.data["demands"]:
+        if d["demand"] is None:
+            raise UsageError(f"the demand of {d['class']!r} at {d['station']!r} is not known: {d['note']}")
+        demands.setdefault(d["station"], {})[d["class"]] = d["demand"]
+    names = list(dict.fromkeys(d["class"] for d in fitted.data["demands"]))
+    share = load / len(names)
+    classes: list[Closed | Open] = [
+        Open(name, share) if think is None else Closed(name, max(1, round(share)), think=think) for name in names
+    ]
+    # What an open class of its own would leave to requests: exact for one server.
+    left = {b["station"]: 1.0 - b["utilization"] for b in fitted.data["background"]}
+    stations = []
+    for name, own in demands.items():
+        coming = {c: d / left.get(name, 1.0) for c, d in own.items() if d > 0.0}
+        if coming:
+            stations.append(Station(name, coming, servers=(servers or {}).get(name, 1)))
+    return Network(classes, stations, name="measured")

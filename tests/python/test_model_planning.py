@@ -1,0 +1,228 @@
+"""From measurements to a sized system: Prometheus exports, predictions with bands, sizing, forecasts, plots, guides."""
+
+import json
+import math
+import random
+import re
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from servsim.cli import run
+from servsim.errors import UsageError
+from servsim.model import Closed, Network, Open, Station, curve, fit, plot, prometheus_measurements, solve
+from servsim.model.goals import Goal
+from servsim.model.planning import cheapest, forecast, most, predict, with_load
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES = ("planning-open.md", "planning-users.md")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+
+
+def one_server(rate: float = 1.0, demand: float = 0.1) -> Network:
+    return Network([Open("a", rate)], [Station("s", demand)])
+
+
+def shop() -> str:
+    """Half an hour of samples of a shop: 3 % of two processors besides 16 ms of each a request, 20 ms of a disk."""
+    draw = random.Random(3)
+    lines = ["# TYPE http_requests_total counter"]
+    requests = busy = idle = disk = 0.0
+    for minute in range(31):
+        at = 1000 * (1_700_000_000 + 60 * minute)
+        lines += [
+            f'http_requests_total{{route="/buy"}} {requests:.3f} {at}',
+            f'node_cpu_seconds_total{{cpu="0",mode="user"}} {busy:.4f} {at}',
+            f'node_cpu_seconds_total{{cpu="0",mode="idle"}} {idle:.4f} {at}',
+            f'node_disk_io_time_seconds_total{{device="sda"}} {disk:.4f} {at}',
+            f"response_seconds {0.05 + 0.01 * draw.random():.5f} {at}",
+        ]
+        rate = 5 + 20 * draw.random()
+        used = 2 * (0.03 + 0.016 * rate) * (1 + 0.02 * draw.gauss(0, 1))
+        requests, busy, idle = requests + 60 * rate, busy + 60 * used, idle + 60 * (2 - used)
+        disk += 60 * 0.02 * rate * (1 + 0.02 * draw.gauss(0, 1))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_guide_prints_what_it_says(
+    guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.prom").write_text(shop(), encoding="utf-8")
+    printed, checked = "", 0
+    for kind, text in FENCE.findall((ROOT / "docs" / guide).read_text(encoding="utf-8")):
+        if kind == "csv":
+            (tmp_path / "office.csv").write_text(text, encoding="utf-8")
+        elif kind == "":
+            capsys.readouterr()
+            monkeypatch.setattr(sys, "argv", shlex.split(text))
+            assert run() == 0, text
+            printed = capsys.readouterr().out
+        else:
+            told = [" ".join(line.split()) for line in printed.splitlines()]
+            wanted = [" ".join(line.split()) for line in text.splitlines()]
+            assert [line for line in wanted if line not in told] == [], printed
+            checked += 1
+    assert checked >= 4
+
+
+def test_counters_become_rates_and_a_counter_that_began_anew_leaves_a_gap(tmp_path: Path) -> None:
+    file = tmp_path / "a.prom"
+    rows = [(0, 100.0, 10.0), (10, 200.0, 12.0), (20, 50.0, 14.0), (30, 150.0, 16.0)]
+    lines = [
+        f'req_total{{a="b,{{"}} {r} {t}\nbusy_total{{x="1"}} {b} {t}\nbusy_total{{x="2"}} {b} {t}' for t, r, b in rows
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    made = json.loads(prometheus_measurements(file, {"c": 'req_total{a="b,{"}'}, {"s": "busy_total"}, servers={"s": 2}))
+    assert [s["throughput"] for s in made["sample"]] == [[10.0], [10.0]]
+    assert [s["utilization"] for s in made["sample"]] == [[pytest.approx(0.2)]] * 2
+
+
+def test_answers_of_range_queries_are_read_one_behind_the_other(tmp_path: Path) -> None:
+    def query(name: str | None, rows: list[tuple[float, str]], **labels: str) -> str:
+        metric = labels | ({"__name__": name} if name else {})
+        return json.dumps(
+            {"status": "success", "data": {"resultType": "matrix", "result": [{"metric": metric, "values": rows}]}}
+        )
+
+    file = tmp_path / "a.json"
+    values = [(60 * i, str(5.0 + i)) for i in range(6)]
+    used = [(60 * i, str((5.0 + i) * 0.05)) for i in range(6)]
+    file.write_text(query(None, values, job="web") + "\n" + query("busy", used), encoding="utf-8")
+    found = fit(prometheus_measurements(file, {"all": '{job="web"}'}, {"cpu": "busy"}), is_json=True)
+    assert found.data["demands"][0]["demand"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "selector", "message"),
+    [
+        ("a 1 5\n", "b", "has no series for 'b'; it has a"),
+        ("a 1\n", "a", "line 1: no sample with its time"),
+        ("a x 5\n", "a", "'x' is no number"),
+        ("a 1 5\n", "a{b", "selects no series"),
+        ("a 1 5\n", "a{b~c}", "label="),
+        ("", "a", "has no series"),
+        ('{"status":"error","error":"bad"}', "a", "answered 'bad'"),
+        ('{"data":{"resultType":"vector","result":[]}}', "a", "query_range"),
+        ("[[[[1]]]]", "a", "no answer"),
+        ("{", "a", "not JSON"),
+        ("[" * 100_000, "a", "not JSON"),
+        ("a 1 5\nu 1 6\n", "a", "no time in common"),
+    ],
+)
+def test_an_export_that_is_not_understood_is_refused(text: str, selector: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.prom"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        prometheus_measurements(file, {"c": selector}, {"s": "u" if "u 1" in text else selector})
+
+
+def test_the_largest_rate_is_that_of_the_formula() -> None:
+    # One server: the mean is D / (1 - rate x D).
+    found = most(one_server(), Goal.parse("mean <= 400 ms"))
+    assert found["load"] == pytest.approx((1 - 0.1 / 0.4) / 0.1, rel=0.006)
+    assert found["measured"] <= 0.4 < found["beyond"]
+    assert most(one_server(rate=2000.0), Goal.parse("mean <= 400 ms"))["load"] == pytest.approx(7.5, rel=0.006)
+
+
+def test_the_largest_number_of_users_is_the_last_that_keeps_the_goal() -> None:
+    network = Network([Closed("u", 5, think=2.0)], [Station("a", 0.1), Station("b", 0.05)])
+    goal = Goal.parse("mean <= 300 ms")
+    found = most(network, goal)
+    assert goal.met(with_load(network, found["load"]))[0]
+    assert not goal.met(with_load(network, found["load"] + 1))[0]
+
+
+def test_the_cheapest_servers_are_those_of_trying_all() -> None:
+    network = replace(one_server(rate=30.0), stations=[Station("a", 0.1), Station("b", 0.06)])
+    goal, price = Goal.parse("mean <= 200 ms"), {"a": 3.0, "b": 2.0}
+    found = cheapest(network, goal, price, up_to=6)
+    tried = {}
+    for a in range(1, 7):
+        for b in range(1, 7):
+            chosen = replace(network, stations=[Station("a", 0.1, servers=a), Station("b", 0.06, servers=b)])
+            if goal.met(chosen)[0]:
+                tried[3.0 * (a - 1) + 2.0 * (b - 1)] = {"a": a, "b": b}
+    assert found[0]["cost"] == min(tried) and found[0]["servers"] == tried[min(tried)]
+    with pytest.raises(UsageError, match="the best is"):
+        cheapest(network, Goal.parse("mean <= 10 ms"), price, up_to=6)
+
+
+def test_a_forecast_ends_where_the_load_cannot_be_borne() -> None:
+    rows = forecast(one_server(rate=5.0), Goal.parse("mean <= 1 s"), 0.25, 12)
+    assert [r["met"] for r in rows] == [True, True, True, False, False]
+    assert rows[-1]["measured"] == math.inf
+    assert rows[2]["measured"] == pytest.approx(0.1 / (1 - 0.5 * 1.25**2))
+
+
+def test_bands_carry_the_intervals_of_demands() -> None:
+    spread = {"station": "s", "class": "a", "demand": 0.1, "low": 0.1 - 0.00196, "high": 0.1 + 0.00196, "note": ""}
+    fitted = fit('{"classes":["a"],"stations":["s"],"sample":[{"throughput":[1],"utilization":[0.1]}]}', is_json=True)
+    fitted.data["demands"] = [spread]
+    columns = predict(one_server(), [8.0], fitted)
+    for end, demand in (("response_low", 0.1 - 0.00196), ("response_high", 0.1 + 0.00196)):
+        # The 2.5th percentile of 200 draws has a standard deviation of a fifth of that of the demand.
+        low, high = demand - 0.0006, demand + 0.0006
+        assert low / (1 - 8 * low) <= columns[end][0] <= high / (1 - 8 * high)
+    assert columns["response"] == [pytest.approx(0.5)]
+
+
+def test_curves_of_several_classes_have_no_teeth() -> None:
+    network = Network([Closed("a", 7, think=1.0), Closed("b", 3, think=3.0)], [Station("s", {"a": 0.1, "b": 0.4})])
+    found = curve(network, list(range(1, 21)))
+    assert found["response"] == sorted(found["response"])
+    whole = solve(network)
+    assert found["throughput"][9] == pytest.approx(whole.throughput)
+    assert found["response"][9] == pytest.approx(whole.response)
+    assert set(found["solver"]) == {"mva"}
+
+
+@pytest.mark.parametrize("network", [one_server(), Network([Closed("a", 4, think=1.0)], [Station("s", 0.5)])])
+def test_a_plot_names_its_solver_and_bounds_and_is_a_png_when_that_is_asked_for(
+    network: Network, tmp_path: Path
+) -> None:
+    plot(network, tmp_path / "a.svg")
+    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "response (seconds)" in svg and (">bounds<" in svg) is isinstance(network.classes[0], Closed)
+    assert f"utilisation ({solve(network).solver})" in svg
+    image = pytest.importorskip("PIL.Image")
+    plot(network, tmp_path / "a.png")
+    with image.open(tmp_path / "a.png") as found:
+        assert found.format == "PNG" and found.size == (2160, 560)
+        assert {(31, 95, 168), (74, 144, 194)} <= {colour for _, colour in found.getcolors(1 << 20)}
+    with pytest.raises(UsageError, match=r"\.gif is neither"):
+        plot(network, tmp_path / "a.gif")
+
+
+def test_an_answer_is_a_table_in_notebooks_and_as_csv() -> None:
+    network = Network([Closed("<b>", 4, think=1.0)], [Station("s", 0.5)])
+    solution = solve(network)
+    assert "<table>" in solution._repr_html_() and "&lt;b&gt;" in solution._repr_html_()
+    head, row = solution.to_csv().splitlines()
+    assert head == "station,class,utilization,queue,residence_s" and row.startswith("s,<b>,")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["size", "m.toml", "--goal", "p95 < 1"], "is no goal"),
+        (["size", "m.toml", "--goal", "p0 <= 1 s"], "is no goal"),
+        (["size", "m.toml", "--goal", "mean <= 1 s", "--cost", "t=1"], "there is no station 't'"),
+        (["size", "m.toml", "--goal", "mean <= 1 s", "--cost", "s"], "NAME=VALUE"),
+        (["size", "m.toml", "--goal", "mean <= 1 ms"], "even hardly any load"),
+        (["predict", "m.toml", "--load", "5"], "FIRST:LAST"),
+        (["predict", "m.toml", "--load", "5:1"], "the larger last"),
+        (["forecast", "m.toml", "--goal", "mean <= 1 s", "--growth", "-100"], "share above -1"),
+    ],
+)
+def test_a_question_that_has_no_answer_is_refused(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.toml").write_text(one_server().to_toml(), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["servsim", "model", *words])
+    assert run() == 2
+    assert message in " ".join(capsys.readouterr().err.split())
