@@ -59,6 +59,24 @@ def simulate_each(
     transactions: int | str | None = None,
     users: int | None = None,
 ) -> str: ...
+def sample(
+    trace: Path,
+    machine: str,
+    choose: Callable[[str], list[int]],
+    file: Path,
+    *,
+    is_folder: bool,
+    machine_file: str,
+    trace_hash: str,
+    format: str | None = None,
+    overrides: list[str] = ...,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
+    users: int | None = None,
+    seed: int = 1,
+    threads: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> str: ...
 def classify(
     trace: Path,
     machine: str,

@@ -23,6 +23,6 @@ pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use servsim_units::Cycles;
 pub use source::{
-    GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource,
+    GlobalSource, Interrupt, PageOrigin, Parts, Place, Privacy, SourceError, TaskCursor, TaskSource,
     TransactionEnds, MAX_SPACES, PAGE_SHIFT,
 };

@@ -168,6 +168,15 @@ pub trait TaskSource: Sync {
     /// When the trace cannot be read.
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError>;
 
+    /// Opens the stream of `task` at a batch whose place its cursor told ([`TaskCursor::place`]); `None` from
+    /// a source that has to be read from the beginning.
+    ///
+    /// # Errors
+    /// When the trace cannot be read, or has no such place.
+    fn open_at(&self, _task: TaskId, _place: Place) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
+        Ok(None)
+    }
+
     /// The task whose stream causes wake-up `wake`; `None` when an interrupt does, or nobody.
     fn waker(&self, wake: WakeId) -> Option<TaskId> {
         self.inner()?.waker(wake)
@@ -217,8 +226,16 @@ pub struct Interrupt {
     pub batch: Batch,
 }
 
+/// Where a batch of a task's stream begins, in numbers that mean something to its source alone.
+pub type Place = [u64; 4];
+
 /// A position in the stream of one task.
 pub trait TaskCursor {
+    /// Where the batch that was read last begins; `None` where it can only be reached from the beginning.
+    fn place(&self) -> Option<Place> {
+        None
+    }
+
     /// Replaces `batch` by the next records of the task; `false` at the end.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ pub mod registry;
 mod replay;
 pub mod result;
 mod run_spec;
+pub mod sampling;
 mod settled;
 pub mod setup;
 pub mod sharded;

@@ -17,10 +17,10 @@ use crate::window::{Held, Window};
 use crate::{monitored, placed, replay, timing, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
-use servsim_core::TaskSource;
+use servsim_core::{GlobalSource, SourceError, TaskSource};
 use servsim_import::{open_by_task, open_in_order};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Replications whose windows and activity are kept, the first: more than a picture shows. Of a thousand they
@@ -59,25 +59,45 @@ pub fn simulate(request: &RunSpec, proceed: &mut Proceed<'_>) -> Result<Value, S
     }
 }
 
-fn run_timing(
+/// The trace of a request in the order in which it was recorded.
+fn in_order(
     request: &RunSpec,
     machine: &Machine,
     setup: &Setup,
-    proceed: &mut Proceed<'_>,
-) -> Result<Value, SimulateError> {
+) -> Result<Box<dyn GlobalSource>, SourceError> {
+    let processors = reading_of(machine, setup).processors;
+    open_in_order(&request.trace, request.format.as_deref(), processors, machine.protocol.private_kernel)
+}
+
+/// A trace as one stream per task, and the frames of its pages if these are not the captured ones.
+type Placed = (Box<dyn TaskSource>, Option<Arc<Frames>>);
+
+/// The trace of a request as one stream per task, as its machine and options want it, and where its pages lie.
+pub(crate) fn source_of(
+    request: &RunSpec,
+    machine: &Machine,
+    setup: &Setup,
+) -> Result<Placed, SimulateError> {
+    let frames = Frames::of(machine, || in_order(request, machine, setup))?;
     let reading = reading_of(machine, setup);
-    let format = request.format.as_deref();
-    let kernel = machine.protocol.private_kernel;
-    let read = || open_in_order(&request.trace, format, reading.processors, kernel);
-    let frames = Frames::of(machine, read)?;
-    let mut source = open_by_task(&request.trace, format, &reading)?;
+    let mut source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
     if let Some(tlb) = &machine.tlb {
         source = translation::tasks_with_pages(source, tlb.identity)?;
     }
     if let Some(users) = request.users {
         source = UserSubset::of(source.as_ref(), users)?.by_task(source);
     }
-    let source = mapped::by_task(source, frames.as_ref());
+    Ok((mapped::by_task(source, frames.as_ref()), frames))
+}
+
+fn run_timing(
+    request: &RunSpec,
+    machine: &Machine,
+    setup: &Setup,
+    proceed: &mut Proceed<'_>,
+) -> Result<Value, SimulateError> {
+    let (source, frames) = source_of(request, machine, setup)?;
+    let read = || in_order(request, machine, setup);
     let held = Held::of(&source.transaction_ends());
     let window = |passed| Window::of(request.transactions, request.warmup, held, passed);
     // What cannot be measured is refused before anything is simulated.

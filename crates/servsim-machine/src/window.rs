@@ -125,6 +125,11 @@ impl Window {
         self.held.transactions > 0
     }
 
+    /// Users that the transactions of the trace end for.
+    pub fn users(self) -> u64 {
+        self.held.users
+    }
+
     /// As in the options of a result.
     pub fn to_json(self) -> Value {
         if self.held.transactions == 0 {

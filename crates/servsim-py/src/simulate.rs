@@ -3,13 +3,14 @@
 use crate::errors;
 use pyo3::prelude::*;
 use servsim_machine::registry::{self, Entry};
+use servsim_machine::sampling::{sample as run_windows, Store};
 use servsim_machine::{
     simulate as run, simulate_each as run_each, NodeOptions, RunSpec, SimulateError, Start, TextFile,
     Transactions,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often signals are looked for; short, since it also delays the end of a quick run.
@@ -19,6 +20,7 @@ const POLL: Duration = Duration::from_millis(10);
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_each, module)?)?;
+    module.add_function(wrap_pyfunction!(sample, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(figure, module)?)?;
     module.add_function(wrap_pyfunction!(figures, module)?)?;
@@ -84,13 +86,7 @@ fn simulate(
         }
     };
     // A short functional run gains less from threads than they cost.
-    let unasked = || {
-        if functional {
-            1
-        } else {
-            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-        }
-    };
+    let unasked = || if functional { 1 } else { all_cores() };
     let start = Start::of(functional_warmup.as_deref(), save_checkpoint, from_checkpoint).map_err(raised)?;
     let file = |(name, text)| TextFile { name, text };
     let request = RunSpec {
@@ -156,6 +152,74 @@ fn simulate_each(
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run_each(&request, &variants, proceed);
     let document = attended(py, work, progress.as_ref())?;
     document.map(|document| document.to_string()).map_err(raised)
+}
+
+/// Times windows of a trace, from live-points in `file` or, if that is a folder, in a file there. `choose` is given
+/// what is known as JSON and returns the numbers of the windows to time next; none of them ends it.
+#[pyfunction]
+#[pyo3(signature = (
+    trace, machine, choose, file, *, is_folder, machine_file, trace_hash, format=None, overrides=Vec::new(),
+    transactions=None, warmup=None, users=None, seed=1, threads=None, progress=None
+))]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
+fn sample(
+    py: Python<'_>,
+    trace: PathBuf,
+    machine: String,
+    choose: Py<PyAny>,
+    file: PathBuf,
+    is_folder: bool,
+    machine_file: String,
+    trace_hash: String,
+    format: Option<String>,
+    overrides: Vec<String>,
+    transactions: Option<Wished>,
+    warmup: Option<u64>,
+    users: Option<u32>,
+    seed: u64,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let request = RunSpec {
+        trace,
+        format,
+        trace_hash,
+        machine,
+        machine_file,
+        overrides,
+        functional: false,
+        transactions: wished(transactions)?,
+        warmup,
+        start: Start::Cold,
+        users,
+        nodes: NodeOptions::default(),
+        replications: 1,
+        seed,
+        threads: threads.unwrap_or_else(all_cores),
+    };
+    let store = if is_folder { Store::Folder(file) } else { Store::File(file) };
+    let failed: Arc<Mutex<Option<PyErr>>> = Arc::default();
+    let told = failed.clone();
+    let work = move |proceed: &mut dyn FnMut(u64) -> bool| {
+        let mut chosen = |known: &serde_json::Value| {
+            Python::with_gil(|py| choose.call1(py, (known.to_string(),))?.extract(py)).map_err(|raised| {
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
+                SimulateError::Internal("the choice of windows failed".into())
+            })
+        };
+        run_windows(&request, &store, &mut chosen, proceed)
+    };
+    let document = attended(py, work, progress.as_ref())?;
+    let raised_by_choice = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (document, raised_by_choice) {
+        (Err(_), Some(error)) => Err(error),
+        (document, _) => document.map(|document| document.to_string()).map_err(raised),
+    }
+}
+
+/// The host's cores.
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The exception that an error becomes.

@@ -57,6 +57,8 @@ pub struct TaskCursor {
     reader: Arc<TraceReader>,
     task: TaskId,
     next_epoch: usize,
+    /// Items read of the epoch before that.
+    items: u64,
     decoder: StreamDecoder,
 }
 
@@ -68,7 +70,12 @@ impl TaskCursor {
 
     /// Begins at the first item of `task` in epoch `first` or later.
     pub fn from_epoch(reader: Arc<TraceReader>, task: TaskId, first: usize) -> Self {
-        TaskCursor { reader, task, next_epoch: first, decoder: StreamDecoder::default() }
+        TaskCursor { reader, task, next_epoch: first, items: 0, decoder: StreamDecoder::default() }
+    }
+
+    /// Where it is: the epoch to read next, and the items that were read of the one before it.
+    pub fn place(&self) -> (usize, u64) {
+        (self.next_epoch, self.items)
     }
 
     /// The next item, or `None` after the last.
@@ -85,6 +92,7 @@ impl TaskCursor {
                 None => {}
             }
         };
+        self.items += 1;
         Ok(Some(match decoded {
             Decoded::Block(shape) => Item::Block(Block { shape, refs: self.decoder.refs() }),
             Decoded::Event(event) => Item::Event(event),
@@ -99,7 +107,7 @@ impl TaskCursor {
             self.next_epoch += 1;
             if let Some(entry) = epoch.entry(self.task) {
                 let columns = epoch.columns(entry).map_err(|fault| self.reader.epoch_fault(index, fault))?;
-                self.decoder = StreamDecoder::new(columns);
+                (self.decoder, self.items) = (StreamDecoder::new(columns), 0);
                 return Ok(true);
             }
         }

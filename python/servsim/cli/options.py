@@ -21,6 +21,10 @@ FUNCTIONAL_WARM_UP = "Warm the caches without timing first: 200 (transactions), 
 FROM_CHECKPOINT = "Begin where a saved functional warm-up ended (simulate --save-checkpoint)."
 #: ``--users``.
 USERS = "Run only so many of the trace's users, without the tasks of the others."
+#: ``--precision`` of simulate.
+PRECISION = "Time only as much of the trace as this needs: half of the 95 % interval of the mean, such as 2%."
+#: ``--live-points``.
+LIVE_POINTS = "Keep the live-points of --precision in this file, or use those in it; in the cache without it."
 
 #: What ``servsim explain`` says of options that decide what is measured, in the form of a setting's text.
 EXPLAINED = {
@@ -52,6 +56,18 @@ depend on differs.
   accepted: a file that --save-checkpoint wrote
   default: none
   source: Alameldeen et al. 2003: checkpoints of a warm system""",
+    "--precision": """--precision
+  meaning: Half of the 95 % interval of cycles per transaction, as a share of the mean. simulate times as many windows \
+of the trace as that needs, from live-points (docs/sampling.md); compare makes as many replications of each machine.
+  accepted: simulate: a share from 0.5% to 50%; compare: a number such as 0.01
+  default: none: all of the transactions to measure are timed, once
+  source: Wenisch et al. 2006: live-points; Stein 1945: two stages""",
+    "--live-points": """--live-points
+  meaning: File of the states that --precision begins its windows with. It depends on the trace and the shape of the \
+machine, not on latencies, bus, interconnect, clock, cores, disks or seeds; it is made if there is none.
+  accepted: a file name
+  default: a file in the cache
+  source: Wenisch et al. 2006: live-points""",
     "--users": """--users
   meaning: Run only the first K users that transactions end for, and the tasks that belong to no other; refused when a \
 task that stays waits for one that goes.

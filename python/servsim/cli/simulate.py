@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from servsim.cli import options
+from servsim.cli import options, sampled
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
@@ -57,6 +57,8 @@ def command(
     monitor: Annotated[
         Path | None, typer.Option(help="What of the traffic between nodes is counted: a monitor's program.")
     ] = None,
+    precision: Annotated[str | None, typer.Option(metavar="SHARE", help=options.PRECISION)] = None,
+    live_points: Annotated[Path | None, typer.Option(help=options.LIVE_POINTS)] = None,
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[
@@ -78,6 +80,39 @@ def command(
     from servsim.captures import simulate_captures
     from servsim.progress import expected_references, of_references
 
+    if live_points is not None and precision is None:
+        raise UsageError("--live-points are what --precision samples from: say how precise, for example --precision 2%")
+    if precision is not None:
+        sampled.refuse_beside(
+            {
+                "--each": each,
+                "--engine": engine != "timing",
+                "--functional-warm-up": functional_warmup,
+                "--save-checkpoint": save_checkpoint,
+                "--from-checkpoint": from_checkpoint,
+                "--placement": placement,
+                "--monitor": monitor,
+                "--replications": replications != 1,
+                "--host-figures": host_figures,
+                "all traces but one": len(traces) > 1,
+            }
+        )
+        sampled.run(
+            traces[0],
+            machine,
+            precision,
+            output,
+            as_json,
+            format=format,
+            overrides=settings or [],
+            transactions=options.transactions(transactions),
+            warmup=warmup,
+            users=users,
+            seed=seed,
+            threads=threads,
+            live_points=live_points,
+        )
+        return
     if each:
         _refuse_beside_each(
             {

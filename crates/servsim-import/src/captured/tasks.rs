@@ -1,4 +1,6 @@
 //! A captured trace as one stream per task, with the events that order them.
+//!
+//! Over 400 lines: the trace and the cursor that expands its streams work on the same tables.
 
 use super::code::{fill, BranchPredictor, Code, CodeDetail};
 use super::episode::Episode;
@@ -7,8 +9,8 @@ use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
 use servsim_core::{
-    Batch, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor, TaskId, TaskInfo,
-    TaskSource, TransactionEnds, WakeId,
+    Batch, Event, FileRange, Instruction, Interrupt, Op, Place, Privacy, SourceError, TaskCursor, TaskId,
+    TaskInfo, TaskSource, TransactionEnds, WakeId,
 };
 use servsim_trace::{Claim, EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
@@ -259,8 +261,40 @@ impl TaskSource for CapturedTasks {
             begun: false,
             items: 0,
             next_inline: 0,
+            place: None,
             predictor: BranchPredictor::new(self.detail),
         }))
+    }
+
+    fn open_at(&self, task: TaskId, place: Place) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
+        let [epoch, of_epoch, items, next_inline] = place;
+        let epoch = usize::try_from(epoch).unwrap_or(usize::MAX);
+        let begin = if of_epoch == 0 { epoch } else { epoch.saturating_sub(1) };
+        let mut stream = servsim_trace::TaskCursor::from_epoch(self.reader.clone(), task, begin);
+        // A predictor has learnt at least what the epoch teaches until there.
+        let mut predictor = BranchPredictor::new(self.detail);
+        while stream.place() != (epoch, of_epoch) {
+            match stream.next().map_err(|e| error(&e))? {
+                Some(Item::Block(block)) if self.detail == CodeDetail::Instructions => {
+                    predictor.block(&self.code, block.shape, &mut []);
+                }
+                Some(_) => {}
+                None => {
+                    return Err(SourceError(format!("task {task} of the trace is never at item {items}")))
+                }
+            }
+        }
+        let next_inline = usize::try_from(next_inline).unwrap_or(usize::MAX);
+        Ok(Some(Box::new(Cursor {
+            source: self,
+            stream,
+            task,
+            begun: true,
+            items,
+            next_inline,
+            place: None,
+            predictor,
+        })))
     }
 }
 
@@ -272,6 +306,8 @@ struct Cursor<'a> {
     begun: bool,
     items: u64,
     next_inline: usize,
+    /// Where the batch at hand begins, unless that is the beginning.
+    place: Option<Place>,
     predictor: BranchPredictor,
 }
 
@@ -305,8 +341,16 @@ impl Cursor<'_> {
 }
 
 impl TaskCursor for Cursor<'_> {
+    fn place(&self) -> Option<Place> {
+        self.place
+    }
+
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
+        self.place = self.begun.then(|| {
+            let (epoch, items) = self.stream.place();
+            [epoch as u64, items, self.items, self.next_inline as u64]
+        });
         // Once only: a task that is woken and then does nothing more in the trace has no items.
         if !std::mem::replace(&mut self.begun, true) {
             if let Some(wake) = self.source.plan.first_wait[self.task as usize] {

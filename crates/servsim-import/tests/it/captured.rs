@@ -258,3 +258,44 @@ fn a_timer_interrupt_runs_in_the_task_that_it_interrupted_and_whom_it_wakes_slee
     let sleeps = |event: &&Event| matches!(event, Event::Sleep { nanos } if *nanos > 0);
     assert!(of_task(&source, daemon).events.iter().filter(sleeps).count() > 0);
 }
+
+#[test]
+fn a_stream_opened_at_a_place_goes_on_as_the_one_that_was_there() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
+    let source = CapturedTasks::open(&path, LINE, true).unwrap();
+    let runs = |kind: TaskKind| matches!(kind, TaskKind::User | TaskKind::Kernel);
+    let mut later = 0;
+    for task in (0..source.tasks().len() as u32).filter(|&task| runs(source.tasks()[task as usize].kind)) {
+        let mut cursor = source.open(task).unwrap();
+        let (mut batch, mut places) = (Batch::default(), Vec::new());
+        assert_eq!(cursor.place(), None, "the beginning needs none");
+        let mut all = Vec::new();
+        while cursor.next_batch(&mut batch).unwrap() {
+            places.push((cursor.place(), all.len()));
+            all.extend(batch.records.iter().map(|record| step(&batch, record)));
+        }
+        // The first, one in the midst and the last; whole streams would take long.
+        for at in [0, places.len() / 2, places.len().saturating_sub(1)] {
+            let Some(&(Some(place), before)) = places.get(at) else { continue };
+            let mut again =
+                source.open_at(task, place).unwrap().expect("a captured trace can begin anywhere");
+            let mut found = Vec::new();
+            while found.len() < 20_000 && again.next_batch(&mut batch).unwrap() {
+                found.extend(batch.records.iter().map(|record| step(&batch, record)));
+            }
+            assert!(!found.is_empty() && all[before..].starts_with(&found), "task {task} at {place:?}");
+            later += u32::from(place[0] > 1);
+        }
+    }
+    assert!(later > 0, "no place lies behind the first epoch");
+    let nowhere = source.open_at(1, [1, u64::MAX, 0, 0]).err().expect("refused").to_string();
+    assert!(nowhere.contains("never at item"), "{nowhere}");
+}
+
+/// A record, and the event that it is, whose number in the batch says nothing elsewhere.
+fn step(batch: &Batch, record: &Record) -> (Record, Option<Event>) {
+    if record.op == Op::Event {
+        return (Record { address: 0, ..*record }, Some(batch.events[record.address as usize]));
+    }
+    (*record, None)
+}

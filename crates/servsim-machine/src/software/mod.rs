@@ -13,7 +13,7 @@ pub use effect::Effect;
 pub use executor::Executor;
 pub use handlers::Handlers;
 pub use requests::{PendingIo, Requests};
-pub use streams::Stream;
+pub use streams::{Bookmark, Stream};
 
 use crate::error::SimulateError;
 use servsim_config::Arbitration;

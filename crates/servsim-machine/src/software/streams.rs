@@ -1,6 +1,6 @@
 //! The position of every task in its stream.
 
-use servsim_core::{Batch, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
+use servsim_core::{Batch, Place, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
 use std::collections::BTreeMap;
 
 /// A task's stream being executed.
@@ -16,7 +16,10 @@ pub struct Stream<'a> {
     pub last_mark: BTreeMap<u32, u64>,
 }
 
-impl Stream<'_> {
+/// A batch of a stream: records before it, and where it begins.
+pub type Bookmark = (u64, Place);
+
+impl<'a> Stream<'a> {
     /// Loads further records when the batch is used up; `false` at the end of the stream.
     pub fn refill(&mut self) -> Result<bool, SourceError> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
@@ -33,13 +36,34 @@ impl Stream<'_> {
     /// Passes over the first `records` records; at least one is at hand then, unless the stream ended.
     pub fn pass(&mut self, records: u64) -> Result<(), SourceError> {
         while self.refill()? {
-            let left = records - self.before;
+            let left = records.saturating_sub(self.before);
             if left < self.batch.records.len() as u64 {
                 self.position = left as usize;
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Passes over the first `records` records as [`Stream::pass`] does, but begins to read at `bookmark`, if the
+    /// source can.
+    pub fn pass_from(
+        &mut self,
+        bookmark: Option<Bookmark>,
+        records: u64,
+        (source, task): (&'a dyn TaskSource, TaskId),
+    ) -> Result<(), SourceError> {
+        if let Some((before, place)) = bookmark {
+            if let Some(cursor) = source.open_at(task, place)? {
+                (self.cursor, self.before) = (Some(cursor), before);
+            }
+        }
+        self.pass(records)
+    }
+
+    /// The batch at hand.
+    pub fn bookmark(&self) -> Option<Bookmark> {
+        Some((self.before, self.cursor.as_ref()?.place()?))
     }
 
     /// Ends the stream here.

@@ -11,20 +11,24 @@ use servsim_mem::snapshot::Damaged;
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
-    /// Takes up every task, wait, sleep and disk request where the warm-up left it, at time 0.
-    pub(super) fn resume(&mut self, start: &WarmStart) -> Result<(), SimulateError> {
+    /// Takes up every task, wait, sleep and disk request where the warm-up left it, at time 0. If `exact`,
+    /// predictors of branches know all that went before, which takes a walk from the beginning.
+    pub(super) fn resume(&mut self, start: &WarmStart, exact: bool) -> Result<(), SimulateError> {
         let wrong = |why: Damaged| SimulateError::Usage(format!("the checkpoint cannot be used: {why}"));
         self.port.restore(&start.caches).map_err(wrong)?;
         if start.again {
             return self.begin_all();
         }
-        for (stream, (&done, &ended)) in
-            self.software.streams.iter_mut().zip(start.positions.iter().zip(&start.ended))
+        let source = self.software.source;
+        let told = start.positions.iter().zip(&start.ended).zip(&start.bookmarks);
+        for (task, (stream, ((&done, &ended), bookmark))) in
+            (0..).zip(self.software.streams.iter_mut().zip(told))
         {
             if ended {
                 stream.close();
             } else {
-                stream.pass(done)?;
+                let bookmark = bookmark.filter(|_| !exact || self.model.core.is_none());
+                stream.pass_from(bookmark, done, (source, task))?;
             }
         }
         self.software.handlers.resume(&start.handlers);

@@ -88,7 +88,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
     ) -> Result<Replication, SimulateError> {
         match start {
             None => self.begin_all()?,
-            Some(start) => self.resume(start)?,
+            Some(start) => self.resume(start, true)?,
         }
         self.maybe_start(0);
         self.watch_the_window();

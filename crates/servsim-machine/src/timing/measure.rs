@@ -25,6 +25,20 @@ pub struct Reading {
     pub counters: Windowed,
 }
 
+impl Reading {
+    /// What was counted since an earlier reading.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            references: self.references - before.references,
+            instructions: self.instructions - before.instructions,
+            misses: self.misses - before.misses,
+            bus_busy: self.bus_busy - before.bus_busy,
+            busy: self.busy - before.busy,
+            counters: self.counters.since(&before.counters),
+        }
+    }
+}
+
 /// Progress of the measurement.
 #[derive(Debug)]
 pub struct Measure {
@@ -91,6 +105,11 @@ impl Measure {
         }
     }
 
+    /// Transactions that ended so far.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Whether so few transactions are left before the window begins or ends that it may soon.
     pub fn is_near_a_bound(&self) -> bool {
         match self.start {
@@ -126,15 +145,18 @@ impl Measure {
         let start = self.start.unwrap_or(0);
         let (last, transactions) = self.last;
         let total = self.measured();
+        let Reading { references, instructions, misses, bus_busy, busy, counters } = reading.since(&last);
+        let start_of_window = self.next_window - self.window - start;
+        let transactions = total - transactions;
         self.timeline.push(Window {
-            start: self.next_window - self.window - start,
-            references: reading.references - last.references,
-            instructions: reading.instructions - last.instructions,
-            misses: reading.misses - last.misses,
-            bus_busy: reading.bus_busy - last.bus_busy,
-            busy: reading.busy - last.busy,
-            transactions: total - transactions,
-            counters: reading.counters.since(&last.counters),
+            start: start_of_window,
+            references,
+            instructions,
+            misses,
+            bus_busy,
+            busy,
+            transactions,
+            counters,
         });
         self.last = (*reading, total);
         self.next_window += self.window;

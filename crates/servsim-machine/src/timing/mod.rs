@@ -41,6 +41,7 @@ mod prefetch_unit;
 mod prefetching;
 mod processor;
 mod recorder;
+mod sampled;
 mod stepping;
 mod stop;
 pub mod subsystem;
@@ -53,8 +54,9 @@ use crate::error::SimulateError;
 use crate::result::Replication;
 use crate::setup::{with_word_mask, Setup};
 use crate::storage::Plan;
-use crate::warm::{Shape, WarmStart};
+use crate::warm::{Shape, WarmStart, Work};
 use engine::Engine;
+pub use sampled::Measured;
 use servsim_config::{Arbitration, CoreModel, Machine, Memory, Nodes};
 use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
@@ -320,4 +322,30 @@ fn run_with<W: WordMask>(
     done: &AtomicU64,
 ) -> Result<Replication, SimulateError> {
     Engine::<W>::new(source, model, seed)?.run(start, stop, done)
+}
+
+/// Times one window from a live-point on; `done` grows by its references when it ends.
+///
+/// # Errors
+/// As [`run_from`].
+pub fn run_window(
+    source: &dyn TaskSource,
+    model: &Model,
+    (start, work): (&WarmStart, Work),
+    seed: u64,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Measured, SimulateError> {
+    with_word_mask!(model.setup.geometry.line, window_with(source, model, (start, work), seed, stop, done))
+}
+
+fn window_with<W: WordMask>(
+    source: &dyn TaskSource,
+    model: &Model,
+    (start, work): (&WarmStart, Work),
+    seed: u64,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Measured, SimulateError> {
+    Engine::<W>::new(source, model, seed)?.run_window(start, work, stop, done)
 }

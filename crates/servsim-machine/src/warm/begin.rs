@@ -1,11 +1,13 @@
 //! Where the timing of a run begins: cold, after a functional warm-up, or from a checkpoint.
 
-use super::{checkpoint, settings, warm_up, Amount, WarmStart};
+use super::settings::binding;
+use super::{checkpoint, warm_up, Amount, WarmStart};
 use crate::error::{Proceed, SimulateError};
 use crate::run_spec::{RunSpec, Start};
 use crate::{replay, timing};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
+use std::collections::BTreeMap;
 
 /// Warms the caches, or reads the checkpoint that says how they were.
 pub(crate) fn start_of(
@@ -15,16 +17,7 @@ pub(crate) fn start_of(
     model: &timing::Model,
     proceed: &mut Proceed<'_>,
 ) -> Result<Option<(Amount, WarmStart)>, SimulateError> {
-    let settings = || {
-        let mut settings = settings::binding(&machine.resolved());
-        let users = request.users.map_or_else(|| "all".to_owned(), |users| users.to_string());
-        settings.insert("--users".to_owned(), users);
-        // Where tasks may run decided where the checkpoint's ran.
-        if let Some(file) = request.nodes.placement.as_ref().filter(|_| !model.bindings.tasks.is_empty()) {
-            settings.insert("--placement".to_owned(), file.text.clone());
-        }
-        settings
-    };
+    let settings = || settings_of(request, machine, model);
     let trace_name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if request.start != Start::Cold && (machine.tlb.is_some() || machine.prefetch.is_some()) {
         return Err(SimulateError::Usage(
@@ -48,4 +41,20 @@ pub(crate) fn start_of(
             Ok(Some((*amount, start)))
         }
     }
+}
+
+/// What a warm state of a run depends on, by name.
+pub(crate) fn settings_of(
+    request: &RunSpec,
+    machine: &Machine,
+    model: &timing::Model,
+) -> BTreeMap<String, String> {
+    let mut settings = binding(&machine.resolved());
+    let users = request.users.map_or_else(|| "all".to_owned(), |users| users.to_string());
+    settings.insert("--users".to_owned(), users);
+    // Where tasks may run decided where those of the state ran.
+    if let Some(file) = request.nodes.placement.as_ref().filter(|_| !model.bindings.tasks.is_empty()) {
+        settings.insert("--placement".to_owned(), file.text.clone());
+    }
+    settings
 }

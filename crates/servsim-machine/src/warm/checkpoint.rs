@@ -6,7 +6,7 @@
 
 use super::state::WarmStart;
 use super::Amount;
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 use servsim_files::{Special, WriteError};
 use servsim_import::Budget;
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// First bytes of a checkpoint.
 pub const MAGIC: &[u8; 8] = b"svcheck\n";
 /// Version of the format. It also changes when the state of any cache, policy or scheduler does.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Bytes before the header.
 const FIXED: usize = 8 + 4 + 8 + 8;
@@ -52,26 +52,30 @@ pub fn write(path: &Path, origin: &Origin, start: &WarmStart) -> Result<(), Writ
     servsim_files::write(path, &bytes, Special::Refuse)
 }
 
-fn encode(origin: &Origin, start: &WarmStart) -> std::io::Result<Vec<u8>> {
+/// What a header says of a state, and the state, packed.
+pub(crate) fn pack(start: &WarmStart) -> std::io::Result<(Value, Vec<u8>)> {
     let mut software = Writer::default();
     start.save(&mut software);
-    let software = software.into_bytes();
-    let settings: Map<String, Value> =
-        origin.settings.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let mut bytes = software.into_bytes();
     let header = json!({
-        "servsim": env!("CARGO_PKG_VERSION"),
-        "trace": {"name": origin.trace_name, "hash": origin.trace},
-        "functional_warmup": origin.amount.to_string(),
         "references": start.references,
         "transactions": start.transactions,
         "tasks": start.positions.len(),
         "handlers": start.handlers.len(),
         "processors": start.running.len(),
-        "bytes": [software.len(), start.caches.len()],
-        "settings": settings,
-    })
-    .to_string();
-    let body = zstd::bulk::compress(&[software, start.caches.clone()].concat(), LEVEL)?;
+        "bytes": [bytes.len(), start.caches.len()],
+    });
+    bytes.extend_from_slice(&start.caches);
+    Ok((header, zstd::bulk::compress(&bytes, LEVEL)?))
+}
+
+fn encode(origin: &Origin, start: &WarmStart) -> std::io::Result<Vec<u8>> {
+    let (mut header, body) = pack(start)?;
+    header["servsim"] = json!(env!("CARGO_PKG_VERSION"));
+    header["trace"] = json!({"name": origin.trace_name, "hash": origin.trace});
+    header["functional_warmup"] = json!(origin.amount.to_string());
+    header["settings"] = json!(origin.settings);
+    let header = header.to_string();
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((header.len() as u64).to_le_bytes());
@@ -99,12 +103,13 @@ pub fn read(
         Refusal::Damaged(why) => damaged(why),
         Refusal::Other(why) => format!("{name} {why}"),
     })?;
-    belongs(&header, (trace, trace_name), settings)
-        .map_err(|why| format!("the checkpoint {name} cannot be used: {why}"))?;
+    belongs(&header, (trace, trace_name), settings).map_err(|why| {
+        format!("the checkpoint {name} cannot be used: {why}; warm up by itself with --functional-warm-up")
+    })?;
     let amount = header["functional_warmup"].as_str().and_then(|text| text.parse().ok());
     let amount = amount.ok_or_else(|| damaged("its header does not say how far it is"))?;
     let budget = Budget::of_environment()?;
-    let start = state(&header, body, &budget).map_err(|Damaged(why)| damaged(why))?;
+    let start = unpack(&header, body, &budget).map_err(|Damaged(why)| damaged(why))?;
     Ok((amount, start))
 }
 
@@ -142,8 +147,8 @@ fn open(bytes: &[u8]) -> Result<(Value, &[u8]), Refusal> {
     Ok((header, body))
 }
 
-/// Whether a checkpoint with this header may be used.
-fn belongs(
+/// Whether a state with this header may be used here; if not, why.
+pub(crate) fn belongs(
     header: &Value,
     (trace, trace_name): (&str, &str),
     settings: &BTreeMap<String, String>,
@@ -180,15 +185,11 @@ fn belongs(
     if described.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "{}; warm caches depend on {}, so warm up this machine by itself with --functional-warm-up",
-        described.join("; "),
-        if described.len() == 1 { "it" } else { "them" }
-    ))
+    Err(described.join("; "))
 }
 
-/// Unpacks the body.
-fn state(header: &Value, body: &[u8], budget: &Arc<Budget>) -> Result<WarmStart, Damaged> {
+/// The state that [`pack`] packed.
+pub(crate) fn unpack(header: &Value, body: &[u8], budget: &Arc<Budget>) -> Result<WarmStart, Damaged> {
     let number = |value: &Value| value.as_u64().ok_or(Damaged("its header lacks a number"));
     let software = number(&header["bytes"][0])?;
     let caches = number(&header["bytes"][1])?;

@@ -10,6 +10,7 @@
 //! Over 400 lines: turns, the events they meet and what is left at the end work on one state.
 
 use super::state::WarmStart;
+use super::survey::{Counts, Done, Keep, Range, Survey, Surveyor};
 use super::Amount;
 use crate::error::{transactions, SimulateError};
 use crate::event_queue::EventQueue;
@@ -86,14 +87,60 @@ fn run<W: WordMask>(
         }
         if !warming.turn()? && !warming.unstick(warming.now)? {
             if amount == Amount::Whole {
-                let warmed = warming.finish();
-                return Ok(Warming::<W>::new(source, shape)?.finish().begun_again(warmed));
+                let warmed = warming.state();
+                return Ok(Warming::<W>::new(source, shape)?.state().begun_again(warmed));
             }
             return Err(too_long(amount, &warming));
         }
     }
     warming.drain()?;
-    Ok(warming.finish())
+    Ok(warming.state())
+}
+
+/// Runs the first part of `source` through the caches of `shape`, and hands over its state at the places that
+/// `survey` asks for; returns what lies between the first and the last of the transactions.
+///
+/// # Errors
+/// As [`warm_up`], and whatever `keep` says.
+pub fn survey(
+    source: &dyn TaskSource,
+    shape: &Shape,
+    survey: Survey,
+    keep: &mut Keep<'_>,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Range, SimulateError> {
+    with_word_mask!(shape.setup.geometry.line, run_survey(source, shape, survey, keep, proceed))
+}
+
+fn run_survey<W: WordMask>(
+    source: &dyn TaskSource,
+    shape: &Shape,
+    survey: Survey,
+    keep: &mut Keep<'_>,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Range, SimulateError> {
+    let mut warming: Warming<'_, W> = Warming::new(source, shape)?;
+    warming.begin_all()?;
+    let mut surveyor = Surveyor::new(survey);
+    let mut turns = 0_u64;
+    loop {
+        turns += 1;
+        // Every 1024th.
+        if turns.trailing_zeros() >= 10 && !proceed(warming.references) {
+            return Err(SimulateError::Interrupted);
+        }
+        let done = Done { instructions: warming.instructions, transactions: warming.transactions };
+        if surveyor.is_over(done) {
+            return surveyor.finish(done, warming.counts());
+        }
+        if surveyor.is_due(done) && surveyor.look(done, warming.counts()) {
+            warming.drain()?;
+            keep(warming.state())?;
+        }
+        if !warming.turn()? && !warming.unstick(warming.now)? {
+            return surveyor.finish(done, warming.counts());
+        }
+    }
 }
 
 fn too_long<W>(amount: Amount, warming: &Warming<'_, W>) -> SimulateError {
@@ -134,6 +181,7 @@ struct Warming<'a, W> {
     spinlocks: Vec<HashSet<u64>>,
     now: u64,
     references: u64,
+    instructions: u64,
     transactions: u64,
 }
 
@@ -214,6 +262,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
             spinlocks: vec![HashSet::new(); tasks],
             now: 0,
             references: 0,
+            instructions: 0,
             transactions: 0,
         })
     }
@@ -272,9 +321,11 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let most = most.min(usize::try_from(self.cpus[cpu].slice).unwrap_or(most)).min(rest.len());
         let run = rest[..most].iter().position(|record| record.op == Op::Event).unwrap_or(most);
         touch(caches, cpu, &rest[..run], software.privacy, *shift);
-        let done = stream.position..stream.position + run;
+        let weights = &self.weights[task as usize][stream.position..][..run];
+        self.instructions += fetches(&rest[..run], weights);
+        let references = weights.iter().map(|&weight| u64::from(weight)).sum();
         stream.position += run;
-        self.count(cpu, self.weights[task as usize][done].iter().map(|&weight| u64::from(weight)).sum());
+        self.count(cpu, references);
         let stream = &mut self.software.streams[task as usize];
         if let Some(record) = stream.batch.records.get(stream.position) {
             if run < most {
@@ -306,7 +357,9 @@ impl<'a, W: WordMask> Warming<'a, W> {
             let run = rest.iter().position(|record| record.op == Op::Event).unwrap_or(rest.len());
             touch(&mut self.caches, cpu, &rest[..run], self.software.privacy, self.shift);
             let slice = self.cpus[cpu].slice;
-            self.count(cpu, rest[..run].iter().map(|record| u64::from(weight(record))).sum());
+            let weights: Vec<u8> = rest[..run].iter().map(weight).collect();
+            self.instructions += fetches(&rest[..run], &weights);
+            self.count(cpu, weights.iter().map(|&weight| u64::from(weight)).sum());
             self.cpus[cpu].slice = slice;
             rest = &rest[run..];
             if let Some((record, after)) = rest.split_first() {
@@ -358,7 +411,17 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    fn finish(self) -> WarmStart {
+    /// What the caches counted that tells how long a piece of the trace takes.
+    fn counts(&self) -> Counts {
+        Counts {
+            references: self.references,
+            misses: self.caches.system.total().total_misses(),
+            memory_reads: self.caches.memory_traffic().0,
+        }
+    }
+
+    /// What is known here.
+    fn state(&self) -> WarmStart {
         let mut caches = Writer::default();
         self.caches.save(&mut caches);
         let mut sleeping: Vec<(u64, u64, TaskId)> = Vec::new();
@@ -368,12 +431,13 @@ impl<'a, W: WordMask> Warming<'a, W> {
             }
         }
         sleeping.sort_unstable();
-        let mut requests: Vec<(u64, PendingIo)> = self.requests.into_values().collect();
+        let mut requests: Vec<(u64, PendingIo)> = self.requests.values().copied().collect();
         requests.sort_unstable_by_key(|(order, _)| *order);
         WarmStart {
             references: self.references,
             transactions: self.transactions,
             positions: self.software.streams.iter().map(Stream::done).collect(),
+            bookmarks: self.software.streams.iter().map(Stream::bookmark).collect(),
             ended: self.software.streams.iter().map(Stream::is_over).collect(),
             scheduler: self.software.scheduler.state(),
             running: self.cpus.iter().map(|cpu| cpu.task.map(|task| (task, cpu.slice))).collect(),
@@ -397,6 +461,12 @@ fn weight(record: &Record) -> u8 {
         Op::Fetch => record.cpu,
         Op::Load | Op::Store => 1,
     }
+}
+
+/// Instructions among records of these weights.
+fn fetches(records: &[Record], weights: &[u8]) -> u64 {
+    let both = records.iter().zip(weights);
+    both.map(|(record, &weight)| if record.op == Op::Fetch { u64::from(weight) } else { 0 }).sum()
 }
 
 /// Performs references of processor `cpu`, without events among them.

@@ -12,9 +12,11 @@ pub mod checkpoint;
 mod engine;
 pub mod settings;
 mod state;
+mod survey;
 
 pub use crate::software::PendingIo;
 pub use amount::Amount;
-pub(crate) use begin::start_of;
-pub use engine::{warm_up, Shape};
+pub(crate) use begin::{settings_of, start_of};
+pub use engine::{survey, warm_up, Shape};
 pub use state::WarmStart;
+pub use survey::{Counts, Keep, Place, Range, Survey, Work};

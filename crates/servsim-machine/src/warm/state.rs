@@ -1,6 +1,6 @@
 //! What is known of software and caches where a warm-up ended.
 
-use crate::software::PendingIo;
+use crate::software::{Bookmark, PendingIo};
 use servsim_core::{CpuId, TaskId, WakeId};
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
 use servsim_os::SchedulerState;
@@ -14,6 +14,8 @@ pub struct WarmStart {
     pub transactions: u64,
     /// Per task: records of its stream that are done.
     pub positions: Vec<u64>,
+    /// Per task: where the batch of that record begins, from sources that can begin there.
+    pub bookmarks: Vec<Option<Bookmark>>,
     /// Per task: whether its stream is over.
     pub ended: Vec<bool>,
     /// Who is ready, and who ran where.
@@ -52,6 +54,7 @@ impl WarmStart {
             references,
             transactions,
             positions,
+            bookmarks,
             ended,
             scheduler: SchedulerState { ready, last_processor, previous },
             running,
@@ -67,6 +70,11 @@ impl WarmStart {
         out.put(*references);
         out.put(*transactions);
         out.list(positions.iter().copied());
+        out.list(bookmarks.iter().map(|bookmark| u64::from(bookmark.is_some())));
+        for (records, place) in bookmarks.iter().flatten() {
+            out.put(*records);
+            place.iter().for_each(|&number| out.put(number));
+        }
         out.list(ended.iter().map(|&ended| u64::from(ended)));
         out.list(ready.iter().map(|&task| u64::from(task)));
         out.list(last_processor.iter().map(|cpu| cpu.map_or(0, |cpu| cpu.0 as u64 + 1)));
@@ -106,6 +114,12 @@ impl WarmStart {
         let task = |task: u64| if task < tasks as u64 { Ok(task as TaskId) } else { Err(other.clone()) };
         let optional = |task_and_one: u64| task_and_one.checked_sub(1).map(task).transpose();
         let positions = list(tasks, from)?;
+        let marked = list(tasks, from)?;
+        let mut bookmark = |known: u64| -> Result<Option<Bookmark>, Damaged> {
+            let mut number = || from.take();
+            (known == 1).then(|| Ok((number()?, [number()?, number()?, number()?, number()?]))).transpose()
+        };
+        let bookmarks = marked.into_iter().map(&mut bookmark).collect::<Result<_, _>>()?;
         let ended = list(tasks, from)?.iter().map(|&ended| ended != 0).collect();
         let ready = from.list()?.into_iter().map(task).collect::<Result<_, _>>()?;
         let last_processor: Vec<Option<CpuId>> =
@@ -144,6 +158,7 @@ impl WarmStart {
             references,
             transactions,
             positions,
+            bookmarks,
             ended,
             scheduler: SchedulerState { ready, last_processor, previous },
             running,

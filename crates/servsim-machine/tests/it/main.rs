@@ -18,6 +18,7 @@ mod ordered;
 mod placement;
 mod prefetch;
 mod registries;
+mod sampling;
 mod selected_traces;
 mod sharded;
 mod simulate;

@@ -1,0 +1,277 @@
+//! Sampled simulation: windows of a trace, each timed from a live-point, until the caller has enough.
+//!
+//! One functional pass ([`crate::warm::survey`]) leaves live-points in a file that belongs to a trace and a shape of
+//! machine; timings do not matter, so machines of one shape share it. Which windows are timed, and when they are
+//! enough, is statistics and is decided by the caller (`servsim.statistics.sampling`), who is given what the pass
+//! counted and what the windows took so far. A window depends on its live-point and the first seed alone, so the same
+//! windows can be timed on several machines.
+
+mod file;
+
+use crate::builders::{hierarchy_of, setup_of};
+use crate::error::{Proceed, SimulateError};
+use crate::json::header_of;
+use crate::run_spec::{RunSpec, Start};
+use crate::simulate::source_of;
+use crate::storage::Plan;
+use crate::timing::{self, Measured};
+use crate::warm::{self, Survey, Work};
+use crate::warnings::Warning;
+use crate::window::{Held, Window};
+use crate::{placed, replay};
+use file::{Belongs, LivePoints, Unfit, Writer};
+use serde_json::{json, Value};
+use servsim_config::Machine;
+use servsim_core::TaskSource;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Instructions that a processor times before the measurement of a window, and in it: some thousand misses of the
+/// queues and buffers that a live-point begins without, and enough to average over system calls.
+const WARMUP: u64 = 50_000;
+/// See [`WARMUP`].
+const MEASURED: u64 = 100_000;
+
+/// Where live-points are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Store {
+    /// In this file, which must fit if it is there.
+    File(PathBuf),
+    /// In a file of this folder, named by what it belongs to; one that does not fit is made again.
+    Folder(PathBuf),
+}
+
+impl Store {
+    fn path(&self, owner: &Belongs) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Folder(folder) => {
+                let mut hasher = DefaultHasher::new();
+                (&owner.trace, &owner.settings, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+                folder.join(format!("{:016x}.live", hasher.finish()))
+            }
+        }
+    }
+}
+
+/// Chooses the next windows, by number, from what is known: `range`, `points` and the `windows` timed so far. None
+/// ends the simulation.
+pub type Choose<'a> = dyn FnMut(&Value) -> Result<Vec<usize>, SimulateError> + 'a;
+
+/// Times windows of `request`'s trace until `choose` wants no more. `proceed` is as for [`crate::simulate`].
+///
+/// # Errors
+/// For wrong input, live-points of something else, an interruption before the first window, or an internal fault.
+pub fn sample(
+    request: &RunSpec,
+    store: &Store,
+    choose: &mut Choose<'_>,
+    proceed: &mut Proceed<'_>,
+) -> Result<Value, SimulateError> {
+    let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
+        .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
+    let setup = setup_of(&machine)?;
+    refuse(request, &machine)?;
+    let (source, _) = source_of(request, &machine, &setup)?;
+    let source = source.as_ref();
+    let held = Held::of(&source.transaction_ends());
+    let window = Window::of(request.transactions, request.warmup, held, 0)?;
+    let transactions = window.transactions.ok_or_else(|| {
+        SimulateError::Usage(
+            "--precision samples the transactions between a first and a last: leave out --transactions all, and use \
+             a trace that marks transactions"
+                .into(),
+        )
+    })?;
+    let bindings = placed::bindings_of(machine.nodes.as_ref(), None, source.tasks())?;
+    let model = timing::Model::new(&machine, &setup, None, 0)
+        .with_placement(bindings, None)
+        .with_hierarchy(hierarchy_of(&machine, request.seed)?)
+        .with_storage(Plan::of(&machine, source)?);
+    let processors = setup.processors as u64;
+    let work = Work { warmup: WARMUP * processors, measured: MEASURED * processors };
+    let survey = Survey { before: window.warmup, transactions, work };
+    let owner = owner_of(request, &machine, &model, survey);
+    let path = store.path(&owner);
+    let (points, made) = match (LivePoints::open(&path, &owner), store) {
+        (Ok(Some(points)), _) => (points, None),
+        (Err(Unfit(why)), Store::File(_)) => {
+            return Err(SimulateError::Usage(format!("{why}; name another file with --live-points, or none")))
+        }
+        (Ok(None), _) | (Err(_), Store::Folder(_)) => {
+            let references = make(source, &model, survey, (&path, &owner), proceed)?;
+            let points =
+                LivePoints::open(&path, &owner).map_err(|Unfit(why)| SimulateError::Internal(why))?;
+            let points = points.ok_or_else(|| SimulateError::Internal("the live-points vanished".into()))?;
+            (points, Some(references))
+        }
+    };
+    let mut known = json!({
+        "range": {
+            "instructions": points.range.instructions, "transactions": points.range.transactions,
+            "counts": counts_json(&points.range.counts), "spacing": points.range.spacing,
+            "ends": points.range.ends, "users": window.users(),
+            "window": {"warmup": work.warmup, "measured": work.measured},
+        },
+        "points": points.range.places.iter().map(|place| json!({
+            "transactions": place.transactions, "instructions": place.instructions,
+            "counts": counts_json(&place.counts),
+        })).collect::<Vec<_>>(),
+        "windows": [],
+    });
+    let mut windows: Vec<Value> = Vec::new();
+    let mut interrupted = false;
+    while !interrupted {
+        let wanted = choose(&known)?;
+        if wanted.is_empty() {
+            break;
+        }
+        let timed = time_all(request, source, (&model, &points, work), &wanted, proceed)?;
+        interrupted = timed.len() < wanted.len();
+        windows.extend(timed);
+        known["windows"] = json!(windows);
+    }
+    if windows.is_empty() {
+        return Err(SimulateError::Interrupted);
+    }
+    let mut header = header_of(request, &machine, "timing", Warning::notes(source.notes()));
+    header.options["transactions"] = json!(transactions);
+    header.options["warmup"] = json!(window.warmup);
+    header.options["window"] = window.to_json();
+    if let Some(options) = header.options.as_object_mut() {
+        options.remove("replications");
+    }
+    known["schema"] = json!("servsim.sample/1");
+    known["engine"] = json!(header.engine);
+    known["machine"] = header.machine;
+    known["trace"] = header.trace;
+    known["options"] = header.options;
+    known["warnings"] = header.warnings.iter().map(Warning::to_json).collect();
+    known["live_points"] = json!({
+        "file": path.display().to_string(), "bytes": points.bytes, "made": made.is_some(),
+        "references": made.unwrap_or(0),
+    });
+    if interrupted {
+        known["interrupted"] = json!(true);
+    }
+    Ok(known)
+}
+
+/// Refuses what cannot be sampled, before anything is read.
+fn refuse(request: &RunSpec, machine: &Machine) -> Result<(), SimulateError> {
+    let why = if request.functional {
+        "--precision samples a timing run: leave out --engine functional, which gives exact counts"
+    } else if request.start != Start::Cold {
+        "--precision warms the caches by itself: leave out --functional-warm-up and --from-checkpoint"
+    } else if request.nodes.is_given() {
+        "a sampled run cannot be placed or monitored, since pages would have no home before its windows: leave out \
+         --precision, or --placement and --monitor"
+    } else if machine.tlb.is_some() || machine.prefetch.is_some() {
+        "live-points hold caches, neither TLBs nor prefetchers: leave out --precision, or [tlb] and [prefetch]"
+    } else {
+        return Ok(());
+    };
+    Err(SimulateError::Usage(why.into()))
+}
+
+fn owner_of(request: &RunSpec, machine: &Machine, model: &timing::Model, survey: Survey) -> Belongs {
+    let mut settings = warm::settings_of(request, machine, model);
+    let Survey { before, transactions, work } = survey;
+    settings.insert("sampled transactions".into(), format!("{} to {}", before + 1, before + transactions));
+    settings.insert("instructions of a window".into(), format!("{} + {}", work.warmup, work.measured));
+    let trace_name = request.trace.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    Belongs { trace: request.trace_hash.clone(), trace_name, settings }
+}
+
+/// Makes the live-points; the references of the pass.
+fn make(
+    source: &dyn TaskSource,
+    model: &timing::Model,
+    survey: Survey,
+    (path, owner): (&std::path::Path, &Belongs),
+    proceed: &mut Proceed<'_>,
+) -> Result<u64, SimulateError> {
+    let mut writer = Writer::create(path)?;
+    let mut references = 0;
+    let range = {
+        let mut keep = |state| writer.keep(&state);
+        let mut told = |done| {
+            references = done;
+            proceed(done)
+        };
+        replay::guarded(&model.setup, || warm::survey(source, &model.shape(), survey, &mut keep, &mut told))??
+    };
+    writer.finish(owner, &range)?;
+    Ok(references)
+}
+
+/// Times the `wanted` windows over the host's threads; of an interrupted run those before the first that had not
+/// ended, since to keep whatever had would prefer short ones.
+fn time_all(
+    request: &RunSpec,
+    source: &dyn TaskSource,
+    (model, points, work): (&timing::Model, &LivePoints, Work),
+    wanted: &[usize],
+    proceed: &mut Proceed<'_>,
+) -> Result<Vec<Value>, SimulateError> {
+    let (next, done, stop) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let slots: Vec<Mutex<Option<Result<Value, SimulateError>>>> =
+        wanted.iter().map(|_| Mutex::new(None)).collect();
+    let one = |point: usize| {
+        let start = points
+            .state(point)
+            .map_err(|Unfit(why)| SimulateError::Usage(format!("{why}; remove the file")))?;
+        let seed = request.seed.wrapping_add(point as u64);
+        let run = || timing::run_window(source, model, (&start, work), seed, &stop, &done);
+        let measured = replay::guarded(&model.setup, run)??;
+        Ok(window_json(point, &measured))
+    };
+    let work = || loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let point = wanted.get(index).filter(|_| !stop.load(Ordering::Relaxed));
+        let Some(&point) = point else { return };
+        let result = one(point);
+        if result.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        *slots[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    };
+    std::thread::scope(|scope| {
+        let threads = request.threads.clamp(1, wanted.len());
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            std::thread::sleep(Duration::from_millis(10));
+            if !proceed(done.load(Ordering::Relaxed)) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    let mut timed = Vec::new();
+    for slot in slots {
+        match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(Ok(window)) => timed.push(window),
+            Some(Err(SimulateError::Interrupted)) | None => return Ok(timed),
+            Some(Err(fault)) => return Err(fault),
+        }
+    }
+    Ok(timed)
+}
+
+fn counts_json(counts: &warm::Counts) -> Value {
+    json!({"references": counts.references, "misses": counts.misses, "memory_reads": counts.memory_reads})
+}
+
+fn window_json(point: usize, measured: &Measured) -> Value {
+    let Measured { cycles, counted, times, transactions, first_half, timed, cut_short } = measured;
+    json!({
+        "point": point, "cycles": cycles, "instructions": counted.instructions, "references": counted.references,
+        "misses": counted.misses, "bus_busy": counted.bus_busy, "transactions": transactions,
+        "busy_user": times.user, "busy_kernel": times.kernel, "memory_stall": times.memory_stall,
+        "bus_wait": times.bus_wait, "lock_spin": times.lock_spin, "branch": times.branch, "idle": times.idle,
+        "first_half": {"cycles": first_half.0, "instructions": first_half.1},
+        "timed_references": timed, "cut_short": cut_short,
+    })
+}

@@ -1,0 +1,101 @@
+//! One window of a sampled simulation: from a live-point on, a fixed number of instructions rather than of
+//! transactions. A transaction ends somewhere within a window, if at all, and to wait for its end would make windows
+//! long exactly where they are slow.
+
+use super::engine::Engine;
+use super::measure::Reading;
+use crate::error::SimulateError;
+use crate::result::ProcessorTimes;
+use crate::software::Executor;
+use crate::warm::{WarmStart, Work};
+use servsim_mem::WordMask;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Rounds of the loop between two looks at the instructions: each is some ten of them.
+const ROUNDS_PER_LOOK: u64 = 16;
+
+/// What one window took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Measured {
+    /// Cycles, by the machine's clock.
+    pub cycles: u64,
+    /// Counters over the window.
+    pub counted: Reading,
+    /// Where the cycles of all processors went.
+    pub times: ProcessorTimes,
+    /// Transactions that ended in it.
+    pub transactions: u64,
+    /// Cycles and instructions of its first half.
+    pub first_half: (u64, u64),
+    /// References that were timed in all, warm-up included.
+    pub timed: u64,
+    /// Whether the trace ended before the window did.
+    pub cut_short: bool,
+}
+
+/// Counters at one moment.
+struct Moment {
+    now: u64,
+    reading: Reading,
+    times: ProcessorTimes,
+}
+
+impl<W: WordMask> Engine<'_, W> {
+    /// Times a window from `start` on.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub fn run_window(
+        mut self,
+        start: &WarmStart,
+        work: Work,
+        stop: &AtomicBool,
+        done: &AtomicU64,
+    ) -> Result<Measured, SimulateError> {
+        self.resume(start, false)?;
+        let cut_short = !self.run_until(work.warmup, stop)?;
+        let begin = self.moment();
+        let transactions = self.accounts.measure.seen();
+        let until = |share: u64| begin.reading.instructions + share;
+        let cut_short = !self.run_until(until(work.measured / 2), stop)? || cut_short;
+        let middle = self.moment();
+        let cut_short = !self.run_until(until(work.measured), stop)? || cut_short;
+        let end = self.moment();
+        done.fetch_add(end.reading.references, Ordering::Relaxed);
+        Ok(Measured {
+            cycles: end.now - begin.now,
+            counted: end.reading.since(&begin.reading),
+            times: end.times.since(&begin.times),
+            transactions: self.accounts.measure.seen() - transactions,
+            first_half: (middle.now - begin.now, middle.reading.instructions - begin.reading.instructions),
+            timed: end.reading.references,
+            cut_short,
+        })
+    }
+
+    /// Runs until so many instructions were made since the live-point; `false` when the trace has not that many.
+    fn run_until(&mut self, instructions: u64, stop: &AtomicBool) -> Result<bool, SimulateError> {
+        let mut rounds = 0_u64;
+        loop {
+            if rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+                if self.instructions() >= instructions {
+                    return Ok(true);
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return Err(SimulateError::Interrupted);
+                }
+            }
+            rounds += 1;
+            if !self.round()? && !self.unstick(self.now)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn moment(&mut self) -> Moment {
+        self.settle_waits(self.now);
+        let mut times = ProcessorTimes::default();
+        self.processors.iter().for_each(|processor| times.add(&processor.times));
+        Moment { now: self.now, reading: self.reading(), times }
+    }
+}

@@ -1,0 +1,264 @@
+//! Where a functional pass over a trace leaves live-points, and what it counts around each.
+//!
+//! Live-points lie `spacing` instructions apart between two transactions. From each a window may be timed:
+//! [`Work::warmup`] instructions to fill queues and buffers, then [`Work::measured`]. The pass counts the misses of
+//! its own caches over the very instructions that a window would measure, for all windows, timed or not, and over
+//! the whole range: what a window takes follows its misses closely, so an estimate that knows them needs fewer
+//! windows (`servsim.statistics.sampling`).
+
+use super::state::WarmStart;
+use crate::error::SimulateError;
+
+/// Most live-points of a trace, about: each takes some megabytes of the file.
+const MOST: u64 = 100;
+
+/// Instructions of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Timed before the measurement.
+    pub warmup: u64,
+    /// Measured.
+    pub measured: u64,
+}
+
+impl Work {
+    /// What is timed of a window in all.
+    #[must_use]
+    pub fn whole(self) -> u64 {
+        self.warmup + self.measured
+    }
+}
+
+/// What a pass is to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Survey {
+    /// Transactions before the range.
+    pub before: u64,
+    /// Transactions of the range.
+    pub transactions: u64,
+    /// Windows that may begin at a live-point.
+    pub work: Work,
+}
+
+/// Takes the state at a live-point.
+pub type Keep<'a> = dyn FnMut(WarmStart) -> Result<(), SimulateError> + 'a;
+
+/// How far a pass is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    pub instructions: u64,
+    pub transactions: u64,
+}
+
+/// What a pass counted so far, or over a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// References.
+    pub references: u64,
+    /// Misses of the caches that are kept coherent.
+    pub misses: u64,
+    /// Lines read from memory.
+    pub memory_reads: u64,
+}
+
+impl Counts {
+    fn since(self, before: Self) -> Self {
+        Self {
+            references: self.references - before.references,
+            misses: self.misses - before.misses,
+            memory_reads: self.memory_reads - before.memory_reads,
+        }
+    }
+}
+
+/// A live-point: where it is, and what its window holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Transactions that ended before.
+    pub transactions: u64,
+    /// Instructions that the pass made of those that a window measures.
+    pub instructions: u64,
+    /// What it counted over them.
+    pub counts: Counts,
+}
+
+/// What a pass found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Range {
+    /// Instructions between its first and last transaction.
+    pub instructions: u64,
+    /// Its transactions.
+    pub transactions: u64,
+    /// What was counted over it.
+    pub counts: Counts,
+    /// Instructions from one live-point to the next.
+    pub spacing: u64,
+    /// Instructions from its beginning to the end of each transaction.
+    pub ends: Vec<u64>,
+    /// Its live-points, in order, as many as were kept.
+    pub places: Vec<Place>,
+}
+
+/// A window of the pass that is under way.
+#[derive(Debug, Clone, Copy)]
+enum Under {
+    /// Between windows.
+    Way,
+    /// Before its measured part.
+    Warmup,
+    /// In its measured part, which began here.
+    Measured(u64, Counts),
+}
+
+/// Follows a pass.
+#[derive(Debug)]
+pub struct Surveyor {
+    survey: Survey,
+    /// Where the range began.
+    begun: Option<(Done, Counts)>,
+    under: Under,
+    /// Instructions at the next look.
+    due: u64,
+    /// Where the window under way began.
+    point: Done,
+    range: Range,
+}
+
+impl Surveyor {
+    /// At the beginning of the trace.
+    pub fn new(survey: Survey) -> Self {
+        let point = Done { instructions: 0, transactions: 0 };
+        Self { survey, begun: None, under: Under::Way, due: 0, point, range: Range::default() }
+    }
+
+    /// Whether the last transaction of the range has ended.
+    pub fn is_over(&self, done: Done) -> bool {
+        self.begun
+            .is_some_and(|(begun, _)| done.transactions >= begun.transactions + self.survey.transactions)
+    }
+
+    /// Takes note of transactions that ended; whether something happens here.
+    pub fn is_due(&mut self, done: Done) -> bool {
+        let Some((begun, _)) = self.begun else { return done.transactions >= self.survey.before };
+        let ended = (done.transactions - begun.transactions) as usize;
+        if ended > self.range.ends.len() {
+            self.range.ends.resize(ended, done.instructions - begun.instructions);
+        }
+        done.instructions >= self.due
+    }
+
+    /// Takes note of what was counted; whether a live-point lies here.
+    pub fn look(&mut self, done: Done, counts: Counts) -> bool {
+        let work = self.survey.work;
+        if self.begun.is_none() {
+            // A range holds about as many instructions a transaction as what lies before it.
+            let each = done.instructions / done.transactions.max(1);
+            let most = each.saturating_mul(self.survey.transactions) / MOST;
+            self.range.spacing = most.max(2 * work.whole());
+            self.begun = Some((done, counts));
+        }
+        match self.under {
+            Under::Way => {
+                (self.under, self.point) = (Under::Warmup, done);
+                self.due = done.instructions + work.warmup;
+                true
+            }
+            Under::Warmup => {
+                self.under = Under::Measured(done.instructions, counts);
+                self.due = done.instructions + work.measured;
+                false
+            }
+            Under::Measured(from, before) => {
+                self.range.places.push(Place {
+                    transactions: self.point.transactions,
+                    instructions: done.instructions - from,
+                    counts: counts.since(before),
+                });
+                self.under = Under::Way;
+                self.due = self.point.instructions + self.range.spacing;
+                false
+            }
+        }
+    }
+
+    /// What was found, at the end of the range or of the trace.
+    ///
+    /// # Errors
+    /// When not even one window lies in the range.
+    pub fn finish(mut self, done: Done, counts: Counts) -> Result<Range, SimulateError> {
+        let begun = self.begun.filter(|_| !self.range.places.is_empty());
+        let (begun, before) = begun.ok_or_else(|| {
+            SimulateError::Usage(format!(
+                "the {} transactions to measure are shorter than one window of {} instructions, so nothing can be \
+                 sampled: leave out --precision, or capture a longer trace",
+                self.survey.transactions,
+                self.survey.work.whole()
+            ))
+        })?;
+        self.is_due(done);
+        Ok(Range {
+            instructions: done.instructions - begun.instructions,
+            transactions: done.transactions - begun.transactions,
+            counts: counts.since(before),
+            ..self.range
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SURVEY: Survey = Survey { before: 2, transactions: 4, work: Work { warmup: 10, measured: 20 } };
+
+    /// A pass of one instruction a step, 100 a transaction, a miss in every tenth.
+    fn pass(survey: Survey, length: u64) -> (Vec<u64>, Result<Range, SimulateError>) {
+        let mut surveyor = Surveyor::new(survey);
+        let mut points = Vec::new();
+        for instructions in 0.. {
+            let done = Done { instructions, transactions: instructions / 100 };
+            let counts = Counts { references: 2 * instructions, misses: instructions / 10, memory_reads: 0 };
+            if surveyor.is_over(done) || instructions == length {
+                return (points, surveyor.finish(done, counts));
+            }
+            if surveyor.is_due(done) && surveyor.look(done, counts) {
+                points.push(instructions);
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn live_points_lie_evenly_between_the_first_and_the_last_transaction() {
+        let (points, range) = pass(SURVEY, u64::MAX);
+        let range = range.unwrap();
+        assert_eq!(points, [200, 260, 320, 380, 440, 500, 560]);
+        assert_eq!((range.instructions, range.transactions, range.spacing), (400, 4, 60));
+        assert_eq!(range.ends, [100, 200, 300, 400]);
+        assert_eq!(range.counts, Counts { references: 800, misses: 40, memory_reads: 0 });
+        assert_eq!(range.places.len(), 7, "the last window ends before the range does");
+        assert_eq!(range.places[1].counts, Counts { references: 40, misses: 2, memory_reads: 0 });
+        assert_eq!((range.places[3].transactions, range.places[3].instructions), (3, 20));
+    }
+
+    #[test]
+    fn a_window_that_reaches_beyond_the_range_is_no_place() {
+        let (points, range) = pass(Survey { transactions: 1, ..SURVEY }, 285);
+        assert_eq!((points.len(), range.unwrap().places.len()), (2, 1));
+    }
+
+    #[test]
+    fn long_ranges_have_live_points_farther_apart() {
+        let (points, range) = pass(Survey { transactions: 400, ..SURVEY }, u64::MAX);
+        assert_eq!(range.unwrap().spacing, 400);
+        assert_eq!(points.len(), 100);
+    }
+
+    #[test]
+    fn a_range_shorter_than_a_window_is_refused_with_both_lengths() {
+        let work = Work { warmup: 1000, measured: 20 };
+        let (_, range) = pass(Survey { work, ..SURVEY }, u64::MAX);
+        let text = range.unwrap_err().to_string();
+        assert!(text.contains("4 transactions") && text.contains("1020 instructions"), "{text}");
+    }
+}

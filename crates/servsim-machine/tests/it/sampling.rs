@@ -1,0 +1,162 @@
+//! Sampled simulation: what live-points belong to, that windows do not depend on who times them when, what is refused.
+
+use crate::support::whole_trace::whole_trace;
+
+use serde_json::Value;
+use servsim_machine::sampling::{sample, Store};
+use servsim_machine::{RunSpec, SimulateError, Start, Transactions};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+const MACHINE: &str = "processors = 1\n[cache]\nsize = \"64 KiB\"\n";
+
+fn request(overrides: &[&str]) -> RunSpec {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
+    RunSpec {
+        trace_hash: "sha256:0".into(),
+        overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
+        functional: false,
+        transactions: Transactions::Number(3),
+        warmup: Some(2),
+        start: Start::Cold,
+        replications: 1,
+        threads: 1,
+        ..whole_trace(trace, MACHINE)
+    }
+}
+
+/// Times these windows, in this order and one round for each list.
+fn timed(request: &RunSpec, store: &Store, rounds: &[&[usize]]) -> Result<Value, SimulateError> {
+    let mut left = rounds.iter();
+    sample(
+        request,
+        store,
+        &mut |_| Ok(left.next().map_or_else(Vec::new, |round| round.to_vec())),
+        &mut |_| true,
+    )
+}
+
+fn refused(request: &RunSpec, store: &Store) -> String {
+    match timed(request, store, &[&[0]]) {
+        Err(SimulateError::Usage(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn by_point(document: &Value) -> Vec<Value> {
+    let mut windows = document["windows"].as_array().unwrap().clone();
+    windows.sort_by_key(|window| window["point"].as_u64());
+    windows
+}
+
+#[test]
+fn a_window_depends_on_its_live_point_alone_and_machines_of_one_shape_share_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::Folder(folder.path().to_owned());
+    let first = timed(&request(&[]), &store, &[&[0, 3, 5]]).unwrap();
+    assert_eq!(first["live_points"]["made"], true);
+    let (points, range) = (first["points"].as_array().unwrap(), &first["range"]);
+    assert!(points.len() > 5 && range["transactions"].as_u64() >= Some(3), "{range}");
+    let sum = |key: &str| points.iter().map(|point| point["counts"][key].as_u64().unwrap()).sum::<u64>();
+    assert!(sum("misses") > 0 && sum("misses") < range["counts"]["misses"].as_u64().unwrap());
+
+    let again = timed(&RunSpec { threads: 2, ..request(&[]) }, &store, &[&[5, 0], &[3]]).unwrap();
+    assert_eq!(again["live_points"]["made"], false);
+    assert_eq!(by_point(&again), by_point(&first));
+
+    let faster =
+        timed(&request(&["bus.memory_read=10 cycles", "disk.read_time=1 ms"]), &store, &[&[0, 3, 5]])
+            .unwrap();
+    assert_eq!(faster["live_points"]["made"], false, "timings do not matter");
+    for (slow, fast) in by_point(&first).iter().zip(by_point(&faster)) {
+        assert!(slow["cycles"].as_u64() > fast["cycles"].as_u64(), "{slow} {fast}");
+        let measured = slow["instructions"].as_u64().unwrap();
+        assert!((100_000..110_000).contains(&measured), "{slow}");
+    }
+    let wider = timed(&request(&["cache.size=128 KiB"]), &store, &[&[0]]).unwrap();
+    assert_eq!(wider["live_points"]["made"], true, "another shape has its own");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn live_points_of_something_else_and_damaged_ones_are_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.live");
+    let store = Store::File(path.clone());
+    timed(&request(&[]), &store, &[&[0]]).unwrap();
+    let why = refused(&request(&["cache.size=128 KiB"]), &store);
+    assert!(
+        why.contains("cache.size was 64 KiB, and is 128 KiB here") && why.contains("--live-points"),
+        "{why}"
+    );
+    let other = RunSpec { trace_hash: "sha256:1".into(), ..request(&[]) };
+    assert!(refused(&other, &store).contains("made from the trace quickstart.svt (sha256:0)"));
+    let fewer = RunSpec { transactions: Transactions::Number(2), ..request(&[]) };
+    assert!(refused(&fewer, &store).contains("sampled transactions was 3 to 5, and is 3 to 4 here"));
+
+    let bytes = std::fs::read(&path).unwrap();
+    let with = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        refused(&request(&[]), &store)
+    };
+    let flipped = |place: usize| {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 1;
+        flipped
+    };
+    for cut in [12, 20, bytes.len() / 2, bytes.len() - 1] {
+        assert!(with(&bytes[..cut]).contains("damaged"), "{cut}");
+    }
+    assert!(with(&bytes[..5]).contains("holds no live-points"));
+    for place in [30, bytes.len() - 2, bytes.len() - 8, bytes.len() - 40] {
+        assert!(with(&flipped(place)).contains("damaged"), "{place}");
+    }
+    assert!(with(&flipped(9)).contains("format"));
+
+    // In the cache they are made again.
+    let cache = Store::Folder(folder.path().join("cache"));
+    std::fs::create_dir(folder.path().join("cache")).unwrap();
+    let first = timed(&request(&[]), &cache, &[&[0]]).unwrap();
+    let cached = PathBuf::from(first["live_points"]["file"].as_str().unwrap());
+    std::fs::write(&cached, &bytes[..bytes.len() / 2]).unwrap();
+    let again = timed(&request(&[]), &cache, &[&[0]]).unwrap();
+    assert_eq!((&again["live_points"]["made"], &again["windows"]), (&Value::Bool(true), &first["windows"]));
+}
+
+#[test]
+fn an_interruption_keeps_the_windows_that_had_ended_and_no_half_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.live");
+    let store = Store::File(path.clone());
+    let stopped = sample(&request(&[]), &store, &mut |_| Ok(vec![0]), &mut |_| false);
+    assert_eq!(stopped.err(), Some(SimulateError::Interrupted));
+    assert!(!path.exists(), "the pass was stopped");
+    // Stopped in the second round, which is all windows: far more than end before anybody asks.
+    let stop = Cell::new(false);
+    let mut choose = |known: &Value| {
+        if known["windows"].as_array().unwrap().is_empty() {
+            return Ok(vec![1, 0]);
+        }
+        stop.set(true);
+        Ok((0..known["points"].as_array().unwrap().len()).cycle().take(2_000).collect())
+    };
+    let kept = sample(&request(&[]), &store, &mut choose, &mut |_| !stop.get()).unwrap();
+    assert_eq!(kept["interrupted"], true);
+    let windows = kept["windows"].as_array().unwrap();
+    assert!((2..2_000).contains(&windows.len()), "{}", windows.len());
+    assert_eq!((&windows[0]["point"], &windows[1]["point"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused_before_anything_is_read() {
+    let store = Store::File(PathBuf::from("/nowhere/w.live"));
+    let functional = RunSpec { functional: true, ..request(&[]) };
+    assert!(refused(&functional, &store).contains("leave out --engine functional"));
+    let warm = RunSpec { start: Start::Checkpoint("c".into()), ..request(&[]) };
+    assert!(refused(&warm, &store).contains("leave out --functional-warm-up"));
+    let all = RunSpec { transactions: Transactions::All, ..request(&[]) };
+    assert!(refused(&all, &store).contains("leave out --transactions all"));
+    assert!(
+        refused(&request(&["prefetch.policy=next-line"]), &store).contains("neither TLBs nor prefetchers")
+    );
+}
