@@ -18,6 +18,11 @@ from servsim.run_options import RunOptions
 _TRACE_MAGIC = b"servsim\n"
 
 
+def shipped_machines() -> dict[str, Path]:
+    """Return the machine descriptions that come with servsim, by name."""
+    return {file.stem: file for file in Path(__file__).with_name("machines").glob("*.toml")}
+
+
 def machine_path(name: str) -> Path:
     """Find a machine description.
 
@@ -39,7 +44,7 @@ def machine_path(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = {file.stem: file for file in Path(__file__).with_name("machines").glob("*.toml")}
+    shipped = shipped_machines()
     if name in shipped:
         return shipped[name]
     near = difflib.get_close_matches(name, shipped, n=1)

@@ -81,7 +81,13 @@ def test_a_report_is_written_and_its_path_printed(tmp_path: Path) -> None:
         ("raise OSError(28, 'No space', 'x.svt')", 3, "no room left to write x.svt"),
         ("raise KeyboardInterrupt", 130, "servsim: interrupted\n"),
         ("raise ZeroDivisionError('oops')", 70, "this is a bug in servsim"),
-        ("raise OSError(5, 'Input/output error')", 70, "this is a bug in servsim"),
+        ("raise OSError(5, 'Input/output error')", 3, "a file cannot be read or written: Input/output error"),
+        ("raise OSError(22, 'Invalid argument')", 70, "this is a bug in servsim"),
+        # A Python package that is newer than its native module asks for what that does not have.
+        ("from servsim import _core; _core.of_tomorrow()", 3, "run `make build`"),
+        ("from servsim import _core; _core.trace_info(path='x', of_tomorrow=1)", 3, "run `make build`"),
+        ("from servsim._core import of_tomorrow", 3, "run `make build`"),
+        ("import servsim; servsim.of_tomorrow()", 70, "this is a bug in servsim"),
         ("raise BaseException('a panic of the native module')", 70, "this is a bug in servsim"),
     ],
 )

@@ -256,6 +256,12 @@ def test_a_sequential_comparison_stops_when_its_intervals_are_narrow_or_its_budg
     [
         (("TRACE", "-m", "foglia-2004-4p"), "two designs"),
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--replications", 1), "no interval"),
+        (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--replications", 2), "3 runs are the least"),
+        (
+            ("TRACE", "foglia-2004-4p", "foglia-2004-8p"),
+            "is a machine: name it with --machine, so: --machine foglia-2004-4p",
+        ),
+        (("TRACE", "-m", "foglia-2004-4p", "mine.toml"), "'mine.toml' is a machine"),
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--replications", 0), "no interval"),
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2005"), "shipped are"),
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-4p:processors"), "KEY=VALUE"),

@@ -1,6 +1,8 @@
 """Where output goes: into a folder that exists, in one contract for every command; and mistakes that are no bugs."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -102,3 +104,102 @@ def test_a_result_without_all_of_its_windows_is_refused_by_what_is_missing(
     monkeypatch.chdir(folder)
     assert _run(["timeline", "r.json", "--perfetto", "x.json"], monkeypatch) == 2
     assert "does not record references, instructions, misses, busy" in capsys.readouterr().err
+
+
+#: Commands that take a file, where FILE stands; X is what they write.
+READERS = (
+    "simulate FILE -m foglia-2004-4p",
+    "simulate t.txt -m FILE",
+    "simulate t.txt -m foglia-2004-4p --placement FILE",
+    "simulate t.txt -m brock-2001-4x4 --monitor FILE",
+    "simulate t.txt -m foglia-2004-4p --from-checkpoint FILE",
+    "compare FILE FILE",
+    "compare FILE -m foglia-2004-4p -m foglia-2004-8p",
+    "sweep FILE",
+    "report FILE -o X",
+    "timeline FILE",
+    "classify FILE -m foglia-2004-4p",
+    "trace info FILE",
+    "trace stats FILE",
+    "trace check FILE",
+    "trace cut FILE -o X --transactions 0:1",
+    "trace merge FILE FILE -o X",
+    "trace import FILE -o X",
+    "model solve FILE",
+    "model bounds FILE",
+    "model fit FILE",
+    "model allocate FILE",
+    "model native FILE",
+    "disk import FILE -o X",
+    "disk fit FILE -o X",
+    "disk info FILE",
+    "disk simulate d.csv -m FILE",
+    "disk evaluate FILE -m FILE",
+    "rset partition manage FILE",
+    "workload list FILE",
+    "explain FILE",
+    "reproduce FILE",
+)
+
+#: Files that are none of ours, by name: a folder, and contents.
+ODD: dict[str, bytes | None] = {
+    "folder": None,
+    "empty": b"",
+    "zeros": bytes(2000),
+    "noise": bytes((i * i * 31 + i * 7) % 251 for i in range(3000)),
+    "latin": 'name = "Größe"\n'.encode("latin-1"),
+    "prose": b"hello\nworld\n",
+}
+
+
+@pytest.mark.parametrize("line", READERS)
+def test_whatever_a_file_is_a_command_ends_with_one_sentence_and_its_code(
+    line: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("t.txt", "d.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    for name, content in ODD.items():
+        (tmp_path / name).mkdir() if content is None else (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    # The last is a file that exists and fails when it is read, as one on a broken disk does.
+    for odd in (*ODD, "missing", "-", "", "/proc/self/mem"):
+        words = [odd if word == "FILE" else word for word in line.split()]
+        code = _run(words, monkeypatch)
+        captured = capsys.readouterr()
+        # Some can be read: an empty table, and a name with bytes that are not UTF-8.
+        assert code in ((0, 2, 3) if ODD.get(odd) is not None else (2, 3)), f"{odd}: {code} {captured.err}"
+        assert "Traceback" not in captured.err and (code == 0 or len(captured.err) > 30), f"{odd}: {captured.err}"
+        assert not (tmp_path / "X").exists() or code == 0, f"{odd}: it was refused, and written"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "simulate t.txt -m foglia-2004-4p --engine functional",
+        "simulate t.txt -m foglia-2004-4p --engine functional --json",
+        "timeline w.json",
+        "trace info t.svt",
+        "trace formats",
+        f"model solve {NETWORK}",
+        "model solvers --json",
+        "disk formats",
+        "rset show",
+        "workload list",
+        "explain",
+        "explain cache.size",
+    ],
+)
+@pytest.mark.parametrize("end", ["full", "closed"])
+def test_what_is_printed_where_nobody_takes_it_ends_as_it_should(line: str, end: str, folder: Path) -> None:
+    if end == "full":
+        output = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, output = os.pipe()
+        os.close(reader)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("servsim"), *line.split()],
+        cwd=folder, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    os.close(output)
+    assert done.returncode == (3 if end == "full" else 0), done.stderr
+    assert "Traceback" not in done.stderr and ("no room left" in done.stderr) == (end == "full")

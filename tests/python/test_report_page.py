@@ -94,7 +94,7 @@ def test_one_replication_is_told_wherever_an_interval_would_stand() -> None:
 
 def test_two_replications_have_no_interval_on_a_page_as_in_a_summary() -> None:
     text = _text(_render(layout_result(replications=2)))
-    assert "±" not in text and "95 % interval of 2" not in text
+    assert "±" not in text and "95 % interval" not in text
     assert "2 replications only, so no figure has an interval; use --replications 10 or more." in text
     assert "±" in _text(_render(layout_result(replications=3)))
 

@@ -75,6 +75,15 @@ def test_more_processors_than_ready_tasks_is_a_warning() -> None:
     assert any("processors outnumber the ready tasks" in warning["text"] for warning in result["warnings"])
 
 
+def test_figures_that_are_zero_share_one_line() -> None:
+    done = servsim("simulate", SHIPPED, "-m", "brock-2001-4x4", "--transactions", 1, "--warm-up", 1)
+    assert done.returncode == 0, done.stderr
+    figures, _, rest = done.stdout.partition("0 in every run: ")
+    zeros = rest.partition("\n\n")[0].replace("\n ", "")
+    assert "nodes.retries" in zeros and "cycles" not in zeros
+    assert " 0 (n = 1" not in figures and "nodes.data_packets" in figures
+
+
 def test_the_default_window_is_the_steady_middle_of_the_trace_and_is_told() -> None:
     chosen = simulated()
     assert chosen["options"]["window"] == {

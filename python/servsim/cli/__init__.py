@@ -186,8 +186,25 @@ def _code(error: BaseException) -> int:  # noqa: PLR0911 - one for each way to e
     if isinstance(error, OSError) and error.errno in _OF_A_FILE and error.filename is not None:
         code = 3 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 2
         return _fail(f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}; name another", code)
+    if isinstance(error, OSError) and error.errno == errno.EIO:
+        what = os.fsdecode(error.filename) if error.filename is not None else "a file"
+        return _fail(f"{what} cannot be read or written: {error.strerror}; is its disk sound? copy it elsewhere", 3)
+    if _is_of_an_older_build(error):
+        return _fail("the native module is older than the Python package around it: run `make build`", 3)
     traceback.print_exception(error)
     return _fail("this is a bug in servsim; please report the lines above", InternalBug.exit_code)
+
+
+def _is_of_an_older_build(error: BaseException) -> bool:
+    """Say whether something was asked of the native module that this build of it does not have."""
+    if isinstance(error, ImportError):
+        return error.name == "servsim._core"
+    from servsim import _core
+
+    if isinstance(error, AttributeError):
+        return error.obj is _core
+    called, found, _ = str(error).partition("() got an unexpected keyword argument")
+    return isinstance(error, TypeError) and bool(found) and hasattr(_core, called)
 
 
 def _stopped_by(error: BaseException, kind: type[BaseException]) -> bool:

@@ -67,6 +67,7 @@ def compare(
     from servsim.comparison import judge
     from servsim.comparison.metrics import metric as find
     from servsim.comparison.text import render
+    from servsim.statistics.intervals import LEAST
 
     metric = find(by)
     files, traces = _sorted(inputs)
@@ -106,8 +107,8 @@ def compare(
             say(f"wrote {path}")
     if interrupted is not None:
         say(interrupted.sentence(kept=keep is not None))
-        # What can be said of them is said; one design, or one run of a design, compares with nothing.
-        if len(found) < 2 or any(len(metric.values(design.result)) < 2 for design in found):
+        # What can be said of them is said; one design, or too few runs of a design, compares with nothing.
+        if len(found) < 2 or any(len(metric.values(design.result)) < LEAST for design in found):
             raise interrupted
     comparison = judge(found, metric, stopped=stopped, precision=precision)
     if html is not None:
@@ -131,6 +132,8 @@ def _end(comparison: "Comparison", interrupted: KeyboardInterrupt | None, requir
 
 def _check(files: list[Path], traces: list[Path], machines: int, precision: float | None, runs: int) -> None:
     """Refuse what cannot be compared, before anything is run."""
+    from servsim.statistics.intervals import LEAST
+
     if machines and not traces:
         raise UsageError("machines need a trace to run, and none was given")
     if len(traces) > 1 and precision is not None:
@@ -144,9 +147,9 @@ def _check(files: list[Path], traces: list[Path], machines: int, precision: floa
         raise UsageError("a comparison needs two designs: give --machine twice, or two result files")
     if files and precision is not None:
         raise UsageError("--precision decides how many runs are made, so it cannot be used with result files")
-    if machines and precision is None and runs < 2 and len(traces) == 1:
+    if machines and precision is None and runs < LEAST and len(traces) == 1:
         raise UsageError(
-            f"{runs} replications give no interval, for one run says nothing about how much runs differ: "
+            f"--replications {runs} gives no interval, for {LEAST} runs are the least that say how much runs differ: "
             "use --replications 10 or more"
         )
 
@@ -154,6 +157,7 @@ def _check(files: list[Path], traces: list[Path], machines: int, precision: floa
 def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:
     """Tell result files, which begin with a brace, and the runs of sweeps from traces."""
     from servsim.report import files as runs_of
+    from servsim.simulation import shipped_machines
 
     files: list[Path] = []
     traces: list[Path] = []
@@ -161,6 +165,8 @@ def _sorted(inputs: list[Path]) -> tuple[list[Path], list[Path]]:
         if path.is_dir():
             files += runs_of([path])
             continue
+        if path.suffix == ".toml" or (not path.is_file() and str(path).partition(":")[0] in shipped_machines()):
+            raise UsageError(f"{str(path)!r} is a machine: name it with --machine, so: --machine {path}")
         if not path.is_file():
             raise UsageError(f"there is no trace or result {str(path)!r}")
         with path.open("rb") as file:

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -340,8 +341,13 @@ def _table(result: dict[str, Any]) -> str:
     summary = result["summary"]
     names = [name for name in FIRST if name in summary]
     names += [name for name in summary if name not in FIRST]
+    # No figure is negative: what a machine does not have, or did not do, is 0 in every run.
+    zeros = [name for name in names if summary[name]["mean"] == 0]
+    names = [name for name in names if name not in zeros]
     unit = " captures" if result.get("captures") else ""
     lines += columns([[name, _figure(summary[name], unit)] for name in names], left=2)
+    if zeros:
+        lines += ["", *wrap(f"0 in every run: {', '.join(zeros)}", 80, subsequent_indent="  ")]
     first = result["replications"][0]
     misses = [[f"misses, seed {first['seed']}", "user", "kernel"]]
     for name, modes in first["misses"].items():

@@ -27,7 +27,7 @@ from servsim.statistics.comparison import (
     wrong_conclusion,
     wrong_with_means,
 )
-from servsim.statistics.intervals import Estimate, estimate
+from servsim.statistics.intervals import LEAST, Estimate, estimate
 from servsim.statistics.sequential import two_stage, two_stage_difference
 
 #: A difference is taken for real below this adjusted probability.
@@ -202,7 +202,7 @@ def judge(
     Parameters
     ----------
     designs : sequence of Design
-        Two or more, each with two runs or more.
+        Two or more, each with `LEAST` runs or more.
     metric : Metric
         The figure.
     stopped : Stopped, optional
@@ -218,23 +218,24 @@ def judge(
     Raises
     ------
     UsageError
-        For fewer than two designs, or a design with fewer than two runs.
+        For fewer than two designs, or a design with fewer than `LEAST` runs.
     """
     if len(designs) < 2:
         raise UsageError("a comparison needs two designs: give --machine twice, or two result files")
     designs = _named_apart(designs)
     values = [metric.values(design.result) for design in designs]
+    unit = _unit(designs)
+    more = "give more captures" if unit == "capture" else "use --replications 10 or more"
     for design, figures in zip(designs, values, strict=True):
-        if len(figures) < 2:
+        if len(figures) < LEAST:
             raise UsageError(
-                f"{design.name} has {len(figures)} replication, and one run says nothing about how much runs differ: "
-                "no interval and no comparison; use --replications 10 or more"
+                f"{design.name} has {len(figures)} {unit}{'s' * (len(figures) > 1)}, and {LEAST} are the least that "
+                f"say how much {unit}s differ: no interval and no comparison; {more}"
             )
     why_not = unpaired_because(designs)
     wish = precision or (stopped.precision if stopped else USUAL_PRECISION)
     known = [_known(d, v, stopped, wish) for d, v in zip(designs, values, strict=True)]
     barred = _barred(designs)
-    unit = _unit(designs)
     pairs = _pairs(known, metric, unit, paired=why_not is None, stopped=stopped)
     if barred is not None:
         pairs = [replace(pair, better=None, reason=barred) for pair in pairs]

@@ -80,7 +80,7 @@ def sections(results: Results) -> list[Section]:
         Section("workload", "Workload", "", _workload(results)),
         Section("method", "Method", "", _method(results)),
         Section("warnings", "Warnings", "", _warnings(results)),
-        Section("throughput", "Throughput", _DOTS, _throughput(results)),
+        Section("throughput", "Throughput", wording.of_dots(results), _throughput(results)),
         Section("time", "Where processor time goes", _means_of(results), _time(results)),
         Section(
             "misses",
@@ -104,7 +104,7 @@ def sections(results: Results) -> list[Section]:
         *_listed(results, "write-buffers", "Write buffers", "write_buffer"),
         *_listed(results, "prefetches", "Prefetches", "prefetch"),
         *_counters(results),
-        Section("timeline", "Over the run", _LINES, over_time(results, names(results)) or MISSING),
+        Section("timeline", "Over the run", wording.of_lines(results), over_time(results, names(results)) or MISSING),
     ]
     if any(map(has_storage, results)):
         body = _each(results, lambda result: storage(result) if has_storage(result) else MISSING)
@@ -113,17 +113,6 @@ def sections(results: Results) -> list[Section]:
         made.append(Section("comparison", "Side by side", _RANKS, _comparison(results)))
     made.append(Section("provenance", "Provenance", "", _each(results, provenance)))
     return made
-
-
-_DOTS = (
-    "Each dot is one replication; the bar is the 95 % interval of their mean, the line the mean itself. "
-    "The axis does not begin at zero."
-)
-_LINES = (
-    "Rates over steps of simulated time; the part of a step at the end of a run is left out. Thin lines are single "
-    "replications (of several captures, the mean of each), the thick one their mean as far as all of them reach, the "
-    "band its 95 % interval."
-)
 
 
 _PASSIVE = (

@@ -105,6 +105,22 @@ def has_intervals(result: Result) -> bool:
     return len(set(units(result.replications))) >= LEAST
 
 
+def of_dots(results: Sequence[Result]) -> str:
+    """Say what a plot of dots shows; where there are too few runs it has no bar."""
+    bar = "the bar is the 95 % interval of their mean, " if any(map(has_intervals, results)) else ""
+    return f"Each dot is one replication; {bar}the line the mean itself. The axis does not begin at zero."
+
+
+def of_lines(results: Sequence[Result]) -> str:
+    """Say what a plot of lines over the run shows; where there are too few runs it has no band."""
+    band = ", the band its 95 % interval" if any(map(has_intervals, results)) else ""
+    return (
+        "Rates over steps of simulated time; the part of a step at the end of a run is left out. Thin lines are single "
+        "replications (of several captures, the mean of each), the thick one their mean as far as all of them reach"
+        f"{band}."
+    )
+
+
 def headline(results: Sequence[Result]) -> str:
     """Answer the question of the page in one sentence; what is invalid gives no figure."""
     invalid = invalidity(results)
