@@ -211,8 +211,10 @@ def test_a_plot_is_well_formed_svg_with_three_panels(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     root = ET.parse(target).getroot()
     assert root.tag.endswith("svg")
-    assert len(root.findall("{*}polyline")) == 4
-    assert len(root.findall("{*}rect")) == 5
+    drawn = [line.get("stroke") for line in root.findall("{*}polyline")]
+    # Throughput, response and their legend; two bounds and theirs. A bar per station.
+    assert (drawn.count("#1f5fa8"), drawn.count("#8a8a8a")) == (3, 3)
+    assert len(root.findall("{*}polygon")) == 4
 
 
 def test_a_bad_file_lists_every_problem_and_ends_with_code_2(tmp_path: Path) -> None:
@@ -231,6 +233,6 @@ def test_a_missing_file_and_an_unwritable_plot_name_the_path(tmp_path: Path) -> 
     done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "no" / "plot.svg"))
     assert done.returncode == 2
     assert "cannot write" in done.stderr
-    done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "plot.png"))
-    assert done.returncode == 2 and "end the name with .svg" in done.stderr
-    assert not (tmp_path / "plot.png").exists()
+    done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "plot.gif"))
+    assert done.returncode == 2 and "end the name with .svg or .png" in done.stderr
+    assert not (tmp_path / "plot.gif").exists()
