@@ -55,7 +55,11 @@ PAUSES = {
     "tests/python/capture/fake_emulator.py",
     "crates/servsim-workload/tests/it/runs.rs",
 }
-DRAWS = {"tests/python/test_coverage_of_intervals.py", "crates/servsim-model/tests/it/common/mod.rs"}
+DRAWS = {
+    "tests/python/test_coverage_of_intervals.py",
+    "crates/servsim-mem/tests/it/message_machine.rs",
+    "crates/servsim-model/tests/it/common/mod.rs",
+}
 PAUSE = re.compile(r"^\s*(?:time\.|std::thread::|thread::)?sleep\(", re.M)
 DRAW = re.compile(r"default_rng\(\)|\bRandom\(\)|\bsecrets\.|\burandom\(|SystemTime::|from_os_rng|rand::rng\(")
 

@@ -1,5 +1,7 @@
 //! Nodes of a machine: which processors and how much memory each has, what joins them, and which node's memory a
 //! page lies in. Without them (`node.count = 1`) a machine has one memory, equally far from every processor.
+//!
+//! Over 400 lines: what the settings of nodes demand of one another belongs together.
 
 use crate::components::OuterLevel;
 use crate::read::Given;
@@ -32,6 +34,13 @@ pub struct Nodes {
     pub threads: String,
     /// Whom requests go to.
     pub coherence: Coherence,
+}
+
+impl Nodes {
+    /// Whether they keep coherent by messages.
+    pub fn by_messages(&self) -> bool {
+        self.coherence.policy == "messages"
+    }
 }
 
 /// How nodes keep coherent.
@@ -193,7 +202,7 @@ fn check_coherence(given: &Given, fault: &mut Fault<'_>) {
     let policy = values.text("node.coherence");
     for key in given.keys().filter(|key| differs(given, key)) {
         let (is_theirs, of) = match *key {
-            "node.directory" => (policy != "snooping", "`directory` or `bash`"),
+            "node.directory" => (policy != "snooping", "`directory`, `bash` or `messages`"),
             key => (policy == "bash" || !key.starts_with("node.bash_"), "`bash`"),
         };
         if !is_theirs {
@@ -209,6 +218,9 @@ fn check_coherence(given: &Given, fault: &mut Fault<'_>) {
     if policy == "snooping" {
         return;
     }
+    if policy == "messages" {
+        return check_messages(&values, fault);
+    }
     if values.text("protocol.name") != "mosi" {
         let what = format!(
             "homes know the owner of a line exactly with protocol.name `mosi` only, and this machine has `{}`; \
@@ -220,6 +232,28 @@ fn check_coherence(given: &Given, fault: &mut Fault<'_>) {
     if values.text("protocol.supplier") != "dirty-only" {
         let what = "the home asks the owner of a line alone; use `dirty-only`, or node.coherence `snooping`";
         fault("protocol.supplier", what.into());
+    }
+}
+
+/// Checks what coherence by messages demands of the rest of a machine.
+fn check_messages(values: &Values<'_>, fault: &mut Fault<'_>) {
+    for (key, needed, why) in [
+        ("protocol.name", "mesi", "the buses inside nodes are described for it"),
+        ("protocol.supplier", "dirty-only", "memory supplies clean lines"),
+        ("prefetch.policy", "none", "a coherence unit knows no request that nobody waits for"),
+    ] {
+        let given = values.text(key);
+        if given != needed {
+            let what = format!(
+                "node.coherence `messages` takes `{needed}`, because {why}, and this machine has `{given}`; choose that, \
+                 or another node.coherence"
+            );
+            fault(key, what);
+        }
+    }
+    if values.number("write_buffer.entries") > 0 {
+        let what = "node.coherence `messages` has no write buffers; leave the setting out, or choose another";
+        fault("write_buffer.entries", what.into());
     }
 }
 

@@ -639,10 +639,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "node.coherence",
-        Kind::Choice(&["snooping", "directory", "bash"]),
+        Kind::Choice(&["snooping", "directory", "bash", "messages"]),
         "snooping",
         "Whom a request between nodes goes to: all nodes; the home of its line, which forwards it to the owner and \
-         invalidates sharers; or either, as the links of the asking node have room.",
+         invalidates sharers; or either, as the links of the asking node have room. `messages`: each node has a bus of its \
+         own, and homes and coherence units send one another requests, forwards and responses.",
         "free choice: everybody sees everything, as on a bus",
     ),
     setting(

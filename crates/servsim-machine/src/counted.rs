@@ -4,12 +4,12 @@ use crate::result::{ProcessorTimes, Replication, SystemCounters};
 use serde_json::{json, Map, Value};
 use servsim_core::counters::{windowed, Counter, Layout};
 use servsim_mem::{
-    Counters, LevelCounters, LinkCounters, PairCounters, PrefetchCounters, RequestCounters, TlbCounters,
-    WriteBufferCounters,
+    Counters, LevelCounters, LinkCounters, MessageCounters, PairCounters, PrefetchCounters, RequestCounters,
+    TlbCounters, WriteBufferCounters,
 };
 
 /// The declarations whose counters a replication has once, and those of which it has a list under this path.
-pub const SETS: [(&str, &[Counter]); 10] = [
+pub const SETS: [(&str, &[Counter]); 11] = [
     ("", Counters::REGISTRY),
     ("", TlbCounters::REGISTRY),
     ("", PrefetchCounters::REGISTRY),
@@ -17,6 +17,7 @@ pub const SETS: [(&str, &[Counter]); 10] = [
     ("", SystemCounters::REGISTRY),
     ("", LinkCounters::REGISTRY),
     ("", RequestCounters::REGISTRY),
+    ("", MessageCounters::REGISTRY),
     ("nodes.pairs.*.", PairCounters::REGISTRY),
     ("processors.*.", ProcessorTimes::REGISTRY),
     ("levels.*.", LevelCounters::REGISTRY),
@@ -89,6 +90,7 @@ pub fn counted(replication: &Replication) -> Vec<(&'static Counter, &[u64])> {
     let nodes = || timing.iter().filter_map(|t| t.nodes.as_ref());
     all.extend(nodes().flat_map(|nodes| nodes.links.registered()));
     all.extend(nodes().flat_map(|nodes| nodes.requests.registered()));
+    all.extend(nodes().filter_map(|nodes| nodes.messages.as_ref()).flat_map(MessageCounters::registered));
     all
 }
 

@@ -36,9 +36,9 @@ pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
 pub use hits::RunCounts;
 pub use interconnect::{
-    Adaptive, BusRequest, BusTimes, Class, CoherenceSpec, Grant, Home, Interconnect, InterconnectSpec,
-    LatencyTable, LinkCounters, NodeCounts, NodeMemory, NodeSpec, Origin, PairCounters, PathSpec,
-    RequestCounters, Supplier, Transaction, WriteBufferCounters,
+    Adaptive, BusRequest, BusTimes, Class, CoherenceSpec, Completed, Grant, Home, Interconnect,
+    InterconnectSpec, LatencyTable, LinkCounters, MessageCounters, MessageSpec, NodeCounts, NodeMemory,
+    NodeSpec, Origin, PairCounters, PathSpec, RequestCounters, Supplier, Transaction, WriteBufferCounters,
 };
 pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};

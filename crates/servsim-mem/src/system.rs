@@ -169,6 +169,8 @@ pub struct CoherentSystem<W, O = ()> {
     /// at a switch, given up by the outer private levels, or taken back by an inclusive shared one. Their time on the
     /// interconnect is the caller's business.
     pub written_back: Vec<(CpuId, LineAddr)>,
+    /// Lines of the bus that something other than a cache raises at the next transaction.
+    pub raised: Lines,
     /// What became of prefetches.
     pub prefetches: PrefetchCounters,
     /// The last miss, or first use of a prefetched copy, with its line, for the caller to take.
@@ -238,6 +240,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             per_processor: 1,
             times_write_backs: false,
             written_back: Vec::new(),
+            raised: Lines::NONE,
             prefetches: PrefetchCounters::default(),
             trigger: None,
             counters: vec![Counters::default(); processors],
@@ -594,7 +597,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         outcome: &mut Outcome,
     ) -> Lines {
         let column = Snoop::of(op, private && self.table.uses_private);
-        let mut lines = Lines::NONE;
+        let mut lines = self.raised;
         self.snooped.clear();
         for other in record.valid.without(access.at).iter() {
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
@@ -857,6 +860,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     fn first_holder_in<S: Indexed>(&self, line: LineAddr) -> Option<CacheId> {
         self.copies.record::<S>(self.copies.find(line)?).valid.iter().next()
+    }
+
+    /// Whether a cache of these has a valid copy of `line`.
+    pub fn is_held_by(&self, line: LineAddr, caches: std::ops::Range<usize>) -> bool {
+        with_cache_set!(self.copies, self.is_held_in(line, caches))
+    }
+
+    fn is_held_in<S: Indexed>(&self, line: LineAddr, caches: std::ops::Range<usize>) -> bool {
+        let Some(place) = self.copies.find(line) else { return false };
+        let valid = self.copies.record::<S>(place).valid;
+        caches.into_iter().any(|cache| valid.has(CacheId(cache)))
     }
 
     /// Whether the copy of `line` at `cache` is dirty.

@@ -112,7 +112,16 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// Grants the next request; whoever waits for it goes on when it is complete.
     pub(super) fn grant(&mut self) {
-        let Some(completion) = self.port.grant(&mut self.processors) else { return };
+        if let Some(completion) = self.port.grant(&mut self.processors) {
+            self.performed(completion);
+        }
+        while let Some(completion) = self.port.completed() {
+            self.performed(completion);
+        }
+    }
+
+    /// A request was performed, and is complete at a known time.
+    fn performed(&mut self, completion: Completion) {
         let Completion { cpu, origin, granted, complete, done } = completion;
         match origin {
             Origin::StoreBuffer => self.schedule(complete, TimedEvent::Store { cpu, performed: done }),
@@ -128,6 +137,8 @@ impl<W: WordMask> Engine<'_, W> {
         let slot = processor.demand.take().map_or(Op::Load as usize, |demand| demand.access.slot);
         let translation = self.model.translation.filter(|_| processor.is_walking());
         let cause = translation.is_none().then_some(slot);
+        // What it waited for was charged up to `since` when a window ended, if that was after the grant.
+        let granted = granted.max(processor.since);
         processor.stall(processor.since, granted, true, cause);
         processor.stall(granted, complete, false, cause);
         processor.time = complete;

@@ -62,8 +62,8 @@ use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
 use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name, MonitorSpec, PagePlan};
 use servsim_mem::{
-    Adaptive, BusTimes, CoherenceSpec, HierarchySpec, InterconnectSpec, LatencyTable, NodeMemory, NodeSpec,
-    PathSpec, WordMask,
+    Adaptive, BusTimes, CoherenceSpec, HierarchySpec, InterconnectSpec, LatencyTable, MessageSpec,
+    NodeMemory, NodeSpec, PathSpec, WordMask,
 };
 use servsim_os::{Bindings, Policy};
 use servsim_units::Cycles;
@@ -217,6 +217,7 @@ fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
             bank_time: described.bank_time,
         },
         nodes: machine.nodes.as_ref().map(|nodes| nodes_of(nodes, setup)),
+        messages: machine.nodes.as_ref().filter(|nodes| nodes.by_messages()).map(|_| MessageSpec::default()),
         fifo: bus.fifo,
         most_fetches: machine.outstanding_misses,
         write_buffer: machine.write_buffer,

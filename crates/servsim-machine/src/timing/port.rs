@@ -9,13 +9,15 @@
 use super::pending::Pending;
 use super::processor::Processor;
 use super::Model;
-use servsim_core::{CpuId, Cycles, LineAddr, TaskId};
-use servsim_mem::protocol::BusOp;
+use servsim_core::{CpuId, Cycles, LineAddr, NodeId, TaskId};
+use servsim_mem::interconnect::LATER;
+use servsim_mem::protocol::{BusOp, Lines};
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
-    Access, BusRequest, Class, Grant, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome, Supplier,
-    Transaction, WordMask,
+    Access, BusRequest, Class, Completed, Grant, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome,
+    Supplier, Transaction, WordMask,
 };
+use std::ops::Range;
 
 /// Caches, interconnect and memory of a run.
 pub struct MemoryPort<W> {
@@ -25,6 +27,8 @@ pub struct MemoryPort<W> {
     outer_hit_latency: Vec<Cycles>,
     /// Prefetches of a processor that may wait for their grant.
     pub(super) most_prefetches: usize,
+    /// The coherent caches in the node of each processor, where nodes keep coherent by messages.
+    node_caches: Option<Vec<Range<usize>>>,
     /// Whether stores that hit outside the first level take its time: those of a core, which does not wait.
     stores_take_time: bool,
     shift: u32,
@@ -63,6 +67,7 @@ impl<W: WordMask> MemoryPort<W> {
             interconnect,
             outer_hit_latency: model.outer_hit_latency.clone(),
             most_prefetches: model.outstanding_misses,
+            node_caches: node_caches(model, spec.coherent_caches()),
             stores_take_time: model.core.is_some(),
             shift: setup.geometry.line.trailing_zeros(),
         }
@@ -72,6 +77,9 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn restore(&mut self, caches: &[u8]) -> Result<(), Damaged> {
         let mut caches = Reader::new(caches);
         self.caches.restore(&mut caches)?;
+        if self.node_caches.is_some() {
+            self.caches.share_clean_copies();
+        }
         let interconnect = &mut self.interconnect;
         self.caches.for_each_copy(|cpu, line, dirty| interconnect.found(line, cpu, dirty));
         caches.end()
@@ -170,7 +178,9 @@ impl<W: WordMask> MemoryPort<W> {
         let completion = if class == Class::WriteBack {
             self.interconnect.carry(&grant, &Transaction::WRITE_BACK);
             None
-        } else if self.interconnect.sends_first() && !self.sent(&grant, &processors[cpu]) {
+        } else if self.interconnect.sends_first() && !self.sent(&grant, &processors[cpu])
+            || self.node_caches.is_some() && !self.decided(&grant, &processors[cpu])
+        {
             None
         } else {
             let processor = &mut processors[cpu];
@@ -186,12 +196,34 @@ impl<W: WordMask> MemoryPort<W> {
                 if processor.has_more {
                     self.after_access(cpu, processor, &pending, grant.time);
                 }
+                if complete == LATER {
+                    self.interconnect.defer(&grant.request, outcome.done);
+                    return None;
+                }
                 Some(Completion { cpu, origin, granted: grant.time, complete, done: outcome.done })
             })
         };
         self.post_write_backs(|_| grant.time);
         self.interconnect.end_grant();
         completion
+    }
+
+    /// A request that is complete now, and was not when it was performed.
+    pub fn completed(&mut self) -> Option<Completion> {
+        let Completed { cpu, origin, granted, time, done } = self.interconnect.completed()?;
+        Some(Completion { cpu, origin, granted, complete: time, done })
+    }
+
+    /// Whether what was asked for is to be performed now, by what the node of its processor holds.
+    fn decided(&mut self, grant: &Grant, processor: &Processor<W>) -> bool {
+        let access = asked_for(&grant.request, processor).map(|pending| pending.access);
+        let op = access.and_then(|access| self.caches.needed(&access));
+        let node = self.node_caches.as_ref().map_or(0..0, |caches| caches[grant.request.cpu.0].clone());
+        let held = self.caches.system.is_held_by(grant.request.line, node);
+        let remote = self.interconnect.by_messages(grant) == Some(true);
+        // No node is exclusive before it writes: the unit drives the shared line for lines of other nodes.
+        self.caches.system.raised = if remote { Lines::SHARED } else { Lines::NONE };
+        self.interconnect.decide(grant, op, held)
     }
 
     /// Sends what was asked for, if it needs a transaction by now; whether it may be performed.
@@ -233,6 +265,18 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn take_trigger(&mut self) -> Option<LineAddr> {
         self.caches.system.trigger.take().map(|(_, line)| line)
     }
+}
+
+/// The coherent caches in the node of each processor, of which each has so many, where nodes keep coherent by messages.
+fn node_caches(model: &Model, each: usize) -> Option<Vec<Range<usize>>> {
+    let nodes = model.interconnect.nodes.as_ref().filter(|_| model.interconnect.messages.is_some())?;
+    let caches = |node: &NodeId| {
+        let is_there = |other: &NodeId| other == node;
+        let first = nodes.of_processor.iter().position(is_there).unwrap_or(0);
+        let count = nodes.of_processor.iter().filter(|other| is_there(other)).count();
+        first * each..(first + count) * each
+    };
+    Some(nodes.of_processor.iter().map(caches).collect())
 }
 
 /// The access behind a request that is no prefetch.

@@ -10,6 +10,7 @@ mod levels;
 mod locks;
 mod many_processors;
 mod mapping;
+mod messages;
 mod monitor;
 mod multi_config;
 mod mutated_traces;

@@ -4,7 +4,7 @@ use super::Hierarchy;
 use crate::array::{Array, EMPTY};
 use crate::copy_index::{with_cache_set, Indexed};
 use crate::observer::Observer;
-use crate::protocol::INVALID;
+use crate::protocol::{OnSnoop, Snoop, INVALID};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
@@ -43,6 +43,19 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.shared.restore(from)
     }
 
+    /// Exclusive clean copies become shared ones.
+    pub fn share_clean_copies(&mut self) {
+        let system = &mut self.system;
+        for frame in system.arrays.iter_mut().flat_map(|array| &mut array.frames) {
+            let row = &system.table.rows[usize::from(frame.state)];
+            if let (true, false, OnSnoop::Act { next, .. }) =
+                (row.info.exclusive, row.info.dirty, row.snoop[Snoop::Read as usize])
+            {
+                frame.state = next;
+            }
+        }
+    }
+
     /// Calls `with` for every copy: its processor, its line, and whether it is dirty.
     pub fn for_each_copy(&self, mut with: impl FnMut(CpuId, LineAddr, bool)) {
         let system = &self.system;
@@ -75,6 +88,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             counters: _,
             // Machines with prefetchers are not warmed functionally.
             prefetches: _,
+            raised: _,
             trigger: _,
             observer: _,
         } = self;

@@ -1,4 +1,5 @@
-//! What joins processors, shared levels and memory, behind one contract that engines drive and kinds fulfil:
+//! What joins processors, shared levels and memory, behind one contract that engines drive and kinds fulfil (over 400 lines:
+//! the contract, and who fulfils each of its operations):
 //!
 //! 1. [`Interconnect::post`]: somebody asks for a transaction on a line.
 //! 2. [`Interconnect::next_grant`]: when the next request is granted, if none is posted before.
@@ -18,6 +19,7 @@
 //! bits of a mask, so their count has no limit.
 
 mod arbiter;
+mod by_messages;
 mod calendar;
 pub mod coherence;
 mod latency;
@@ -30,6 +32,7 @@ mod pages;
 mod paths;
 mod write_buffer;
 
+pub use by_messages::{Completed, MessageCounters, MessageSpec, Words};
 pub use coherence::{coherence_names, Adaptive, CoherenceSpec, RequestCounters};
 pub use latency::{BusTimes, LatencyTable};
 pub use monitor::{MonitorCounts, MonitorSpec, RegionFilter, ThresholdEvent, Traffic};
@@ -42,6 +45,7 @@ pub use write_buffer::WriteBufferCounters;
 use crate::protocol::BusOp;
 use crate::system::Outcome;
 use arbiter::Arbiter;
+use by_messages::ByMessages;
 use monitor::Monitor;
 use nodes::Nodes;
 use paths::{Carried, Paths};
@@ -127,6 +131,9 @@ pub enum Origin {
     Prefetch(u64),
 }
 
+/// The time of what is complete at a time that is not known yet.
+pub const LATER: u64 = u64::MAX;
+
 /// A request that has been granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
@@ -169,6 +176,8 @@ pub struct InterconnectSpec {
     pub paths: PathSpec,
     /// Nodes, in place of these.
     pub nodes: Option<NodeSpec>,
+    /// The nodes keep coherent by messages.
+    pub messages: Option<MessageSpec>,
     /// First come, first served instead of round-robin.
     pub fifo: bool,
     /// Fetches that each processor may have under way.
@@ -186,6 +195,8 @@ pub struct Interconnect {
     order: Arbiter,
     paths: Paths,
     nodes: Option<Box<Nodes>>,
+    /// Nodes that keep coherent by messages, in place of order point and nodes.
+    messages: Option<Box<ByMessages>>,
     monitor: Option<Box<Monitor>>,
     /// Time that a transaction takes the order point of nodes.
     order_time: Cycles,
@@ -203,7 +214,15 @@ impl Interconnect {
             order: Arbiter::new(processors, spec.fifo, spec.most_fetches)
                 .with_write_buffers(spec.write_buffer),
             paths: Paths::new(processors, spec.paths),
-            nodes: spec.nodes.clone().map(|nodes| Box::new(Nodes::new(nodes, seed))),
+            nodes: spec
+                .nodes
+                .clone()
+                .filter(|_| spec.messages.is_none())
+                .map(|nodes| Box::new(Nodes::new(nodes, seed))),
+            messages: spec
+                .messages
+                .zip(spec.nodes.as_ref())
+                .map(|(messages, nodes)| Box::new(ByMessages::new(nodes, messages, spec, seed))),
             monitor: None,
             order_time: spec.paths.order,
             write_buffers: spec.write_buffer > 0,
@@ -218,11 +237,16 @@ impl Interconnect {
         if let Some(nodes) = &mut self.nodes {
             nodes.follow(plan.clone());
         }
+        if let Some(messages) = &mut self.messages {
+            messages.follow(plan.clone());
+        }
     }
 
     /// Counts the traffic between nodes from now on; without nodes there is none.
     pub fn watch(&mut self, spec: &MonitorSpec) {
-        self.monitor = self.nodes.as_ref().map(|nodes| Box::new(nodes.monitor(spec.clone())));
+        let of_nodes = self.nodes.as_ref().map(|nodes| nodes.monitor(spec.clone()));
+        let of_messages = || self.messages.as_ref().map(|messages| messages.monitor(spec.clone()));
+        self.monitor = of_nodes.or_else(of_messages).map(Box::new);
     }
 
     /// Counts of the monitor begin anew.
@@ -246,6 +270,9 @@ impl Interconnect {
 
     /// Asks for a transaction.
     pub fn post(&mut self, request: BusRequest) {
+        if let Some(messages) = &mut self.messages {
+            return messages.post(request);
+        }
         if let (Class::WriteBack, false, Some(nodes)) = (request.class, self.write_buffers, &mut self.nodes) {
             // Without write buffers it is in memory already, as far as others are concerned.
             nodes.written_back(request.line, request.cpu);
@@ -256,7 +283,10 @@ impl Interconnect {
     /// Time of the next grant; `u64::MAX` without requests.
     #[inline]
     pub fn next_grant(&self) -> u64 {
-        self.order.next_grant()
+        match &self.messages {
+            None => self.order.next_grant(),
+            Some(messages) => messages.next(),
+        }
     }
 
     /// No request posted from now on for a line of `home`, or for any line without one, is granted before
@@ -269,6 +299,9 @@ impl Interconnect {
     /// Grants the request chosen. To be followed by [`Interconnect::carry`], unless there is nothing to
     /// perform, and [`Interconnect::end_grant`].
     pub fn grant(&mut self) -> Option<Grant> {
+        if let Some(messages) = &mut self.messages {
+            return messages.step();
+        }
         let (time, request) = self.order.grant()?;
         Some(Grant { time, request, home: self.home_of(request.line, request.cpu) })
     }
@@ -277,6 +310,37 @@ impl Interconnect {
     #[inline]
     pub fn sends_first(&self) -> bool {
         self.nodes.is_some()
+    }
+
+    /// With nodes that keep coherent by messages: the node of a granted request, if that is not the home of its line.
+    /// `None` without such nodes.
+    #[inline]
+    pub fn by_messages(&self, grant: &Grant) -> Option<bool> {
+        self.messages.as_ref().map(|messages| messages.is_remote(grant))
+    }
+
+    /// Judges a granted request that needs `op` by now, if anything, where nodes keep coherent by messages; `held` says
+    /// whether a cache of its node has a valid copy. Whether it may be performed. If not, it is granted once more when
+    /// its home orders it, and only [`Interconnect::end_grant`] is to follow.
+    pub fn decide(&mut self, grant: &Grant, op: Option<BusOp>, held: bool) -> bool {
+        self.messages.as_mut().is_none_or(|messages| messages.decide(grant, op, held))
+    }
+
+    /// What was carried out last is complete later; the access of `request` is done then, or has to ask again.
+    pub fn defer(&mut self, request: &BusRequest, done: bool) {
+        if let Some(messages) = &mut self.messages {
+            messages.defer(request, done);
+        }
+    }
+
+    /// A request that is complete now, and was not when it was performed.
+    pub fn completed(&mut self) -> Option<Completed> {
+        self.messages.as_mut()?.completed.pop()
+    }
+
+    /// What a line has in it at the node of `cpu`, with [`MessageSpec::values`]: for tests.
+    pub fn words(&mut self, line: LineAddr, cpu: CpuId) -> Option<&mut Words> {
+        self.messages.as_mut()?.words(line, cpu)
     }
 
     /// Sends a granted request that needs `op` by now, if anything; whether it may be performed. If not, it is
@@ -296,12 +360,18 @@ impl Interconnect {
         if let Some(nodes) = &mut self.nodes {
             nodes.found(line, cpu, dirty);
         }
+        if let Some(messages) = &mut self.messages {
+            messages.found(line, cpu, dirty);
+        }
     }
 
     /// Carries out what was performed at a grant and asks for the write-back of its victim; when it is
-    /// complete.
+    /// complete, or [`LATER`] if that is not known yet.
     pub fn carry(&mut self, grant: &Grant, transaction: &Transaction) -> u64 {
         let Grant { time: now, request, home } = *grant;
+        if self.messages.is_some() {
+            return self.carry_by_messages(grant, transaction);
+        }
         let Some(op) = transaction.op else { return now };
         let supplier = self.snoop_write_buffers(request.line, op, transaction.supplier);
         let (mut latency, occupancy) = self.latency.of(op, supplier);
@@ -336,29 +406,55 @@ impl Interconnect {
         complete
     }
 
-    /// Chooses the next request; to be called after every grant.
-    pub fn end_grant(&mut self) {
-        self.order.choose();
+    fn carry_by_messages(&mut self, grant: &Grant, transaction: &Transaction) -> u64 {
+        let Some(messages) = &mut self.messages else { return grant.time };
+        let complete = messages.carry(grant, transaction);
+        if let (Some(monitor), Some(op)) = (&mut self.monitor, transaction.op) {
+            monitor.see(&messages.traffic(grant, op, transaction.supplier));
+        }
+        if let Some(line) = transaction.victim {
+            let (class, origin) = (Class::WriteBack, Origin::Processor);
+            messages.post(BusRequest { cpu: grant.request.cpu, ready: grant.time, line, class, origin });
+        }
+        complete.unwrap_or(LATER)
     }
 
-    /// Cycles that the order point was taken so far.
+    /// Chooses the next request; to be called after every grant.
+    pub fn end_grant(&mut self) {
+        match &mut self.messages {
+            None => self.order.choose(),
+            Some(messages) => messages.end_grant(),
+        }
+    }
+
+    /// Cycles that the order point, or the buses of nodes, were taken so far.
     pub fn busy(&self) -> u64 {
-        self.order.busy
+        self.messages.as_ref().map_or(self.order.busy, |messages| messages.buses_busy())
     }
 
     /// Cycles that each port or link was taken so far; empty for a bus.
     pub fn ways_busy(&self) -> &[u64] {
-        self.nodes.as_ref().map_or(&self.paths.busy, |nodes| nodes.busy())
+        match (&self.messages, &self.nodes) {
+            (Some(messages), _) => messages.busy(),
+            (None, Some(nodes)) => nodes.busy(),
+            (None, None) => &self.paths.busy,
+        }
     }
 
     /// What the nodes counted so far, if there are any.
     pub fn node_counts(&self) -> Option<NodeCounts> {
-        self.nodes.as_ref().map(|nodes| nodes.counts())
+        self.messages
+            .as_ref()
+            .map(|messages| messages.counts())
+            .or_else(|| self.nodes.as_ref().map(|nodes| nodes.counts()))
     }
 
     /// What became of requests between nodes so far.
     pub fn requests(&self) -> RequestCounters {
-        self.nodes.as_ref().map(|nodes| nodes.request_counts()).unwrap_or_default()
+        match (&self.messages, &self.nodes) {
+            (Some(messages), _) => messages.request_counts(),
+            (None, nodes) => nodes.as_ref().map(|nodes| nodes.request_counts()).unwrap_or_default(),
+        }
     }
 
     /// Cycles that fetches waited for a bank so far.

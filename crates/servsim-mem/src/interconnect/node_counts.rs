@@ -1,5 +1,6 @@
 //! What machines with nodes count: packets and waits of links, requests, and what each pair of nodes did.
 
+use super::by_messages::MessageCounters;
 use super::coherence::RequestCounters;
 
 servsim_core::counters! {
@@ -39,6 +40,8 @@ pub struct NodeCounts {
     pub links: LinkCounters,
     /// Of requests.
     pub requests: RequestCounters,
+    /// Of messages, where nodes keep coherent by them.
+    pub messages: Option<MessageCounters>,
     /// By the asking node and the node asked, rows of as many as there are nodes.
     pub pairs: Vec<PairCounters>,
 }
@@ -59,6 +62,7 @@ impl NodeCounts {
     pub fn since(mut self, earlier: &Self) -> Self {
         self.pairs.iter_mut().zip(&earlier.pairs).for_each(|(pair, before)| *pair = pair.since(before));
         let (links, requests) = (self.links.since(&earlier.links), self.requests.since(&earlier.requests));
-        Self { links, requests, ..self }
+        let messages = self.messages.zip(earlier.messages).map(|(now, before)| now.since(&before));
+        Self { links, requests, messages, ..self }
     }
 }

@@ -166,7 +166,7 @@ impl Nodes {
             without_room: self.pages.without_room,
             ..self.links.counts
         };
-        NodeCounts { links, requests: self.request_counts(), pairs: self.pairs.clone() }
+        NodeCounts { links, requests: self.request_counts(), pairs: self.pairs.clone(), messages: None }
     }
 
     /// What became of requests so far.

@@ -24,6 +24,7 @@ fn spec() -> InterconnectSpec {
             bank_time: Cycles(100),
         },
         nodes: None,
+        messages: None,
         fifo: false,
         most_fetches: 8,
         write_buffer: 0,

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod last_level;
+mod message_machine;
 mod messages;
 mod nodes;
 mod observer;

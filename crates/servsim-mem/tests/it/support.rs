@@ -23,6 +23,7 @@ pub fn network(bus: BusTimes, transfer: u64, nodes: NodeSpec) -> InterconnectSpe
             bank_time: Cycles(0),
         },
         nodes: Some(nodes),
+        messages: None,
         fifo: true,
         most_fetches: 64,
         write_buffer: 0,

@@ -1,0 +1,333 @@
+//! The timed machine that keeps nodes coherent by messages, under random accesses to a few lines through tiny caches, with
+//! messages that are late at random. The lines carry data: whatever is read must be what was written last.
+
+use crate::support::{by_switch, network};
+use servsim_core::{CacheId, CpuId, Cycles, LineAddr, NodeId, RandomStream};
+use servsim_mem::interconnect::{PagePolicy, LATER};
+use servsim_mem::protocol::{by_name, Lines, Options};
+use servsim_mem::{
+    messages, Access, BusRequest, BusTimes, Class, CoherenceSpec, CoherentSystem, Geometry, Grant,
+    Interconnect, InterconnectSpec, MessageCounters, MessageSpec, NodeMemory, NodeSpec, Origin, Supplier,
+    Transaction,
+};
+use std::collections::HashMap;
+
+const NODES: usize = 3;
+const PER_NODE: usize = 2;
+const CPUS: usize = NODES * PER_NODE;
+const LINES: u64 = 6;
+
+fn spec(more: MessageSpec) -> InterconnectSpec {
+    let nodes = NodeSpec {
+        of_processor: (0..CPUS).map(|cpu| NodeId(cpu / PER_NODE)).collect(),
+        distances: (0..NODES)
+            .map(|from| (0..NODES).map(|to| Cycles(if from == to { 0 } else { 50 })).collect())
+            .collect(),
+        links: 2 * NODES,
+        routes: by_switch(NODES),
+        request_time: Cycles(8),
+        data_time: Cycles(24),
+        memories: vec![NodeMemory { pages: u64::MAX, latency: Cycles(7), line_time: Cycles(16) }; NODES],
+        policy: PagePolicy::Striped,
+        stride: 1,
+        page_shift: 0,
+        coherence: CoherenceSpec { directory: Cycles(10), ..CoherenceSpec::default() },
+    };
+    let bus = BusTimes {
+        invalidate: Cycles(5),
+        write: Cycles(5),
+        memory_read: Cycles(44),
+        cache_read: Cycles(20),
+        write_back: Cycles(4),
+        transfer: Cycles(16),
+        memory_hold: Cycles(0),
+    };
+    InterconnectSpec { messages: Some(more), ..network(bus, 16, nodes) }
+}
+
+/// An access of a processor that waits: its place in the line, and what it writes there.
+#[derive(Clone, Copy)]
+struct Wish {
+    access: Access<u16, CacheId>,
+    word: usize,
+    value: u32,
+}
+
+struct Bench {
+    system: CoherentSystem<u16>,
+    joined: Interconnect,
+    waiting: [Option<Wish>; CPUS],
+    /// What was written last, by line and word.
+    latest: HashMap<(LineAddr, usize), u32>,
+    now: u64,
+    written: u32,
+    reads: u64,
+    stale: u64,
+    trace: Vec<(u64, usize, u64, bool)>,
+}
+
+impl Bench {
+    fn new(more: MessageSpec, seed: u64) -> Self {
+        let table = by_name("mesi", &Options::default()).unwrap();
+        let geometry = Geometry { size: 64, ways: 2, line: 32 };
+        Self {
+            system: CoherentSystem::new(CPUS, geometry, table, false),
+            joined: Interconnect::new(CPUS, &spec(MessageSpec { values: true, ..more }), seed),
+            waiting: [None; CPUS],
+            latest: HashMap::new(),
+            now: 0,
+            written: 0,
+            reads: 0,
+            stale: 0,
+            trace: Vec::new(),
+        }
+    }
+
+    fn messages(&self) -> MessageCounters {
+        self.joined.node_counts().and_then(|counts| counts.messages).expect("it counts messages")
+    }
+
+    /// A processor wants to read or write a word.
+    fn wish(&mut self, cpu: usize, line: u64, word: usize, write: bool) {
+        self.written += u32::from(write);
+        let access = Access {
+            at: CacheId(cpu),
+            line: LineAddr(line),
+            words: 1_u16 << word,
+            write,
+            kernel: false,
+            task: cpu as u32,
+            slot: 1,
+        };
+        self.trace.push((self.now, cpu, line, write));
+        self.ask(Wish { access, word, value: self.written });
+    }
+
+    fn ask(&mut self, wish: Wish) {
+        if self.system.try_hit(&wish.access) {
+            return self.perform(&wish);
+        }
+        let (cpu, line) = (CpuId(wish.access.at.0), wish.access.line);
+        self.waiting[cpu.0] = Some(wish);
+        let (class, origin) = (Class::Fetch, Origin::Processor);
+        self.joined.post(BusRequest { cpu, ready: self.now, line, class, origin });
+    }
+
+    /// Reads or writes the data that are at the node now.
+    fn perform(&mut self, wish: &Wish) {
+        let (cpu, line) = (CpuId(wish.access.at.0), wish.access.line);
+        let words = self.joined.words(line, cpu).expect("lines carry data");
+        let latest = self.latest.entry((line, wish.word)).or_default();
+        if wish.access.write {
+            // A write keeps what others wrote beside it: they see it when they look.
+            words[wish.word] = wish.value;
+            *latest = wish.value;
+        } else {
+            self.reads += 1;
+            self.stale += u64::from(words[wish.word] != *latest);
+        }
+    }
+
+    /// Lets the next thing happen.
+    fn step(&mut self) {
+        let next = self.joined.next_grant();
+        assert!(next >= self.now && next != u64::MAX, "{next} after {}", self.now);
+        self.now = next;
+        if let Some(grant) = self.joined.grant() {
+            self.granted(&grant);
+            self.joined.end_grant();
+        }
+        while let Some(complete) = self.joined.completed() {
+            assert_eq!(complete.time, self.now);
+            let wish = self.waiting[complete.cpu.0].take().expect("somebody waits for it");
+            if complete.done {
+                self.perform(&wish);
+            } else {
+                self.ask(wish);
+            }
+        }
+        let once = self.messages().used_once;
+        assert!(self.stale <= once, "{} stale reads, {once} of them allowed: {:?}", self.stale, self.trace);
+    }
+
+    fn granted(&mut self, grant: &Grant) {
+        let BusRequest { cpu, class, .. } = grant.request;
+        if class == Class::WriteBack {
+            self.joined.carry(grant, &Transaction::WRITE_BACK);
+            return;
+        }
+        let wish = self.waiting[cpu.0].expect("it waits");
+        let node = cpu.0 / PER_NODE * PER_NODE;
+        let held = self.system.is_held_by(wish.access.line, node..node + PER_NODE);
+        if !self.joined.decide(grant, self.system.needed(&wish.access), held) {
+            return;
+        }
+        let remote = self.joined.by_messages(grant).expect("by messages");
+        self.system.raised = if remote { Lines::SHARED } else { Lines::NONE };
+        let outcome = self.system.transact(&wish.access, false);
+        let supplier =
+            outcome.supplied_by.map_or(Supplier::Memory, |cache| Supplier::Processor(CpuId(cache.0)));
+        if self.joined.carry(grant, &Transaction::of(&outcome, supplier)) == LATER {
+            return self.joined.defer(&grant.request, outcome.done);
+        }
+        self.waiting[cpu.0] = None;
+        if outcome.done {
+            self.perform(&wish);
+        } else {
+            self.ask(wish);
+        }
+    }
+
+    /// Random accesses, then everything comes to its end.
+    fn run(&mut self, r: &mut RandomStream, accesses: usize) {
+        let mut made = 0;
+        while made < accesses {
+            let cpu = r.below(CPUS as u64) as usize;
+            if self.waiting[cpu].is_none() && r.below(3) > 0 {
+                made += 1;
+                self.wish(cpu, r.below(LINES), r.below(8) as usize, r.below(2) == 0);
+            } else if self.joined.next_grant() != u64::MAX {
+                self.step();
+            }
+        }
+        while self.joined.next_grant() != u64::MAX {
+            self.step();
+        }
+        assert!(self.waiting.iter().all(Option::is_none), "somebody waits for ever");
+        let m = self.messages();
+        assert_eq!(m.transactions, m.completions, "each request has one completion");
+        assert_eq!(m.requests + m.forwards + m.responses, m.received, "each packet is received");
+        assert!(
+            self.joined.ways_busy().iter().all(|&busy| busy <= self.now),
+            "a link is busy for longer than it was there"
+        );
+    }
+}
+
+fn test(more: MessageSpec, seed: u64, accesses: usize) -> (MessageCounters, u64) {
+    let mut bench = Bench::new(more, seed);
+    bench.run(&mut RandomStream::new(seed, "message machine"), accesses);
+    assert!(bench.reads > accesses as u64 / 3, "{}", bench.reads);
+    (bench.messages(), bench.now)
+}
+
+#[test]
+fn whatever_is_read_was_written_last() {
+    let mut all = MessageCounters::default();
+    for seed in 0..12 {
+        for (jitter, room) in [(0, 16), (300, 16), (300, 1), (2000, 2)] {
+            let more = MessageSpec {
+                jitter,
+                requests: room,
+                forwards: room,
+                options: messages::Options { counted_acks: seed % 2 == 0 },
+                ..MessageSpec::default()
+            };
+            all.add(&test(more, seed, 1000).0);
+        }
+    }
+    let MessageCounters { waits_at_home, waits_at_node, waits_for_room, used_once, .. } = all;
+    let waits = [waits_at_home, waits_at_node, waits_for_room, used_once];
+    assert!(waits.iter().all(|&times| times > 50), "what can race did: {all:?}");
+}
+
+/// Random accesses for some minutes, other ones each time; a failure names its seed.
+#[test]
+#[ignore = "acceptance: four minutes"]
+fn whatever_is_read_was_written_last_for_minutes() {
+    let begun = std::time::Instant::now();
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock");
+    let first = since.as_secs();
+    println!("seeds from {first}");
+    for seed in first.. {
+        if begun.elapsed().as_secs() > 240 {
+            break;
+        }
+        let room = 1 + (seed % 5) as usize;
+        let more = MessageSpec {
+            jitter: [0, 30, 300, 3000][(seed % 4) as usize],
+            requests: room,
+            forwards: room,
+            options: messages::Options { counted_acks: seed % 2 == 0 },
+            ..MessageSpec::default()
+        };
+        test(more, seed, 20_000);
+    }
+}
+
+#[test]
+fn the_same_seed_makes_the_same_run() {
+    let more = MessageSpec { jitter: 300, ..MessageSpec::default() };
+    assert_eq!(test(more, 5, 2000), test(more, 5, 2000));
+    assert_ne!(test(more, 5, 2000), test(more, 6, 2000));
+}
+
+/// Cycles of the last of these accesses, each made when those before it were complete.
+fn took(history: &[(usize, bool)]) -> (u64, MessageCounters) {
+    let mut bench = Bench::new(MessageSpec::default(), 1);
+    let (mut begun, mut before) = (0, MessageCounters::default());
+    for &(cpu, write) in history {
+        bench.now += 1000;
+        (begun, before) = (bench.now, bench.messages());
+        bench.wish(cpu, 0, 0, write);
+        while bench.waiting[cpu].is_some() {
+            bench.step();
+        }
+        let complete = bench.now;
+        while bench.joined.next_grant() != u64::MAX {
+            bench.step();
+        }
+        if (cpu, write) == *history.last().expect("some") {
+            begun = complete - begun;
+        }
+    }
+    (begun, bench.messages().since(&before))
+}
+
+/// Line 0 lives in node 0: a way takes 50 cycles and 8 or 24 for the bytes, memory 7 + 44 + 16, a cache 20 + 16, the
+/// directory 10, an invalidation 5, and the line 16 on the bus of who gets it.
+#[test]
+fn an_access_takes_as_long_as_its_parts_when_nothing_is_in_its_way() {
+    let (request, data) = (50 + 8, 50 + 24);
+    let from_memory = request + 7 + 44 + 16 + data + 16;
+    for (what, history, cycles) in [
+        ("read", vec![(2, false)], from_memory),
+        ("write", vec![(2, true)], from_memory),
+        ("read of what the home wrote", vec![(0, true), (2, false)], request + 20 + 16 + data + 16),
+        (
+            "read, dirty at a third node",
+            vec![(4, true), (2, false)],
+            request + 10 + request + 20 + 16 + data + 16,
+        ),
+        ("read by home, dirty elsewhere", vec![(4, true), (0, false)], 10 + request + 20 + 16 + data + 16),
+        ("upgrade, alone", vec![(2, false), (2, true)], request + 10 + request),
+        (
+            "upgrade, with a sharer",
+            vec![(4, false), (2, false), (2, true)],
+            request + 10 + request + 5 + request,
+        ),
+        ("write by home, with a sharer", vec![(4, false), (0, true)], 10 + request + 5 + request),
+    ] {
+        assert_eq!(took(&history).0, cycles, "{what}");
+    }
+    // A sibling's line comes over the bus of the node.
+    assert_eq!(took(&[(2, true), (3, true)]).0, 0, "performed at once");
+    assert_eq!(took(&[(2, true), (3, true)]).1.requests, 0);
+    let downgrade = took(&[(2, true), (3, false)]).1;
+    assert_eq!((downgrade.requests, downgrade.forwards, downgrade.responses), (1, 1, 0), "PutMS, PutAck");
+}
+
+#[test]
+fn a_request_that_gets_too_old_ends_the_run_with_what_happened_to_its_line() {
+    let run = || {
+        let mut bench = Bench::new(MessageSpec { oldest: 100, ..MessageSpec::default() }, 1);
+        bench.wish(2, 0, 0, false);
+        while bench.waiting[2].is_some() {
+            bench.step();
+        }
+    };
+    let fault = std::panic::catch_unwind(run).expect_err("215 cycles are more than 100");
+    let text = fault.downcast_ref::<String>().expect("it says what");
+    assert!(text.contains("node 1's request for line 0x0 is not complete after"), "{text}");
+    assert!(text.contains("58: GetS of node 1 from 1 at 0"), "{text}");
+}
