@@ -13,6 +13,17 @@ pub struct Cache {
     pub line: Bytes,
 }
 
+/// Who has a cache of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each processor.
+    Processor,
+    /// Each core group.
+    Group,
+    /// All processors together.
+    All,
+}
+
 /// A level outside the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OuterLevel {
@@ -22,14 +33,21 @@ pub struct OuterLevel {
     pub associativity: u32,
     /// Registered replacement policy.
     pub replacement: String,
-    /// One for all processors instead of one each.
-    pub shared: bool,
+    /// Who has one.
+    pub sharing: Sharing,
     /// `inclusive`, `exclusive` or `neither`.
     pub inclusion: String,
     /// Lines written from inside that are not there go on outward.
     pub write_around: bool,
     /// Time of a hit beyond that of a first-level hit.
     pub latency: Cycles,
+}
+
+impl OuterLevel {
+    /// Whether several processors share it, beyond the point of coherence.
+    pub fn is_shared(&self) -> bool {
+        self.sharing != Sharing::Processor
+    }
 }
 
 /// The coherence protocol and its open points.

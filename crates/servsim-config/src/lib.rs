@@ -2,6 +2,7 @@
 //! prints them. TOML for people; every error of a file at once.
 
 mod components;
+mod groups;
 mod machine;
 mod monitor;
 mod nodes;
@@ -17,8 +18,9 @@ mod values;
 
 pub use components::{
     Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol,
-    Tlb,
+    Sharing, Tlb,
 };
+pub use groups::Groups;
 pub use machine::Machine;
 pub use monitor::{
     Filter, MonitorProgram, Secondary, DIRECTIONS, MOST_COUNTERS, MOST_FILTERS, MOST_SECONDARY, SERVED, TYPES,

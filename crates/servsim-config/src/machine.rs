@@ -2,8 +2,9 @@
 //! than one setting.
 
 use crate::components::{
-    Bus, Cache, Core, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol, Tlb,
+    Bus, Cache, Core, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol, Sharing, Tlb,
 };
+use crate::groups::{self, Groups};
 use crate::nodes::{self, Nodes};
 use crate::parts;
 use crate::read::{read, read_overrides, Faults, Given};
@@ -57,6 +58,8 @@ pub struct Machine {
     pub interconnect: Interconnect,
     /// Nodes with their own memory, if there are several.
     pub nodes: Option<Nodes>,
+    /// Core groups with a level of their own, if there are several.
+    pub groups: Option<Groups>,
     /// Where pages lie.
     pub mapping: Mapping,
     /// Affinity scheduling instead of random.
@@ -138,6 +141,7 @@ impl Machine {
                 bank_time: Cycles(number("memory.bank_time")),
             },
             nodes: None,
+            groups: groups::groups(given),
             mapping: Mapping { policy: text("memory.mapping"), seed: number("memory.mapping_seed") },
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
@@ -197,7 +201,8 @@ impl Machine {
         if self.nodes.is_some() {
             nodes::check(&self.interconnect.kind, &self.levels, given, &mut fault);
         }
-        let second_is_private = self.levels.first().is_some_and(|level| !level.shared);
+        groups::check(self.groups, self.processors, &self.levels, self.nodes.as_ref(), given, &mut fault);
+        let second_is_private = self.levels.first().is_some_and(|level| !level.is_shared());
         translation_and_prefetch::check_prefetch(
             self.prefetch.as_ref(),
             second_is_private,
@@ -247,13 +252,13 @@ impl Machine {
                     format!("{} cannot include the levels inside it ({inside})", level.size),
                 );
             }
-            if let (Some(inner), false) = (shared_inside, level.shared) {
+            if let (Some(inner), false) = (shared_inside, level.is_shared()) {
                 fault(
                     &format!("{name}.sharing"),
                     format!("a private level cannot lie outside {inner}, which is shared; use `shared`"),
                 );
             }
-            if level.write_around && !(level.shared && level.inclusion == "neither") {
+            if level.write_around && !(level.is_shared() && level.inclusion == "neither") {
                 fault(
                     &format!("{name}.write_miss"),
                     format!(
@@ -263,7 +268,7 @@ impl Machine {
                     ),
                 );
             }
-            shared_inside = shared_inside.or(level.shared.then_some(name));
+            shared_inside = shared_inside.or(level.is_shared().then_some(name));
             inside = level.size;
         }
         if level(given, "l2").is_none() && level(given, "l3").is_some() {
@@ -277,7 +282,7 @@ impl Machine {
                 fault(key, format!("there is no such level; give it a size with {name}.size"));
             }
         }
-        let takes_stores = |level: &OuterLevel| !level.shared && level.inclusion != "exclusive";
+        let takes_stores = |level: &OuterLevel| !level.is_shared() && level.inclusion != "exclusive";
         if self.write_around && !self.levels.first().is_some_and(takes_stores) {
             fault(
                 "cache.write_miss",
@@ -342,7 +347,11 @@ fn level(given: &Given, name: &str) -> Option<OuterLevel> {
         size: Bytes(number("size")),
         associativity: number("associativity") as u32,
         replacement: text("replacement"),
-        shared: text("sharing") == "shared",
+        sharing: match text("sharing").as_str() {
+            "private" => Sharing::Processor,
+            "group" => Sharing::Group,
+            _ => Sharing::All,
+        },
         inclusion: text("inclusion"),
         write_around: text("write_miss") == "around",
         latency: Cycles(number("latency")),

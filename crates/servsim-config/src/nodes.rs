@@ -3,7 +3,7 @@
 //!
 //! Over 400 lines: what the settings of nodes demand of one another belongs together.
 
-use crate::components::OuterLevel;
+use crate::components::{OuterLevel, Sharing};
 use crate::read::Given;
 use crate::storage::Fault;
 use crate::values::{differs, Values};
@@ -275,10 +275,11 @@ pub(crate) fn check(interconnect: &str, levels: &[OuterLevel], given: &Given, fa
             );
         }
     }
-    if let Some(place) = levels.iter().position(|level| level.shared) {
+    if let Some(place) = levels.iter().position(|level| level.sharing == Sharing::All) {
         fault(
             ["l2.sharing", "l3.sharing"][place],
-            "a level that all processors share lies in no node; use `private`, or leave it out".into(),
+            "a level that all processors share lies in no node; use `private`, or `group` with as many groups or more"
+                .into(),
         );
     }
 }

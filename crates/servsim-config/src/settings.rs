@@ -9,9 +9,9 @@ const TABLE_4: &str = "Foglia et al. 2004, Table 4";
 const CHOICE: &str = "free choice: the level is absent by default";
 const POLICY: Kind = Kind::Choice(&["lru", "fifo", "tree-plru", "random", "srrip"]);
 const LEVEL_SIZE: Kind = Kind::CapacityOrNone(64, 1 << 36);
-const SHARING: Kind = Kind::Choice(&["private", "shared"]);
-const SHARING_MEANING: &str = "Whether each processor has its own, inside the bus, or all share one, \
-     between bus and memory.";
+const SHARING: Kind = Kind::Choice(&["private", "group", "shared"]);
+const SHARING_MEANING: &str = "Whether each processor has its own, inside the bus, each core group \
+     (group.count), or all share one, between bus and memory.";
 const INCLUSION: Kind = Kind::Choice(&["inclusive", "exclusive", "neither"]);
 const INCLUSION_MEANING: &str = "Which lines of the levels further in it keeps: all (and takes from \
      them what it gives up), none (it takes what they give up), or either.";
@@ -524,6 +524,22 @@ pub const SETTINGS: &[Setting] = &[
         "10 cycles",
         "Time that a line travels over a link of a network beyond moving its bytes.",
         "an assumption",
+    ),
+    setting(
+        "group.count",
+        Kind::Count(1, 64),
+        "1",
+        "Core groups: neighbouring processors, as many in each, that share a level of their own, the one with sharing \
+         `group`; 1 for none.",
+        "Foglia et al. 2004 section 4: one level",
+    ),
+    setting(
+        "group.crossing",
+        Kind::Cycles(0, 100_000),
+        "0 cycles",
+        "What a fetch from a cache of another core group, or an invalidation there, takes longer than within a group; \
+         between nodes beside the way of its packets.",
+        "free choice: there are no groups by default",
     ),
     setting(
         "node.count",

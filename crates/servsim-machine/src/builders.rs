@@ -10,7 +10,7 @@ use servsim_core::GlobalSource;
 use servsim_import::captured::CodeDetail;
 use servsim_import::{open_in_order, Reading, MOST_NAMED};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec, PrefetchSpec, TlbSpec};
+use servsim_mem::{Geometry, GroupSpec, HierarchySpec, Inclusion, LevelSpec, PrefetchSpec, TlbSpec};
 
 /// The machine, its components and the opened trace of a functional run.
 pub(crate) fn open_machine(
@@ -69,7 +69,7 @@ pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec
         })
     };
     let of = |shared: bool| {
-        let levels = machine.levels.iter().filter(move |l| l.shared == shared);
+        let levels = machine.levels.iter().filter(move |l| l.is_shared() == shared);
         levels.map(level).collect::<Result<Vec<_>, _>>()
     };
     Ok(HierarchySpec {
@@ -78,6 +78,10 @@ pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec
         write_around: machine.write_around,
         private: of(false)?,
         shared: of(true)?,
+        groups: machine.groups.map_or_else(GroupSpec::default, |groups| GroupSpec {
+            count: groups.count,
+            clean_supplies: machine.protocol.any_copy_supplies,
+        }),
         seed,
         prefetch: machine.prefetch.as_ref().map(|prefetch| PrefetchSpec {
             policy: prefetch.policy.clone(),

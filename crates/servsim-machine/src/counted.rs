@@ -4,17 +4,18 @@ use crate::result::{ProcessorTimes, Replication, SystemCounters};
 use serde_json::{json, Map, Value};
 use servsim_core::counters::{windowed, Counter, Layout};
 use servsim_mem::{
-    Counters, LevelCounters, LinkCounters, MessageCounters, PairCounters, PrefetchCounters, RequestCounters,
-    TlbCounters, WriteBufferCounters,
+    Counters, GroupCounters, LevelCounters, LinkCounters, MessageCounters, PairCounters, PrefetchCounters,
+    RequestCounters, TlbCounters, WriteBufferCounters,
 };
 
 /// The declarations whose counters a replication has once, and those of which it has a list under this path.
-pub const SETS: [(&str, &[Counter]); 11] = [
+pub const SETS: [(&str, &[Counter]); 12] = [
     ("", Counters::REGISTRY),
     ("", TlbCounters::REGISTRY),
     ("", PrefetchCounters::REGISTRY),
     ("", WriteBufferCounters::REGISTRY),
     ("", SystemCounters::REGISTRY),
+    ("", GroupCounters::REGISTRY),
     ("", LinkCounters::REGISTRY),
     ("", RequestCounters::REGISTRY),
     ("", MessageCounters::REGISTRY),
@@ -83,6 +84,7 @@ pub fn counted(replication: &Replication) -> Vec<(&'static Counter, &[u64])> {
     let mut all = replication.counters.registered();
     all.extend(replication.tlb.iter().flat_map(TlbCounters::registered));
     all.extend(replication.prefetches.iter().flat_map(PrefetchCounters::registered));
+    all.extend(replication.groups.iter().flat_map(GroupCounters::registered));
     all.extend(
         timing.iter().filter_map(|t| t.write_buffers.as_ref()).flat_map(WriteBufferCounters::registered),
     );

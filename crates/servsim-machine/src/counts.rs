@@ -100,6 +100,7 @@ fn functional_document(
         distinct_lines: counted.distinct_lines,
         tlb: counted.tlb,
         prefetches: counted.prefetches,
+        groups: counted.groups,
         timing: None,
     };
     let mut warnings = Warning::notes(source.notes());
@@ -113,7 +114,7 @@ fn functional_document(
         result["options"]["transactions"] = json!(number);
     }
     result["replications"][0]["levels"] = levels;
-    if machine.levels.iter().any(|level| level.shared) {
+    if machine.levels.iter().any(servsim_config::OuterLevel::is_shared) {
         result["replications"][0]["memory"] = json!({"reads": memory.0, "writes": memory.1});
     }
     result

@@ -13,8 +13,8 @@ use servsim_core::{
     Batch, CacheId, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
 };
 use servsim_mem::{
-    Access, CoherentSystem, Counters, Hierarchy, HierarchySpec, LevelCounters, Observer, PrefetchCounters,
-    RunCounts, Shard, TlbCounters, WordMask,
+    Access, CoherentSystem, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, Observer,
+    PrefetchCounters, RunCounts, Shard, TlbCounters, WordMask,
 };
 use std::collections::HashMap;
 use translation_and_prefetch::{run_translated, TranslationAndPrefetch};
@@ -41,6 +41,8 @@ pub struct Counted {
     pub tlb: Option<TlbCounters>,
     /// What became of prefetches, if there were any.
     pub prefetches: Option<PrefetchCounters>,
+    /// What core groups had to do with one another, if there are any.
+    pub groups: Option<GroupCounters>,
     /// Host memory that the simulated memory system took, in bytes.
     pub host_bytes: u64,
 }
@@ -57,6 +59,9 @@ impl Counted {
         self.distinct_lines += other.distinct_lines;
         self.levels.iter_mut().zip(&other.levels).for_each(|((_, sum), (_, more))| sum.add(more));
         self.memory = (self.memory.0 + other.memory.0, self.memory.1 + other.memory.1);
+        if let (Some(sum), Some(more)) = (&mut self.groups, &other.groups) {
+            sum.add(more);
+        }
         self.host_bytes += other.host_bytes;
     }
 
@@ -263,6 +268,7 @@ impl<W: WordMask> Run<W> {
         counted.distinct_lines = self.caches.system.distinct_lines() as u64;
         counted.levels = self.caches.counters();
         counted.memory = self.caches.memory_traffic();
+        counted.groups = self.caches.group_counts();
         counted.prefetches = self.prefetches.then_some(self.caches.system.prefetches);
         counted.host_bytes = self.caches.host_bytes() as u64;
         counted

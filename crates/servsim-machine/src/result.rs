@@ -6,7 +6,9 @@ use crate::storage::results::StorageResult;
 use crate::timing::subsystem::{LoadLevel, Profile};
 use crate::timing::user_states::Times;
 use servsim_mem::interconnect::MonitorCounts;
-use servsim_mem::{Counters, LevelCounters, NodeCounts, PrefetchCounters, TlbCounters, WriteBufferCounters};
+use servsim_mem::{
+    Counters, GroupCounters, LevelCounters, NodeCounts, PrefetchCounters, TlbCounters, WriteBufferCounters,
+};
 use servsim_os::LockCounts;
 
 servsim_core::counters! {
@@ -224,6 +226,8 @@ pub struct Replication {
     pub tlb: Option<TlbCounters>,
     /// What became of prefetches, if there were any.
     pub prefetches: Option<PrefetchCounters>,
+    /// What core groups had to do with one another, if there are any.
+    pub groups: Option<GroupCounters>,
     /// Times, from the timing engine.
     pub timing: Option<Timing>,
 }

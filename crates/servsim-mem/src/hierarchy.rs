@@ -10,11 +10,15 @@
 //! coherent caches per processor when it is split). Otherwise a processor has one state per line,
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
+mod groups;
 mod state;
 mod timed;
 
+pub use groups::{GroupCounters, GroupSpec};
+
 use crate::array::{Array, Geometry};
 use crate::counters::Counters;
+use crate::interconnect::Supplier;
 use crate::level::{Displaced, Level, LevelCounters};
 use crate::observer::Observer;
 use crate::prefetch::PrefetchSpec;
@@ -24,6 +28,7 @@ use crate::shared::{Inside, Shared};
 use crate::system::{Access, CoherentSystem, Outcome, Page, Snooped};
 use crate::tlb::TlbSpec;
 use crate::words::WordMask;
+use groups::Groups;
 use servsim_core::{CacheId, CpuId, LineAddr, RandomStream};
 
 /// What a level keeps of the lines that levels further in hold.
@@ -74,8 +79,10 @@ pub struct HierarchySpec {
     pub write_around: bool,
     /// Private levels outside the first, from the inside out.
     pub private: Vec<LevelSpec>,
-    /// Shared levels, from the inside out.
+    /// Shared levels, from the inside out; with core groups the one that each group has.
     pub shared: Vec<LevelSpec>,
+    /// Core groups.
+    pub groups: GroupSpec,
     /// Seed of random policies.
     pub seed: u64,
     /// What processors prefetch, if anything.
@@ -94,6 +101,7 @@ impl Default for HierarchySpec {
             write_around: false,
             private: Vec::new(),
             shared: Vec::new(),
+            groups: GroupSpec::default(),
             seed: 0,
             prefetch: None,
             tlb: None,
@@ -139,7 +147,9 @@ pub struct Hierarchy<W, O = ()> {
     inclusion: Vec<Inclusion>,
     /// Caches of the first level per processor.
     first: usize,
-    shared: Shared,
+    /// Of all processors, or of each core group.
+    shared: Vec<Shared>,
+    groups: Groups,
     /// Stores that miss the first level leave it as it is.
     write_around: bool,
     /// Level that takes prefetched lines.
@@ -180,13 +190,16 @@ impl<W: WordMask> Hierarchy<W> {
         let mut inclusion = vec![Inclusion::Neither; 1 + usize::from(spec.split)];
         inclusion.extend(spec.private.iter().map(|level| level.inclusion));
         let mut system = CoherentSystem::of_arrays(arrays, spec.shadow_geometry(first), table, shadow, ());
+        let groups = Groups::new(processors, spec);
         system.per_processor = per_processor;
+        system.around = groups.around();
         Self {
             system,
             domains: CpuId::all(domains).map(|cpu| Domain::new(cpu, first, spec)).collect(),
             inclusion,
             first: 1 + usize::from(spec.split),
-            shared: Shared::new(spec),
+            shared: (0..groups.count).map(|group| Shared::new(spec, group)).collect(),
+            groups,
             write_around: spec.write_around,
             prefetch_level: spec.prefetch.as_ref().map_or(1, |prefetch| prefetch.level),
             lookups: vec![0; caches],
@@ -369,10 +382,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         }
         if let Some(dirty) = self.system.release(access, cache, line) {
             self.domains[cache].levels[index].counters.write_backs += u64::from(dirty);
-            if dirty {
+            if dirty && self.groups.count == 1 {
                 self.system.note_written_back(cache, line);
             }
-            let (shared, mut inside) = self.sides(access);
+            let (shared, mut inside) = self.sides(access, self.groups.of(cache));
             if !shared.levels.is_empty() {
                 shared.given_up(line, dirty, &mut inside);
             }
@@ -389,7 +402,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
     /// What a transaction means for the levels on both sides of the bus.
     /// Returns the shared level that supplied the block, if one did.
-    fn after(&mut self, access: &Access<W, CacheId>, outcome: &Outcome) -> Option<usize> {
+    fn after(&mut self, access: &Access<W, CacheId>, outcome: &mut Outcome) -> Option<Supplier> {
         let line = access.line;
         // One domain for each coherent cache, or none at all. A hit made no transaction, and changed no copies.
         if !self.domains.is_empty() && outcome.op.is_some() {
@@ -402,10 +415,13 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 }
             }
         }
-        if self.shared.levels.is_empty() {
+        if self.shared[0].levels.is_empty() {
             return None;
         }
-        let (shared, mut inside) = self.sides(access);
+        if self.groups.count > 1 {
+            return self.after_between(access, outcome);
+        }
+        let (shared, mut inside) = self.sides(access, 0);
         if outcome.to_memory {
             shared.write(0, line, &mut inside);
         }
@@ -418,15 +434,20 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             shared.given_up(line, false, &mut inside);
         }
         if let Some(found) = found {
+            shared.memory_reads += u64::from(found.is_none());
             shared.fill(line, found, &mut inside);
         }
-        found.flatten()
+        found.flatten().map(Supplier::Shared)
     }
 
-    /// The shared levels, and the private caches as these see them.
-    fn sides<'a>(&'a mut self, access: &'a Access<W, CacheId>) -> (&'a mut Shared, Private<'a, W, O>) {
-        let Self { system, domains, back_invalidations, shared, .. } = self;
-        (shared, Private { access, system, domains, back_invalidations })
+    /// The shared levels of a group, and its private caches as these see them.
+    fn sides<'a>(
+        &'a mut self,
+        access: &'a Access<W, CacheId>,
+        group: usize,
+    ) -> (&'a mut Shared, Private<'a, W, O>) {
+        let Self { system, domains, back_invalidations, shared, groups, .. } = self;
+        (&mut shared[group], Private { access, system, domains, back_invalidations, groups, group })
     }
 
     /// What the levels counted, from the inside out, with their names: `l1` (or `l1i` and `l1d`),
@@ -454,42 +475,54 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 all[index].1.add(&level.counters);
             }
         }
-        for level in &self.shared.levels {
+        for (index, level) in self.shared[0].levels.iter().enumerate() {
             let number = all.len() + 2 - self.first;
-            all.push((format!("l{number}"), level.counters));
+            let mut counters = level.counters;
+            self.shared[1..].iter().for_each(|group| counters.add(&group.levels[index].counters));
+            all.push((format!("l{number}"), counters));
         }
         all
     }
 
     /// Lines read from and written to memory.
     pub fn memory_traffic(&self) -> (u64, u64) {
-        (self.shared.memory_reads, self.shared.memory_writes)
+        let sum = |of: fn(&Shared) -> u64| self.shared.iter().map(of).sum();
+        (sum(|shared| shared.memory_reads), sum(|shared| shared.memory_writes))
     }
 
     /// Host memory in use, in bytes.
     pub fn host_bytes(&self) -> usize {
         let private = self.domains.iter().flat_map(|domain| &domain.levels);
-        let levels: usize = private.chain(&self.shared.levels).map(Level::host_bytes).sum();
+        let shared = self.shared.iter().flat_map(|shared| &shared.levels);
+        let levels: usize = private.chain(shared).map(Level::host_bytes).sum();
         self.system.host_bytes() + levels
     }
 }
 
-/// The private caches, while `access` is performed.
+/// The private caches of a core group, or of the machine, while `access` is performed.
 struct Private<'a, W, O> {
     access: &'a Access<W, CacheId>,
     system: &'a mut CoherentSystem<W, O>,
     domains: &'a mut [Domain],
     back_invalidations: &'a mut [Taken],
+    groups: &'a mut Groups,
+    group: usize,
+}
+
+impl<W: WordMask, O: Observer> Private<'_, W, O> {
+    fn first_holder(&self, line: LineAddr) -> Option<CacheId> {
+        self.system.first_holder(line, |cache| self.groups.of(cache) == self.group)
+    }
 }
 
 impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
     fn hold(&mut self, line: LineAddr) -> bool {
-        self.system.first_holder(line).is_some()
+        self.first_holder(line).is_some()
     }
 
     fn take(&mut self, line: LineAddr) -> bool {
         let mut dirty = false;
-        while let Some(cache) = self.system.first_holder(line) {
+        while let Some(cache) = self.first_holder(line) {
             if let Some(domain) = self.domains.get_mut(cache.0) {
                 for level in &mut domain.levels {
                     level.counters.back_invalidations += u64::from(level.erase(line).is_some());
@@ -500,10 +533,21 @@ impl<W: WordMask, O: Observer> Inside for Private<'_, W, O> {
             taken.copies += 1;
             taken.dirty += u64::from(written);
             dirty |= written;
-            if written {
+            if written && self.groups.count == 1 {
                 self.system.note_written_back(cache, line);
             }
         }
         dirty
+    }
+
+    fn placed(&mut self, line: LineAddr, here: bool) {
+        self.groups.placed(self.group, line, here);
+    }
+
+    fn to_memory(&mut self, line: LineAddr) {
+        // What the private caches give up goes to the level of their group; what that gives up takes the interconnect.
+        if self.groups.count > 1 {
+            self.system.note_written_back(self.access.at, line);
+        }
     }
 }

@@ -87,6 +87,11 @@ impl Level {
         self.find(line).is_some()
     }
 
+    /// The lines that it has valid copies of.
+    pub fn lines(&self) -> impl Iterator<Item = LineAddr> + '_ {
+        self.lines.iter().zip(&self.tags).filter(|(_, tag)| tag.valid).map(|(line, _)| *line)
+    }
+
     fn stamp(&mut self, index: usize) {
         self.clock += 1;
         self.tags[index].stamp = self.clock;
@@ -130,6 +135,11 @@ impl Level {
             self.tags[index].dirty = true;
         }
         found.is_some()
+    }
+
+    /// Whether it has a valid copy that was written.
+    pub fn is_dirty(&self, line: LineAddr) -> bool {
+        self.find_valid(line).is_some_and(|index| self.tags[index].dirty)
     }
 
     /// Marks the copy of `line` as not written.

@@ -32,7 +32,7 @@ pub mod words;
 pub use array::{Geometry, SetIndex};
 pub use cache_set::MAX_CACHES;
 pub use counters::{CoherenceClass, Counters, MissClass};
-pub use hierarchy::{Hierarchy, HierarchySpec, Inclusion, LevelSpec};
+pub use hierarchy::{GroupCounters, GroupSpec, Hierarchy, HierarchySpec, Inclusion, LevelSpec};
 pub use history::MissingCell;
 pub use hits::RunCounts;
 pub use interconnect::{

@@ -1,5 +1,5 @@
-//! Levels shared by all processors, between bus and memory: looked up by fetches that no cache
-//! supplies, written by what the private caches hand outward.
+//! Levels shared by all processors or by those of a core group, between bus and memory: looked up by fetches that no
+//! cache supplies, written by what the private caches inside them hand outward.
 //!
 //! They answer the bus like memory, so coherence does not know them. They know of the private caches
 //! only what [`Inside`] tells them: whether any holds a line, and that all must give one up.
@@ -15,6 +15,10 @@ pub trait Inside {
     fn hold(&mut self, line: LineAddr) -> bool;
     /// Takes `line` away from every private cache; whether a copy was dirty.
     fn take(&mut self, line: LineAddr) -> bool;
+    /// The level has a copy of `line` from now on, or none any more.
+    fn placed(&mut self, _line: LineAddr, _here: bool) {}
+    /// `line` is on its way to memory by itself.
+    fn to_memory(&mut self, _line: LineAddr) {}
 }
 
 /// The shared levels, from the inside out.
@@ -25,18 +29,18 @@ pub struct Shared {
     inclusion: Vec<Inclusion>,
     /// Whether a line written from inside that is not there goes on outward.
     write_around: Vec<bool>,
-    /// Fetches that reached memory.
+    /// Fetches of its processors that reached memory.
     pub memory_reads: u64,
     /// Lines written to memory.
     pub memory_writes: u64,
 }
 
 impl Shared {
-    /// Empty levels.
-    pub fn new(spec: &HierarchySpec) -> Self {
+    /// Empty levels of `group`; 0 for those of all processors.
+    pub fn new(spec: &HierarchySpec, group: usize) -> Self {
         let number = |index| index + spec.private.len() + 2;
         let level = |(index, level): (usize, &crate::hierarchy::LevelSpec)| {
-            Level::new(level.geometry, spec.policy(&level.replacement, level.geometry, number(index), 0))
+            Level::new(level.geometry, spec.policy(&level.replacement, level.geometry, number(index), group))
         };
         Self {
             levels: spec.shared.iter().enumerate().map(level).collect(),
@@ -66,14 +70,15 @@ impl Shared {
     pub fn look_up(&mut self, line: LineAddr, inside: &mut dyn Inside) -> Option<usize> {
         let found = (0..self.levels.len()).find(|&index| self.levels[index].look_up(line));
         match found {
-            None => self.memory_reads += 1,
             Some(index) if self.inclusion[index] == Inclusion::Exclusive => {
-                if self.levels[index].erase(line) == Some(true) {
+                let dirty = self.levels[index].erase(line);
+                inside.placed(line, false);
+                if dirty == Some(true) {
                     // The private copy is clean: the duty to write back goes outward.
                     self.write(index + 1, line, inside);
                 }
             }
-            Some(_) => {}
+            None | Some(_) => {}
         }
         found
     }
@@ -101,6 +106,7 @@ impl Shared {
     pub fn write(&mut self, index: usize, line: LineAddr, inside: &mut dyn Inside) {
         let Some(inclusion) = self.inclusion.get(index) else {
             self.memory_writes += 1;
+            inside.to_memory(line);
             return;
         };
         if self.levels[index].write(line) {
@@ -120,7 +126,9 @@ impl Shared {
 
     fn insert(&mut self, index: usize, line: LineAddr, dirty: bool, inside: &mut dyn Inside) {
         let displaced = self.levels[index].insert(line, dirty);
+        inside.placed(line, true);
         if let Some(Displaced { line, dirty, .. }) = displaced {
+            inside.placed(line, false);
             self.give_up(index, line, dirty, inside);
         }
     }

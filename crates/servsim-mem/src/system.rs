@@ -116,6 +116,7 @@ impl<W> Access<W, CacheId> {
 
 /// What a bus transaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)] // independent facts of one transaction
 pub struct Outcome {
     /// The transaction, if the state found at the grant still needed one.
     pub op: Option<BusOp>,
@@ -131,6 +132,8 @@ pub struct Outcome {
     pub to_memory: bool,
     /// Whether the access is complete; if not, it is applied again.
     pub done: bool,
+    /// Whether it concerned nothing outside the core group of its processor.
+    pub within_group: bool,
 }
 
 /// What a transaction of another cache did to a copy.
@@ -140,6 +143,27 @@ pub(crate) enum Snooped {
     Cleaned,
     /// It is gone.
     Lost,
+}
+
+/// What core groups with levels of their own mean for the next transaction; nothing on machines without.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around {
+    /// Coherent caches of a group.
+    pub per_group: usize,
+    /// The level of the asking group has the line, so that no other group is asked for it.
+    pub near: bool,
+    /// The level of another group has it, so that the copy is not the only one.
+    pub elsewhere: bool,
+}
+
+impl Around {
+    /// No groups.
+    pub const NOTHING: Self = Self { per_group: usize::MAX, near: false, elsewhere: false };
+
+    /// Whether two caches are of one group.
+    fn together(&self, a: CacheId, b: CacheId) -> bool {
+        self.per_group == usize::MAX || a.0 / self.per_group == b.0 / self.per_group
+    }
 }
 
 /// The caches of a machine.
@@ -163,6 +187,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) history: History,
     /// Caches of one processor: two when the first level is split and coherent.
     pub(crate) per_processor: usize,
+    /// What is known of levels of core groups.
+    pub(crate) around: Around,
     /// Whether `written_back` is kept: whoever sets it has to take what is there.
     pub times_write_backs: bool,
     /// Dirty lines that left other than as the victim of the transaction under way, with their processors: flushed
@@ -238,6 +264,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             switches: Switches::new(processors),
             history: History::default(),
             per_processor: 1,
+            around: Around::NOTHING,
             times_write_backs: false,
             written_back: Vec::new(),
             raised: Lines::NONE,
@@ -609,7 +636,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.missing_cell(state, column.heading(), other, access.line)
             };
             lines = lines.and(raise);
-            if supply && !outcome.from_cache {
+            let supply = supply && (!self.around.near || self.around.together(access.at, other));
+            let better = |before: CacheId| {
+                !self.around.together(access.at, before) && self.around.together(access.at, other)
+            };
+            if supply && outcome.supplied_by.is_none_or(better) {
                 outcome.supplied_by = Some(other);
             }
             outcome.from_cache |= supply;
@@ -629,6 +660,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 record.valid.remove(other);
                 record.stale.insert(other);
             }
+        }
+        if self.around.elsewhere {
+            lines = lines.and(Lines::SHARED);
         }
         lines
     }
@@ -853,13 +887,35 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         Some(self.write_back(cache, state, access.kernel))
     }
 
-    /// The first cache with a valid copy of `line`.
-    pub fn first_holder(&self, line: LineAddr) -> Option<CacheId> {
-        with_cache_set!(self.copies, self.first_holder_in(line))
+    /// The first cache with a valid copy of `line` among those that `wanted` says.
+    pub fn first_holder(&self, line: LineAddr, wanted: impl Fn(CacheId) -> bool) -> Option<CacheId> {
+        with_cache_set!(self.copies, self.first_holder_in(line, wanted))
     }
 
-    fn first_holder_in<S: Indexed>(&self, line: LineAddr) -> Option<CacheId> {
-        self.copies.record::<S>(self.copies.find(line)?).valid.iter().next()
+    fn first_holder_in<S: Indexed>(
+        &self,
+        line: LineAddr,
+        wanted: impl Fn(CacheId) -> bool,
+    ) -> Option<CacheId> {
+        self.copies.record::<S>(self.copies.find(line)?).valid.iter().find(|&cache| wanted(cache))
+    }
+
+    /// Whether one of the caches that `wanted` says would supply the line of `access` to transaction `op`.
+    pub fn is_supplied(
+        &self,
+        access: &Access<W, CacheId>,
+        op: BusOp,
+        wanted: impl Fn(CacheId) -> bool,
+    ) -> bool {
+        let column = Snoop::of(op, false);
+        let supplies = |cache: CacheId| {
+            let array = &self.arrays[cache];
+            let state = array.find(access.line).map_or(INVALID, |index| array.frames[index].state);
+            let cell = &self.table.rows[usize::from(state)].snoop[column as usize];
+            matches!(cell, OnSnoop::Act { supply: true, .. })
+        };
+        let supplier = |cache| cache != access.at && wanted(cache) && supplies(cache);
+        self.first_holder(access.line, supplier).is_some()
     }
 
     /// Whether a cache of these has a valid copy of `line`.

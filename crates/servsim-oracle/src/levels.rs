@@ -41,8 +41,12 @@ pub struct Layout {
     pub around: bool,
     /// Private levels outside the first.
     pub private: Vec<Outer>,
-    /// Shared levels.
+    /// Shared levels; with several groups the one that each has.
     pub shared: Vec<Outer>,
+    /// Core groups, of neighbours.
+    pub groups: usize,
+    /// A group's level gives clean copies to other groups.
+    pub clean_supplies: bool,
     /// Seed of the random policy.
     pub seed: u64,
 }
@@ -217,8 +221,10 @@ pub(crate) struct Levels {
     /// Per coherent cache: first level, then outward.
     private: Vec<Vec<Store>>,
     first: usize,
-    shared: Vec<Store>,
+    /// By group, from the inside out.
+    shared: Vec<Vec<Store>>,
     memory: [u64; 2],
+    between: BTreeMap<&'static str, u64>,
 }
 
 impl Levels {
@@ -248,9 +254,13 @@ impl Levels {
             private.push(own);
         }
         let beyond = layout.private.len() + 2;
-        let shared = layout.shared.iter().enumerate().map(|(i, level)| outer(level, beyond + i, 0)).collect();
+        let of_group = |group: usize| {
+            let levels = layout.shared.iter().enumerate();
+            levels.map(|(i, level)| outer(level, beyond + i, group)).collect()
+        };
+        let shared = (0..layout.groups).map(of_group).collect();
         let first = if layout.private.is_empty() { 1 } else { halves };
-        Self { private, first, shared, memory: [0; 2], layout }
+        Self { private, first, shared, memory: [0; 2], between: BTreeMap::new(), layout }
     }
 
     fn alone(&self) -> bool {
@@ -472,80 +482,149 @@ impl Oracle {
     }
 
     pub(crate) fn has_shared(&mut self) -> bool {
-        !self.levels().shared.is_empty()
+        !self.levels().layout.shared.is_empty()
     }
 
-    fn held(&mut self, block: u64) -> bool {
-        (0..self.caches.len()).any(|cpu| self.state(cpu, block) != "I")
+    fn group(&mut self, cache: usize) -> usize {
+        let levels = self.levels();
+        cache * levels.layout.groups / levels.private.len()
     }
 
-    fn held_inside(&mut self, index: usize, block: u64) -> bool {
-        self.levels().shared[..index].iter().any(|store| store.has(block)) || self.held(block)
+    /// Whether the caches of a group have the block.
+    fn held(&mut self, group: usize, block: u64) -> bool {
+        (0..self.caches.len()).any(|cpu| self.group(cpu) == group && self.state(cpu, block) != "I")
     }
 
-    /// A fetch that no cache supplied: looked up first, then what made room inside goes out, then the
-    /// levels are filled.
-    pub(crate) fn fetched(&mut self, a: &Touch, gone: Option<(u64, bool)>) {
-        let count = self.levels().shared.len();
-        let found = (0..count).find(|&index| self.levels().shared[index].ask(a.block));
-        if found.is_none() {
-            self.levels().memory[0] += 1;
-        }
-        if let Some(index) = found.filter(|&i| self.levels().shared[i].keeps == Keeps::Nothing) {
-            if self.levels().shared[index].remove(a.block).is_some_and(|slot| slot.dirty) {
-                self.written(a, index + 1, a.block);
+    fn held_inside(&mut self, group: usize, index: usize, block: u64) -> bool {
+        self.levels().shared[group][..index].iter().any(|store| store.has(block)) || self.held(group, block)
+    }
+
+    /// Groups other than that of `cache` whose level has the block.
+    fn groups_with(&mut self, cache: usize, block: u64) -> Vec<usize> {
+        let own = self.group(cache);
+        let levels = self.levels();
+        let with =
+            |group: &usize| *group != own && levels.shared[*group].iter().any(|store| store.has(block));
+        (0..levels.layout.groups).filter(with).collect()
+    }
+
+    /// Whether `giver` may send the block to `asker`: one of the same group always; another only if the asker's group
+    /// has no copy in its level.
+    pub(crate) fn may_give(&mut self, asker: usize, giver: usize, block: u64) -> bool {
+        let group = self.group(asker);
+        self.group(giver) == group || !self.levels().shared[group].iter().any(|store| store.has(block))
+    }
+
+    /// Whether a group other than that of `cache` has the block in its level, so that nobody has it alone.
+    pub(crate) fn in_another_group(&mut self, cache: usize, block: u64) -> bool {
+        !self.groups_with(cache, block).is_empty()
+    }
+
+    pub(crate) fn same_group(&mut self, a: usize, b: usize) -> bool {
+        self.group(a) == self.group(b)
+    }
+
+    fn between(&mut self, what: &'static str) {
+        *self.levels().between.entry(what).or_default() += 1;
+    }
+
+    /// A fetch that no cache of the own group supplied: looked up first, then what made room inside goes out, then the
+    /// levels are filled. `far`: a cache of another group supplied it.
+    pub(crate) fn fetched(&mut self, a: &Touch, gone: Option<(u64, bool)>, far: bool, takes_all: bool) {
+        let own = self.group(a.cpu);
+        let count = self.levels().shared[own].len();
+        let found = (0..count).find(|&index| self.levels().shared[own][index].ask(a.block));
+        if far {
+            self.between("from_caches");
+        } else if found.is_none() {
+            let others = self.groups_with(a.cpu, a.block);
+            let levels = self.levels();
+            let dirty = |group: &usize| {
+                levels.shared[*group]
+                    .iter_mut()
+                    .any(|store| store.slot(a.block).is_some_and(|slot| slot.dirty))
+            };
+            if others.iter().any(dirty) || levels.layout.clean_supplies && !others.is_empty() {
+                self.between("from_levels");
+            } else {
+                levels.memory[0] += 1;
             }
+        }
+        if let Some(index) = found.filter(|&i| self.levels().shared[own][i].keeps == Keeps::Nothing) {
+            if self.levels().shared[own][index].remove(a.block).is_some_and(|slot| slot.dirty) {
+                self.written(a, own, index + 1, a.block);
+            }
+        }
+        if takes_all {
+            self.taken(a);
         }
         if let Some((block, written)) = gone {
             self.handed_out(a, block, written);
         }
         for index in (0..found.unwrap_or(count)).rev() {
-            if self.levels().shared[index].keeps != Keeps::Nothing {
-                self.put_shared(a, index, a.block, false);
+            if self.levels().shared[own][index].keeps != Keeps::Nothing {
+                self.put_shared(a, own, index, a.block, false);
             }
         }
     }
 
-    /// Data reach shared level `index` from inside.
-    pub(crate) fn written(&mut self, a: &Touch, index: usize, block: u64) {
-        let Some(store) = self.levels().shared.get_mut(index) else {
+    /// A write takes the block out of the levels of all other groups.
+    pub(crate) fn taken(&mut self, a: &Touch) {
+        for group in self.groups_with(a.cpu, a.block) {
+            self.levels().shared[group].iter_mut().for_each(|store| {
+                store.remove(a.block);
+            });
+            self.between("taken");
+        }
+    }
+
+    /// Data reach shared level `index` of a group from inside.
+    fn written(&mut self, a: &Touch, group: usize, index: usize, block: u64) {
+        let Some(store) = self.levels().shared[group].get_mut(index) else {
             self.levels().memory[1] += 1;
             return;
         };
         let (keeps, around) = (store.keeps, store.around);
         if store.has(block) {
             store.slot(block).expect("has").dirty = true;
-        } else if around || keeps == Keeps::Nothing && self.held_inside(index, block) {
-            self.written(a, index + 1, block);
+        } else if around || keeps == Keeps::Nothing && self.held_inside(group, index, block) {
+            self.written(a, group, index + 1, block);
         } else {
-            self.put_shared(a, index, block, true);
+            self.put_shared(a, group, index, block, true);
         }
+    }
+
+    /// The data of a block that cache `giver` alone had go outward.
+    pub(crate) fn flushed(&mut self, a: &Touch, giver: usize) {
+        let group = self.group(giver);
+        self.written(a, group, 0, a.block);
     }
 
     /// A private cache gave a block up.
     pub(crate) fn handed_out(&mut self, a: &Touch, block: u64, written: bool) {
-        if self.levels().shared.is_empty() {
+        if self.levels().layout.shared.is_empty() {
             return;
         }
+        let own = self.group(a.cpu);
         if written {
-            self.written(a, 0, block);
-        } else if self.levels().shared[0].keeps == Keeps::Nothing && !self.held(block) {
-            self.put_shared(a, 0, block, false);
+            self.written(a, own, 0, block);
+        } else if self.levels().shared[own][0].keeps == Keeps::Nothing && !self.held(own, block) {
+            self.put_shared(a, own, 0, block, false);
         }
     }
 
-    fn put_shared(&mut self, a: &Touch, index: usize, block: u64, dirty: bool) {
-        let Some(old) = self.levels().shared[index].put(block, dirty) else { return };
+    fn put_shared(&mut self, a: &Touch, group: usize, index: usize, block: u64, dirty: bool) {
+        let Some(old) = self.levels().shared[group][index].put(block, dirty) else { return };
         let (block, mut dirty) = (old.block, old.dirty);
-        if self.levels().shared[index].keeps == Keeps::All {
-            for inner in &mut self.levels().shared[..index] {
+        if self.levels().shared[group][index].keeps == Keeps::All {
+            for inner in &mut self.levels().shared[group][..index] {
                 if let Some(slot) = inner.remove(block) {
                     inner.event("back_invalidations");
                     dirty |= slot.dirty;
                 }
             }
             for cpu in 0..self.caches.len() {
-                if self.state(cpu, block) != "I" {
+                if self.group(cpu) == group && self.state(cpu, block) != "I" {
                     for store in &mut self.levels().private[cpu] {
                         if store.has(block) {
                             store.event("back_invalidations");
@@ -556,28 +635,33 @@ impl Oracle {
             }
         }
         if dirty {
-            self.levels().shared[index].event("write_backs");
-            self.written(a, index + 1, block);
+            self.levels().shared[group][index].event("write_backs");
+            self.written(a, group, index + 1, block);
             return;
         }
-        let next = self.levels().shared.get(index + 1).map(|store| store.keeps);
-        if next == Some(Keeps::Nothing) && !self.held_inside(index + 1, block) {
-            self.put_shared(a, index + 1, block, false);
+        let next = self.levels().shared[group].get(index + 1).map(|store| store.keeps);
+        if next == Some(Keeps::Nothing) && !self.held_inside(group, index + 1, block) {
+            self.put_shared(a, group, index + 1, block, false);
         }
     }
 
     /// Writes what the levels counted into the counts, as `level.NAME.EVENT`.
     pub(crate) fn count_levels(&mut self) {
         let Some(levels) = self.levels.take() else { return };
-        for store in levels.private.iter().flatten().chain(&levels.shared) {
+        for store in levels.private.iter().flatten().chain(levels.shared.iter().flatten()) {
             for (event, count) in &store.events {
                 let name = format!("level.{}.{event}", store.name);
                 self.counts.entry(name).or_default()[0] += count;
             }
         }
         for (name, count) in ["memory.reads", "memory.writes"].into_iter().zip(levels.memory) {
-            if count > 0 && !levels.shared.is_empty() {
+            if count > 0 && !levels.layout.shared.is_empty() {
                 self.counts.insert(name.into(), [count, 0]);
+            }
+        }
+        for (what, count) in levels.between {
+            if levels.layout.groups > 1 {
+                self.counts.insert(format!("groups.{what}"), [count, 0]);
             }
         }
     }

@@ -254,7 +254,7 @@ impl Oracle {
                 let finished = Touch { write: a.write && !again, ..a.clone() };
                 self.use_block(&finished, &BTreeSet::new());
                 if self.levels.is_some() {
-                    self.beyond(a, response.dirty, Some(response.supplied), gone);
+                    self.beyond(a, &response, response.dirty, Some(exclusive), gone);
                 }
                 !again
             }
@@ -267,7 +267,7 @@ impl Oracle {
                 self.use_block(a, &updated);
                 if self.levels.is_some() {
                     self.use_in(a);
-                    self.beyond(a, word, None, None);
+                    self.beyond(a, &response, word, None, None);
                 }
                 true
             }
@@ -275,19 +275,32 @@ impl Oracle {
     }
 
     /// What a transaction means beyond the bus: memory takes the data when somebody had them alone
-    /// (`owned`) and nobody owns them now; otherwise a fetch that no cache `supplied` is served there.
-    /// `gone` is what made room inside.
-    fn beyond(&mut self, a: &Touch, owned: bool, supplied: Option<bool>, gone: Option<(u64, bool)>) {
+    /// (`owned`) and nobody owns them now; otherwise a fetch (`Some`, and whether to write) that no cache near by
+    /// supplied is served there. A write takes the block out of the levels of other core groups. `gone` is what made
+    /// room inside.
+    fn beyond(
+        &mut self,
+        a: &Touch,
+        response: &Response,
+        owned: bool,
+        fetch: Option<bool>,
+        gone: Option<(u64, bool)>,
+    ) {
         let owner = (0..self.caches.len()).any(|c| {
             let state = self.state(c, a.block);
             self.protocol.writes_back(state)
         });
         if self.has_shared() && owned && !owner {
-            self.written(a, 0, a.block);
+            self.flushed(a, response.owner.unwrap_or(a.cpu));
         }
-        if self.has_shared() && supplied == Some(false) {
-            self.fetched(a, gone);
-        } else if let Some((block, written)) = gone {
+        let takes_all = fetch != Some(false);
+        if self.has_shared() && fetch.is_some() && !response.near {
+            return self.fetched(a, gone, response.supplied, takes_all);
+        }
+        if self.has_shared() && takes_all {
+            self.taken(a);
+        }
+        if let Some((block, written)) = gone {
             self.handed_out(a, block, written);
         }
     }
@@ -311,9 +324,18 @@ impl Oracle {
     fn ask_others(&mut self, a: &Touch, what: &str) -> (Response, BTreeSet<usize>) {
         let mut response = Response::default();
         let mut updated = BTreeSet::new();
+        if self.levels.is_some() && self.in_another_group(a.cpu, a.block) {
+            response.kept_elsewhere();
+        }
         for other in self.holders(a) {
             let state = self.state(other, a.block);
-            let next = self.protocol.snooped(state, what, a.private, &mut response, self.variant);
+            let mut one = Response::default();
+            let next = self.protocol.snooped(state, what, a.private, &mut one, self.variant);
+            let near = self.levels.is_none() || self.same_group(a.cpu, other);
+            one.supplied &= near || self.may_give(a.cpu, other, a.block);
+            one.near = one.supplied && near;
+            one.owner = one.dirty.then_some(other);
+            response.join(&one);
             let entry = self.entry(other, a.block).expect("a holder has an entry");
             entry.state = next;
             entry.removed = next == "I" && what == "R";

@@ -153,7 +153,7 @@ impl Oracle {
         self.place(a, next);
         let gone = self.levels.is_some().then(|| self.take_in(a)).flatten();
         if self.levels.is_some() {
-            self.beyond(a, response.dirty, Some(response.supplied), gone);
+            self.beyond(a, &response, response.dirty, Some(false), gone);
             let outside_first = self.prefetching.as_ref().is_some_and(|p| p.outside_first);
             self.prefetched_in(a, half, outside_first);
         }

@@ -67,6 +67,28 @@ pub struct Response {
     evidence: bool,
     /// A cache supplied the block.
     pub supplied: bool,
+    /// One of the asker's core group did.
+    pub near: bool,
+    /// The cache that was the owner.
+    pub owner: Option<usize>,
+}
+
+impl Response {
+    /// Adds what one more cache answers.
+    pub fn join(&mut self, one: &Self) {
+        self.shared |= one.shared;
+        self.dirty |= one.dirty;
+        self.migratory |= one.migratory;
+        self.evidence |= one.evidence;
+        self.supplied |= one.supplied;
+        self.near |= one.near;
+        self.owner = self.owner.or(one.owner);
+    }
+
+    /// Somebody else keeps a copy.
+    pub fn kept_elsewhere(&mut self) {
+        self.shared = true;
+    }
 }
 
 impl Protocol {

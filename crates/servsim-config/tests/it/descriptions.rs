@@ -127,7 +127,8 @@ fn levels_come_from_the_inside_out_and_none_leaves_one_out() {
                 [l3]\nsize = \"8 MiB\"\nassociativity = 16\nsharing = \"shared\"\n";
     let machine = Machine::from_toml(text, "m.toml", &[]).unwrap();
     assert!(machine.split && machine.has_hierarchy() && machine.replacement == "srrip");
-    let shape = |l: &servsim_config::OuterLevel| (l.size.0, l.associativity, l.shared, l.inclusion.clone());
+    let shape =
+        |l: &servsim_config::OuterLevel| (l.size.0, l.associativity, l.is_shared(), l.inclusion.clone());
     let levels: Vec<_> = machine.levels.iter().map(shape).collect();
     let expected = [(1 << 20, 8, false, "exclusive".to_owned()), (8 << 20, 16, true, "inclusive".to_owned())];
     assert_eq!(levels, expected);
@@ -298,4 +299,37 @@ fn nodes_that_make_no_sense_are_refused_with_the_remedy() {
         let faults = Machine::from_toml(text, "m.toml", &[]).unwrap_err().to_string();
         assert!(faults.contains(fault), "{text}: {faults}");
     }
+}
+
+const GROUPS: &str = "processors = 8\n[l2]\nsize = \"4 MiB\"\nsharing = \"group\"\n[group]\ncount = 2\n";
+
+#[test]
+fn core_groups_are_read_and_nonsense_is_refused_with_its_remedy() {
+    let machine = Machine::from_toml(&format!("{GROUPS}crossing = \"80 cycles\"\n"), "m.toml", &[]).unwrap();
+    assert_eq!(machine.groups.map(|groups| (groups.count, groups.crossing.0)), Some((2, 80)));
+    assert_eq!(Machine::from_toml("", "m.toml", &[]).unwrap().groups, None);
+    let network = "interconnect.kind=network";
+    for (overrides, fault) in [
+        (&["group.count=3"][..], "3 groups do not divide 8 processors; choose a number that does, such as 2"),
+        (&["group.count=1"], "l2.sharing: there is one group of all processors"),
+        (&["l2.sharing=private"], "no level is shared by a core group"),
+        (&["l2.size=none"], "no level is shared by a core group"),
+        (&["l3.size=8 MiB", "l3.sharing=shared"], "the level of a core group is the outermost"),
+        (&["l3.size=8 MiB", "l3.sharing=shared"], "l3.sharing: all processors share it"),
+        (&["protocol.name=pscr"], "core groups know mesi, moesi, mosi, and this machine has `pscr`"),
+        (&[network, "node.count=2", "node.processors=2, 6"], "group 1 lies in two nodes"),
+        (
+            &[network, "node.count=2", "node.coherence=directory", "protocol.name=mosi"],
+            "homes know nothing of the levels that core groups share",
+        ),
+    ] {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        let faults = Machine::from_toml(GROUPS, "m.toml", &overrides).unwrap_err().to_string();
+        assert!(faults.contains(fault), "{overrides:?}: {faults}");
+    }
+    let faults =
+        Machine::from_toml("[group]\ncrossing = \"9 cycles\"", "m.toml", &[]).unwrap_err().to_string();
+    assert!(faults.contains("say how many with group.count"), "{faults}");
+    let nodes: Vec<String> = [network, "node.count=2"].map(str::to_owned).to_vec();
+    assert_eq!(Machine::from_toml(GROUPS, "m.toml", &nodes).unwrap().nodes.unwrap().memories.len(), 2);
 }

@@ -2,7 +2,8 @@
 
 use super::port::MemoryPort;
 use servsim_mem::{
-    Counters, LevelCounters, NodeCounts, PrefetchCounters, RequestCounters, WordMask, WriteBufferCounters,
+    Counters, GroupCounters, LevelCounters, NodeCounts, PrefetchCounters, RequestCounters, WordMask,
+    WriteBufferCounters,
 };
 
 /// Counters that only grow, read at one time.
@@ -22,6 +23,8 @@ pub struct MemoryCounts {
     pub write_buffers: WriteBufferCounters,
     /// Cycles that each port or link was taken.
     pub paths_busy: Vec<u64>,
+    /// What core groups had to do with one another, if there are any.
+    pub groups: Option<GroupCounters>,
     /// What nodes had to do with one another, if there are any.
     pub nodes: Option<NodeCounts>,
 }
@@ -37,6 +40,7 @@ impl<W: WordMask> MemoryPort<W> {
             order_busy: self.interconnect.busy(),
             write_buffers: self.interconnect.write_buffers(),
             paths_busy: self.interconnect.ways_busy().to_vec(),
+            groups: self.caches.group_counts(),
             nodes: self.interconnect.node_counts(),
         }
     }
@@ -77,7 +81,9 @@ impl MemoryCounts {
         }
         self.paths_busy.iter_mut().zip(&earlier.paths_busy).for_each(|(path, before)| *path -= before);
         let nodes = self.nodes.zip(earlier.nodes.as_ref()).map(|(now, before)| now.since(before));
+        let groups = self.groups.zip(earlier.groups).map(|(now, before)| now.since(&before));
         Self {
+            groups,
             nodes,
             counters: self.counters.since(&earlier.counters),
             distinct_lines: self.distinct_lines - earlier.distinct_lines,

@@ -191,7 +191,7 @@ impl Model {
 
 /// Latencies of the levels outside the first that are shared, or of those that are not.
 fn latencies_of(machine: &Machine, shared: bool) -> Vec<Cycles> {
-    machine.levels.iter().filter(|level| level.shared == shared).map(|level| level.latency).collect()
+    machine.levels.iter().filter(|level| level.is_shared() == shared).map(|level| level.latency).collect()
 }
 
 fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
@@ -207,7 +207,11 @@ fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
         memory_hold: bus.memory_hold,
     };
     InterconnectSpec {
-        latency: LatencyTable { bus: times, shared: latencies_of(machine, true) },
+        latency: LatencyTable {
+            bus: times,
+            shared: latencies_of(machine, true),
+            crossing: machine.groups.map_or(Cycles(0), |groups| groups.crossing),
+        },
         paths: PathSpec {
             kind: interconnect_by_name(&described.kind).expect("descriptions are checked"),
             order: described.order,

@@ -161,6 +161,7 @@ impl<W: WordMask> Engine<'_, W> {
             distinct_lines: memory.distinct_lines as u64,
             tlb: self.model.translation.map(|_| tlb),
             prefetches: self.model.hierarchy.prefetch.as_ref().map(|_| memory.prefetches),
+            groups: memory.groups,
             timing: Some(Timing {
                 cycles,
                 processors: times,

@@ -233,7 +233,8 @@ impl<W: WordMask> MemoryPort<W> {
             _ => asked_for(&grant.request, processor),
         };
         let op = pending.and_then(|pending| self.caches.needed(&pending.access));
-        self.interconnect.send(grant, op)
+        let within_group = pending.is_some_and(|pending| self.caches.stays_within(&pending.access));
+        self.interconnect.send(grant, op, within_group)
     }
 
     /// Performs what was asked for; `None` for a prefetch that is not needed any more.

@@ -8,7 +8,7 @@ use servsim_core::{GlobalSource, Op, Privacy, RandomStream, Record, TaskInfo, Ta
 use servsim_import::ListSource;
 use servsim_machine::{functional, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules};
-use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+use servsim_mem::{Geometry, GroupSpec, HierarchySpec, Inclusion, LevelSpec};
 use servsim_oracle::{Counts, Facts, Keeps, Layout, Oracle, Outer, Protocol, Shape, Variant};
 use std::collections::BTreeSet;
 
@@ -77,7 +77,8 @@ fn random_levels(seed: u64, split: bool, policy: &'static str, keeps: Keeps) -> 
     }
     let takes_stores = private.first().is_some_and(|level| level.keeps != Keeps::Nothing);
     let around = takes_stores && r.below(2) == 0;
-    case.levels = Some(Layout { split, policy, around, private, shared, seed });
+    let (groups, clean_supplies) = (1, false);
+    case.levels = Some(Layout { split, policy, around, private, shared, groups, clean_supplies, seed });
     case
 }
 
@@ -98,6 +99,7 @@ fn spec_of(layout: &Layout) -> HierarchySpec {
         write_around: layout.around,
         private: layout.private.iter().map(level).collect(),
         shared: layout.shared.iter().map(level).collect(),
+        groups: GroupSpec::default(),
         seed: layout.seed,
         prefetch: None,
         tlb: None,
@@ -378,7 +380,9 @@ fn machines_with_more_caches_than_a_host_word_has_bits_agree_with_the_oracle() {
             case.records = (0..500).map(|_| random_record(&mut r, &mut running, line, lines)).collect();
             let (split, policy, around) = (true, "lru", false);
             let (private, shared) = (Vec::new(), Vec::new());
-            case.levels = Some(Layout { split, policy, around, private, shared, seed });
+            let (groups, clean_supplies) = (1, false);
+            case.levels =
+                Some(Layout { split, policy, around, private, shared, groups, clean_supplies, seed });
             beyond_two_words += case.records.iter().filter(|r| r.cpu >= 64).count();
             if disagrees(&case, name, protocol) {
                 report(case, seed, name, protocol);

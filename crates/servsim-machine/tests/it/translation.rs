@@ -97,7 +97,16 @@ fn random_case(seed: u64) -> Case {
     };
     let (split, policy) = (coin(&mut r), "lru");
     let private = if coin(&mut r) { vec![outer()] } else { Vec::new() };
-    let layout = Layout { split, policy, around: false, private, shared: vec![outer()], seed };
+    let layout = Layout {
+        split,
+        policy,
+        around: false,
+        private,
+        shared: vec![outer()],
+        groups: 1,
+        clean_supplies: false,
+        seed,
+    };
     let levels = coin(&mut r).then_some(layout);
     let has_second = levels.as_ref().is_some_and(|layout| !layout.private.is_empty());
     let what = [Ahead::NextLine, Ahead::Stride(4)][r.below(2) as usize];

@@ -22,6 +22,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             inclusion: _,
             first: _,
             shared,
+            // What levels hold says it again.
+            groups: _,
             lookups: _,
             back_invalidations: _,
             write_around: _,
@@ -29,7 +31,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         } = self;
         system.save(out);
         domains.iter().flat_map(|domain| &domain.levels).for_each(|level| level.save(out));
-        shared.save(out);
+        shared.iter().for_each(|shared| shared.save(out));
     }
 
     /// Takes over the state of another hierarchy of the same shape and protocol. Counters stay.
@@ -40,7 +42,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.system.restore(from)?;
         let mut levels = self.domains.iter_mut().flat_map(|domain| &mut domain.levels);
         levels.try_for_each(|level| level.restore(from))?;
-        self.shared.restore(from)
+        self.shared.iter_mut().try_for_each(|shared| shared.restore(from))?;
+        self.note_levels();
+        Ok(())
     }
 
     /// Exclusive clean copies become shared ones.
@@ -83,6 +87,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             switches,
             history: _,
             per_processor: _,
+            around: _,
             times_write_backs: _,
             written_back,
             counters: _,

@@ -25,7 +25,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
     /// The access as the coherent system knows it, at the coherent cache that serves it.
     #[inline]
-    fn at_coherence(&self, access: &Access<W>) -> Access<W, CacheId> {
+    pub(super) fn at_coherence(&self, access: &Access<W>) -> Access<W, CacheId> {
         let CpuId(cpu) = access.at;
         let first_level = self.domains.is_empty();
         access.served_by(CacheId(if first_level { cpu * self.first + self.half(access.slot) } else { cpu }))
@@ -88,20 +88,22 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// returns who supplied the block.
     pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
         let inner = self.at_coherence(access);
+        let within_group = self.look_around(&inner);
         let outcome = self.system.transact(&inner, page);
-        self.transacted(&inner, outcome)
+        self.transacted(&inner, Outcome { within_group, ..outcome })
     }
 
     /// The same for an access that is known not to hit.
     pub(super) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
         let inner = self.at_coherence(access);
+        let within_group = self.look_around(&inner);
         let outcome = self.system.transact_missed(&inner, page);
-        self.transacted(&inner, outcome).0
+        self.transacted(&inner, Outcome { within_group, ..outcome }).0
     }
 
     /// What the transaction of the access means for the levels.
-    fn transacted(&mut self, inner: &Access<W, CacheId>, outcome: Outcome) -> (Outcome, Supplier) {
-        let supplier = self.supplier(inner, &outcome);
+    fn transacted(&mut self, inner: &Access<W, CacheId>, mut outcome: Outcome) -> (Outcome, Supplier) {
+        let supplier = self.supplier(inner, &mut outcome);
         if outcome.done {
             self.completed(inner);
         }
@@ -109,10 +111,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     /// Brings what the transaction means to the other levels; who supplied the block.
-    fn supplier(&mut self, inner: &Access<W, CacheId>, outcome: &Outcome) -> Supplier {
+    fn supplier(&mut self, inner: &Access<W, CacheId>, outcome: &mut Outcome) -> Supplier {
         match (outcome.supplied_by, self.after(inner, outcome)) {
             (Some(cache), _) => Supplier::Processor(self.system.processor_of(cache)),
-            (None, Some(level)) => Supplier::Shared(level),
+            (None, Some(level)) => level,
             (None, None) => Supplier::Memory,
         }
     }
@@ -121,8 +123,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// that takes prefetches and those outside it that keep what passes them take the line.
     pub fn prefetch(&mut self, access: &Access<W>, page: Page) -> Option<(Outcome, Supplier)> {
         let inner = self.at_coherence(access);
-        let outcome = self.system.prefetch(&inner, page)?;
-        let supplier = self.supplier(&inner, &outcome);
+        let within_group = self.look_around(&inner);
+        let mut outcome = Outcome { within_group, ..self.system.prefetch(&inner, page)? };
+        let supplier = self.supplier(&inner, &mut outcome);
         if self.domains.is_empty() {
             return Some((outcome, supplier));
         }

@@ -84,8 +84,10 @@ pub struct Home(pub usize);
 pub enum Supplier {
     /// The caches of a processor.
     Processor(CpuId),
-    /// A shared level, from the inside out.
+    /// A shared level, from the inside out; with core groups that of the asking processor's group.
     Shared(usize),
+    /// The level of another core group, of which this is the first processor.
+    Group(CpuId),
     /// Memory.
     Memory,
 }
@@ -154,16 +156,19 @@ pub struct Transaction {
     pub supplier: Supplier,
     /// Line whose dirty copy made room and is written back to its own home.
     pub victim: Option<LineAddr>,
+    /// It concerned nothing outside the core group of its processor, and takes neither the order point nor any way.
+    pub within_group: bool,
 }
 
 impl Transaction {
     /// A dirty line goes to its home.
     pub const WRITE_BACK: Self =
-        Self { op: Some(BusOp::WriteBack), supplier: Supplier::Memory, victim: None };
+        Self { op: Some(BusOp::WriteBack), supplier: Supplier::Memory, victim: None, within_group: false };
 
     /// What a transaction of the caches, whose block `supplier` has, means here.
     pub fn of(outcome: &Outcome, supplier: Supplier) -> Self {
-        Self { op: outcome.op, supplier, victim: outcome.write_back }
+        let (op, victim, within_group) = (outcome.op, outcome.write_back, outcome.within_group);
+        Self { op, supplier, victim, within_group }
     }
 }
 
@@ -345,8 +350,11 @@ impl Interconnect {
 
     /// Sends a granted request that needs `op` by now, if anything; whether it may be performed. If not, it is
     /// asked for again, and only [`Interconnect::end_grant`] is to follow.
-    pub fn send(&mut self, grant: &Grant, op: Option<BusOp>) -> bool {
+    pub fn send(&mut self, grant: &Grant, op: Option<BusOp>, within_group: bool) -> bool {
         let Some(nodes) = &mut self.nodes else { return true };
+        if within_group {
+            return true;
+        }
         let again = nodes.send_request(grant.time, &grant.request, NodeId(grant.home.0), op);
         if let Some(ready) = again {
             self.order.occupy(grant.time, &grant.request, self.order_time, None);
@@ -378,7 +386,14 @@ impl Interconnect {
         if op.is_fetch() {
             latency = self.delayed(latency);
         }
+        if !transaction.within_group
+            && op != BusOp::WriteBack
+            && !(op.is_fetch() && supplier == Supplier::Memory)
+        {
+            latency = latency + self.latency.crossing;
+        }
         let (complete, occupancy) = match &mut self.nodes {
+            _ if transaction.within_group => (now + latency, Cycles(0)),
             None => {
                 let carried = Carried { now, cpu: request.cpu, home, op, latency, occupancy };
                 let (latency, occupancy) = self.paths.carry(&carried, supplier);

@@ -142,7 +142,11 @@ impl Nodes {
         let Grant { time, request, home } = *grant;
         let home = NodeId(home.0);
         let (served_by, by_cache) = match supplier {
-            Supplier::Processor(other) if op.is_fetch() => (self.spec.of_processor[other], true),
+            Supplier::Processor(other) | Supplier::Group(other) if op.is_fetch() => {
+                (self.spec.of_processor[other], true)
+            }
+            // Shared by a core group of the asker's node.
+            Supplier::Shared(_) => (self.spec.of_processor[request.cpu], true),
             _ => (home, false),
         };
         let (cpu, line, asker) = (request.cpu, request.line, self.spec.of_processor[request.cpu]);
@@ -279,8 +283,12 @@ impl Nodes {
             BusOp::Read | BusOp::ReadExclusive => {
                 let sent = self.take_sent();
                 let (node, in_memory) = match supplier {
-                    Supplier::Processor(other) => (self.spec.of_processor[other], false),
-                    Supplier::Memory | Supplier::Shared(_) => (home, true),
+                    Supplier::Processor(other) | Supplier::Group(other) => {
+                        (self.spec.of_processor[other], false)
+                    }
+                    // Shared by a core group, which lies in one node.
+                    Supplier::Shared(_) => (asker, false),
+                    Supplier::Memory => (home, true),
                 };
                 debug_assert!(
                     !self.keeps_track() || sent.owner == (!in_memory).then_some(node),

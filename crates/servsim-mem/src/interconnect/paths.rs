@@ -88,7 +88,8 @@ impl Paths {
         let ends = match (op, supplier) {
             (BusOp::WriteBack, _) => Some((cpu.0, home)),
             (BusOp::Invalidate | BusOp::Write, _) => None,
-            (_, Supplier::Processor(other)) => Some((other.0, cpu.0)),
+            // All of a group's level leaves through the port of its first processor.
+            (_, Supplier::Processor(other) | Supplier::Group(other)) => Some((other.0, cpu.0)),
             (_, Supplier::Shared(_) | Supplier::Memory) => Some((home, cpu.0)),
         };
         let from_memory = op.is_fetch() && supplier == Supplier::Memory;

@@ -14,7 +14,7 @@ fn spec() -> InterconnectSpec {
     };
     let kind = InterconnectKind::Bus;
     InterconnectSpec {
-        latency: LatencyTable { bus, shared: Vec::new() },
+        latency: LatencyTable { bus, shared: Vec::new(), crossing: Cycles(0) },
         paths: PathSpec {
             kind,
             order: Cycles(0),
@@ -46,7 +46,12 @@ fn a_fetch_and_its_victim_go_to_their_own_homes() {
     assert_eq!((joined.next_grant(), joined.earliest_grant(Some(Home(2)))), (0, 0));
     let grant = joined.grant().unwrap();
     assert_eq!((grant.request.cpu, grant.home), (CpuId(150), Home(2)));
-    let fetch = Transaction { op: Some(BusOp::Read), supplier: Supplier::Memory, victim: Some(LineAddr(7)) };
+    let fetch = Transaction {
+        op: Some(BusOp::Read),
+        supplier: Supplier::Memory,
+        victim: Some(LineAddr(7)),
+        within_group: false,
+    };
     assert_eq!(joined.carry(&grant, &fetch), 80);
     joined.end_grant();
     let back = joined.grant().unwrap();
@@ -70,7 +75,7 @@ fn what_needs_no_transaction_any_more_takes_no_time() {
     let mut joined = Interconnect::new(2, &spec(), 1);
     post(&mut joined, 1, 3, 6);
     let grant = joined.grant().unwrap();
-    let nothing = Transaction { op: None, supplier: Supplier::Memory, victim: None };
+    let nothing = Transaction { op: None, ..Transaction::WRITE_BACK };
     assert_eq!(joined.carry(&grant, &nothing), 3);
     joined.end_grant();
     assert_eq!((joined.busy(), joined.next_grant()), (0, u64::MAX));

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one program: linked once, helpers compiled once.
 
 mod agreement;
+mod groups;
 mod last_level;
 mod message_machine;
 mod messages;

@@ -88,9 +88,10 @@ fn perform_watched(
         joined.post(BusRequest { cpu: CpuId(cpu), ready, line: LineAddr(line), class, origin });
         let grant = joined.grant().unwrap();
         if op != BusOp::WriteBack {
-            assert!(joined.send(&grant, Some(op)));
+            assert!(joined.send(&grant, Some(op), false));
         }
-        let complete = joined.carry(&grant, &Transaction { op: Some(op), supplier, victim: None });
+        let complete =
+            joined.carry(&grant, &Transaction { op: Some(op), supplier, ..Transaction::WRITE_BACK });
         joined.end_grant();
         last = last.max(complete);
         all.push(Done { cpu, line, op, supplier, took: complete - grant.time });

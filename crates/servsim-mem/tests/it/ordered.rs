@@ -62,9 +62,9 @@ fn took(joined: &mut Interconnect, cpu: usize, ready: u64, op: BusOp, supplier: 
         let grant = joined.grant().unwrap();
         assert_eq!(grant.home.0, 1);
         let start = *begun.get_or_insert(grant.time);
-        let complete = joined
-            .send(&grant, Some(op))
-            .then(|| joined.carry(&grant, &Transaction { op: Some(op), supplier, victim: None }));
+        let complete = joined.send(&grant, Some(op), false).then(|| {
+            joined.carry(&grant, &Transaction { op: Some(op), supplier, ..Transaction::WRITE_BACK })
+        });
         joined.end_grant();
         if let Some(complete) = complete {
             return (complete - start, joined.requests().retries - before);
@@ -160,7 +160,7 @@ impl Bench {
         let access = self.waiting[cpu].expect("it waits");
         let needed = self.system.needed(&access);
         let before = self.joined.requests();
-        let sent = self.joined.send(&grant, needed);
+        let sent = self.joined.send(&grant, needed, false);
         let alone = self.joined.requests().unicasts > before.unicasts;
         let expected = self.oracle.ask(cpu, (access.line.0, grant.home.0), access.write, alone);
         assert_eq!(sent, expected != Verdict::Again, "{access:?}");

@@ -13,7 +13,7 @@ pub fn by_switch(nodes: usize) -> Vec<Vec<Vec<usize>>> {
 /// A network of these nodes without anything else that takes time.
 pub fn network(bus: BusTimes, transfer: u64, nodes: NodeSpec) -> InterconnectSpec {
     InterconnectSpec {
-        latency: LatencyTable { bus, shared: Vec::new() },
+        latency: LatencyTable { bus, shared: Vec::new(), crossing: Cycles(0) },
         paths: PathSpec {
             kind: InterconnectKind::Network,
             order: Cycles(1),
