@@ -19,6 +19,13 @@ from servsim.statistics import sampling
 
 #: Name of the format of the result.
 SCHEMA = "servsim.sample/1"
+#: What every sampled result says of its interval, until it was held to enough full runs of captured traces.
+UNTESTED = ResultWarning(
+    "weak",
+    "coverage-untested",
+    "the interval of sampled windows was tested on made-up studies, and on a handful of captured ones only: compare it "
+    "once with a run without --precision before you rely on it",
+)
 #: Columns of what is known of every window: counts of the functional pass for an instruction.
 KNOWN = ("misses", "memory_reads")
 #: Processors that are idle for more than this share wait for something longer than a window.
@@ -128,8 +135,15 @@ def sample(
     document["summary"] = summary(document)
     document["precision"] = reached(document)
     document["cost"] = cost(document)
-    for warning in _suspicions(windows):
-        put(document, [*recorded(document), warning])
+    doubts = [UNTESTED, *_suspicions(windows)]
+    users = document["range"]["users"]
+    if warmup is not None and warmup < users:
+        text = (
+            f"a warm-up of {warmup} transactions for {users} users: some may not have ended their first one before the "
+            "measurement, which makes work that is measured unlike work that is not; give one for each user at least"
+        )
+        doubts.append(ResultWarning("weak", "short-warm-up", text))
+    put(document, [*recorded(document), *doubts])
     if document.get("interrupted"):
         text = f"interrupted: {len(windows)} windows had ended, of {plan.wanted} that the precision asked for"
         put(document, [*recorded(document), ResultWarning("weak", "interrupted", text)])

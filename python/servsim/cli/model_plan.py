@@ -82,14 +82,15 @@ def _loads(text: str) -> list[float]:
     return [first + (last - first) * i / (steps - 1) for i in range(steps)]
 
 
-def _fitted(path: Path | None) -> "tuple[Fit | None, list[dict[str, Any]]]":
-    """Return what measurements say about demands, and their points: load, throughput, response."""
+def _fitted(path: Path | None, network: "Network") -> "tuple[Fit | None, list[dict[str, Any]]]":
+    """Return what measurements say about a model's demands, and their points: load, throughput, response."""
     if path is None:
         return None, []
     from servsim.model import fit
     from servsim.model.measurements import csv_measurements
 
-    text = csv_measurements(path)
+    # A station's utilization is that of one of its servers.
+    text = csv_measurements(path, {station.name: station.servers for station in network.stations})
     points = [
         {"throughput": sum(sample["throughput"]), "response": sample.get("response")}
         for sample in json.loads(text)["sample"]
@@ -113,7 +114,7 @@ def predict(
     from servsim.model.planning import predict as run
 
     network = read(file)
-    fitted, points = _fitted(measured)
+    fitted, points = _fitted(measured, network)
     loads = _loads(load)
     loads = loads if is_open(network) else list(dict.fromkeys(float(max(1, round(x))) for x in loads))
     columns = run(network, loads, fitted, solver)
