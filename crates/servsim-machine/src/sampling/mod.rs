@@ -61,7 +61,7 @@ impl Store {
 /// ends the simulation.
 pub type Choose<'a> = dyn FnMut(&Value) -> Result<Vec<usize>, SimulateError> + 'a;
 
-/// Times windows of `request`'s trace until `choose` wants no more. `proceed` is as for [`crate::simulate`].
+/// Times windows of `request`'s trace until `choose` wants no more. `proceed` is as for [`crate::simulate()`].
 ///
 /// # Errors
 /// For wrong input, live-points of something else, an interruption before the first window, or an internal fault.
