@@ -278,7 +278,7 @@ fn nodes_that_make_no_sense_are_refused_with_the_remedy() {
             "coherence = \"bash\"\n[protocol]\nname = \"mosi\"\nsupplier = \"any-copy\"",
             "protocol.supplier: the home asks the owner of a line alone",
         ),
-        ("directory = \"9 cycles\"", "is for node.coherence `directory` or `bash`, and this machine has `snooping`"),
+        ("directory = \"9 cycles\"", "is for node.coherence `directory`, `bash` or `messages`, and this machine has `snooping`"),
         ("bash_interval = \"64 cycles\"", "node.bash_interval: is for node.coherence `bash`"),
         (
             "coherence = \"bash\"\nbash_threshold = \"80 %\"\nbash_dead_band = \"20 %\"\n[protocol]\nname = \"mosi\"",
