@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(spelled(0, 0), "BA");
         assert_eq!(spelled(1_234_567, 7), "OGALRIRESEATUL");
         assert_eq!(spelled(89, 7), "BABABABABAINNG");
-        assert_eq!(spelled(u32::MAX, 0), "REALNGREATULALNGSE");
+        assert_eq!(spelled(u32::MAX, 0), "REALNGRENGATULALNGSE");
     }
 
     #[test]
