@@ -44,8 +44,8 @@ def test_the_example_of_the_readme_runs_as_printed(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     _core.trace_cut(servsim.Trace.example().path, tmp_path / "oltp.svt", (4, 6), None, None)
-    # Two replications of two transactions prove as much as the ten of many that a reader wants.
-    code = example.replace("replications=10", "replications=2")
+    # Three replications of two transactions prove as much as the ten of many that a reader wants.
+    code = example.replace("replications=10", "replications=3")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and code != example, done.stderr
     assert "cycles per transaction" in done.stdout

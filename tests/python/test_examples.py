@@ -24,6 +24,7 @@ ALL = [*examples.of_documents(), *examples.of_example_files(), *examples.of_help
 LONG = {
     "servsim capture": "needs the guest",
     "servsim classify ocean.svt": "needs a capture of a kernel",
+    "servsim place ocean.svt": "needs a capture of a kernel",
     "servsim validate": "needs the guest and an hour",
     "servsim workload": "needs a database server",
     "servsim disk capture": "needs root",
@@ -45,6 +46,7 @@ LONG = {
 #: Examples that no acceptance run on two cores has the time or the files for.
 NEVER = (
     "servsim classify ocean.svt",
+    "servsim place ocean.svt",
     "servsim validate",
     "servsim model native",
     "servsim simulate drmemtrace",

@@ -15,7 +15,7 @@ def text(document: dict[str, Any]) -> str:
     Examples
     --------
     >>> text({"process": 77, "ranges": [["fft.b", 8192, 4096], ["fft.a", 4096, 256]]})
-    'process 77\\n1000 100 fft.a\\n2000 1000 fft.b\\n'
+    'process 77\n1000 100 fft.a\n2000 1000 fft.b\n'
     """
     owner = next(f"{kind} {document[kind]}" for kind in ("program", "process") if kind in document)
     ranges = sorted((start, size, name) for name, start, size in document["ranges"] if size)

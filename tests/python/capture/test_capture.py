@@ -100,7 +100,7 @@ def test_the_server_was_warm_and_the_trace_says_so(captured: Captured) -> None:
         r"settled after [\d,]+ transactions: [\d.]+ M instructions of the server and 0\.0", provenance["warm_up"]
     )
     assert provenance["scale"].startswith("20 warehouses of 3 districts of 30 customers, 100 items (TPC-C: 10 ")
-    assert (provenance["seed"], provenance["load_seed"]) == (SEED, SETTINGS.seed)
+    assert (provenance["seed"], provenance["settings"]["data_seed"]) == (SEED, SETTINGS.values()["data_seed"])
 
 
 def calls(found: dict[str, Any]) -> set[str]:
