@@ -4,8 +4,13 @@ Its kernel is Debian's, taken from its package without being installed; its only
 the first process. Nothing runs on the host but the emulator, which ends by itself.
 """
 
+import compileall
+import os
+import py_compile
 import shutil
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +25,20 @@ from servsim.errors import EnvironmentProblem
 ROOT = Path(__file__).resolve().parents[2]
 NODES = 4
 PROCESSORS_PER_NODE = 4
+#: Where the guest has servsim and the packages that it needs, as in a working copy.
+PACKAGES = Path("servsim/python")
+#: Parts of Python's library that no program here needs.
+_NOT_NEEDED = (
+    "__pycache__",
+    "site-packages",
+    "test",
+    "lib2to3",
+    "ensurepip",
+    "config-*",
+    "pydoc_data",
+    "idlelib",
+    "tkinter",
+)
 #: Enough for everything that the checks hold at once.
 MEBIBYTES_PER_NODE = 256
 #: Virtual seconds are host seconds here; a busy host has been seen to need 90.
@@ -45,6 +64,56 @@ def with_libraries(programs: Mapping[str, Path]) -> dict[str, bytes]:
             if word.startswith("/"):
                 needed[Path(word.lstrip("/"))] = Path(word)
     return {str(name): path.read_bytes() for name, path in needed.items()}
+
+
+def with_python(folder: Path) -> dict[str, bytes]:
+    """Return the host's Python, its library, servsim and what its command line needs, compiled, as in the guest."""
+    interpreter = Path(os.path.realpath(sys.executable))
+    tree = folder / "python"
+    library = tree / "library"
+    shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=shutil.ignore_patterns(*_NOT_NEEDED))
+    packages = tree / "packages"
+    for place in map(Path, _packages()):
+        if place.is_dir():
+            shutil.copytree(place, packages / place.name, ignore=shutil.ignore_patterns("__pycache__", "data"))
+        else:
+            packages.mkdir(exist_ok=True)
+            shutil.copy(place, packages)
+    # The archive has no times, by which a compiled file would be told to be outdated.
+    compileall.compile_dir(
+        tree, quiet=2, legacy=True, workers=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    places = {library: Path("usr/lib") / f"python{sys.version_info.major}.{sys.version_info.minor}", packages: PACKAGES}
+    found = {
+        str(place / path.relative_to(origin)): path.read_bytes()
+        for origin, place in places.items()
+        for path in origin.rglob("*")
+        if path.is_file() and path.suffix != ".py"
+    }
+    needed = {"usr/bin/python3": interpreter}
+    needed |= {f"usr/lib/extension{at}": path for at, path in enumerate(tree.rglob("*.so"))}
+    return found | {name: content for name, content in with_libraries(needed).items() if "extension" not in name}
+
+
+def _packages() -> list[str]:
+    """Return where the packages lie that `servsim rset` imports."""
+    told = """
+import sys
+from servsim.cli import main
+sys.argv = ["servsim", "rset", "show"]
+try:
+    main()
+except SystemExit:
+    pass
+import servsim.manager
+print("packages:")
+for name, module in sorted(sys.modules.items()):
+    place = getattr(module, "__file__", None)
+    if place and "." not in name and ("packages" in place or name == "servsim"):
+        print(place.removesuffix("/__init__.py"))
+"""
+    said = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout
+    return said.partition("packages:\n")[2].split("\n")[:-1]
 
 
 def kernel() -> Path:
@@ -76,8 +145,8 @@ def kernel() -> Path:
     return folder / "vmlinuz"
 
 
-def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init") -> list[str]:
-    """Boot the guest with these files, wait until it is off, and return what it said, a line each."""
+def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init", words: str = "") -> list[str]:
+    """Boot the guest with files and a first program, wait until it is off, and return what it said, a line each."""
     try:
         emulator = find_emulator()
     except EnvironmentProblem as error:
@@ -87,7 +156,7 @@ def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init") -> list
     places = [Member(name) for name in sorted({"dev", "proc", "sys", *folders})]
     initrd.write_bytes(archive([*places, *(Member(name, content) for name, content in files.items())]))
     command = [str(emulator.path), *_machine(), "-kernel", str(kernel()), "-initrd", str(initrd)]
-    command += ["-append", f"console=ttyS0 panic=-1 quiet rdinit={first}", "-serial", f"file:{console}"]
+    command += ["-append", f"console=ttyS0 panic=-1 quiet rdinit={first} -- {words}", "-serial", f"file:{console}"]
     # Never with /dev/kvm: that a device is there does not mean that this kernel can use it.
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
