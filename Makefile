@@ -2,7 +2,7 @@
 #
 # All are idempotent. They write to target/, .venv/, .cache/ and out/ in this folder, to servsim's
 # own cache folder (see `servsim doctor`), and through the package managers (apt, cargo, pip) only.
-.PHONY: help deps build quickstart check test acceptance bench maps clean
+.PHONY: help deps simulator build quickstart check test acceptance bench maps clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -36,18 +36,26 @@ $(VENV)/.maturin: | $(PY)
 	@$(PY) -m pip install -q --disable-pip-version-check 'maturin>=1.7,<2'
 	@touch $@
 
-build: $(VENV)/.maturin ## build the Rust programs and install the Python package into .venv
+# The programs that run beside a server or in a guest; those that tests compile, with every check, leave their place to them.
+PROGRAMS := $(PY) -c 'from servsim.capture.client import build_programs; build_programs()'
+
+# What captures and simulates: the main job needs no other program.
+simulator: $(VENV)/.maturin
 	@echo "build: compiling the native module and its Python package, optimised"
 	@. $(VENV)/bin/activate && PIP_QUIET=1 maturin develop --release -q $(addprefix --extras ,$(EXTRAS))
-	@echo "build: compiling the stand-alone programs, optimised"
-	@cargo build --release -q $(RUST) --bins
-	@echo "build: compiling the libraries that place memory: for other programs, and for programs in C"
-	@cargo build --release -q -p servsim-rset-preload -p servsim-rset-c
-	@echo "build: compiling the capture plug-in, the counting one that checks it, and the mark for Java"
-	@cargo build --release -q -p servsim-capture-plugin -p servsim-java-mark
+	@echo "build: compiling the capture plug-in, and the counting one that checks it"
+	@cargo build --release -q -p servsim-capture-plugin
 	@cc -O2 -Wall -Wextra -Werror -shared -fPIC -o target/release/libservsim_count.so capture/count/count.c
 
-quickstart: deps build ## the main job, from nothing to a report
+build: simulator ## build the Rust programs and install the Python package into .venv
+	@echo "build: compiling the programs that run beside a server or in a guest"
+	@$(PROGRAMS)
+	@echo "build: compiling the libraries that place memory: for other programs, and for programs in C"
+	@cargo build --release -q -p servsim-rset-preload -p servsim-rset-c
+	@echo "build: compiling the mark for Java"
+	@cargo build --release -q -p servsim-java-mark
+
+quickstart: deps simulator ## the main job, from nothing to a report
 	@$(VENV)/bin/servsim quickstart
 
 check: $(PY) ## formatting, lints, links of documentation, types, architecture, spelling
@@ -61,8 +69,15 @@ check: $(PY) ## formatting, lints, links of documentation, types, architecture, 
 	$(PY) scripts/maps.py --check
 	$(PY) -m pytest tests/python/test_architecture.py tests/python/test_house_rules.py
 
+# Optimised and with every check, beside what `build` compiled. These four leave a library for other programs under a name of
+# its own, which a checked one would take: of them only what tests need is compiled.
+CHECKED := --release --config .cargo/checked.toml -q
+LIBRARIES := servsim-capture-plugin servsim-java-mark servsim-rset-c servsim-rset-preload
+
 test: deps build check ## what continuous integration runs (30 minutes at most on two cores)
-	cargo test -q $(RUST)
+	cargo test $(CHECKED) $(RUST) $(addprefix --exclude ,$(LIBRARIES))
+	cargo test $(CHECKED) --lib $(addprefix -p ,$(LIBRARIES))
+	@$(PROGRAMS)
 	$(PY) -m pytest -n 2 --dist loadfile
 
 acceptance: deps build ## full-scale checks, resumable; SHARD=i/n runs one part (90 minutes at most)

@@ -45,7 +45,7 @@ for_purpose() {
 }
 
 command -v apt-get >/dev/null || fail "this machine has no apt-get; install by hand: qemu-system-x86_64 >= $oldest_emulator, \
-qemu-img, mmdebstrap, e2fsprogs, gcc, pkg-config, Python >= 3.11 with venv, cargo >= $oldest_cargo; for native runs PostgreSQL 15, Apache 2.4 with mod_perl, Perl's DBD::Pg and OpenJDK >= 17; \
+qemu-img, mmdebstrap, e2fsprogs, gcc, pkg-config, SQLite's headers and static library, Python >= 3.11 with venv, cargo >= $oldest_cargo; for native runs PostgreSQL 15, Apache 2.4 with mod_perl, Perl's DBD::Pg and OpenJDK >= 17; \
 for disk captures clang and libbpf 1 with its headers; for the tests all of these, Chromium with its driver, h2load, and Valgrind"
 
 # Package and the reason for it, in the order in which they are shown.
@@ -132,6 +132,7 @@ emulator_version() {
 [ -n "$(candidate gcc)" ] || update_lists
 want gcc "links Rust programs and builds the capture plug-in"
 want pkg-config "finds the libraries the capture plug-in uses"
+want libsqlite3-dev "SQLite, the engine inside the embedded database workload"
 want libc6-dev "the C library for static linking: the driver runs in a guest of another release"
 python=$(command -v python3 || true)
 if [ -z "$python" ] || ! "$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -144,8 +145,8 @@ if for_purpose quickstart; then
 fi
 if for_purpose workload; then
     want "$(first_of postgresql-15 postgresql)" "the database server, for native runs and the tests of the driver"
-    want apache2-bin "the web server of staticweb and ecommerce; nothing of it runs by itself"
-    want libapache2-mod-perl2 "runs the pages of ecommerce inside Apache"
+    want apache2-bin "the web server of staticweb, ecommerce, board and webmix; nothing of it runs by itself"
+    want libapache2-mod-perl2 "runs the pages of ecommerce, board and webmix inside Apache"
     want libdbd-pg-perl "connects those pages to PostgreSQL"
     want "$(first_of openjdk-17-jdk-headless default-jdk-headless)" "compiles and runs the Java server"
 fi

@@ -4,10 +4,12 @@ For each: memory touched, share of the kernel, data references per transaction, 
 the data with most of them, seconds of the capture from its checkpoint, bytes of the trace per data reference. All come
 from commands of servsim; a trace that does not agree with the independent counter ends the script.
 
-``workload_table.py [--write] [ROW ...]``: prints the rows, all or those whose name holds a word; ``--write`` puts them
-into docs/workloads.md, where the other rows stay.
+``workload_table.py [--write] [--trace FILE] [ROW ...]``: prints the rows, all or those whose name holds a word;
+``--write`` puts them into docs/workloads.md, where the other rows stay. Of one row, ``--trace`` takes a trace that was
+captured before with ``--verify``; how long that took is then not known.
 """
 
+import argparse
 import json
 import re
 import subprocess
@@ -21,10 +23,11 @@ DOCUMENT = ROOT / "docs" / "workloads.md"
 
 
 def kernel(name: str, size: str, *more: str) -> tuple[str, tuple[str, ...]]:
-    """Return the row of a kernel on four threads, one iteration measured."""
+    """Return the row of a kernel, on four threads unless it is said how many, one iteration measured."""
     chosen = (f"kernel={name}", f"size={size}", *more)
     sets = tuple(part for word in chosen for part in ("--set", word))
-    return f"kernels: {name}, {size}", ("kernels", *sets, "--transactions", "1")
+    threads = "".join(f", {word.removeprefix('threads=')} threads" for word in more if word.startswith("threads="))
+    return f"kernels: {name}, {size}{threads}", ("kernels", *sets, "--transactions", "1")
 
 
 #: What is captured: a name for the row, and the words of ``servsim capture``.
@@ -36,9 +39,19 @@ CAPTURES: tuple[tuple[str, tuple[str, ...]], ...] = (
     kernel("barnes", "1024"),
     kernel("fmm", "1024"),
     kernel("membench", "1MiB", "test=all"),
+    kernel("fft", "64", "threads=16"),
+    kernel("ocean", "130", "threads=16"),
+    kernel("water-nsquared", "512", "threads=16"),
+    kernel("water-spatial", "1728", "threads=16"),
+    kernel("barnes", "4096", "threads=16"),
+    kernel("fmm", "4096", "threads=16"),
     ("javaserver, 4 warehouses", ("javaserver", "--transactions", "1000")),
     ("staticweb, 8 users", ("staticweb", "--transactions", "400")),
     ("oltp, 12 users", ("oltp", "--users", "12", "--transactions", "144")),
+    ("oltp-sqlite, 8 users", ("oltp-sqlite", "--transactions", "150")),
+    ("ecommerce, 8 users", ("ecommerce", "--transactions", "320")),
+    ("board, 8 users", ("board", "--transactions", "100")),
+    ("webmix, 8 users", ("webmix", "--transactions", "200")),
     ("redis (example), 4 users", (str(ROOT / "examples" / "workloads" / "redis"), "--transactions", "300")),
 )
 MACHINE = "foglia-2004-4p"
@@ -58,10 +71,14 @@ def answer(*words: str) -> Any:
 
 
 def row(name: str, words: tuple[str, ...], trace: Path) -> list[str]:
-    """Capture one workload and return its row."""
-    captured = answer("capture", *words, "--verify", "-o", str(trace))
+    """Return the row of a workload: of its trace, or of a capture if there is none."""
+    seconds = "-"
+    if not trace.exists():
+        seconds = f"{answer('capture', *words, '--verify', '-o', str(trace))['guest_seconds']:.0f} s"
+    described = answer("trace", "info", str(trace))
+    captured = described["totals"]
     # Of a workload that does not say what lies where in its memory, areas are known.
-    grouping = "relation" if answer("trace", "info", str(trace))["shared_data_ranges"] else "area"
+    grouping = "relation" if described["shared_data_ranges"] else "area"
     classified = answer("classify", str(trace), "-m", MACHINE, "--by", grouping)
     pages = answer("classify", str(trace), "-m", MACHINE, "--by", "page")
     references, misses = classified["total"]["references"], classified["total"]["misses"]
@@ -78,8 +95,8 @@ def row(name: str, words: tuple[str, ...], trace: Path) -> list[str]:
         f"{captured['data_references'] / captured['transactions']:,.0f}",
         ", ".join(f"{sum(misses[kind].values()) / every:.0%}" for kind in CLASSES),
         ", ".join(structures[:3]),
-        f"{captured['guest_seconds']:.0f} s",
-        f"{captured['bytes_per_data_reference']:.2f}",
+        seconds,
+        f"{captured['file_bytes'] / captured['data_references']:.2f}",
     ]
 
 
@@ -102,15 +119,21 @@ def with_row(text: str, cells: list[str]) -> str:
 
 def main() -> None:
     """Print the rows, and write them if that is asked for."""
-    wanted = [word for word in sys.argv[1:] if word != "--write"]
+    parser = argparse.ArgumentParser(description="Rows of the table in docs/workloads.md.")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("rows", nargs="*")
+    given = parser.parse_args()
+    wanted = [(name, words) for name, words in CAPTURES if not given.rows or any(word in name for word in given.rows)]
+    if given.trace and len(wanted) != 1:
+        parser.error(f"--trace is of one row, not of {len(wanted)}")
     print(line(HEADING) + "\n|" + "---|" * len(HEADING), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name, words in CAPTURES:
-            if not wanted or any(word in name for word in wanted):
-                cells = row(name, words, Path(folder) / "trace.svt")
-                print(line(cells), flush=True)
-                if "--write" in sys.argv[1:]:
-                    DOCUMENT.write_text(with_row(DOCUMENT.read_text(), cells))
+        for number, (name, words) in enumerate(wanted):
+            cells = row(name, words, given.trace or Path(folder) / f"{number}.svt")
+            print(line(cells), flush=True)
+            if given.write:
+                DOCUMENT.write_text(with_row(DOCUMENT.read_text(), cells))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@
  * generator's start and stop marks, without the load generator's and the idle task's. It shares no
  * code with the capture plug-in, which it checks: counting is done inline by the emulator, and the
  * sums are split when the guest's kernel switches tasks. Everything that runs while a task is
- * current, interrupts included, counts as that task's. As in a trace, the first block that counts is the one
- * behind that of the start mark, and the last the one before that of the stop mark.
+ * current, interrupts included, counts as that task's. As in a trace, all lines are drawn between blocks, as the emulator
+ * runs them (it cuts one short where its count of instructions ends): a task's first is the one behind that in which the
+ * switch to it begins, and the first that counts the one behind that of the start mark, the last the one before that of
+ * the stop mark.
  *
  * Arguments: out=FILE (JSON), switch=ADDRESS of __switch_to_asm, pid=OFFSET and comm=OFFSET in
  * task_struct, client=NAME of the load generator's task, empty where what is measured marks itself.
@@ -48,7 +50,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 4;
 
 /* Counters, in the order in which they are printed: user first, then kernel. */
 enum { INSTRUCTIONS, LOADS, STORES, KINDS };
-typedef struct { uint64_t by_mode[2][KINDS], starting; } counts;
+typedef struct { uint64_t by_mode[2][KINDS], line; } counts;
 
 enum { MEASURED, CLIENT, IDLE, GROUPS };
 static const char *const group_names[GROUPS] = {"measured", "client", "idle"};
@@ -56,13 +58,14 @@ static const char *const group_names[GROUPS] = {"measured", "client", "idle"};
 static void *score;
 static counts *live;
 static counts seen, before_mark, sums[GROUPS];
-static bool counting;
+static bool counting, starting;
 static uint64_t marks, switches;
 static uint64_t switch_address, pid_offset, comm_offset;
 static const char *out_path, *client_name;
 static void *rax, *rdi, *rsi;
 static byte_array *buffer;
-static int current_group = CLIENT; /* the start mark is executed by the client, if there is one */
+/* Whose task runs; the start mark is executed by the client, if there is one. Whose takes over at the next line. */
+static int current_group = CLIENT, next_group = CLIENT;
 
 static uint64_t read_register(void *handle)
 {
@@ -122,8 +125,8 @@ static void on_mark(unsigned vcpu, void *data)
     (void)vcpu, (void)data;
     unsigned kind = read_register(rax) & 0xff;
     if (kind == 2) {
-        live->starting = 1;
-        current_group = *client_name ? CLIENT : MEASURED;
+        live->line = starting = true;
+        current_group = next_group = *client_name ? CLIENT : MEASURED;
     } else if (kind == 3 && counting) {
         settle(current_group, &before_mark);
         counting = false;
@@ -132,13 +135,15 @@ static void on_mark(unsigned vcpu, void *data)
     marks += counting && kind == 1;
 }
 
-/* The first block behind that of the start mark begins. */
-static void on_start(unsigned vcpu, void *data)
+/* The first block behind that of the start mark, or of a switch, begins. */
+static void on_line(unsigned vcpu, void *data)
 {
     (void)vcpu, (void)data;
     settle(current_group, live);
-    live->starting = 0;
-    counting = true;
+    live->line = false;
+    counting |= starting;
+    starting = false;
+    current_group = next_group;
 }
 
 /* A block with a mark begins. */
@@ -151,16 +156,17 @@ static void on_block_of_mark(unsigned vcpu, void *data)
 static void on_switch(unsigned vcpu, void *data)
 {
     (void)vcpu, (void)data;
-    settle(group_of(read_register(rdi)), live);
+    current_group = group_of(read_register(rdi));
+    next_group = group_of(read_register(rsi));
     switches += counting;
-    current_group = group_of(read_register(rsi));
+    live->line = true;
 }
 
 static void on_translate(uint64_t id, void *tb)
 {
     (void)id;
-    u64_entry starting = {score, offsetof(counts, starting)};
-    qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_start, NO_REGISTERS, IF_NOT_EQUAL, starting, 0, NULL);
+    u64_entry line = {score, offsetof(counts, line)};
+    qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, on_line, NO_REGISTERS, IF_NOT_EQUAL, line, 0, NULL);
     for (size_t i = 0, n = qemu_plugin_tb_n_insns(tb); i < n; i++) {
         void *insn = qemu_plugin_tb_get_insn(tb, i);
         uint64_t address = qemu_plugin_insn_vaddr(insn);

@@ -121,7 +121,7 @@ class Machine:
         self.overrides = {key: str(value) for key, value in (settings or {}).items()}
         self.path = simulation.machine_path(self.name)
         self.settings: Mapping[str, Any] = simulation.resolve(
-            self.path.read_text(encoding="utf-8", errors="replace"), self.name, self.replaced
+            simulation.machine_text(self.name), self.name, self.replaced
         )
         """Every setting of the machine, in groups, as results record them."""
 

@@ -19,8 +19,8 @@ from servsim.simulation import file_hash, simulate, trace_info
 #: Fewer captures than this leave the interval wide: its factor is 12.7 for two, 4.3 for three, 2.8 for five.
 ENOUGH = 5
 
-#: What captures of one workload may differ in: whose requests, and how the server came to where they begin.
-_OF_A_CAPTURE = frozenset({"seed", "load_seed", "checkpoint", "warm_up", "emulator"})
+#: What captures of one workload may differ in beside seeds: how the server came to where the requests begin.
+_OF_A_CAPTURE = frozenset({"checkpoint", "warm_up", "emulator"})
 
 #: Options that belong to one trace.
 _OF_ONE_TRACE = {"save_checkpoint": "--save-checkpoint", "from_checkpoint": "--from-checkpoint"}
@@ -125,13 +125,21 @@ def _likeness(info: dict[str, Any], *, same_length: bool) -> dict[str, Any]:
     meta = info["meta"]
     provenance = meta.get("provenance")
     of_guest = provenance if isinstance(provenance, dict) else {}
-    like = {key: value for key, value in of_guest.items() if key not in _OF_A_CAPTURE}
+    like = {key: value for key, value in of_guest.items() if not _is_of_a_capture(key)}
+    settings = like.pop("settings", None)
+    if isinstance(settings, dict):
+        like |= {f"setting {key}": value for key, value in settings.items() if not _is_of_a_capture(key)}
     held = (info["totals"] or {}).get("transactions")
     # Which transactions are measured by default follows from how many there are.
     like |= {"transactions": held} if same_length else {}
     if not same_length:
         like.pop("transactions", None)
     return {"workload": meta["workload"], **like}
+
+
+def _is_of_a_capture(key: str) -> bool:
+    """Return whether captures of one workload may differ in it: whose requests and rows, or how a capture was made."""
+    return key in _OF_A_CAPTURE or key == "seed" or key.endswith("_seed")
 
 
 def _joined(documents: Sequence[dict[str, Any]], traces: Sequence[Path], hashes: Sequence[str]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
+from servsim.documents import text_of
 from servsim.errors import UsageError
-from servsim.simulation import file_hash, machine_path
+from servsim.simulation import file_hash, machine_text
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
 NO_MIGRATION = (
@@ -74,15 +75,10 @@ def classify(
     path = Path(trace)
     if not path.is_file():
         raise UsageError(f"there is no trace {str(trace)!r}")
-    table = None
-    if symbols is not None:
-        try:
-            table = Path(symbols).read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise UsageError(f"cannot read {symbols}: {error.strerror}") from error
+    table = text_of(symbols, errors="replace") if symbols is not None else None
     text = _core.classify(
         path,
-        machine_path(str(machine)).read_text(encoding="utf-8", errors="replace"),
+        machine_text(machine),
         machine_file=str(machine),
         trace_hash=file_hash(path),
         format=format,

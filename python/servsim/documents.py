@@ -1,4 +1,4 @@
-"""Documents that people give us: JSON and TOML, read here and nowhere else.
+"""Texts that people give us, JSON and TOML among them: read here and nowhere else.
 
 Libraries accept more than anything can work with: nesting without end, numbers of thousands of digits, halves of
 characters. All of that is refused here with a `ValueError`, whose text is the end of a sentence about the file.
@@ -7,15 +7,52 @@ characters. All of that is refused here with a `ValueError`, whose text is the e
 import json
 import tomllib
 from math import isfinite
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+from servsim.errors import UsageError
 from servsim.text import printable
 
 #: No counter holds more, and no number beyond this is a figure.
 LARGEST_COUNT = 2**63
 LARGEST = 1e18
+#: Bytes of a text; results, which are no longer than their windows, have no such bound.
+LARGEST_TEXT = 64 << 20
 #: Nesting that no document of ours comes near.
 _DEEPEST = 32
+
+
+def text_of(path: str | Path, *, missing: str = "", errors: Literal["strict", "replace"] = "strict") -> str:
+    """Return the text of a file that somebody wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    missing
+        What to say when there is no such file; the system's reason without it.
+    errors
+        "replace" where the reader names bytes that are not UTF-8 by their line.
+
+    Raises
+    ------
+    UsageError
+        When it is missing, no file, larger than any text of its kind, or not UTF-8.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_TEXT + 1)
+    except OSError as error:
+        if missing and isinstance(error, FileNotFoundError):
+            raise UsageError(missing) from None
+        raise UsageError(f"cannot read {path}: {error.strerror}; name a file that can be read") from None
+    if len(content) > LARGEST_TEXT:
+        raise UsageError(f"{path} is larger than {LARGEST_TEXT >> 20} MiB, which no text of its kind is; name another")
+    try:
+        return content.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read {path}: byte {error.start} is not UTF-8; save it as UTF-8 text") from None
 
 
 def read_json(text: bytes | str) -> object:

@@ -90,6 +90,17 @@ def parts(counter: str) -> dict[str, str]:
     return {part: worded(part) for known in counters(counter) for part in known.parts if part != "total"}
 
 
+def processor_times() -> list[str]:
+    """Return the kinds of processor time, in the order of results: together all that passes.
+
+    Examples
+    --------
+    >>> processor_times()[0], processor_times()[-1]
+    ('busy_user', 'idle')
+    """
+    return [known.path.rpartition(".")[2] for known in counters("processors")]
+
+
 def worded(name: str) -> str:
     """Return a name as a reader writes it."""
     return name.replace("_", " ")

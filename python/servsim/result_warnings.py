@@ -4,12 +4,16 @@ A warning has a rank: *invalid* (the figures are not what they are named, and ar
 be off) or *note* (good to know). Results of before ranks hold plain sentences, which are read as notes.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 #: All ranks, the worst first.
 RANKS = ("invalid", "weak", "note")
+
+#: A figure within a sentence.
+_FIGURE = re.compile(r"[+\u2212-]?\d[\d.,]*")
 
 #: Code of the remark on too few replications for an interval, which holds for one result alone.
 FEW_REPLICATIONS = "few-replications"
@@ -63,8 +67,30 @@ def by_rank(warnings: Iterable[ResultWarning]) -> list[ResultWarning]:
 
 
 def gathered(documents: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
-    """Return the warnings of results that are runs of one whole, where the number of each one's runs says nothing."""
-    return by_rank(w for document in documents for w in recorded(document) if w.code != FEW_REPLICATIONS)
+    """Return the warnings of results that are runs of one whole, where the number of each one's runs says nothing.
+
+    Of warnings that differ in their figures alone, as runs with other seeds do, the first stands for all.
+
+    Examples
+    --------
+    >>> runs = [{"warnings": [f"idle for {share} % of the time"]} for share in (20.5, 21, 22)]
+    >>> [warning.text for warning in gathered(runs)]
+    ['idle for 20.5 % of the time (so or similar in 3 runs)']
+    """
+    alike: dict[tuple[str, str, str], list[ResultWarning]] = {}
+    for document in documents:
+        for one in recorded(document):
+            if one.code != FEW_REPLICATIONS:
+                alike.setdefault((one.rank, one.code, _FIGURE.sub("", one.text)), []).append(one)
+    return by_rank(map(_of_all, alike.values()))
+
+
+def _of_all(alike: Sequence[ResultWarning]) -> ResultWarning:
+    """Return one warning for some that differ in their figures at most."""
+    first = alike[0]
+    if len(set(alike)) == 1:
+        return first
+    return ResultWarning(first.rank, first.code, f"{first.text} (so or similar in {len(alike)} runs)")
 
 
 def put(document: dict[str, Any], warnings: Sequence[ResultWarning]) -> None:

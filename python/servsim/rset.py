@@ -7,7 +7,7 @@ values with the algebra of Python's sets; the work is done by ``servsim-rset``.
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -229,8 +229,53 @@ def preload_library() -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class Rule:
+    """Where memory of an allocation site, or of a mapping that the program names, is to lie.
+
+    Attributes
+    ----------
+    key, name
+        ``site`` and ``MODULE+0xOFFSET``, or ``structure`` and the name of the mapping.
+    policy, nodes
+        The policy, and the nodes that it takes memory from; those of the set without.
+    start, end
+        Bytes of the mapping, or of each large allocation; all of it without.
+    """
+
+    key: str
+    name: str
+    policy: str
+    nodes: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the preloaded library reads it."""
+        given = {"policy": self.policy, "nodes": self.nodes, "start": self.start, "end": self.end}
+        return {self.key: self.name, **{key: value for key, value in given.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Processors of a program's threads, in the order in which they begin; ``again``: further ones from the start."""
+
+    processors: Sequence[Sequence[int]]
+    again: bool
+
+
+#: Longest value of a variable that a program can be given (``MAX_ARG_STRLEN``, execve(2)).
+_LONGEST = 128 * 1024 - 64
+
+
 def run(
-    command: Sequence[str], resources: ResourceSet, policy: str | None = None, report: str | None = None
+    command: Sequence[str],
+    resources: ResourceSet,
+    policy: str | None = None,
+    report: str | None = None,
+    rules: Sequence[Rule] = (),
+    threads: Threads | None = None,
+    sample: str | None = None,
 ) -> NoReturn:
     """Become a program that runs, and takes its memory, in a set.
 
@@ -242,7 +287,13 @@ def run(
         Where its memory is to lie within the set, for example ``striped(4)``: its malloc family is redirected. Without,
         the kernel decides, within the set's nodes.
     report
-        File that takes a report of pages per node at the end, ``-`` for standard error; only with a policy.
+        File that takes a report of pages per node at the end, ``-`` for standard error; only with a policy or rules.
+    rules
+        Where memory of single sites and mappings is to lie.
+    threads
+        Processors of its threads.
+    sample
+        File that takes who touched which page of named mappings and large allocations, sampled by protecting pages.
 
     Raises
     ------
@@ -251,12 +302,24 @@ def run(
     """
     resources.validate()
     environment = dict(os.environ)
-    if policy is not None:
-        _core.rset_check_policy(policy, sorted(resources.processors), sorted(resources.nodes))
+    if policy is not None or rules or threads is not None or sample is not None:
+        policies = {rule.policy for rule in rules} | ({policy} if policy is not None else set())
+        for one in policies:
+            _core.rset_check_policy(one, sorted(resources.processors), sorted(resources.nodes))
         before = environment.get("LD_PRELOAD")
         environment["LD_PRELOAD"] = f"{preload_library()}:{before}" if before else str(preload_library())
-        environment["SERVSIM_RSET_POLICY"] = policy
         environment["SERVSIM_RSET_NODES"] = listed(resources.nodes)
+        if policy is not None:
+            environment["SERVSIM_RSET_POLICY"] = policy
+        if rules:
+            text = json.dumps([rule.document() for rule in rules], separators=(",", ":"))
+            if len(text) > _LONGEST:
+                raise UsageError(f"a program cannot be told {len(rules):,} rules: join neighbours of one node")
+            environment["SERVSIM_RSET_RULES"] = text
+        if threads is not None:
+            environment["SERVSIM_RSET_THREADS"] = json.dumps(asdict(threads))
+        if sample is not None:
+            environment["SERVSIM_RSET_SAMPLE"] = str(Path(sample).absolute())
         if report is not None:
             environment["SERVSIM_RSET_REPORT"] = report if report == "-" else str(Path(report).absolute())
     _core.rset_enter(sorted(resources.processors), sorted(resources.nodes))

@@ -10,12 +10,13 @@ from math import ceil, hypot, log, sqrt
 from pathlib import Path
 from typing import Any
 
-from servsim import _core
+from servsim import _core, registry
 from servsim.cache import folder
 from servsim.errors import Interrupted, UsageError
 from servsim.result_warnings import ResultWarning, put, recorded
-from servsim.simulation import file_hash, machine_path
+from servsim.simulation import file_hash, machine_text
 from servsim.statistics import sampling
+from servsim.text import share
 
 #: Name of the format of the result.
 SCHEMA = "servsim.sample/1"
@@ -46,16 +47,13 @@ def precision_of(text: str) -> float:
     UsageError
         When it is no number between `LEAST` and one half.
     """
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = 0.0
-    if not LEAST <= share <= 0.5:
+    wanted = share(text)
+    if not LEAST <= wanted <= 0.5:
         raise UsageError(
             f"--precision {text}: give a share of the mean from {100 * LEAST:g}% to 50%, for example 2%; the state "
             "that windows begin with is not exact enough for less"
         )
-    return share
+    return wanted
 
 
 def sample(
@@ -72,6 +70,7 @@ def sample(
     threads: int | None = None,
     live_points: str | Path | None = None,
     choice: str = "phases",
+    all_windows: bool = False,
     progress: Callable[[int], None] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
@@ -87,6 +86,8 @@ def sample(
         File of the live-points; made if there is none. Without it one in the cache.
     choice
         Order of the windows: see `servsim.statistics.sampling.order`.
+    all_windows
+        Time every window there is, whatever the precision: what any choice of them would have told follows.
     say
         Called with a sentence on what will be simulated, once the first windows have told.
 
@@ -109,10 +110,10 @@ def sample(
     path = Path(trace)
     if not path.exists():
         raise UsageError(f"there is no trace {str(trace)!r}")
-    plan = _Plan(precision, seed, choice, say)
+    plan = _Plan(precision, seed, choice, say, all_windows)
     text = _core.sample(
         path,
-        machine_path(str(machine)).read_text(encoding="utf-8", errors="replace"),
+        machine_text(machine),
         plan.choose,
         Path(live_points) if live_points is not None else folder("live-points"),
         is_folder=live_points is None,
@@ -154,8 +155,11 @@ def sample(
 class _Plan:
     """Which windows are timed next: a first stage, then as many as it says, then none."""
 
-    def __init__(self, precision: float, seed: int, choice: str, say: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, precision: float, seed: int, choice: str, say: Callable[[str], None] | None, all_windows: bool
+    ) -> None:
         self.precision, self.seed, self.choice, self.say = precision, seed, choice, say
+        self.all_windows = all_windows
         self.wanted = sampling.FIRST_STAGE
 
     def choose(self, text: str) -> list[int]:
@@ -166,7 +170,10 @@ class _Plan:
             self._refuse(known, sampling.FIRST_STAGE, "a first look takes")
         if done == 0:
             self._refuse_few_ends(known)
-            return self._order(count)[: self.wanted]
+            return self._order(count)[: count if self.all_windows else self.wanted]
+        if self.all_windows:
+            refuse_unsuitable(known["windows"])
+            return []
         if done > sampling.FIRST_STAGE or self.wanted > sampling.FIRST_STAGE:
             return []
         refuse_unsuitable(known["windows"])
@@ -251,8 +258,7 @@ def refuse_unsuitable(windows: list[Known]) -> None:
 
 def _time_of(window: Known) -> int:
     """Return the cycles of all processors in a window."""
-    parts = ("busy_user", "busy_kernel", "memory_stall", "bus_wait", "lock_spin", "branch", "idle")
-    return sum(int(window[part]) for part in parts)
+    return sum(int(window[part]) for part in registry.processor_times())
 
 
 def _suspicions(windows: list[Known]) -> list[ResultWarning]:

@@ -20,6 +20,8 @@ _ABSENT: Any = None
 
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+#: A mean over requests, null where there was none.
+Mean = Number | None
 
 
 class _Part(BaseModel):
@@ -106,16 +108,16 @@ class Disk(_Part):
     """One disk of the simulated server."""
 
     disk: Count
-    bus: Count
+    bus: Count | None
     reads: Count
     writes: Count
     busy_cycles: Count
     utilization: Number
     mean_present: Number
-    mean_wait_cycles: Number
-    mean_bus_wait_cycles: Number
-    mean_mechanism_cycles: Number
-    mean_response_cycles: Number
+    mean_wait_cycles: Mean
+    mean_bus_wait_cycles: Mean
+    mean_mechanism_cycles: Mean
+    mean_response_cycles: Mean
 
 
 class IoBus(_Part):
@@ -126,7 +128,7 @@ class IoBus(_Part):
     busy_cycles: Count
     utilization: Number
     mean_waiting: Number
-    mean_wait_cycles: Number
+    mean_wait_cycles: Mean
 
 
 class Accesses(_Part):

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from servsim import _core
-from servsim.errors import Interrupted, UsageError
+from servsim.documents import text_of
+from servsim.errors import InternalBug, Interrupted, UsageError
+from servsim.faults import kept
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
@@ -52,6 +54,11 @@ def machine_path(name: str) -> Path:
     raise UsageError(f"there is no machine description {name!r}; shipped are {', '.join(sorted(shipped))}{meant}")
 
 
+def machine_text(name: str | Path) -> str:
+    """Return what a machine description says; see `machine_path` for its names and `text_of` for what it raises."""
+    return text_of(machine_path(str(name)), errors="replace")
+
+
 def simulate(
     trace: str | Path,
     machine: str | Path,
@@ -91,7 +98,7 @@ def simulate(
     --------
     >>> simulate("trace.txt", "foglia-2004-4p", engine="functional")  # doctest: +SKIP
     """
-    description = machine_path(str(machine)).read_text(encoding="utf-8", errors="replace")
+    description = machine_text(machine)
     return simulate_text(trace, description, str(machine), format=format, overrides=overrides, **options)
 
 
@@ -118,15 +125,19 @@ def simulate_text(
     for name in ("placement", "monitor"):
         if given.get(name) is not None:
             given[name] = _text_file(given[name])
-    text = _core.simulate(
-        path,
-        description,
-        machine_file=machine,
-        trace_hash=file_hash(path),
-        format=format,
-        overrides=overrides or [],
-        **given,
-    )
+    whole = file_hash(path)
+    try:
+        text = _core.simulate(
+            path,
+            description,
+            machine_file=machine,
+            trace_hash=whole,
+            format=format,
+            overrides=overrides or [],
+            **given,
+        )
+    except InternalBug as fault:
+        raise kept(fault, description, path, whole, overrides or [], format, options) from fault
     result = _summarised(json.loads(text))
     _tell_origin(path, [result])
     if result.get("interrupted"):
@@ -139,10 +150,7 @@ def simulate_text(
 
 def _text_file(path: str | Path) -> tuple[str, str]:
     """Return a file's name and what it says."""
-    try:
-        return str(path), Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    return str(path), text_of(path, errors="replace")
 
 
 #: Options that are whole numbers, with the least and the greatest value.
@@ -210,7 +218,7 @@ def simulate_each(
         raise UsageError(f"there is no trace {str(trace)!r}")
     if not each or not all(each.values()):
         raise UsageError("every setting to vary needs at least one value: KEY=VALUE,VALUE")
-    description = machine_path(str(machine)).read_text(encoding="utf-8", errors="replace")
+    description = machine_text(machine)
     variants = [
         [f"{key}={value}" for key, value in zip(each, values, strict=True)]
         for values in itertools.product(*each.values())

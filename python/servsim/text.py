@@ -1,8 +1,8 @@
 """Text for a terminal: aligned columns, and text of others, such as names in files, made safe to show."""
 
+import math
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from servsim.errors import UsageError
 
@@ -16,6 +16,20 @@ def _escaped(match: re.Match[str]) -> str:
     # Python keeps a byte that is not UTF-8 as a lone surrogate, with the byte in its last two digits.
     byte = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
     return f"\\x{byte:02x}" if byte < 0x100 else f"\\u{byte:04x}"
+
+
+def share(text: str) -> float:
+    """Return the number that a share such as ``2%`` or ``0.02`` stands for; NaN where it is no share.
+
+    Examples
+    --------
+    >>> share("2%"), share("0.02"), share("two")
+    (0.02, 0.02, nan)
+    """
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return math.nan
 
 
 def printable(text: str) -> str:
@@ -65,20 +79,25 @@ def columns(rows: Sequence[Sequence[str]], left: int = 1, right: int | None = No
     >>> columns([["size", "misses"], ["64 KiB", "7"], ["[b]\x1b", "12"]])
     ['size     misses', '64 KiB        7', '[b]\\x1b      12']
     """
-    # Loaded here: a command that prints no table does not wait for it.
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     if not rows:
         return []
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for number in range(len(rows[0])):
-        side: Literal["left", "right"] = "left" if (number < left if right is None else number >= right) else "right"
-        table.add_column(justify=side, no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(printable(cell).replace("\n", "\\n").replace("\t", "\\t")) for cell in row))
-    console = Console(width=100_000, color_system=None, force_terminal=False, legacy_windows=False, _environ={})
-    with console.capture() as capture:
-        console.print(table)
-    return [line.rstrip() for line in capture.get().splitlines()]
+    cells = [[printable(cell).replace("\n", "\\n").replace("\t", "\\t").rstrip() for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = []
+        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            room = " " * (width - _width(cell))
+            to_left = number < left if right is None else number >= right
+            padded.append(cell + room if to_left else room + cell)
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: some characters take two, some none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # loaded only where it is needed: it takes as long as printing the table
+
+    return cell_len(text)

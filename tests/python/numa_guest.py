@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,13 +45,13 @@ MEBIBYTES_PER_NODE = 256
 LIMIT_S = 400
 
 
-def static_example(package: str, name: str) -> bytes:
+def static_example(name: str) -> bytes:
     """Return an example program of a crate, linked statically: the guest has no C library."""
     try:
-        command, environment, program = static_build(ROOT, package, "example", name)
+        command, program = static_build(ROOT, name)
     except EnvironmentProblem as error:
         pytest.skip(str(error))
-    subprocess.run([*command, "-q"], check=True, env=environment)
+    subprocess.run(command, check=True)
     return program.read_bytes()
 
 
@@ -118,35 +118,69 @@ for name, module in sorted(sys.modules.items()):
 
 def kernel() -> Path:
     """Return Debian's kernel, from the cache or from its package; skips where the package cannot be had."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        pytest.skip("needs the package manager of Debian to get a kernel for the guest")
+    _needs_packages()
     depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=False)
     names = [line.split()[-1] for line in depends.stdout.splitlines() if line.strip().startswith("Depends:")]
     if not names:
         pytest.skip("the package lists hold no linux-image-amd64: run apt-get update")
 
     def download(partial: Path) -> None:
-        done = subprocess.run(
-            ["apt-get", "download", names[0]], cwd=partial, capture_output=True, text=True, check=False
-        )
-        packages = list(partial.glob("*.deb"))
-        if done.returncode != 0 or not packages:
-            raise EnvironmentProblem(f"apt-get cannot download {names[0]}: {done.stderr.strip()}")
-        subprocess.run(["dpkg-deb", "-x", packages[0], "tree"], cwd=partial, check=True)
-        shutil.move(next((partial / "tree" / "boot").glob("vmlinuz-*")), partial / "vmlinuz")
-        shutil.rmtree(partial / "tree")
-        packages[0].unlink()
+        tree = _unpacked(names[0], partial)
+        shutil.move(next((tree / "boot").glob("vmlinuz-*")), partial / "vmlinuz")
+        shutil.rmtree(tree)
 
-    folder = cache.folder("numa-guest") / names[0]
+    return _built(names[0], download) / "vmlinuz"
+
+
+def package(name: str) -> Path:
+    """Return what a package of Debian holds, without installing it; skips where it cannot be had."""
+    _needs_packages()
+
+    def download(partial: Path) -> None:
+        _unpacked(name, partial)
+
+    return _built(name, download) / "tree"
+
+
+def _needs_packages() -> None:
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        pytest.skip("needs the package manager of Debian for what the guest runs")
+
+
+def _unpacked(name: str, partial: Path) -> Path:
+    """Download a package into a folder and return what it holds."""
+    done = subprocess.run(["apt-get", "download", name], cwd=partial, capture_output=True, text=True, check=False)
+    packages = list(partial.glob("*.deb"))
+    if done.returncode != 0 or not packages:
+        raise EnvironmentProblem(f"apt-get cannot download {name}: {done.stderr.strip()}")
+    subprocess.run(["dpkg-deb", "-x", packages[0], "tree"], cwd=partial, check=True)
+    packages[0].unlink()
+    return partial / "tree"
+
+
+def _built(name: str, build: Callable[[Path], None]) -> Path:
+    folder = cache.folder("numa-guest") / name
     try:
-        store.build_once(folder, download)
+        store.build_once(folder, build)
     except EnvironmentProblem as error:
         pytest.skip(str(error))
-    return folder / "vmlinuz"
+    return folder
 
 
-def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init", words: str = "") -> list[str]:
-    """Boot the guest with files and a first program, wait until it is off, and return what it said, a line each."""
+def boot(
+    folder: Path,
+    files: Mapping[str, bytes],
+    first: str = "/init",
+    words: str = "",
+    more: Sequence[str] = (),
+    limit_s: int = LIMIT_S,
+    removable: bool = False,
+) -> list[str]:
+    """Boot the guest with files and a first program, wait until it is off, and return what it said, a line each.
+
+    ``more`` are further words for the emulator. In a ``removable`` guest the last node's memory is a module that can be
+    taken offline: what is there at the boot holds the kernel itself.
+    """
     try:
         emulator = find_emulator()
     except EnvironmentProblem as error:
@@ -155,23 +189,30 @@ def boot(folder: Path, files: Mapping[str, bytes], first: str = "/init", words: 
     folders = {str(parent) for name in files for parent in Path(name).parents} - {"."}
     places = [Member(name) for name in sorted({"dev", "proc", "sys", *folders})]
     initrd.write_bytes(archive([*places, *(Member(name, content) for name, content in files.items())]))
-    command = [str(emulator.path), *_machine(), "-kernel", str(kernel()), "-initrd", str(initrd)]
-    command += ["-append", f"console=ttyS0 panic=-1 quiet rdinit={first} -- {words}", "-serial", f"file:{console}"]
+    command = [str(emulator.path), *_machine(removable), *more, "-kernel", str(kernel()), "-initrd", str(initrd)]
+    options = "console=ttyS0 panic=-1 quiet memhp_default_state=online_movable"
+    command += ["-append", f"{options} rdinit={first} -- {words}", "-serial", f"file:{console}"]
     # Never with /dev/kvm: that a device is there does not mean that this kernel can use it.
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     assert done.returncode == 0, done.stderr
     return console.read_text(errors="replace").splitlines()
 
 
-def _machine() -> list[str]:
+def _machine(removable: bool) -> list[str]:
     processors = NODES * PROCESSORS_PER_NODE
-    words = ["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-m", str(NODES * MEBIBYTES_PER_NODE)]
+    words = ["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max"]
+    memory = (NODES - removable) * MEBIBYTES_PER_NODE
+    words += ["-m", f"{memory},slots=1,maxmem={memory + MEBIBYTES_PER_NODE}M" if removable else str(memory)]
     words += ["-smp", f"{processors},sockets={NODES},cores={PROCESSORS_PER_NODE}"]
     words += ["-nodefaults", "-display", "none", "-no-reboot"]
     for node in range(NODES):
         first = node * PROCESSORS_PER_NODE
         words += ["-object", f"memory-backend-ram,size={MEBIBYTES_PER_NODE}M,id=m{node}"]
-        words += ["-numa", f"node,nodeid={node},memdev=m{node},cpus={first}-{first + PROCESSORS_PER_NODE - 1}"]
+        module = removable and node == NODES - 1
+        own = "" if module else f"memdev=m{node},"
+        words += ["-numa", f"node,nodeid={node},{own}cpus={first}-{first + PROCESSORS_PER_NODE - 1}"]
+        if module:
+            words += ["-device", f"pc-dimm,memdev=m{node},node={node}"]
     for source in range(NODES):
         for to in range(source + 1, NODES):
             words += ["-numa", f"dist,src={source},dst={to},val=30"]

@@ -150,6 +150,15 @@ def test_help_loads_no_heavy_module() -> None:
     assert loaded & set(HEAVY) == set()
 
 
+def test_a_model_is_solved_without_other_commands_and_what_only_they_need() -> None:
+    command = ["servsim", "model", "solve", str(ROOT / "examples/models/smp.toml")]
+    code = f"import sys; sys.argv = {command}; from servsim.cli import run; run(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    needless = {"numpy", "pydantic", "rich", "servsim.cli.capture", "servsim.cli.model_fit", "servsim.model.plots"}
+    assert "servsim.model.solving" in loaded and loaded & needless == set()
+
+
 def test_a_simulation_begins_without_the_statistics_library_of_comparisons() -> None:
     code = "import sys, servsim.captures; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -180,7 +180,14 @@ def test_what_is_no_set_of_captures_is_refused(
     _core.trace_cut(shipped, longer, (2, 6), None, None)
     with pytest.raises(UsageError, match="they differ in transactions"):
         simulate_captures([pieces[0], longer], MACHINE)
-    infos = iter([{"users": 24, "seed": 1}, {"users": 96, "seed": 2}])
+    infos = iter(
+        [
+            {"users": 24, "seed": 1},
+            {"users": 96, "seed": 2},
+            {"settings": {"mix": "deck"}},
+            {"settings": {"mix": "weighted"}},
+        ]
+    )
 
     def info(_: Path) -> dict[str, Any]:
         return {"meta": {"workload": "w", "provenance": next(infos)}, "totals": {"transactions": 5}}
@@ -188,6 +195,24 @@ def test_what_is_no_set_of_captures_is_refused(
     monkeypatch.setattr(captures, "trace_info", info)
     with pytest.raises(UsageError, match="they differ in users"):
         simulate_captures(pieces[:2], MACHINE)
+    with pytest.raises(UsageError, match="they differ in setting mix"):
+        simulate_captures(pieces[:2], MACHINE)
+
+
+def test_captures_may_differ_in_the_seed_of_their_data(pieces: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    infos = iter(
+        [
+            {"seed": 1, "settings": {"data_seed": "1", "users": "8"}},
+            {"seed": 2, "settings": {"data_seed": "2", "users": "8"}},
+        ]
+    )
+
+    def info(_: Path) -> dict[str, Any]:
+        return {"meta": {"workload": "w", "provenance": next(infos)}, "totals": {"transactions": 5}}
+
+    monkeypatch.setattr(captures, "trace_info", info)
+    result = simulate_captures(pieces[:2], MACHINE, transactions=1, warmup=1, replications=1)
+    assert len(result["captures"]) == 2
 
 
 def test_a_result_must_say_which_capture_each_replication_is_of() -> None:

@@ -247,8 +247,10 @@ def test_a_sequential_comparison_stops_when_its_intervals_are_narrow_or_its_budg
         low, high = known["interval_95"]
         assert known["n"] == found["sequential"]["made"] == len(set(known["seeds"]))
         assert (high - low) / 2 <= 0.025 * known["mean"]
-    spent = json.loads(servsim("compare", trace, *pair, "--precision", "0.0001", "--budget", 12, "--json").stdout)
-    assert spent["sequential"]["made"] == 12 and not spent["sequential"]["reached"]
+    spent = servsim("compare", trace, *pair, "--precision", "0.01%", "--budget", 12)
+    assert "for the wished precision" not in spent.stdout and " more runs for ±0.01 %" in spent.stdout
+    found = json.loads(servsim("compare", trace, *pair, "--precision", "0.01%", "--budget", 12, "--json").stdout)
+    assert found["sequential"]["made"] == 12 and not found["sequential"]["reached"]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +269,7 @@ def test_a_sequential_comparison_stops_when_its_intervals_are_narrow_or_its_budg
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-4p:processors"), "KEY=VALUE"),
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--by", "speed"), "cycles_per_transaction"),
         (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--precision", "2"), "share of the mean"),
+        (("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--precision", "narrow"), "for example 1%"),
         (
             ("TRACE", "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", "--precision", "0.1", "--budget", 3),
             "first stage",

@@ -226,10 +226,10 @@ def test_a_device_with_too_few_requests_is_left_out_and_the_others_are_not(trace
 def test_a_model_that_fails_its_trial_says_so_and_runs_only_when_told_to(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     now, rows = 0, ["arrival_ns,op,lba,sectors,response_ns"]
-    for at in range(8000):
+    for at in range(4000):
         now += int(rng.integers(1, 60_000))
         sectors = 8 << int(rng.integers(4))
-        slower = 3 if at >= 6000 else 1
+        slower = 3 if at >= 3000 else 1
         rows.append(f"{now},{at % 2},{int(rng.integers(1 << 20)) * 8},{sectors},{slower * (30_000 + 9000 * sectors)}")
     path, model = tmp_path / "ssd.csv", str(tmp_path / "m.ssdm")
     path.write_text("\n".join(rows))

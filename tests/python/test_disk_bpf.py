@@ -176,7 +176,7 @@ def run_capture(monkeypatch: pytest.MonkeyPatch, path: Path, reason: str | None)
     """Run the command with a capture that has written ``path``, and see it end well."""
     facts = {"method": "tracefs", "method_reason": reason, "seconds": 1.0, "lost_events": 0}
     facts |= {"reader_cpu_seconds": 0.1, "tracer": "servsim"}
-    monkeypatch.setattr(capture, "capture", lambda *_: facts)
+    monkeypatch.setattr(capture, "capture", lambda *_, **__: facts)
     monkeypatch.setattr(sys, "argv", ["servsim", "disk", "capture", "-o", str(path)])
     with pytest.raises(SystemExit) as ended:
         main()

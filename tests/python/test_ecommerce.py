@@ -2,37 +2,28 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import perl_tier
 import pytest
+from perl_tier import Servers, copy_with_fault, missing, servers
 from waiting import wait_for
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "capture" / "workloads" / "ecommerce"
-SERVSIM = Path(sys.executable).with_name("servsim")
-PLACES = f"{ROOT / 'target' / 'release'}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+FOLDER = perl_tier.WORKLOADS / "ecommerce"
 #: Settings of a shop that is made in seconds.
 SMALL = {"items": "200", "browsers": "1", "images": "20"}
 SETTINGS = {"users": "4", "set_seed": "42", "mix": "ordering", "warm_up": "40", "think_scale": "0"}
 FEW = {"second_connections": "2", "utilities": "0"}
-
-
-def missing() -> str | None:
-    """What of the servers is not there."""
-    if shutil.which("apache2", path=PLACES) is None or not Path("/usr/lib/apache2/modules/mod_perl.so").exists():
-        return "Apache with mod_perl"
-    if not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
-        return "PostgreSQL"
-    perl = subprocess.run(["perl", "-MDBD::Pg", "-e", "1"], capture_output=True, check=False)
-    return "DBD::Pg" if perl.returncode else None
-
+#: What such a shop begins with.
+COUNTS = {
+    **{"size_items": 200, "size_authors": 50, "size_customers": 2880, "size_orders": 2592},
+    **{"done_orders": 0, "done_customers": 0},
+}
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed: make deps FOR=workload")
 
@@ -42,25 +33,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def servers() -> list[str]:
-    """Processes of servers that a test has started."""
-    found = subprocess.run(["pgrep", "-af", "serve|postgres|apache2"], capture_output=True, text=True, check=False)
-    ours = ("./serve", "/servsim-", f"-f {FOLDER}")
-    return [line for line in found.stdout.splitlines() if any(word in line for word in ours) and "pgrep" not in line]
-
-
 def workload(cache: Path, step: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    sizes = [word for name, value in {**SMALL, "port": str(free_port())}.items() for word in (f"--{name}", value)]
-    command = [SERVSIM, "workload", step, "ecommerce", *sizes, *words]
-    environment = {**os.environ, "SERVSIM_CACHE": str(cache), **more}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return perl_tier.workload(cache, step, "ecommerce", SMALL, *words, **more)
 
 
 def run(cache: Path, *words: str) -> dict[str, Any]:
@@ -103,50 +77,15 @@ def data(cache: Path) -> Path:
     return next(path.parent for path in cache.glob("workloads/ecommerce/*/pg"))
 
 
-class Shop:
-    """The servers of a folder, perhaps with a fault, started by its own script."""
-
-    def __init__(self, folder: Path, data: Path, place: Path) -> None:
-        self.folder, self.place, self.port = folder, place, free_port()
-        words = {f"servsim_{name}": value for name, value in {**SMALL, **SETTINGS, **FEW}.items()}
-        places = {"servsim_data": str(data), "servsim_run": str(place), "server_file": str(place / "server")}
-        log = {"servsim_log": str(place / "log"), "servsim_native": "1", "servsim_json": "1"}
-        self.environment = {**os.environ, **words, **places, **log, "PATH": PLACES, "servsim_port": str(self.port)}
-
-    def __enter__(self) -> "Shop":
-        self.place.mkdir(mode=0o755)
-        with (self.place / "log").open("wb") as log:
-            subprocess.run(
-                [self.folder / "start"], cwd=self.folder, env=self.environment, stdout=log, stderr=log, check=True
-            )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.kill(int((self.place / "server").read_text()), signal.SIGTERM)
-        wait_for(lambda: not servers())
-        shutil.rmtree(self.place)
-
-    def asked(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run one of the folder's scripts."""
-        environment = {**self.environment, **more}
-        return subprocess.run(
-            [self.folder / script], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
-        )
-
-    def sql(self, text: str) -> dict[str, int]:
-        """Change the database, look at every condition, and take the change back."""
-        sizes = {"items": 200, "authors": 50, "customers": 2880, "orders": 2592, "new_orders": 0, "new_customers": 0}
-        values = [word for name, value in sizes.items() for word in ("-v", f"{name}={value}")]
-        psql = ["psql", "-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", str(self.place), "-U", "postgres", *values]
-        script = f"BEGIN;\n{text};\n\\i {self.folder / 'consistency.sql'}\nROLLBACK;\n"
-        done = subprocess.run([*psql, "-d", "shop"], input=script, capture_output=True, text=True, check=True)
-        return {line.split("\t")[0]: int(line.split("\t")[1]) for line in done.stdout.splitlines() if "\t" in line}
+def shop(folder: Path, data: Path, place: Path) -> Servers:
+    return Servers(folder, data, place, {**SMALL, **SETTINGS, **FEW})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that the servers' account may enter."""
-    yield Path("/tmp") / f"servsim-shop-{os.getpid()}"
+    with perl_tier.place_of("shop") as place:
+        yield place
 
 
 #: For each condition, what breaks it and no other condition.
@@ -173,11 +112,11 @@ BROKEN = {
 
 
 def test_every_condition_of_the_database_fails_on_data_that_break_it_alone(data: Path, place: Path) -> None:
-    with Shop(FOLDER, data, place) as shop:
-        whole = shop.sql("SELECT")
+    with shop(FOLDER, data, place) as there:
+        whole = there.broken_by("SELECT", "shop", COUNTS)
         assert set(whole) == set(BROKEN) and not any(whole.values()), whole
         for condition, change in BROKEN.items():
-            found = {name for name, rows in shop.sql(change).items() if rows}
+            found = {name for name, rows in there.broken_by(change, "shop", COUNTS).items() if rows}
             assert found == {condition}, (condition, found)
 
 
@@ -190,38 +129,30 @@ def test_every_condition_of_the_database_fails_on_data_that_break_it_alone(data:
         ("Browse.pm", "ORDER BY i_title, i_id LIMIT 50", "ORDER BY i_title, i_id LIMIT 4", "the page results promotes"),
     ],
 )
-def test_a_shop_that_errs_is_found_out(
-    data: Path, place: Path, tmp_path: Path, file: str, text: str, fault: str, told: str
-) -> None:
-    folder = tmp_path / "ecommerce"
-    shutil.copytree(FOLDER, folder)
-    for parent in (tmp_path, *list(tmp_path.parents)[:3]):
-        parent.chmod(0o755)
-    code = folder / "shop" / "Servsim" / "Shop" / file
-    assert code.read_text().count(text) == 1
-    code.write_text(code.read_text().replace(text, fault))
-    with Shop(folder, data, place) as shop:
-        done = shop.asked("client", servsim_transactions="400")
+def test_a_shop_that_errs_is_found_out(data: Path, place: Path, file: str, text: str, fault: str, told: str) -> None:
+    copy_with_fault(FOLDER, place.parent / "ecommerce", f"perl/Servsim/Shop/{file}", text, fault)
+    with shop(place.parent / "ecommerce", data, place) as there:
+        done = there.asked("client", servsim_transactions="400")
     assert done.returncode == 1 and told in done.stderr, done.stderr
 
 
 def test_a_server_that_dies_in_the_middle_ends_the_run_with_its_name(data: Path, place: Path) -> None:
-    with Shop(FOLDER, data, place) as shop:
+    with shop(FOLDER, data, place) as there:
         client = subprocess.Popen(
             [FOLDER / "client"],
             cwd=FOLDER,
-            env={**shop.environment, "servsim_transactions": "1000000"},
+            env={**there.environment, "servsim_transactions": "1000000"},
             stderr=subprocess.PIPE,
             text=True,
         )
+        wait_for(lambda: perl_tier.connections(there.port) >= int(SETTINGS["users"]), during=client)
         database = int((place / "pg" / "postmaster.pid").read_text().split()[0])
         os.kill(database, signal.SIGKILL)
         _, said = client.communicate(timeout=60)
         assert client.returncode == 1, said
         assert "postgres ended in the middle" in (place / "log").read_text()
         wait_for(lambda: not [line for line in servers() if "apache2" in line])
-        # The first process has ended by itself: another stands for it when the shop is left.
-        (place / "server").write_text(str(subprocess.Popen(["sleep", "60"]).pid))
+        there.ended_by_test = True
 
 
 def test_an_image_that_was_changed_a_port_in_use_and_packages_that_lack_are_named(cache: Path, tmp_path: Path) -> None:
@@ -237,7 +168,7 @@ def test_an_image_that_was_changed_a_port_in_use_and_packages_that_lack_are_name
     perl.chmod(0o755)
     done = workload(cache, "run", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 3
-    assert "mod_perl with DBD::Pg: not found; it needs the packages apache2-bin, libapache2-mod-perl2" in done.stderr
+    assert "mod_perl with DBD::Pg: not found: apt-get install libapache2-mod-perl2 libdbd-pg-perl;" in done.stderr
     done = workload(cache, "run", "--second-connections", "9", "--users", "4")
     assert done.returncode == 2 and "4 users cannot have 9 second connections" in done.stderr
     done = workload(cache, "run", "--items", "99")

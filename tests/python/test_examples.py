@@ -36,10 +36,12 @@ LONG = {
     "servsim simulate oltp.svt -m du-2001": "takes minutes",
     "servsim sweep": "60 runs; what the study says is checked by --dry-run",
     "servsim compare oltp.svt": "40 runs",
+    "servsim partitions day": "needs a day's load and captures of two workloads",
     "servsim critical-point": "240 runs",
     "servsim rset bind": "needs a process that may be bound, and a second node",
     "servsim rset migrate": "needs a process that may be moved, and a second node",
     "servsim rset partition": "needs an administrator, several nodes and their control groups",
+    "servsim rset run --sample": "needs a program that works for a while",
     "servsim variability": "80 runs of a capture of 100 transactions",
 }
 
@@ -51,9 +53,11 @@ NEVER = (
     "servsim model native",
     "servsim simulate drmemtrace",
     "servsim model verify",
+    "servsim partitions day",
     "servsim rset bind",
     "servsim rset migrate",
     "servsim rset partition",
+    "servsim rset run --sample",
 )
 
 

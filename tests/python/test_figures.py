@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servsim import _core, registry
@@ -11,6 +12,7 @@ from servsim.comparison import metric
 from servsim.errors import UsageError
 from servsim.registry import unit
 from servsim.replication import described, figures, joined, summary, value
+from servsim.report.storage import columns, storage
 from servsim.result import check
 from servsim.simulation import simulate
 
@@ -95,3 +97,19 @@ def test_windows_hold_every_counter_that_is_registered_for_them(result: dict[str
     windowed = {e for e in registry.entries() if e.windowed and not e.path.startswith("nodes.")}
     names = {name.removeprefix("processors.*.") for e in windowed for name in e.names if not name.endswith("total")}
     assert set(replications[0]["windows"]) == names
+
+
+def test_kinds_of_processor_time_add_up_to_the_window(result: dict[str, Any]) -> None:
+    for replication in result["replications"]:
+        for processor in replication["processors"]:
+            assert sum(processor[kind] for kind in registry.processor_times()) == replication["cycles"]
+
+
+@pytest.mark.parametrize("stations", ["disks", "buses"])
+def test_the_report_shows_every_mean_of_disks_and_buses(result: dict[str, Any], stations: str) -> None:
+    told = result["replications"][0]["storage"][stations][0]
+    shown = columns(stations)
+    assert [member for _, member, _ in shown] == [m for m in told if m == "utilization" or m.startswith("mean_")]
+    assert len({heading for heading, *_ in shown}) == len(shown)
+    page = storage(check(result, "du-2001"))
+    assert all(f">{heading}" in page for heading, *_ in shown)

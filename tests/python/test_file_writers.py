@@ -23,7 +23,7 @@ SHIM = Path(__file__).with_name("crash_shim.c")
 #: Commands that write a file: name, the source files whose writing they show, the command. ``{out}`` is the target,
 #: ``{in}`` the folder of inputs.
 WRITERS: dict[str, tuple[tuple[str, ...], str]] = {
-    "trace cut": (("crates/servsim-trace/src/writer.rs",), "trace cut {in}/small.svt -o {out} --transactions 0:1"),
+    "trace cut": (("crates/servsim-trace/src/writer.rs",), "trace cut {in}/small.svt -o {out} --time 0:1"),
     "trace export": (
         ("crates/servsim-import/src/export/sink.rs",),
         "trace export {in}/short.txt -o {out} --format din",
@@ -40,7 +40,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], str]] = {
     "disk import": (("crates/servsim-py/src/disk/source.rs",), "disk import {in}/disk.csv -o {out}"),
     "disk fit": (("crates/servsim-py/src/disk/fit.rs",), "disk fit {in}/disk.csv --model unconditional -o {out}"),
     "disk simulate": (("python/servsim/cli/disk/commands.py",), "disk simulate {in}/disk.csv -m {in}/model -o {out}"),
-    "model plot": (("python/servsim/model/plot.py",), "model solve {in}/network.toml --plot {out}"),
+    "model plot": (("python/servsim/model/plots.py",), "model solve {in}/network.toml --plot {out}"),
 }
 
 #: Writing that no command above shows, and why.
@@ -59,6 +59,7 @@ ELSEWHERE = {
     "python/servsim/cli/disk/printing.py": "several files, each as those above",
     "python/servsim/cli/model_fit.py": "as `model plot`",
     "python/servsim/cli/model_import.py": "as `model plot`",
+    "python/servsim/cli/rset.py": "as `simulate`",
     "python/servsim/cli/model_plan.py": "as `model plot`",
     "python/servsim/comparison/designs.py": "several files, each as those above",
     "python/servsim/disk/capture.py": "needs the kernel's events, as root",
@@ -66,6 +67,7 @@ ELSEWHERE = {
     "python/servsim/monitor/export.py": "as `timeline parquet`",
     "python/servsim/monitor/plot.py": "as `model plot`",
     "python/servsim/quickstart.py": "as `simulate`",
+    "python/servsim/faults.py": "as `simulate`",
     "python/servsim/reproduce/runs.py": "as `simulate`",
     "python/servsim/result.py": "as `simulate`",
     "python/servsim/sweep/store.py": "test_sweep.py and tests/acceptance kill whole sweeps",
@@ -79,6 +81,7 @@ ELSEWHERE = {
 OTHERWISE = {
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
+    "crates/servsim-rset-preload/src/sampler.rs": "renamed when it is whole, in a library that lives in other programs",
     "crates/servsim-rset/src/partitions/journal.rs": "a journal, added to and synchronised line by line",
     "crates/servsim-rset/src/partitions/step.rs": "files of the kernel",
     "crates/servsim-driver/src/control.rs": "a device",
@@ -97,6 +100,8 @@ OTHERWISE = {
     "python/servsim/monitor/refine.py": "a temporary folder",
     "python/servsim/placement/advise.py": "a temporary folder",
     "python/servsim/reproduce/broadcasts.py": "a temporary folder",
+    "python/servsim/reproduce/brock_2001/kernels.py": "a temporary folder",
+    "python/servsim/reproduce/brock_2001/probes.py": "a temporary folder",
     "python/servsim/reproduce/thornock_1997/traces.py": "a temporary folder",
     "python/servsim/simulation.py": "a temporary folder",
     "python/servsim/sweep/store.py": "a folder that is renamed when it is whole, a journal and a lock",

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from layout_result import layout_result
 from printed_examples import root
-from servsim import _core, cli, schema
+from servsim import _core, cli, documents, schema
 from servsim.environment import shipped_trace
 from servsim.errors import UsageError
 from servsim.result import check, load
 from servsim.simulation import simulate
 from servsim.sweep.study import parse
+from servsim.timeline.windows import parquet
 from servsim.validation.host import Host
 from servsim.validation.native import NativeRun
 from servsim.validation.record import Record
@@ -116,6 +117,16 @@ def test_a_real_result_is_of_the_published_shape(result: dict[str, Any]) -> None
     schema.check_shape(layout_result(), "layout", "remedy")
 
 
+@pytest.mark.parametrize("override", ["disk.count=1", "disk.count=2"])
+def test_disks_without_requests_and_buses_are_of_the_published_shape(override: str, tmp_path: Path) -> None:
+    trace = tmp_path / "quiet.txt"
+    trace.write_text("0 L 1000\n0 X done\n" * 4)
+    for machine in ("du-2001", "foglia-2004-4p"):
+        document = simulate(trace, machine, overrides=[override])
+        assert document["replications"][0]["storage"]["disks"][0]["mean_response_cycles"] is None
+        schema.check_shape(document, machine, "remedy")
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_mutated_result_never_ends_as_a_bug(
     result: dict[str, Any],
@@ -160,6 +171,16 @@ def test_a_fault_of_a_result_is_told_by_its_place(
         load(path)
     assert place in str(refusal.value) and "servsim simulate" in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_replications_that_record_different_windows_are_refused_with_what_differs(
+    result: dict[str, Any], tmp_path: Path
+) -> None:
+    first = result["replications"][0]
+    other = {**first, "windows": {name: told for name, told in first["windows"].items() if name != "bus.write"}}
+    with pytest.raises(UsageError, match=r"do not record bus\.write alike"):
+        parquet([first, other], tmp_path / "w.parquet")
+    assert parquet([first, first], tmp_path / "w.parquet") == 2 * len(first["timeline"])
 
 
 def test_nesting_without_end_is_refused(tmp_path: Path) -> None:
@@ -333,3 +354,18 @@ def test_a_result_of_before_is_read_under_the_names_of_today() -> None:
     before["replications"][0]["along"]["schedule"]["end"] = []
     with pytest.raises(UsageError, match=r"the columns of activity\.schedule differ in length"):
         check(before, "old.json")
+
+
+def test_a_text_is_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "machine.toml"
+    file.write_bytes(b"cache.size = '\xff'")
+    with pytest.raises(UsageError, match="byte 14 is not UTF-8"):
+        documents.text_of(file)
+    assert documents.text_of(file, errors="replace") == "cache.size = '\ufffd'"
+    monkeypatch.setattr(documents, "LARGEST_TEXT", 4)
+    with pytest.raises(UsageError, match="larger than"):
+        documents.text_of(file)
+    with pytest.raises(UsageError, match=r"cannot read .* directory"):
+        documents.text_of(tmp_path)
+    with pytest.raises(UsageError, match="no study"):
+        documents.text_of(tmp_path / "none", missing="there is no study")

@@ -228,6 +228,14 @@ def test_a_bad_file_lists_every_problem_and_ends_with_code_2(tmp_path: Path) -> 
     assert "line 6: `demand` = 5 has no unit" in done.stderr
 
 
+def test_a_file_that_is_no_model_is_named_with_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"class": []}')
+    done = run("model", "solve", str(tmp_path / "a.json"))
+    assert done.returncode == 2
+    assert f"{tmp_path / 'a.json'}, line 1: not TOML" in done.stderr
+    assert "a model is a TOML description (docs/models.md)" in done.stderr
+
+
 def test_a_missing_file_and_an_unwritable_plot_name_the_path(tmp_path: Path) -> None:
     assert run("model", "solve", str(tmp_path / "none.toml")).returncode == 2
     done = run("model", "solve", str(EXAMPLES / "smp.toml"), "--plot", str(tmp_path / "no" / "plot.svg"))

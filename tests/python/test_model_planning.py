@@ -4,12 +4,12 @@ import json
 import math
 import random
 import re
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from guides import check_guide
 from servsim.cli import run
 from servsim.errors import UsageError
 from servsim.model import Closed, Network, Open, Station, curve, fit, plot, prometheus_measurements, solve
@@ -18,7 +18,6 @@ from servsim.model.planning import cheapest, forecast, most, predict, with_load
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ("planning-open.md", "planning-users.md")
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 
 
 def one_server(rate: float = 1.0, demand: float = 0.1) -> Network:
@@ -52,21 +51,7 @@ def test_a_guide_prints_what_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.prom").write_text(shop(), encoding="utf-8")
-    printed, checked = "", 0
-    for kind, text in FENCE.findall((ROOT / "docs" / guide).read_text(encoding="utf-8")):
-        if kind == "csv":
-            (tmp_path / "office.csv").write_text(text, encoding="utf-8")
-        elif kind == "":
-            capsys.readouterr()
-            monkeypatch.setattr(sys, "argv", shlex.split(text))
-            assert run() == 0, text
-            printed = capsys.readouterr().out
-        else:
-            told = [" ".join(line.split()) for line in printed.splitlines()]
-            wanted = [" ".join(line.split()) for line in text.splitlines()]
-            assert [line for line in wanted if line not in told] == [], printed
-            checked += 1
-    assert checked >= 4
+    assert check_guide(ROOT / "docs" / guide, monkeypatch, capsys) >= 4
 
 
 def test_counters_become_rates_and_a_counter_that_began_anew_leaves_a_gap(tmp_path: Path) -> None:
@@ -201,6 +186,10 @@ def test_an_answer_is_a_table_in_notebooks_and_as_csv() -> None:
     network = Network([Closed("<b>", 4, think=1.0)], [Station("s", 0.5)])
     solution = solve(network)
     assert "<table>" in solution._repr_html_() and "&lt;b&gt;" in solution._repr_html_()
+    assert "<th>p50_s</th>" not in solution._repr_html_()
+    tails = solve(Network([Closed("u", 4, 1.0)], [Station("cpu", 0.2)]), percentiles=[50, 99])
+    shown = [f"{value:.5g}" for _, value in tails.data["classes"][0]["percentiles"]]
+    assert f"<td>{shown[0]}</td><td>{shown[1]}</td></tr>" in tails._repr_html_()
     head, row = solution.to_csv().splitlines()
     assert head == "station,class,utilization,queue,residence_s" and row.startswith("s,<b>,")
 

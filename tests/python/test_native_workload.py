@@ -162,6 +162,12 @@ def test_a_server_that_does_not_start_is_told_with_what_it_needs(echo: Path) -> 
     done = servsim(echo, "run")
     assert done.returncode == 3, done.stderr
     assert "no-such-server: not found; it needs the packages echo-server" in done.stderr
+    # Packages that are there are no remedy.
+    config = echo / "workload.toml"
+    config.write_text(config.read_text().replace('"echo-server"', '"dpkg"'))
+    (echo / "start").write_text("#!/bin/sh\necho port 1 is in use\nexit 1\n")
+    done = servsim(echo, "run")
+    assert (done.returncode, "port 1 is in use; its log is" in done.stderr) == (3, True), done.stderr
 
 
 def test_there_is_nothing_to_check_where_the_folder_has_no_check(echo: Path) -> None:

@@ -31,22 +31,28 @@ def of(name: str) -> dict[str, Any]:
     return resolve(machine_path(name).read_text(encoding="utf-8"), name, [])
 
 
-def boxes(svg: str) -> Iterator[tuple[str, float, float, float, float]]:
-    """Yield kind, left, top, right and bottom of every box, where it is drawn."""
+def drawn(svg: str, tag: str) -> Iterator[tuple[ET.Element, float, float]]:
+    """Yield every element of a kind, with what it is moved by."""
 
-    def walk(element: ET.Element, x: float, y: float) -> Iterator[tuple[str, float, float, float, float]]:
+    def walk(element: ET.Element, x: float, y: float) -> Iterator[tuple[ET.Element, float, float]]:
         moved = element.get("transform")
         if moved:
             dx, dy = moved.removeprefix("translate(").removesuffix(")").split(",")
             x, y = x + float(dx), y + float(dy)
-        if element.tag == f"{SVG}rect":
-            left, top = x + float(element.get("x", 0)), y + float(element.get("y", 0))
-            width, height = float(element.get("width", 0)), float(element.get("height", 0))
-            yield element.get("class", ""), left, top, left + width, top + height
+        if element.tag == f"{SVG}{tag}":
+            yield element, x, y
         for child in element:
             yield from walk(child, x, y)
 
     yield from walk(ET.fromstring(svg), 0.0, 0.0)
+
+
+def boxes(svg: str) -> Iterator[tuple[str, float, float, float, float]]:
+    """Yield kind, left, top, right and bottom of every box, where it is drawn."""
+    for element, x, y in drawn(svg, "rect"):
+        left, top = x + float(element.get("x", 0)), y + float(element.get("y", 0))
+        width, height = float(element.get("width", 0)), float(element.get("height", 0))
+        yield element.get("class", ""), left, top, left + width, top + height
 
 
 def said(svg: str) -> str:
@@ -77,6 +83,21 @@ def test_nodes_links_and_a_node_of_memory_alone_are_drawn() -> None:
     assert (kinds.count("node"), kinds.count("core"), kinds.count("memory")) == (3, 8, 3)
     assert svg.count('class="link"') == 2
     assert "node 3: memory alone" in said(svg) and "300 cycles more here" in said(svg) and "2 GiB" in said(svg)
+
+
+@pytest.mark.parametrize("name", ["epyc-9124-cxl", "graviton4-192c"])
+def test_links_end_in_nodes_however_high_these_are(name: str) -> None:
+    svg = picture(of(name))
+    nodes = [box[1:] for box in boxes(svg) if box[0] == "node"]
+    (line, dx, dy), *others = drawn(svg, "line")
+    assert not others and len(nodes) == 2
+    for end in "12":
+        x, y = dx + float(line.get(f"x{end}", 0)), dy + float(line.get(f"y{end}", 0))
+        assert any(left <= x <= right and top <= y <= bottom for left, top, right, bottom in nodes)
+
+
+def test_the_time_of_another_cache_is_the_whole() -> None:
+    assert "from another cache in 94 cycles" in said(picture(of("epyc-9124-16c")))
 
 
 def test_what_the_description_does_not_have_is_not_drawn() -> None:

@@ -92,7 +92,7 @@ def test_single_runs_are_said_to_have_no_interval_instead_of_one_that_overlaps()
     assert "one replication only, so no interval" in said and "overlap" not in said
     text = _text(render([one, two]))
     assert "intervals overlap" not in text and "±" not in text
-    assert [place.rank for place in ranking([one, two]).standings] == ["1 to 2", "1 to 2"]
+    assert [place.rank for place in ranking([one, two]).designs] == ["1 to 2", "1 to 2"]
 
 
 def _bars(section: str, results: list[Result]) -> list[tuple[float, float]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from layout_result import layout_result
+from servsim.capture.folder import find, names
 from servsim.errors import UsageError
 from servsim.report import check, load, render, write
 from servsim.report.format import grouped, mean
@@ -40,6 +41,17 @@ def test_sections_come_in_the_order_of_a_careful_reader() -> None:
         *("machine", "workload", "method", "warnings", "throughput", "time", "misses", "bus", "transactions"),
         *("counters", "timeline", "comparison", "provenance"),
     ]
+
+
+def test_a_page_says_of_a_workload_after_a_benchmark_that_it_is_not_the_benchmark() -> None:
+    after = 0
+    for name in names():
+        told = find(name).summary
+        benchmarks = [word for word in ("TPC-C", "TPC-W", "SPECjbb", "Slashcode") if word in told]
+        after += len(benchmarks)
+        assert all(f"not {word}" in told for word in benchmarks), told
+        assert told in _text(_render({**_bare(), "workload": {"name": told}})), "as captures carry it"
+    assert after >= 5
 
 
 def test_what_works_beside_the_caches_is_listed_only_where_a_result_has_it() -> None:
@@ -212,13 +224,13 @@ def test_a_part_missing_from_one_replication_makes_no_mean_of_the_others(part: s
 def test_a_faster_machine_is_ranked_only_when_intervals_part() -> None:
     slow, fast = check(layout_result("slow", 4), "a"), check(layout_result("fast", 8), "b")
     assert headline([slow, fast]).startswith("fast needs the fewest cycles")
-    assert [place.rank for place in ranking([slow, fast]).standings] == ["1", "2"]
+    assert [place.rank for place in ranking([slow, fast]).designs] == ["1", "2"]
 
 
 def test_overlapping_intervals_are_not_ranked() -> None:
     one, two = check(layout_result("one", seed=1), "a"), check(layout_result("two", seed=2), "b")
     assert "cannot be ranked" in headline([one, two])
-    assert [place.rank for place in ranking([one, two]).standings] == ["1 to 2", "1 to 2"]
+    assert [place.rank for place in ranking([one, two]).designs] == ["1 to 2", "1 to 2"]
     assert "1 to 2" in _text(render([one, two]))
 
 

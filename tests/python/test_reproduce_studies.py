@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up_runs import made_up
 from servsim.critical_point import critical_point, crossing
+from servsim.environment import shipped_trace
 from servsim.errors import UsageError
-from servsim.reproduce import alameldeen_2003, foglia_2004
+from servsim.reproduce import alameldeen_2003, broadcasts, foglia_2004
 from servsim.reproduce import runs as kept_runs
 from servsim.reproduce.broadcasts import Sweep
 from servsim.reproduce.report import Report
@@ -24,44 +26,12 @@ from servsim.reproduce.runs import Configuration, Runs, measured
 SERVSIM = Path(sys.executable).with_name("servsim")
 Bend = Callable[[Configuration, dict[str, Any]], None]
 
-PROTOCOL_GAIN = {"mesi": 0.0, "amsd": 0.3, "pscr": 0.8}
-COHERENCE = {"mesi": 5_000, "amsd": 4_000, "pscr": 9_000}
-
-
-def made_up(c: Configuration, seed: int) -> dict[str, Any]:
-    """Return a run in which protocols differ as the paper says."""
-    wobble = 1 + 0.001 * (seed % 5)
-    shared = 0 if c.protocol == "pscr" else 1_000 * c.processors
-    both = lambda value: {"user": round(value * 0.4 * wobble), "kernel": round(value * 0.6 * wobble)}  # noqa: E731
-    misses = {"cold": both(9_000), "capacity": both(9_000 + 64_000 / c.line), "conflict": both(2_000)}
-    misses |= {k: both(shared) for k in ("true_sharing", "false_sharing", "passive_sharing")}
-    misses["total"] = {m: sum(part[m] for part in misses.values()) for m in ("user", "kernel")}
-    coherence = {k: both(COHERENCE[c.protocol]) for k in ("needless", "true_sharing", "false_sharing")}
-    coherence["passive_sharing"] = both(COHERENCE[c.protocol] * (2 if c.protocol == "mesi" else 1))
-    power = (c.processors * 0.7) * (1 + PROTOCOL_GAIN[c.protocol] * c.processors / 16) * wobble
-    return {
-        "seed": seed,
-        "references": 10_000_000,
-        "references_by_kind": {"store": {"user": 500_000, "kernel": 200_000}},
-        "gsp": power,
-        "cycles_per_transaction": (1000 - 2 * c.ways) * (1 + 0.004 * ((seed * 7) % 5)),
-        "bus_utilization": (0.5 - 0.2 * PROTOCOL_GAIN[c.protocol]) * wobble,
-        "processor_utilization": [power / c.processors] * c.processors,
-        "misses": misses,
-        "coherence": coherence,
-        "bus": {"read": 20_000, "write_back": 1_000},
-        "processors": [{"busy_user": 5, "busy_kernel": 2, "memory_stall": 2, "bus_wait": 1, "idle": 3}],
-        "mean_ready_tasks": 4.0,
-        "migrations": 12,
-        "timeline": [{"instructions": 100 + (i * 7919 + seed * 104729) * 31 % 101} for i in range(64)],
-    }
-
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
     """Return a function that runs a study on made-up runs, bent if wished."""
 
-    def make(module: Any, bend: Bend = lambda *_: None) -> Report:
+    def make(module: Any, bend: Bend = lambda *_: None, **more: Any) -> Report:
         def call(self: Runs, configuration: Configuration, count: int | None = None) -> list[dict[str, Any]]:
             found = [made_up(configuration, self.seed + i) for i in range(count or self.count)]
             for run in found:
@@ -77,7 +47,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
 
         monkeypatch.setattr(Runs, "__call__", call)
         monkeypatch.setattr(Sweep, "runs", of_policy)
-        report: Report = module.run(quick=True)
+        report: Report = module.run(quick=True, **more)
         return report
 
     return make
@@ -91,7 +61,7 @@ def test_protocols_that_behave_as_printed_pass_the_hard_rows(study: Callable[...
     report = study(foglia_2004)
     assert row(report, "F14").verdict == row(report, "F17").verdict == row(report, "F5").verdict == "reproduced"
     assert report.passed
-    assert row(report, "F18").verdict == "waiting" and "TPC-W" in row(report, "F18").explanation
+    assert row(report, "F18").verdict == "waiting" and "servsim capture" in row(report, "F18").explanation
 
 
 def test_amsd_behind_mesi_misses_f14_and_fails_the_study(study: Callable[..., Report]) -> None:
@@ -177,6 +147,21 @@ def test_the_waiting_row_of_2003_says_what_it_waits_for(study: Callable[..., Rep
     assert "Barnes-Hut" in row(report, "A3").explanation
 
 
+def test_workloads_beside_the_first_have_rows_of_their_own(study: Callable[..., Report]) -> None:
+    trace = shipped_trace()
+    assert trace is not None
+    name = alameldeen_2003.workload_of(trace)
+    assert name == "oltp"
+
+    def bend(c: Configuration, run: dict[str, Any]) -> None:
+        run["timeline"] = [{"instructions": 100 if i < 32 else 140 + run["seed"]} for i in range(64)]
+
+    report = study(alameldeen_2003, bend, traces=[trace, trace])
+    names = [r.name for r in report.rows]
+    assert {f"A5, {name}", f"A6, {name}"} <= set(names) and names[-1] == "A7"
+    assert row(report, f"A6, {name}").verdict == "missed" and name in row(report, "A5").claim
+
+
 def test_a_row_that_only_multiplies_printed_figures_is_not_called_reproduced(
     study: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +215,11 @@ def test_an_unknown_study_a_missing_trace_and_a_needless_one_are_refused() -> No
         (("nobody-1999",), "foglia-2004"),
         (("foglia-2004", "--trace", "no.svt"), "no trace"),
         (("du-2001", "--trace", __file__), "runs no trace"),
+        (("thornock-1997", "--trace", __file__, "--trace", __file__), "--trace once"),
+        (("foglia-2004", "--trace", str(shipped_trace()), "--trace", str(shipped_trace())), "no web server"),
+        (("du-2001", "--runs", "5"), "leave --runs and --references out"),
+        (("brock-2001", "--references", "5"), "leave --runs and --references out"),
+        (("foglia-2004", "--runs", "1"), "--runs"),
     ):
         done = subprocess.run([SERVSIM, "reproduce", *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and words in done.stderr, done.stderr
@@ -262,6 +252,41 @@ def test_runs_that_were_made_are_not_made_again_unless_something_decides_otherwi
     assert again() == 7 and again(folder=None) == 8
     monkeypatch.setattr(kept_runs, "versions", lambda: {"servsim": "another", "build": "another"})
     assert again() == 9 and again() == 9
+
+
+def test_runs_and_their_length_are_as_many_as_asked_for(study: Callable[..., Report]) -> None:
+    usual, asked = (study(foglia_2004, **more).notes[0] for more in ({}, {"count": 7, "references": 1}))
+    assert "5 runs per configuration" in usual and " 1 transactions after" not in usual
+    assert "7 runs per configuration" in asked and " 1 transactions after 1 of warm-up" in asked
+    report = study(alameldeen_2003, count=6, references=6_000_000)
+    assert "6 runs per configuration" in report.notes[0] and " 2 transactions after 2 of warm-up" in report.notes[0]
+    assert "6 runs each" in row(report, "A5").parts[0].what
+
+
+def test_one_transaction_is_too_short_to_show_that_longer_runs_vary_less(study: Callable[..., Report]) -> None:
+    with pytest.raises(UsageError, match=r"measures 1 transaction.*more --references"):
+        study(alameldeen_2003, references=1)
+
+
+def test_a_study_of_2003_that_was_ended_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path / "cache"))
+    made: list[tuple[Any, ...]] = []
+
+    def simulate(trace: Any, machine: str, **options: Any) -> dict[str, Any]:
+        made.append((machine, *options["overrides"], options["transactions"]))
+        if len(made) == 5:
+            raise KeyboardInterrupt
+        runs = [made_up(Configuration(16), 1 + i) for i in range(options["replications"])]
+        return {"replications": [{**run, "cycles": 5, "nodes": {"broadcasts": 1, "unicasts": 0}} for run in runs]}
+
+    monkeypatch.setattr(kept_runs, "simulate", simulate)
+    monkeypatch.setattr(broadcasts, "simulate", simulate)
+    ended = alameldeen_2003.run(quick=True, count=2)
+    assert ended.interrupted and [r.name for r in ended.rows] == ["A5", "A6", "A7"]
+    whole = alameldeen_2003.run(quick=True, count=2)
+    assert not whole.interrupted and len(whole.rows) == 7
+    # What was interrupted is made again, and nothing else.
+    assert len(made) - 1 == len(set(made))
 
 
 @pytest.mark.parametrize("count", [1, 3, 10, 199])

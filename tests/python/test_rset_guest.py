@@ -1,7 +1,9 @@
 """Resource Sets where there are several nodes: a guest of four, page by page (`guest_check` of servsim-rset)."""
 
+import json
 import re
 import subprocess
+from pathlib import Path
 
 import numa_guest
 import pytest
@@ -17,15 +19,14 @@ CHECKS = numa_guest.ROOT / "crates/servsim-rset/examples/guest_check/checks.rs"
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What the guest says of each check, by the check's name."""
     folder = tmp_path_factory.mktemp("guest")
-    elsewhere = folder / "elsewhere"
-    source = numa_guest.ROOT / "tests/python/rset/elsewhere.c"
-    subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", source, "-o", elsewhere], check=True)
+    programs = {name: folder / name for name in ("elsewhere", "ruled")}
+    for name, path in programs.items():
+        source = numa_guest.ROOT / "tests/python/rset" / f"{name}.c"
+        subprocess.run(["cc", "-O1", "-fno-builtin", "-pthread", source, "-o", path], check=True)
     in_c = compiled(folder, "c99")
-    unmodified = numa_guest.with_libraries(
-        {"elsewhere": elsewhere, "preload.so": preload_library(), "resource_sets": in_c}
-    )
-    program = numa_guest.static_example("servsim-rset", "guest_check")
-    lines = numa_guest.boot(folder, {"init": program, **unmodified})
+    unmodified = numa_guest.with_libraries({**programs, "preload.so": preload_library(), "resource_sets": in_c})
+    program = numa_guest.static_example("guest_check")
+    lines = numa_guest.boot(folder, {"init": program, **unmodified}, removable=True)
     told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]
     assert told[-1] == "done", lines
     return {re.split(r" ok | failed: ", line)[0]: line for line in told[:-1]}
@@ -43,3 +44,15 @@ def test_in_a_guest_of_four_nodes(said: dict[str, str], name: str) -> None:
 def test_every_check_ran(said: dict[str, str]) -> None:
     assert len(_names()) > 10
     assert list(said) == _names()
+
+
+@pytest.mark.acceptance
+def test_a_node_moves_a_hundred_times_under_load(tmp_path: Path) -> None:
+    program = numa_guest.static_example("guest_check")
+    lines = numa_guest.boot(tmp_path, {"init": program}, words="a-hundred-moves", limit_s=2400)
+    told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]
+    assert told[-1] == "done", lines
+    (moves,) = told[:-1]
+    assert moves.startswith("a hundred moves ok "), moves
+    found = json.loads(moves.removeprefix("a hundred moves ok "))
+    assert len(found["milliseconds of a move"]) == 100

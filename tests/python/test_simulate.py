@@ -37,13 +37,11 @@ def four() -> Any:
 
 
 def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads() -> None:
-    runs = [
-        servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--replications", 2, "--threads", n, "--json")
-        for n in (1, 2)
-    ]
-    assert runs[0].stdout == runs[1].stdout != ""
-    other = servsim("simulate", SHIPPED, "-m", "foglia-2004-4p", "--replications", 2, "--seed", 9, "--json")
-    assert other.stdout != runs[0].stdout
+    window = ("--warm-up", 2, "--transactions", 2, "--replications", 2)
+    command = ("simulate", SHIPPED, "-m", "foglia-2004-4p", *window, "--json")
+    one, two = (servsim(*command, "--threads", n) for n in (1, 2))
+    assert one.stdout == two.stdout != ""
+    assert servsim(*command, "--seed", 9).stdout != one.stdout
 
 
 def test_a_result_says_what_its_trace_is_a_trace_of(four: Any) -> None:

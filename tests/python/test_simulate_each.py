@@ -73,6 +73,7 @@ EACH = ("--each", "cache.size=4KiB", "--engine", "functional")
         ),
         ([*EACH, "--users", "900"], "900"),
         (["--each", "cache.size", "--engine", "functional"], "write KEY=VALUE,VALUE"),
+        (["--each", "cache.sizes=4KiB", "--engine", "functional"], "--each cache.sizes=4KiB: unknown key"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(trace: Path, extra: list[str], words: str) -> None:

@@ -23,6 +23,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(slurm.shutil, "which", lambda _: "sbatch")
     real = submitit.AutoExecutor
     monkeypatch.setattr(submitit, "AutoExecutor", lambda folder, cluster: real(folder, cluster="local"))
+    # The files of this host are there at once; those of a cluster may come 15 s after the end of a job.
+    monkeypatch.setattr(submitit.core.core.Job, "_results_timeout_s", 0)
+    monkeypatch.setattr(slurm, "POLL", 0.1)
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -20,8 +20,13 @@ def test_a_wide_table_is_neither_wrapped_nor_cut(length: int) -> None:
     assert columns([["x" * length, "1"]]) == ["x" * length + "  1"]
 
 
-def test_what_prints_no_table_loads_no_library_for_it() -> None:
-    code = "import sys, servsim.text; sys.exit('rich' in sys.modules)"
+def test_characters_that_take_two_columns_or_none_are_aligned_as_a_terminal_shows_them() -> None:
+    rows = [["漢字", "1"], ["e\u0301 ", "22"], ["four", "3"]]
+    assert columns(rows) == ["漢字   1", "e\u0301     22", "four   3"]
+
+
+def test_a_table_of_plain_text_loads_no_library() -> None:
+    code = "import sys; from servsim.text import columns; columns([['a', 'b']]); sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -53,12 +53,27 @@ def test_cut_sample_and_merge_give_the_stated_transactions(tmp_path: Path) -> No
     assert document("stats", both)["statistics"]["total"]["user_instructions"] > 0
 
 
+def test_tasks_counted_to_the_load_generator_are_no_server_any_more(tmp_path: Path) -> None:
+    database, same = tmp_path / "load.svt", tmp_path / "same.svt"
+    before = {(task["pid"], task["name"]): task["client"] for task in document("info", SHIPPED)["tasks"]}
+    document("cut", SHIPPED, "--as-load", "postgres", "-o", database)
+    after = {(task["pid"], task["name"]): task["client"] for task in document("info", database)["tasks"]}
+    assert after == {task: client or task[1] == "postgres" for task, client in before.items()} != before
+    # What was executed is the same; only whose it is has changed.
+    document("cut", SHIPPED, "-o", same)
+    total = document("stats", same)["statistics"]["total"]
+    assert document("stats", database)["statistics"]["total"] == total
+    done = servsim("cut", SHIPPED, "--as-load", "no-such-server", "-o", tmp_path / "x.svt")
+    assert done.returncode == 2 and "no-such-server" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("cut", SHIPPED, "--transactions", "7", "-o", "x.svt"), "is not a range: write FROM:TO"),
         (("cut", SHIPPED, "--transactions", "5:5", "-o", "x.svt"), "is empty"),
-        (("cut", SHIPPED, "--transactions", "90000:90001", "-o", "x.svt"), "nothing in"),
+        (("cut", SHIPPED, "--transactions", "90000:90001", "-o", "x.svt"), "write --transactions 9:10"),
+        (("cut", SHIPPED, "--transactions", "4:99", "-o", "x.svt"), "holds 10 transactions, not those of"),
         (("cut", SHIPPED, "-o", SHIPPED), "is also an input"),
         (("cut", SHIPPED, "--time", "0:inf", "-o", "x.svt"), "is no range of a trace"),
         (("cut", SHIPPED, "--transactions", "0:1e30", "-o", "x.svt"), "is no range of a trace"),
@@ -113,6 +128,21 @@ def test_a_check_prints_what_is_wrong_and_exits_with_1(tmp_path: Path) -> None:
 def test_a_negative_process_is_an_ordinary_mistake(tmp_path: Path) -> None:
     done = servsim("cut", SHIPPED, "--pid", "-1", "-o", tmp_path / "x.svt")
     assert done.returncode == 2 and "--pid" in done.stderr
+
+
+def test_a_process_that_the_trace_does_not_have_is_refused_with_those_it_has(tmp_path: Path) -> None:
+    done = servsim("cut", SHIPPED, "--pid", "132", "--pid", "99999", "-o", tmp_path / "x.svt")
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "is process 99999: give one of" in done.stderr and " 132, " in done.stderr
+
+
+def test_a_trace_that_ends_before_its_first_reference_is_told_and_counted(tmp_path: Path) -> None:
+    short = tmp_path / "short.svt"
+    short.write_bytes(SHIPPED.read_bytes()[:700_000])
+    done = servsim("stats", short)
+    assert done.returncode == 0, done.stderr
+    assert "is not whole" in done.stderr and "guest time" in done.stdout
+    assert "0.000 bytes" not in done.stdout
 
 
 def test_a_trace_that_needs_more_memory_than_allowed_is_refused() -> None:

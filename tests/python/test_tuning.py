@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +70,75 @@ def test_each_step_changes_what_all_before_it_left(folder: Folder, monkeypatch: 
     assert json.loads(tuning.kept("made-up").read_text()) == document
     lines = tuning.table(document).splitlines()
     assert "4.00 [4.00, 4.00]" in lines[2] and "2.5" in lines[2] and "16.00 [16.00, 16.00]" in lines[3]
+
+
+def captured(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, warnings: tuple[dict[str, str], ...] = ()
+) -> tuple[list[Path], list[Path]]:
+    """Let captures of the ladder's steps be there, and simulations be arithmetic; return them, and those simulated."""
+    made: list[Path] = []
+    settings = {rung.name: rung.settings.described() for rung in tuning.read(folder)}
+    traces = [folder.path / f"{name}.svt" for name in settings]
+    for trace in traces:
+        trace.touch()
+
+    def info(trace: Path) -> str:
+        return json.dumps({"meta": {"provenance": {"settings": settings[trace.stem]}}})
+
+    def simulate(trace: Path, machine: str, *, transactions: int | None, replications: int) -> dict[str, Any]:
+        assert machine == "a-machine" and transactions is None
+        made.append(trace)
+        work = int(settings[trace.stem]["memory"]) * int(settings[trace.stem]["users"])
+        runs = [{"cycles_per_transaction": 1e9 * (1 + seed) / work} for seed in range(replications)]
+        return {"machine": {"clock": "1 GHz"}, "replications": runs, "warnings": list(warnings)}
+
+    monkeypatch.setattr(tuning, "_core", SimpleNamespace(trace_info=info))
+    monkeypatch.setattr(tuning, "simulate", simulate)
+    return traces, made
+
+
+def test_captures_of_the_steps_are_simulated_with_the_same_seeds(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, made = captured(folder, monkeypatch)
+    document = tuning.run_simulated(tuning.read(folder), traces, "a-machine", 3)
+    assert made == traces and document["where"] == "simulated on a-machine"
+    base, memory, users = document["steps"]
+    assert base["transactions_per_second"]["runs"] == pytest.approx([2, 1, 2 / 3])
+    assert [memory["ratio"][key] for key in ("mean", "low", "high")] == pytest.approx([4, 4, 4])
+    assert users["ratio_to_first"]["mean"] == pytest.approx(16)
+    assert json.loads(tuning.kept("made-up", simulated=True).read_text()) == document
+    assert not tuning.kept("made-up").exists(), "the native run is kept apart"
+    assert "simulated on a-machine, n = 3 rounds of the middle half" in tuning.table(document)
+    tuning.kept("oltp", simulated=True).write_text(json.dumps(document))
+    parts = alameldeen_2003._a7().parts
+    assert [part.what for part in parts[1:]] == [
+        f"ours, simulated on a-machine: {name}" for name in ("memory", "users")
+    ]
+    assert parts[1].ours == "4.00 [4.00, 4.00]"
+
+
+def test_what_is_no_capture_of_a_step_is_refused_and_nothing_is_kept(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, made = captured(folder, monkeypatch)
+    rungs = tuning.read(folder)
+    for given, told in (
+        (traces[:2], "3 steps, each with a capture .* made-up --set memory=4 --set users=8 -o users.svt"),
+        (
+            [traces[1], *traces[1:]],
+            "memory.svt was captured with memory=4, and the step 'base' has 1: .*--set memory=1",
+        ),
+        ([*traces[:2], Path("none.svt")], "no trace 'none.svt'"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            tuning.run_simulated(rungs, given, "a-machine")
+    assert not made
+    out_of_work = {"rank": "invalid", "code": "x", "text": "users have run out of work"}
+    captured(folder, monkeypatch, (out_of_work,))
+    with pytest.raises(CheckFailed, match=r"'base'.*invalid: users have run out of work"):
+        tuning.run_simulated(rungs, traces, "a-machine")
+    assert not tuning.kept("made-up", simulated=True).exists()
 
 
 def test_a_run_that_fails_keeps_nothing(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,20 @@ def test_a_loaded_workload_runs_checks_and_leaves_no_server(loaded: Path) -> Non
     assert servers(loaded) == []
 
 
+def test_the_engine_in_the_client_needs_no_server(home: Path) -> None:
+    words = ("oltp-sqlite", "--scale", SCALE, "--users", "3")
+    done = servsim(home, "run", *words, "--transactions", "200", "--set", "synchronous=OFF", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["valid"], report["engine"], report["transactions"]) == (True, "SQLite", 200)
+    # Client and engine are one process: neither has a share of the other's time.
+    assert report["client_cpu"]["share"] is None
+    done = servsim(home, "check", *words)
+    assert done.returncode == 0 and done.stdout.count(" ok: ") == 11, done.stdout + done.stderr
+    done = servsim(home, "run", *words, "--set", "shared_buffers=1MB")
+    assert done.returncode == 2 and 'has no pragma "shared_buffers"' in done.stderr, done.stderr
+
+
 def test_a_violated_condition_is_a_failed_check(loaded: Path) -> None:
     run = servsim(loaded, "run", "oltp", "--scale", SCALE, "--users", "1", "--transactions", "60")
     assert run.returncode == 0
@@ -111,7 +125,7 @@ def test_a_run_that_is_ended_leaves_no_server_and_no_damage(loaded: Path, ending
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["run", "olpt"], 2, "known: ecommerce, javaserver, kernels, oltp"),
+        (["run", "olpt"], 2, "known: board, ecommerce, javaserver, kernels, oltp"),
         (["run", "oltp", "--scale", "huge"], 2, "small"),
         (["run", "oltp", "--set", "work_mem"], 2, "KEY=VALUE"),
         (["load", "oltp", "--scale", "3x3x31x100"], 2, "multiple of 3"),
@@ -204,7 +218,8 @@ def test_list_names_every_workload(home: Path) -> None:
     done = servsim(home, "list", "--json")
     document = json.loads(done.stdout)
     assert document["schema"] == "servsim.workload.list/1"
-    assert set(document["workloads"]) == {"ecommerce", "javaserver", "kernels", "oltp", "staticweb"}
+    of_web = {"board", "ecommerce", "staticweb", "webmix"}
+    assert set(document["workloads"]) == {*of_web, "javaserver", "kernels", "oltp", "oltp-sqlite"}
 
 
 def test_what_a_driver_says_under_its_name_is_shown_where_it_succeeds(

@@ -1,10 +1,10 @@
 -- Conditions of a consistent shop, in SQL alone: nothing here is shared with the shop or its users. Each is a name, how many
 -- rows break it, and what it means. Missing rows count as breaking: comparisons are null-safe.
-SELECT 'population', (SELECT count(*) <> :items FROM item)::int + (SELECT count(*) <> :authors FROM author)::int
+SELECT 'population', (SELECT count(*) <> :size_items FROM item)::int + (SELECT count(*) <> :size_authors FROM author)::int
     + (SELECT count(*) <> 92 FROM country)::int, 'tables whose number of rows is not that of the population';
-SELECT 'orders', abs((SELECT count(*) FROM orders) - :orders - :new_orders),
+SELECT 'orders', abs((SELECT count(*) FROM orders) - :size_orders - :done_orders),
     'orders more or fewer than were there and were confirmed';
-SELECT 'customers', abs((SELECT count(*) FROM customer) - :customers - :new_customers),
+SELECT 'customers', abs((SELECT count(*) FROM customer) - :size_customers - :done_customers),
     'customers more or fewer than were there and were entered';
 SELECT 'totals', count(*), 'orders that do not come to what their lines, discount, tax and shipping do'
 FROM orders LEFT JOIN (

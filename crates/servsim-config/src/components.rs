@@ -1,6 +1,6 @@
 //! The parts of a machine, as the engines want them: quantities with units, names checked.
 
-use servsim_units::{Bytes, Cycles};
+use servsim_units::{Bytes, Cycles, Picos};
 
 /// A cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub struct Bus {
     pub memory_read: Cycles,
     /// Fetch from a cache, without its bytes.
     pub cache_read: Cycles,
+    /// What the caches of a processor take longer than that.
+    pub intervention: Cycles,
     /// Write-back, without its bytes.
     pub write_back: Cycles,
     /// Bytes moved per cycle.
@@ -163,6 +165,15 @@ pub enum Arbitration {
     Spinlocks,
     /// Those whose waiters sleep as well.
     All,
+}
+
+/// Tasks of the load generator that run on a machine of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clients {
+    /// Time of one of their references.
+    pub cycles_per_reference: Cycles,
+    /// Time until a wake-up has crossed the network.
+    pub latency: Picos,
 }
 
 /// Locks.

@@ -3,7 +3,9 @@
 
 mod components;
 mod groups;
+mod levels;
 mod machine;
+mod migration;
 mod monitor;
 mod nodes;
 mod parts;
@@ -17,11 +19,12 @@ mod translation_and_prefetch;
 mod values;
 
 pub use components::{
-    Arbitration, Bus, Cache, Core, CoreModel, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol,
-    Sharing, Tlb,
+    Arbitration, Bus, Cache, Clients, Core, CoreModel, Interconnect, Locks, Mapping, OuterLevel, Prefetch,
+    Protocol, Sharing, Tlb,
 };
 pub use groups::Groups;
 pub use machine::Machine;
+pub use migration::Migration;
 pub use monitor::{
     Filter, MonitorProgram, Secondary, DIRECTIONS, MOST_COUNTERS, MOST_FILTERS, MOST_SECONDARY, SERVED, TYPES,
 };

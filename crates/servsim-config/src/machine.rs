@@ -2,17 +2,17 @@
 //! than one setting.
 
 use crate::components::{
-    Bus, Cache, Core, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol, Sharing, Tlb,
+    Bus, Cache, Clients, Core, Interconnect, Locks, Mapping, OuterLevel, Prefetch, Protocol, Tlb,
 };
 use crate::groups::{self, Groups};
+use crate::levels;
 use crate::nodes::{self, Nodes};
 use crate::parts;
 use crate::read::{read, read_overrides, Faults, Given};
-use crate::setting::Value;
 use crate::settings::SETTINGS;
 use crate::storage::{Placement, Storage};
 use crate::translation_and_prefetch;
-use crate::values::{differs, value, written, Values};
+use crate::values::{differs, written, Values};
 use serde_json::{Map, Value as Json};
 use servsim_units::{Bytes, Cycles, Hertz, Picos};
 
@@ -68,6 +68,8 @@ pub struct Machine {
     pub time_slice: u64,
     /// Locks.
     pub locks: Locks,
+    /// The load generator's tasks, if they run on a machine of their own.
+    pub clients: Option<Clients>,
     /// Disk read service time.
     pub disk_read: Picos,
     /// Disk write service time.
@@ -93,8 +95,22 @@ impl Machine {
     /// # Errors
     /// Every fault at once.
     pub fn from_toml(text: &str, file: &str, overrides: &[String]) -> Result<Self, Faults> {
+        Self::from_toml_with(text, file, overrides, &[])
+    }
+
+    /// As [`Machine::from_toml`]; `each` are overrides after these, which were given as values of `--each`.
+    ///
+    /// # Errors
+    /// Every fault at once.
+    pub fn from_toml_with(
+        text: &str,
+        file: &str,
+        overrides: &[String],
+        each: &[String],
+    ) -> Result<Self, Faults> {
         let (mut given, mut faults) = read(text, file);
-        read_overrides(overrides, &mut given, &mut faults);
+        read_overrides("--set", overrides, &mut given, &mut faults);
+        read_overrides("--each", each, &mut given, &mut faults);
         let mut machine = Self::build(&given);
         machine.place(&given, file, &mut faults);
         machine.nodes = nodes::nodes(&given, machine.processors, file, &mut faults);
@@ -128,7 +144,7 @@ impl Machine {
             split: is("cache.organisation", "split"),
             replacement: text("cache.replacement"),
             write_around: is("cache.write_miss", "around"),
-            levels: LEVELS.iter().filter_map(|name| level(given, name)).collect(),
+            levels: levels::levels(given),
             prefetch: translation_and_prefetch::prefetch(given),
             tlb: translation_and_prefetch::tlb(given),
             protocol: parts::protocol(&values),
@@ -146,6 +162,7 @@ impl Machine {
             affinity: is("scheduler.policy", "affinity"),
             time_slice: number("scheduler.time_slice"),
             locks: parts::locks(&values),
+            clients: parts::clients(&values),
             disk_read: Picos(number("disk.read_time")),
             disk_write: Picos(number("disk.write_time")),
             disk_parallel: number("disk.parallel") as usize,
@@ -196,8 +213,8 @@ impl Machine {
             let place = given.get(key).map_or(file, |(_, place)| &place.0);
             faults.push(format!("{place}: {key}: {what}"));
         };
-        check_shape(self.cache, "cache", given, &mut fault);
-        self.check_levels(given, &mut fault);
+        levels::check_shape(self.cache, "cache", given, &mut fault);
+        levels::check(self, given, &mut fault);
         if self.nodes.is_some() {
             nodes::check(&self.interconnect.kind, &self.levels, given, &mut fault);
         }
@@ -210,6 +227,12 @@ impl Machine {
             &mut fault,
         );
         translation_and_prefetch::check_tlb(self.tlb.as_ref(), given, &mut fault);
+        let of_clients_elsewhere = ["clients.cycles_per_reference", "clients.latency"];
+        for key in
+            of_clients_elsewhere.into_iter().filter(|&key| self.clients.is_none() && differs(given, key))
+        {
+            fault(key, "is for clients elsewhere; add clients.place = \"elsewhere\"".into());
+        }
         if self.memory_delay.0 % 2 == 1 {
             fault(
                 "perturbation.memory_delay",
@@ -233,68 +256,6 @@ impl Machine {
             fault(
                 "perturbation.memory_delay",
                 format!("half of {} must be less than the shortest fetch, {least} cycles", self.memory_delay),
-            );
-        }
-    }
-
-    /// Checks the levels outside the first, and what they demand of the rest.
-    fn check_levels(&self, given: &Given, fault: &mut dyn FnMut(&str, String)) {
-        let halves = if self.split { 2 } else { 1 };
-        let mut inside = Bytes(self.cache.size.0 * halves);
-        let mut shared_inside = None;
-        let present = LEVELS.iter().filter_map(|name| level(given, name).map(|level| (name, level)));
-        for (name, level) in present {
-            let (size, associativity) = (level.size, level.associativity);
-            check_shape(Cache { size, associativity, ..self.cache }, name, given, fault);
-            if level.inclusion == "inclusive" && level.size < inside {
-                fault(
-                    &format!("{name}.size"),
-                    format!("{} cannot include the levels inside it ({inside})", level.size),
-                );
-            }
-            if let (Some(inner), false) = (shared_inside, level.is_shared()) {
-                fault(
-                    &format!("{name}.sharing"),
-                    format!("a private level cannot lie outside {inner}, which is shared; use `shared`"),
-                );
-            }
-            if level.write_around && !(level.is_shared() && level.inclusion == "neither") {
-                fault(
-                    &format!("{name}.write_miss"),
-                    format!(
-                        "`around` is for a shared level with {name}.inclusion = \"neither\": an inclusive one holds \
-                         what is written from inside, an exclusive one is filled by it, and a private one keeps \
-                         coherence or lies inside the level that does"
-                    ),
-                );
-            }
-            shared_inside = shared_inside.or(level.is_shared().then_some(name));
-            inside = level.size;
-        }
-        if level(given, "l2").is_none() && level(given, "l3").is_some() {
-            fault("l3.size", "there is no second level inside it; set l2.size, or use l2 instead".into());
-        }
-        let is_told = |name: &&&str| given.contains_key(format!("{name}.size").as_str());
-        for name in LEVELS.iter().filter(|name| level(given, name).is_none() && !is_told(name)) {
-            let idle =
-                |key: &&&str| key.strip_prefix(name).is_some_and(|k| k.starts_with('.') && k != ".size");
-            if let Some(key) = given.keys().find(idle) {
-                fault(key, format!("there is no such level; give it a size with {name}.size"));
-            }
-        }
-        let takes_stores = |level: &OuterLevel| !level.is_shared() && level.inclusion != "exclusive";
-        if self.write_around && !self.levels.first().is_some_and(takes_stores) {
-            fault(
-                "cache.write_miss",
-                "`around` needs a private second level that takes the store, because coherence is kept by lines: \
-                 set l2.size, l2.sharing = \"private\" and l2.inclusion = \"inclusive\" or \"neither\""
-                    .into(),
-            );
-        }
-        if self.protocol.flush_private && (self.split || !self.levels.is_empty()) {
-            fault(
-                "protocol.private_on_switch",
-                "`flush` is for machines with one unified level; use `keep`".into(),
             );
         }
     }
@@ -327,63 +288,5 @@ impl Machine {
     /// Bytes of one cache line.
     pub fn line_bytes(&self) -> u64 {
         self.cache.line.0
-    }
-}
-
-/// Sections of the levels outside the first, from the inside out.
-const LEVELS: [&str; 2] = ["l2", "l3"];
-
-/// The level that section `name` describes, if it has a size.
-fn level(given: &Given, name: &str) -> Option<OuterLevel> {
-    let number = |key: &str| match value(given, &format!("{name}.{key}")) {
-        Value::Number(number) => number,
-        Value::Text(text) => unreachable!("{name}.{key} is a number, not `{text}`"),
-    };
-    let text = |key: &str| match value(given, &format!("{name}.{key}")) {
-        Value::Text(text) => text,
-        Value::Number(number) => unreachable!("{name}.{key} is text, not {number}"),
-    };
-    (number("size") > 0).then(|| OuterLevel {
-        size: Bytes(number("size")),
-        associativity: number("associativity") as u32,
-        replacement: text("replacement"),
-        sharing: match text("sharing").as_str() {
-            "private" => Sharing::Processor,
-            "group" => Sharing::Group,
-            _ => Sharing::All,
-        },
-        inclusion: text("inclusion"),
-        write_around: text("write_miss") == "around",
-        latency: Cycles(number("latency")),
-    })
-}
-
-/// The number of ways nearest to `ways` that divides so many lines into sets.
-fn fitting_ways(lines: u64, ways: u64) -> u64 {
-    let near = (0..ways).flat_map(|distance| [ways - distance, ways + distance]);
-    near.into_iter().find(|&fits| lines.is_multiple_of(fits)).unwrap_or(1)
-}
-
-/// Checks that a cache is made of whole sets.
-fn check_shape(shape: Cache, section: &str, given: &Given, fault: &mut dyn FnMut(&str, String)) {
-    let Cache { size, associativity: ways, line } = shape;
-    let set = line.0.saturating_mul(u64::from(ways));
-    if set > size.0 {
-        fault(
-            &format!("{section}.size"),
-            format!("{size} is smaller than one set of {ways} lines of {line} ({})", Bytes(set)),
-        );
-    } else if size.0 % line.0 != 0 {
-        fault(&format!("{section}.size"), format!("{size} is not a whole number of lines of {line}"));
-    } else if size.0 % set != 0 {
-        let (of_ways, of_size) = (format!("{section}.associativity"), format!("{section}.size"));
-        let fits = fitting_ways(size.0 / line.0, u64::from(ways));
-        fault(
-            // Where it is written, if only one of the two is.
-            if given.contains_key(of_ways.as_str()) { &of_ways } else { &of_size },
-            format!(
-                "{ways} ways do not divide {size} into whole sets of lines of {line}; use {of_ways} = {fits}"
-            ),
-        );
     }
 }

@@ -4,6 +4,7 @@
 //! Over 400 lines: what the settings of nodes demand of one another belongs together.
 
 use crate::components::{OuterLevel, Sharing};
+use crate::migration::{check_migration, migration, Migration};
 use crate::read::Given;
 use crate::storage::Fault;
 use crate::values::{differs, Values};
@@ -34,6 +35,8 @@ pub struct Nodes {
     pub threads: String,
     /// Whom requests go to.
     pub coherence: Coherence,
+    /// When pages move, if they do.
+    pub migration: Option<Migration>,
 }
 
 impl Nodes {
@@ -50,6 +53,12 @@ pub struct Coherence {
     pub policy: String,
     /// Time of a look-up in a home's directory.
     pub directory: Cycles,
+    /// Messages: requests that a home has room for.
+    pub request_buffers: usize,
+    /// Messages: forwards that a node has room for.
+    pub forward_buffers: usize,
+    /// Messages: age of a request that is stuck.
+    pub deadlock_threshold: Cycles,
     /// BASH: cycles between samples of the links.
     pub interval: Cycles,
     /// BASH: utilisation in per cent above which fewer requests are broadcast.
@@ -161,6 +170,7 @@ pub(crate) fn nodes(given: &Given, processors: usize, file: &str, faults: &mut V
         placement: PagePlacement { policy: text("node.placement"), stride: values.number("node.stride") },
         threads: text("node.threads"),
         coherence: coherence(&values),
+        migration: migration(&values),
     })
 }
 
@@ -189,6 +199,9 @@ fn coherence(values: &Values<'_>) -> Coherence {
     Coherence {
         policy: values.text("node.coherence"),
         directory: Cycles(values.number("node.directory")),
+        request_buffers: values.number("node.request_buffers") as usize,
+        forward_buffers: values.number("node.forward_buffers") as usize,
+        deadlock_threshold: Cycles(values.number("node.deadlock_threshold")),
         interval: Cycles(values.number("node.bash_interval")),
         threshold: values.number("node.bash_threshold"),
         dead_band: values.number("node.bash_dead_band"),
@@ -203,6 +216,9 @@ fn check_coherence(given: &Given, fault: &mut Fault<'_>) {
     for key in given.keys().filter(|key| differs(given, key)) {
         let (is_theirs, of) = match *key {
             "node.directory" => (policy != "snooping", "`directory`, `bash` or `messages`"),
+            "node.request_buffers" | "node.forward_buffers" | "node.deadlock_threshold" => {
+                (policy == "messages", "`messages`")
+            }
             key => (policy == "bash" || !key.starts_with("node.bash_"), "`bash`"),
         };
         if !is_theirs {
@@ -251,9 +267,16 @@ fn check_messages(values: &Values<'_>, fault: &mut Fault<'_>) {
             fault(key, what);
         }
     }
-    if values.number("write_buffer.entries") > 0 {
-        let what = "node.coherence `messages` has no write buffers; leave the setting out, or choose another";
-        fault("write_buffer.entries", what.into());
+    for (key, what) in [
+        ("write_buffer.entries", "has no write buffers"),
+        ("bus.intervention", "has one time of caches, bus.cache_read"),
+    ] {
+        if values.number(key) > 0 {
+            fault(
+                key,
+                format!("node.coherence `messages` {what}; leave the setting out, or choose another family"),
+            );
+        }
     }
 }
 
@@ -266,6 +289,7 @@ pub(crate) fn check(interconnect: &str, levels: &[OuterLevel], given: &Given, fa
         );
     }
     check_coherence(given, fault);
+    check_migration(given, fault);
     for key in ["memory.banks", "memory.bank_time", "interconnect.hop"] {
         if differs(given, key) {
             fault(

@@ -1,6 +1,6 @@
 //! The components of a machine, each read from its settings. The values are checked one by one already.
 
-use crate::components::{Arbitration, Bus, Core, CoreModel, Locks, Protocol};
+use crate::components::{Arbitration, Bus, Clients, Core, CoreModel, Locks, Protocol};
 use crate::storage::{Placement, Storage};
 use crate::values::Values;
 use servsim_units::{Bytes, Cycles, Picos};
@@ -59,6 +59,7 @@ pub(crate) fn bus(values: &Values<'_>) -> Bus {
         write: Cycles(values.number("bus.write")),
         memory_read: Cycles(values.number("bus.memory_read")),
         cache_read: Cycles(values.number("bus.cache_read")),
+        intervention: Cycles(values.number("bus.intervention")),
         write_back: Cycles(values.number("bus.write_back")),
         bytes_per_cycle: values.number("bus.bytes_per_cycle"),
         memory_hold: Cycles(values.number("bus.memory_hold")),
@@ -76,6 +77,14 @@ pub(crate) fn locks(values: &Values<'_>) -> Locks {
         },
         spin_interval: Cycles(values.number("locks.spin_interval")),
     }
+}
+
+/// The load generator's tasks, if they run elsewhere.
+pub(crate) fn clients(values: &Values<'_>) -> Option<Clients> {
+    values.is("clients.place", "elsewhere").then(|| Clients {
+        cycles_per_reference: Cycles(values.number("clients.cycles_per_reference")),
+        latency: Picos(values.number("clients.latency")),
+    })
 }
 
 /// Disks and I/O buses; where data lie is read apart.

@@ -53,12 +53,17 @@ pub(crate) fn read(text: &str, file: &str) -> (Given, Vec<String>) {
     (reader.given, reader.faults)
 }
 
-/// Reads overrides of the form `key=value`.
-pub(crate) fn read_overrides(overrides: &[String], given: &mut Given, faults: &mut Vec<String>) {
+/// Reads overrides of the form `key=value`, which were given with `option`.
+pub(crate) fn read_overrides(
+    option: &str,
+    overrides: &[String],
+    given: &mut Given,
+    faults: &mut Vec<String>,
+) {
     for text in overrides {
-        let place = format!("--set {text}");
+        let place = format!("{option} {text}");
         let Some((key, value)) = text.split_once('=') else {
-            faults.push(format!("{place}: write --set KEY=VALUE, for example --set processors=8"));
+            faults.push(format!("{place}: write {option} KEY=VALUE, for example {option} processors=8"));
             continue;
         };
         let (key, value) = (key.trim(), value.trim().trim_matches('"'));

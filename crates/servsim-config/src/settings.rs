@@ -474,6 +474,14 @@ pub const SETTINGS: &[Setting] = &[
         "Foglia et al. 2004, Table 4: 8 + B/8",
     ),
     setting(
+        "bus.intervention",
+        Kind::Cycles(0, 100_000),
+        "0 cycles",
+        "What a block from the caches of a processor takes longer than bus.cache_read; a shared level answers \
+         without it.",
+        "Foglia et al. 2004, Table 4: 8 + B/8 is the whole",
+    ),
+    setting(
         "bus.write_back",
         Kind::Cycles(1, 100_000),
         "4 cycles",
@@ -670,6 +678,27 @@ pub const SETTINGS: &[Setting] = &[
         "Martin et al. 2002: 80 ns for memory and directory, at 1 GHz",
     ),
     setting(
+        "node.request_buffers",
+        Kind::Count(1, 65_536),
+        "16",
+        "Requests of other nodes that a home has room for; further ones wait where they come from.",
+        "free choice: as many as four processors in each of four nodes have under way",
+    ),
+    setting(
+        "node.forward_buffers",
+        Kind::Count(1, 65_536),
+        "16",
+        "Forwards and invalidations that a node has room for; homes order nothing that leads to more.",
+        "free choice: as many as requests",
+    ),
+    setting(
+        "node.deadlock_threshold",
+        Kind::Cycles(1, 1_000_000_000_000),
+        "5000000 cycles",
+        "Age of a request between nodes at which the run ends as one that is stuck.",
+        "free choice: a thousand times what a request takes on busy links",
+    ),
+    setting(
         "node.bash_interval",
         Kind::Cycles(1, 10_000_000),
         "512 cycles",
@@ -697,6 +726,68 @@ pub const SETTINGS: &[Setting] = &[
         "BASH: bits of the counter; a request goes to the home alone if a random number of as many bits is below it. \
          It begins in the middle.",
         "Martin et al. 2002",
+    ),
+    setting(
+        "node.migration",
+        Kind::Choice(&["none", "drain", "next-touch", "replicate", "tiering"]),
+        "none",
+        "When pages move: never; all of a node that is to leave (drain); to the node of the processor that asks for them \
+         first after they were marked (next-touch); copies of what is only read to nodes that ask for it (replicate); or, \
+         where samples show that they are used much, from nodes without processors to nodes with some, and others back \
+         (tiering).",
+        "free choice: pages stay",
+    ),
+    setting(
+        "node.migration_interval",
+        Kind::Cycles(1, 1_000_000_000_000),
+        "10000000 cycles",
+        "Migration: cycles between marks of all pages (next-touch), or between runs of who moves pages (drain, tiering).",
+        "Raybuck et al. 2021 (HeMem): 10 ms, at 1 GHz",
+    ),
+    setting(
+        "node.migration_work",
+        Kind::Cycles(0, 10_000_000),
+        "4000 cycles",
+        "Migration: kernel work of a move that a processor waits for, beside the copy.",
+        "an assumption",
+    ),
+    setting(
+        "node.shootdown",
+        Kind::Cycles(0, 10_000_000),
+        "2000 cycles",
+        "Migration: what a move takes from every processor that runs something, which is interrupted to forget the \
+         translation of the page.",
+        "an assumption",
+    ),
+    setting(
+        "node.migration_pages",
+        Kind::Count(1, 1_048_576),
+        "64",
+        "Migration `drain` and `tiering`: pages that are moved in one interval, at most.",
+        "free choice",
+    ),
+    setting(
+        "node.sample_period",
+        Kind::Count(1, 1_000_000),
+        "16",
+        "Migration `tiering`: one of so many requests to the interconnect is sampled.",
+        "free choice; Raybuck et al. 2021 sample one of 5,000 loads, in runs of minutes",
+    ),
+    setting(
+        "node.hot_threshold",
+        Kind::Count(1, 1_000_000),
+        "4",
+        "Migration `tiering`: samples of a page from which on it is hot, halved after each interval. Migration `replicate`: \
+         requests of a node for lines of a page that make it get a copy.",
+        "free choice; Raybuck et al. 2021: 8 loads or 4 stores",
+    ),
+    setting(
+        "node.drained",
+        Kind::Count(0, 1024),
+        "0",
+        "Migration `drain`: the node, from 2, that gives up its pages; 0 for none. It gets no new ones from the end of the \
+         first interval on.",
+        "free choice",
     ),
     setting(
         "memory.banks",
@@ -758,6 +849,29 @@ pub const SETTINGS: &[Setting] = &[
         "20 cycles",
         "Time between two loads of a lock's word by a processor that spins.",
         "an assumption: a load, a comparison, a jump and a pause of the Pentium 4 generation",
+    ),
+    setting(
+        "clients.place",
+        Kind::Choice(&["here", "elsewhere"]),
+        "here",
+        "Where the tasks of the load generator run: on this machine's processors as all others, or on a machine \
+         of their own, which has a processor for each of them and is reached over a network.",
+        "here: as captured; elsewhere: Foglia et al. 2004, sections 3 and 5.3",
+    ),
+    setting(
+        "clients.cycles_per_reference",
+        Kind::Cycles(1, 100_000),
+        "2 cycles",
+        "Time of a reference of theirs elsewhere, waits for that machine's memory included.",
+        "Foglia et al. 2004, Table 4: a hit",
+    ),
+    setting(
+        "clients.latency",
+        Kind::Time(0, 10_000 * MS),
+        "50 us",
+        "Time until a wake-up of theirs reaches a task here, or one from here them: once across the network, with \
+         its adapters.",
+        "an assumption: switched Gigabit Ethernet, half of a round trip of 100 us",
     ),
     setting(
         "disk.read_time",

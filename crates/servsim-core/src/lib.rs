@@ -7,6 +7,7 @@
 pub mod code;
 pub mod counters;
 pub mod drive;
+pub mod earliest;
 pub mod event;
 mod ids;
 mod processors;
@@ -23,6 +24,6 @@ pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use servsim_units::Cycles;
 pub use source::{
-    GlobalSource, Interrupt, PageOrigin, Parts, Place, Privacy, SourceError, TaskCursor, TaskSource,
+    BatchPosition, GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource,
     TransactionEnds, MAX_SPACES, PAGE_SHIFT,
 };

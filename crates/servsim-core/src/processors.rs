@@ -28,8 +28,13 @@ impl ProcessorSet {
     /// Takes out the processor of the lowest number.
     #[inline]
     pub fn take_first(&mut self) -> Option<CpuId> {
-        let words = std::iter::once(&mut self.first).chain(&mut self.others);
-        let (at, word) = words.enumerate().find(|(_, word)| **word != 0)?;
+        let (at, word) = if self.first != 0 {
+            (0, &mut self.first)
+        } else if self.others.is_empty() {
+            return None;
+        } else {
+            (1..).zip(&mut self.others).find(|(_, word)| **word != 0)?
+        };
         let processor = at * 64 + word.trailing_zeros() as usize;
         *word &= *word - 1;
         Some(CpuId(processor))

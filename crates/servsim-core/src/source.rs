@@ -173,7 +173,11 @@ pub trait TaskSource: Sync {
     ///
     /// # Errors
     /// When the trace cannot be read, or has no such place.
-    fn open_at(&self, _task: TaskId, _place: Place) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
+    fn open_at(
+        &self,
+        _task: TaskId,
+        _place: BatchPosition,
+    ) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
         Ok(None)
     }
 
@@ -227,12 +231,12 @@ pub struct Interrupt {
 }
 
 /// Where a batch of a task's stream begins, in numbers that mean something to its source alone.
-pub type Place = [u64; 4];
+pub type BatchPosition = [u64; 4];
 
 /// A position in the stream of one task.
 pub trait TaskCursor {
     /// Where the batch that was read last begins; `None` where it can only be reached from the beginning.
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<BatchPosition> {
         None
     }
 

@@ -122,6 +122,18 @@ pub enum ModelError {
         /// What it is.
         how: String,
     },
+    /// Waits that are longer than all that the trace held, and told by it only from afar.
+    #[error("at load {load} the model of `{device}` says {said_ms:.3} ms where its trace had {had_ms:.3} ms: requests would wait longer for channels than all that they took there, and few of them show how many channels there are; fit a trace of a busier time, or pass --allow-unskilled to see what the model says")]
+    WaitsBeyond {
+        /// The device.
+        device: String,
+        /// The load.
+        load: f64,
+        /// Mean response of the model, ms.
+        said_ms: f64,
+        /// Mean response of its trace, ms.
+        had_ms: f64,
+    },
     /// A value out of range.
     #[error("{0}")]
     Invalid(String),

@@ -4,12 +4,14 @@
 use crate::error::ModelError;
 use crate::features::Command;
 use crate::metrics::demerit::{demerit, demerit_percent, floor_percent};
+use crate::metrics::percentiles::{ByOperation, Percentiles};
 use crate::metrics::slices::{slice_error, Key, SliceError};
 use crate::metrics::{autocorrelation, mean, quantile, sorted};
 use crate::models::fit::response_contexts;
 use crate::models::{DeviceModel, Model, SKILL_FLOOR};
 use crate::order::services;
 use crate::request::Request;
+use crate::server::station::Started;
 use crate::simulate::{closed_loop, open_loop, responses_us};
 use crate::skill::{self, Skill};
 use serde::Serialize;
@@ -104,6 +106,15 @@ fn quantiles(real: &[f64], one_step: &[f64], free_running: &[f64]) -> Quantiles 
     Quantiles { real_ms: at(real), one_step_ms: at(one_step), free_running_ms: at(free_running), probability }
 }
 
+/// Percentiles of the requests after the cut, real and simulated.
+#[derive(Debug, Clone, Serialize)]
+pub struct RealAndSimulated<T> {
+    /// As they were.
+    pub real: T,
+    /// As free running has them.
+    pub free_running: T,
+}
+
 /// All there is to say about a model on a trace of one device.
 #[derive(Debug, Clone, Serialize)]
 pub struct Evaluation {
@@ -127,6 +138,8 @@ pub struct Evaluation {
     pub outside_support: f64,
     /// Quantiles of the response times after the cut, for plots.
     pub quantiles: Quantiles,
+    /// Mean and percentiles after the cut, by operation.
+    pub by_operation: RealAndSimulated<ByOperation>,
     /// Other loads.
     pub closed_loop: Vec<ClosedLoop>,
     /// What to believe and what not.
@@ -175,6 +188,10 @@ pub fn evaluate(
         one_step_skill: skill::one_step(model, requests, split.cut, seed),
         outside_support,
         quantiles: quantiles(&real[split.cut..], &open[split.cut..], &free[split.cut..]),
+        by_operation: RealAndSimulated {
+            real: ByOperation::of(&requests[split.cut..], &real[split.cut..]),
+            free_running: ByOperation::of(&requests[split.cut..], &free[split.cut..]),
+        },
         closed_loop: at_loads,
         verdict: Vec::new(),
     };
@@ -200,10 +217,19 @@ fn distribution(keys: &[Key], simulated: &[f64], real: &[f64], cut: usize, seed:
         d99_percent: demerit_percent(rest, real_rest, 0.99),
         floor_percent: floor_percent(real_rest, 1.0, seed),
         floor99_percent: floor_percent(real_rest, 0.99, seed),
-        slice: slice_error(&keys[cut..], rest, real_rest, seed),
+        slice: in_ms(slice_error(&keys[cut..], rest, real_rest, seed)),
         acf_real: lags(real_rest),
         acf_simulated: lags(rest),
     }
+}
+
+/// The means of slices in ms, from us.
+fn in_ms(mut error: SliceError) -> SliceError {
+    for slice in &mut error.each {
+        slice.real_mean *= 1e-3;
+        slice.simulated_mean *= 1e-3;
+    }
+    error
 }
 
 /// Share of the requests from `cut` on that are unlike any the model was fitted to.
@@ -254,17 +280,29 @@ pub fn at_load_pooled(
     seed: u64,
     replications: u64,
 ) -> Result<ClosedLoop, ModelError> {
-    let (mut simulated, mut busy_ns, mut span_ns) = (Vec::new(), 0, 0);
-    for replication in 0..replications.max(1) {
-        let services = closed_loop(model, requests, load, seed.wrapping_add(replication))?;
-        simulated.extend(responses_us(&services));
-        busy_ns += services.iter().map(|service| service.completion_ns - service.start_ns).sum::<u64>();
-        span_ns += services.iter().map(|service| service.completion_ns).max().unwrap_or(1).max(1);
-    }
-    let p99 = |times: &[f64]| quantile(&sorted(times), 0.99) * 1e-3;
+    let runs = (0..replications.max(1))
+        .map(|replication| closed_loop(model, requests, load, seed.wrapping_add(replication)))
+        .collect::<Result<Vec<_>, ModelError>>()?;
+    Ok(figures(model, load, &runs, truth))
+}
+
+/// Figures of `runs`, simulated at `load`, pooled; beside `truth`, if there is one.
+pub fn figures(
+    model: &DeviceModel,
+    load: f64,
+    runs: &[Vec<Started>],
+    truth: Option<&[Request]>,
+) -> ClosedLoop {
+    let mut simulated = Vec::with_capacity(runs.iter().map(Vec::len).sum());
+    runs.iter().for_each(|services| simulated.extend(responses_us(services)));
+    let services = runs.iter().flatten();
+    let busy_ns: u64 = services.map(|service| service.completion_ns - service.start_ns).sum();
+    let end_ns = |services: &Vec<Started>| services.iter().map(|service| service.completion_ns).max();
+    let span_ns: u64 = runs.iter().map(|services| end_ns(services).unwrap_or(1).max(1)).sum();
+    let p99 = |times: &[f64]| Percentiles::of(times).map_or(0.0, |all| all.p99_ms);
     let real: Option<Vec<f64>> =
         truth.map(|truth| truth.iter().map(|request| request.response_ns() as f64 * 1e-3).collect());
-    Ok(ClosedLoop {
+    ClosedLoop {
         load,
         simulated_mean_ms: mean(&simulated) * 1e-3,
         simulated_p99_ms: p99(&simulated),
@@ -273,7 +311,7 @@ pub fn at_load_pooled(
         real_p99_ms: real.as_ref().map(|real| p99(real)),
         mean_error_percent: real.as_ref().map(|real| 100.0 * (mean(&simulated) / mean(real) - 1.0)),
         d_percent: real.as_ref().map(|real| demerit_percent(&simulated, real, 1.0)),
-    })
+    }
 }
 
 /// What the figures of free running allow one to believe.

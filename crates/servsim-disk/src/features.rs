@@ -8,8 +8,10 @@
 
 use crate::cache::{Cache, Law};
 use crate::mechanics::Radius;
+use crate::platters::Platters;
 use crate::request::{distance, Op};
 pub use crate::request::{Command, Start};
+use std::sync::Arc;
 
 /// Number of features; a power of two, so that a row fills a cache line.
 pub const FEATURES: usize = 16;
@@ -48,12 +50,23 @@ pub const PREVIOUS_OP: usize = 5;
 pub const PREVIOUS_DISTANCE: usize = 6;
 /// Its length.
 pub const PREVIOUS_SECTORS: usize = 7;
+/// The length.
+pub const SECTORS: usize = 3;
+/// The distance from the end of a recent request to a nearby place.
+pub const RECENT_GAP: usize = 9;
+/// How many requests ago one went to a nearby place.
+pub const RECENT_AGE: usize = 10;
 /// The time since the last write completed.
 pub const SINCE_WRITE: usize = 12;
 /// The distance from where the request before began.
 pub const FROM_START: usize = 14;
 /// Whether the cache holds the request.
 pub const CACHED: usize = 15;
+/// Where the platters are known, in place of what the cache holds: when the request will have passed
+/// under the head ([`Platters::pass_of_request`]).
+pub const PASSES: usize = CACHED;
+/// Where the platters are known, in place of the signed distance: how close the arm comes to missing it.
+pub const MISSES_BY: usize = SEEK;
 
 /// The features of one request.
 pub type Features = [f32; FEATURES];
@@ -66,6 +79,26 @@ pub const NONE_RECENT: f32 = 1e9;
 const GRANULE_SHIFT: u32 = 7;
 /// Places remembered; a drive's cache of a few MiB holds about as many granules.
 const PLACES: usize = 2048;
+
+/// So many requests long a drive keeps in its cache what follows a request,
+const CACHED_FOR: f32 = 64.0;
+/// up to so many sectors.
+const READ_AHEAD: f32 = 256.0;
+
+/// Whether the cache may answer a request, by its features.
+pub(crate) fn may_be_cached(features: &Features) -> bool {
+    let ahead = features[RECENT_GAP] > -features[SECTORS] && features[RECENT_GAP] < READ_AHEAD;
+    features[OP] < 0.5 && features[RECENT_AGE] <= CACHED_FOR && ahead
+}
+
+/// `features` with those that tell when the sectors of a request pass; their values are 0 and below 0 where
+/// that decides nothing: where the cache may answer, or nothing is known of the place.
+pub(crate) fn with_pass(mut features: Features, start: &Start, platters: &Platters) -> Features {
+    let pass =
+        if may_be_cached(&features) { None } else { platters.pass_of_request(start, features[DISTANCE]) };
+    (features[PASSES], features[MISSES_BY]) = pass.unwrap_or((0.0, -1.0));
+    features
+}
 
 /// Where a recent request ended.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +123,8 @@ pub struct History {
     cache: Option<Cache>,
     /// Distances are over the radius where it is known, else over sectors.
     radius: Option<Radius>,
+    /// `None` where nobody knows how they stand.
+    platters: Option<Arc<Platters>>,
     served: u32,
 }
 
@@ -127,8 +162,15 @@ impl History {
             }),
             cache: cache.map(Cache::new),
             radius,
+            platters: None,
             served: 0,
         }
+    }
+
+    /// The same, on a drive whose platters are known.
+    #[must_use]
+    pub fn on_platters(self, platters: Option<Arc<Platters>>) -> Self {
+        History { platters, ..self }
     }
 
     /// First sector after the last request served, where the arm was left.
@@ -170,7 +212,10 @@ impl History {
             self.cache.as_ref().map_or(0.0, |cache| f32::from(u8::from(cache.holds(command)))),
         ];
         set_times(&mut features, idle_ns, self.last_write_ns.map(|at| start_ns.saturating_sub(at)));
-        features
+        match &self.platters {
+            None => features,
+            Some(platters) => with_pass(features, start, platters),
+        }
     }
 
     #[inline(always)]

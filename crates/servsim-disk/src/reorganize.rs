@@ -8,7 +8,7 @@
 
 use crate::error::{suggestion, ModelError};
 use crate::models::{DeviceModel, Model};
-use crate::request::{arrival_seeks, Request};
+use crate::request::{arrival_seeks, Request, DEVICE_SECTORS};
 use crate::simulate::{closed_loop, responses_us};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -112,6 +112,12 @@ impl BlockMap {
                     at + 1
                 )));
             };
+            if std::cmp::max(from, to) > DEVICE_SECTORS / BLOCK_SECTORS {
+                return Err(ModelError::Invalid(format!(
+                    "block map, line {}: `{line}` lies beyond any device; name blocks of {BLOCK_SECTORS} sectors",
+                    at + 1
+                )));
+            }
             map.to.insert(from, to);
         }
         let mut targets: Vec<u64> = map.to.values().copied().collect();

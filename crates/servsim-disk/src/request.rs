@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes in a sector, the unit of [`Request::lba`] and [`Request::sectors`].
 pub const SECTOR_BYTES: u64 = 512;
+/// No device is longer than the longest file (2^63 bytes).
+pub const DEVICE_SECTORS: u64 = 1 << 54;
 
 /// `start_ns` of a request whose service start was not recorded.
 pub const NO_START: u64 = u64::MAX;
@@ -127,9 +129,20 @@ pub fn arrival_seeks(requests: &[Request]) -> Vec<i64> {
 
 /// Splits a trace by device, each part in arrival order (ties keep their order).
 pub fn by_device(requests: &[Request]) -> Vec<(u16, Vec<Request>)> {
+    into_devices(requests.to_vec())
+}
+
+/// The same of a trace that is not needed whole: that of one device is passed on as it is.
+pub fn into_devices(mut requests: Vec<Request>) -> Vec<(u16, Vec<Request>)> {
+    let Some(device) = requests.first().map(|first| first.device) else { return Vec::new() };
+    if requests.iter().all(|request| request.device == device) {
+        requests.sort_by_key(|request| request.arrival_ns);
+        return vec![(device, requests)];
+    }
+
     let mut parts: std::collections::BTreeMap<u16, Vec<Request>> = std::collections::BTreeMap::new();
     for request in requests {
-        parts.entry(request.device).or_default().push(*request);
+        parts.entry(request.device).or_default().push(request);
     }
     for part in parts.values_mut() {
         part.sort_by_key(|request| request.arrival_ns);

@@ -5,12 +5,13 @@
 //! replays the arrivals, at any load, and lets the server produce the queue.
 
 use crate::error::ModelError;
-use crate::features::{Command, Features, History, Start, FEATURES};
+use crate::features::{Command, Features, Start, FEATURES};
 use crate::metrics::mean;
 use crate::models::bulk::{keys, set_time_keys, Guesses, Keys, Walker, LANES};
 use crate::models::forest::Forest;
 use crate::models::parallel::Parallel;
 use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
+use crate::observed::Observed;
 use crate::order::{Served, ServiceOrder};
 use crate::request::{distance, Op, Request};
 use crate::server::station::{Device, ServiceContext, ServiceModel, Started, Station};
@@ -39,11 +40,11 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut responses = vec![0; requests.len()];
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
     if let Model::Forest(forest) = &model.model {
-        let mut batch = Batch::new(forest, rng.clone());
+        let mut batch = Batch::new(&model.model, forest, rng.clone());
         let mut add = |served: Served| batch.add(&served, &mut responses);
         if !requests.iter().all(|request| order.next_in_order(request).map(&mut add).is_some()) {
             order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
-            batch = Batch::new(forest, rng);
+            batch = Batch::new(&model.model, forest, rng);
             order.run(requests, &mut |served| batch.add(served, &mut responses));
         }
         batch.flush(&mut responses);
@@ -64,7 +65,7 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
 struct Batch<'a> {
     walker: Walker<'a>,
     rng: Pcg64Mcg,
-    history: History,
+    device: Observed,
     features: Box<[Features; BATCH]>,
     numbers: [usize; BATCH],
     draws: [f32; BATCH],
@@ -72,11 +73,11 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(forest: &'a Forest, rng: Pcg64Mcg) -> Self {
+    fn new(model: &'a Model, forest: &'a Forest, rng: Pcg64Mcg) -> Self {
         Batch {
             walker: Walker::new(forest),
             rng,
-            history: forest.history(),
+            device: Observed::of(model, forest.history()),
             features: Box::new([Features::default(); BATCH]),
             numbers: [0; BATCH],
             draws: [0.0; BATCH],
@@ -86,12 +87,11 @@ impl<'a> Batch<'a> {
 
     #[inline(always)]
     fn add(&mut self, served: &Served, responses: &mut [u64]) {
-        let command = Command::from(&served.request);
         let at = self.length % BATCH;
-        self.features[at] = self.history.features(&served.start());
+        self.features[at] = self.device.features(served);
         self.numbers[at] = served.number;
         responses[served.number] = served.wait_ns();
-        self.history.advance(&command, served.request.completion_ns);
+        self.device.completed(served, &self.features[at]);
         self.length += 1;
         if self.length == BATCH {
             self.flush(responses);
@@ -102,7 +102,7 @@ impl<'a> Batch<'a> {
         let draws = &mut self.draws[..self.length];
         self.walker.draw_many_us(&self.features[..self.length], &mut self.rng, draws);
         for (number, draw) in self.numbers.iter().zip(draws) {
-            responses[*number] += (*draw * 1e3) as i64 as u64;
+            responses[*number] += (draw.max(0.0) * 1e3) as i64 as u64;
         }
         self.length = 0;
     }
@@ -130,10 +130,10 @@ pub fn open_loop_draws(
     let service = || model.model.as_service().expect("a model predicts responses or services");
     // A mechanism is changed by what it serves: every draw has one of its own, so that each serves all once.
     let mut services: Vec<Service<'_>> = (0..draws).map(|_| service()).collect();
-    let mut history = services[0].history();
+    let mut device = Observed::of(&model.model, services[0].history());
     let handle = &mut |served: &Served| {
         let command = Command::from(&served.request);
-        let features = history.features(&served.start());
+        let features = device.features(served);
         let wait_us = served.wait_ns() as f64 * 1e-3;
         for (value, service) in values.iter_mut().zip(&mut services) {
             let context =
@@ -141,7 +141,7 @@ pub fn open_loop_draws(
             *value = wait_us + service.service_ns(&context, &mut rng) as f64 * 1e-3;
         }
         each(served.number, &mut values);
-        history.advance(&command, served.request.completion_ns);
+        device.completed(served, &features);
     };
     order.run(requests, handle);
 }
@@ -162,7 +162,7 @@ pub fn closed_loop(
     if let Some(response) = model.model.as_response() {
         return Ok(closed_responses(response, arrivals, rng));
     }
-    if let (Model::Forest(forest), Discipline::Fcfs, 1) =
+    if let (Model::Forest(forest @ Forest { platters: None, .. }), Discipline::Fcfs, 1) =
         (&model.model, model.server.discipline, model.server.slots)
     {
         return Ok(closed_in_order(forest, arrivals, requests.len(), rng));
@@ -173,14 +173,17 @@ pub fn closed_loop(
 
 /// Difference between explanations of a trace, percent of the mean, beyond which it does not tell.
 const TELLS_WITHIN: f64 = 10.0;
+/// Mean response, in means of the trace, beyond which the answer is made of waits that it did not hold.
+const WAITS_BEYOND: f64 = 2.0;
 /// Runs of each explanation: one alone differs from the next.
 const RIVAL_RUNS: u64 = 3;
 
 /// Refuses a load at which other explanations of the trace that a parallel device was fitted to, as good
-/// as the one taken, say another thing.
+/// as the one taken, say another thing, or at which waits that the trace did not hold make the answer. A limit of the host
+/// that the trace shows is met exactly, however long requests wait for it.
 ///
 /// # Errors
-/// [`ModelError::TraceDoesNotTell`]; those of [`closed_loop`].
+/// [`ModelError::TraceDoesNotTell`], [`ModelError::WaitsBeyond`]; those of [`closed_loop`].
 pub fn check_load(model: &DeviceModel, requests: &[Request], load: f64, seed: u64) -> Result<(), ModelError> {
     let Model::Parallel(best) = &model.model else { return Ok(()) };
     let mean_us = |parallel: &Parallel| {
@@ -201,6 +204,11 @@ pub fn check_load(model: &DeviceModel, requests: &[Request], load: f64, seed: u6
                 how: rival.difference(best),
             });
         }
+    }
+    let had = model.training.as_ref().map_or(said, |training| training.mean_response_us);
+    if best.throttle.is_none() && said > WAITS_BEYOND * had {
+        let (device, had_ms) = (model.device.clone(), had * 1e-3);
+        return Err(ModelError::WaitsBeyond { device, load, said_ms: said * 1e-3, had_ms });
     }
     Ok(())
 }

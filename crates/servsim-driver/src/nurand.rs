@@ -29,37 +29,44 @@ mod tests {
         ways.iter().map(|&n| n as f64 / all).collect()
     }
 
+    /// By how many standard deviations the frequencies of draws are off a law, by chi-square; infinitely where
+    /// a value occurs that cannot.
+    fn off(law: &[f64], low: i32, mut draw: impl FnMut(&mut Stream) -> i32) -> f64 {
+        let draws = 2_000_000u32;
+        let mut stream = Stream::new(11, Purpose::Measured, 0);
+        let mut counts = vec![0u32; law.len()];
+        for _ in 0..draws {
+            counts[(draw(&mut stream) - low) as usize] += 1;
+        }
+        let mut chi = 0.0;
+        let mut cells = 0.0f64;
+        for (&count, p) in counts.iter().zip(law) {
+            if *p == 0.0 {
+                chi += if count == 0 { 0.0 } else { f64::INFINITY };
+                continue;
+            }
+            let expected = p * f64::from(draws);
+            chi += (f64::from(count) - expected).powi(2) / expected;
+            cells += 1.0;
+        }
+        // Wilson-Hilferty: the cube root of chi-square over its degrees is nearly normal.
+        let degrees = cells - 1.0;
+        let spread = 2.0 / (9.0 * degrees);
+        ((chi / degrees).cbrt() - (1.0 - spread)).abs() / spread.sqrt()
+    }
+
     #[test]
-    fn frequencies_fit_the_exact_enumeration() {
+    fn frequencies_fit_the_exact_enumeration_and_no_other() {
         // Item, customer and name at the scaled size; customer and name at the specification's.
         for (a, c, low, high) in
             [(7, 5, 1, 100), (7, 2, 1, 30), (3, 1, 0, 9), (1023, 259, 1, 3000), (255, 123, 0, 999)]
         {
-            let draws = 2_000_000u32;
-            let mut stream = Stream::new(11, Purpose::Measured, 0);
-            let mut counts = vec![0u32; (high - low + 1) as usize];
-            for _ in 0..draws {
-                counts[(nurand(&mut stream, a, c, low, high) - low) as usize] += 1;
-            }
-            let mut chi = 0.0;
-            let mut cells = 0.0f64;
-            for (&count, p) in counts.iter().zip(exact(a, c, low, high)) {
-                if p == 0.0 {
-                    assert_eq!(count, 0, "a value of probability 0 occurred");
-                    continue;
-                }
-                let expected = p * f64::from(draws);
-                chi += (f64::from(count) - expected).powi(2) / expected;
-                cells += 1.0;
-            }
-            // Wilson-Hilferty: the cube root of chi-square over its degrees is nearly normal.
-            let degrees = cells - 1.0;
-            let spread = 2.0 / (9.0 * degrees);
-            let z = ((chi / degrees).cbrt() - (1.0 - spread)) / spread.sqrt();
-            assert!(
-                z.abs() < 3.5,
-                "A={a} C={c} {low}..{high}: chi-square {chi:.1} for {degrees} degrees, z {z:.2}"
-            );
+            let law = exact(a, c, low, high);
+            let right = off(&law, low, |stream| nurand(stream, a, c, low, high));
+            assert!(right < 3.5, "A={a} C={c} {low}..{high}: {right:.2} standard deviations");
+            let other_constant = off(&law, low, |stream| nurand(stream, a, c + 1, low, high));
+            let even = off(&law, low, |stream| stream.between(low, high));
+            assert!(other_constant.min(even) > 10.0, "another constant {other_constant}, even draws {even}");
         }
     }
 

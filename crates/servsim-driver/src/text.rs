@@ -8,11 +8,17 @@ const ALPHABET: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 /// Appends a random text of `low` to `high` characters.
 pub fn text(out: &mut Vec<u8>, stream: &mut Stream, low: i32, high: i32) {
-    let mut left = stream.between(low, high);
+    let length = stream.between(low, high);
+    characters(out, stream, ALPHABET, length);
+}
+
+/// Appends so many random characters of an alphabet.
+pub fn characters(out: &mut Vec<u8>, stream: &mut Stream, alphabet: &[u8; 64], length: i32) {
+    let mut left = length;
     while left > 0 {
         let mut bits = stream.bits();
         for _ in 0..left.min(10) {
-            out.push(ALPHABET[(bits & 63) as usize]);
+            out.push(alphabet[(bits & 63) as usize]);
             bits >>= 6;
         }
         left -= 10;

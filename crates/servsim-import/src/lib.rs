@@ -24,6 +24,7 @@ pub mod champsim;
 pub mod din;
 pub mod drmemtrace;
 pub mod export;
+pub mod footprint;
 pub mod foreign;
 pub mod identity;
 pub mod input;

@@ -5,9 +5,10 @@
 //! starts a comment.
 //!
 //! `@CPU` names the processor that makes the reference (modulo the processors of the machine), so
-//! that a task can be seen to migrate. Without it a task is pinned to the processor of its rank: its
-//! position among the tasks, sorted by number when all are numbers and by first appearance otherwise,
-//! modulo the processors.
+//! that a task can be seen to migrate. Without it the functional engine keeps a task on the processor of its
+//! rank: its position among the tasks, sorted by number when all are numbers and by first appearance otherwise,
+//! modulo the processors. The timing engine dispatches tasks itself, as the machine's scheduler does, whatever
+//! the trace says; `node.threads` may pin them.
 
 use crate::foreign::{Foreign, Pass};
 use crate::input::{Input, Lines};

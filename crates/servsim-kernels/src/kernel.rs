@@ -40,12 +40,12 @@ pub struct Spec {
     /// Its own settings.
     pub settings: &'static [Setting],
     /// Allocates its structures.
-    pub make: fn(&Request, &mut Structures) -> Result<Box<dyn Kernel>>,
+    pub make: fn(&RunOptions, &mut Structures) -> Result<Box<dyn Kernel>>,
 }
 
 /// What a run is asked to do.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RunOptions {
     /// Threads.
     pub threads: usize,
     /// The size, as written.
@@ -56,7 +56,7 @@ pub struct Request {
     pub settings: BTreeMap<&'static str, String>,
 }
 
-impl Request {
+impl RunOptions {
     /// The size as a number of `what`.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use serde_json::{json, Value};
 use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
-use crate::kernel::{Check, Kernel, Outcome, Request, Setting, Spec};
+use crate::kernel::{Check, Kernel, Outcome, RunOptions, Setting, Spec};
 use crate::team::{Member, Team};
 use crate::{Error, Result};
 
@@ -86,7 +86,7 @@ struct Membench {
 }
 
 impl Membench {
-    fn new(request: &Request, structures: &mut Structures) -> Result<Self> {
+    fn new(request: &RunOptions, structures: &mut Structures) -> Result<Self> {
         let size = request.bytes()?.0;
         if size == 0 || size % PAGE != 0 {
             return Err(Error::Usage(format!(

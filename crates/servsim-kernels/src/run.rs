@@ -19,7 +19,7 @@ use servsim_driver::window::SavePoint;
 use servsim_units::Bytes;
 
 use crate::array::Structures;
-use crate::kernel::{Check, Kernel, Request, Spec};
+use crate::kernel::{Check, Kernel, RunOptions, Spec};
 use crate::team::{Init, Team};
 use crate::{Error, Result};
 
@@ -57,7 +57,7 @@ struct Plan {
 /// A kernel with its structures, ready to run.
 pub struct Prepared<'s> {
     spec: &'s Spec,
-    request: Request,
+    request: RunOptions,
     manner: Manner,
     structures: Structures,
     kernel: Box<dyn Kernel>,
@@ -67,7 +67,7 @@ pub struct Prepared<'s> {
 ///
 /// # Errors
 /// When the request makes no sense or the host lacks memory.
-pub fn prepare(spec: &Spec, request: Request, manner: Manner) -> Result<Prepared<'_>> {
+pub fn prepare(spec: &Spec, request: RunOptions, manner: Manner) -> Result<Prepared<'_>> {
     if manner.iterations == 0 {
         return Err(Error::Usage("--iterations must be at least 1".to_owned()));
     }

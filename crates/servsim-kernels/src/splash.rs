@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use servsim_driver::mark::{MarkKind, Marker};
 
-use crate::kernel::{Check, Request, Spec};
+use crate::kernel::{Check, RunOptions, Spec};
 use crate::{Error, Result};
 
 /// A program of SPLASH that stands for one of our kernels.
@@ -110,7 +110,7 @@ pub struct Manner {
 ///
 /// # Errors
 /// When there is no such program, or it cannot be started. One that fails is told in the report.
-pub fn run(spec: &Spec, request: &Request, manner: &Manner) -> Result<Value> {
+pub fn run(spec: &Spec, request: &RunOptions, manner: &Manner) -> Result<Value> {
     let Some(program) = PROGRAMS.iter().find(|program| program.kernel == spec.name) else {
         let known: Vec<&str> = PROGRAMS.iter().map(|program| program.kernel).collect();
         return Err(Error::Usage(format!(

@@ -2,14 +2,14 @@
 //! computed and see which checks notice.
 
 use crate::array::Structures;
-use crate::kernel::{Kernel, Request, Spec};
+use crate::kernel::{Kernel, RunOptions, Spec};
 use crate::team::{Init, Team};
 use servsim_units::Bytes;
 
 /// A request for a small run on two threads.
-pub fn request(spec: &Spec, size: &str) -> (Request, Structures) {
+pub fn request(spec: &Spec, size: &str) -> (RunOptions, Structures) {
     let settings = spec.settings.iter().map(|setting| (setting.name, setting.default.to_owned())).collect();
-    let request = Request { threads: 2, size: size.to_owned(), seed: 5, settings };
+    let request = RunOptions { threads: 2, size: size.to_owned(), seed: 5, settings };
     (request, Structures::within(Bytes(1 << 28)))
 }
 

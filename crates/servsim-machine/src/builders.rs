@@ -19,6 +19,7 @@ pub(crate) fn open_machine(
     let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
         .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
     one_level(&machine, "`classify`")?;
+    clients_here(&machine)?;
     let setup = setup_of(&machine)?;
     let kernel = machine.protocol.private_kernel;
     let open = || open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel);
@@ -98,6 +99,18 @@ pub(crate) fn hierarchy_of(machine: &Machine, seed: u64) -> Result<HierarchySpec
             walk_entries: tlb.walk_entries,
         }),
     })
+}
+
+/// Refuses clients on a machine of their own, where time does not pass.
+pub(crate) fn clients_here(machine: &Machine) -> Result<(), SimulateError> {
+    if machine.clients.is_none() {
+        return Ok(());
+    }
+    Err(SimulateError::Usage(
+        "clients elsewhere take time, which functional runs, functional warm-up and --precision do not know: leave out \
+         clients.place, or use --engine timing with --warm-up"
+            .into(),
+    ))
 }
 
 /// Refuses machines with more than one unified LRU cache per processor.

@@ -4,12 +4,12 @@ use crate::result::{ProcessorTimes, Replication, SystemCounters};
 use serde_json::{json, Map, Value};
 use servsim_core::counters::{windowed, Counter, Layout};
 use servsim_mem::{
-    Counters, GroupCounters, LevelCounters, LinkCounters, MessageCounters, PairCounters, PrefetchCounters,
-    RequestCounters, TlbCounters, WriteBufferCounters,
+    Counters, GroupCounters, LevelCounters, LinkCounters, MessageCounters, MigrationCounters, PairCounters,
+    PrefetchCounters, RequestCounters, TlbCounters, WriteBufferCounters,
 };
 
 /// The declarations whose counters a replication has once, and those of which it has a list under this path.
-pub const SETS: [(&str, &[Counter]); 12] = [
+pub const SETS: [(&str, &[Counter]); 13] = [
     ("", Counters::REGISTRY),
     ("", TlbCounters::REGISTRY),
     ("", PrefetchCounters::REGISTRY),
@@ -19,6 +19,7 @@ pub const SETS: [(&str, &[Counter]); 12] = [
     ("", LinkCounters::REGISTRY),
     ("", RequestCounters::REGISTRY),
     ("", MessageCounters::REGISTRY),
+    ("", MigrationCounters::REGISTRY),
     ("nodes.pairs.*.", PairCounters::REGISTRY),
     ("processors.*.", ProcessorTimes::REGISTRY),
     ("levels.*.", LevelCounters::REGISTRY),
@@ -93,6 +94,7 @@ pub fn counted(replication: &Replication) -> Vec<(&'static Counter, &[u64])> {
     all.extend(nodes().flat_map(|nodes| nodes.links.registered()));
     all.extend(nodes().flat_map(|nodes| nodes.requests.registered()));
     all.extend(nodes().filter_map(|nodes| nodes.messages.as_ref()).flat_map(MessageCounters::registered));
+    all.extend(nodes().filter_map(|nodes| nodes.migration.as_ref()).flat_map(MigrationCounters::registered));
     all
 }
 

@@ -1,8 +1,8 @@
 //! Functional runs of a request: on one machine, or on several in as few passes as they allow.
 
-use crate::builders::{hierarchy_of, reading_of, setup_of};
+use crate::builders::{clients_here, hierarchy_of, reading_of, setup_of};
 use crate::error::{Proceed, SimulateError};
-use crate::functional::{run_on, Counted};
+use crate::functional::{run_ahead, run_on, Counted};
 use crate::json::{document, header_of, levels_json};
 use crate::mapped::{self, Frames, CAPTURED};
 use crate::result::{KindResult, Replication, TaskResult};
@@ -21,6 +21,7 @@ use servsim_import::{open_by_task, open_in_order};
 /// Opens the trace as `machine` sees it: with virtual pages if it translates addresses, without the
 /// users that are left out, its pages where the machine puts them.
 fn open(request: &RunSpec, machine: &Machine, setup: &Setup) -> Result<Box<dyn GlobalSource>, SimulateError> {
+    clients_here(machine)?;
     let kernel = machine.protocol.private_kernel;
     let format = request.format.as_deref();
     let whole = || open_in_order(&request.trace, format, setup.processors, kernel);
@@ -62,11 +63,15 @@ pub(crate) fn run_functional(
     let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
     let counted = replay::guarded(setup, || {
-        let shards = sharded::shards(setup, &spec, request.threads);
-        sharded::run(source.as_mut(), setup, &spec, shards, &mut |done| {
+        let mut go_on = |done| {
             stopped = !proceed(done);
             !stopped
-        })
+        };
+        // Shards cost more processor time than one run: two threads do better to read and to simulate.
+        match sharded::shards(setup, &spec, request.threads) {
+            1 | 2 if request.threads > 1 => run_ahead(source.as_mut(), setup, &spec, &mut go_on),
+            shards => sharded::run(source.as_mut(), setup, &spec, shards, &mut go_on),
+        }
     })?;
     if stopped {
         return Err(SimulateError::Interrupted);
@@ -133,8 +138,8 @@ pub fn simulate_each(
 ) -> Result<Value, SimulateError> {
     let mut machines = Vec::new();
     for variant in variants {
-        let overrides: Vec<String> = request.overrides.iter().chain(variant).cloned().collect();
-        let machine = Machine::from_toml(&request.machine, &request.machine_file, &overrides)
+        let (text, file) = (&request.machine, &request.machine_file);
+        let machine = Machine::from_toml_with(text, file, &request.overrides, variant)
             .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
         machines.push(((setup_of(&machine)?, hierarchy_of(&machine, request.seed)?), machine));
     }

@@ -7,6 +7,7 @@
 mod translation_and_prefetch;
 
 use crate::place::{address_on, page_of};
+use crate::read_ahead::for_each_batch;
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{
@@ -97,30 +98,36 @@ pub fn run_on(
     spec: &HierarchySpec,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, proceed))
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, false, proceed))
+}
+
+/// The same on two host threads, one of which reads the trace.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_ahead(
+    source: &mut dyn GlobalSource,
+    setup: &Setup,
+    spec: &HierarchySpec,
+    proceed: &mut dyn FnMut(u64) -> bool,
+) -> Result<Counted, SourceError> {
+    with_word_mask!(setup.geometry.line, run_with(source, setup, spec, true, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     spec: &HierarchySpec,
+    ahead: bool,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let facts = Facts::of(source);
+    let (facts, privacy) = (Facts::of(source), source.privacy().clone());
     let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
     let mut units = TranslationAndPrefetch::new(setup, spec, source.spaces());
-    let mut batch = Batch::default();
-    let mut done = 0;
-    while source.next_batch(&mut batch)? {
-        match &mut units {
-            Some(units) => run.perform_translated(&batch, source.privacy(), units),
-            None => run.perform(&batch.records, &batch.events, source.privacy()),
-        }
-        done += batch.records.len() as u64;
-        if !proceed(done) {
-            return Err(interrupted());
-        }
-    }
+    for_each_batch(source, ahead, proceed, |batch| match &mut units {
+        Some(units) => run.perform_translated(batch, &privacy, units),
+        None => run.perform(&batch.records, &batch.events, &privacy),
+    })?;
     let mut counted = run.finish(&Tally::new(0));
     counted.tlb = units.as_ref().and_then(TranslationAndPrefetch::translation);
     Ok(counted)
@@ -230,11 +237,8 @@ impl<W: WordMask> Run<W> {
                 caches.system.run_task(cpu, record.task);
             }
             let pair = tally.pair(cpu, record.task);
-            if caches.first_level_is_coherent() {
-                let (cache, data) = caches.first_caches(cpu);
-                let hits = caches.system.run_hits(cache, data, *shift, rest, &mut pair.hits);
-                rest = &rest[hits..];
-            }
+            let hits = caches.run_hits(cpu, *shift, rest, &mut pair.hits);
+            rest = &rest[hits..];
             let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
             if let Some(record) = rest.first().filter(same) {
                 let first = LineAddr::of(address_on(record, cpu), *shift);
@@ -320,10 +324,8 @@ impl Tally {
     /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
     fn settle<W: WordMask>(&self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
         for &Pair { cpu, task, hits, others } in &self.pairs {
-            let (cache, data) = caches.first_caches(cpu);
+            caches.count_hits(cpu, &hits);
             for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
-                let which = if op == Op::Fetch as usize { 0 } else { data };
-                caches.count_lookups(CacheId(cache.0 + which), hits[mode][op]);
                 let count = hits[mode][op] + others[mode][op];
                 counted.processors[cpu].references[mode][op] += count;
                 counted.tasks[task as usize][mode][op] += count;

@@ -18,6 +18,7 @@ pub mod multi_config;
 mod names;
 mod place;
 mod placed;
+mod read_ahead;
 pub mod registry;
 mod replay;
 pub mod result;

@@ -1,7 +1,7 @@
 //! One simulation from request to result: reads the description, opens the trace, runs the engine
 //! as often as asked, over the host's cores, and writes the result.
 
-use crate::builders::{hierarchy_of, reading_of, setup_of};
+use crate::builders::{clients_here, hierarchy_of, reading_of, setup_of};
 use crate::counts::run_functional;
 use crate::error::{Proceed, SimulateError};
 use crate::json::{document, header_of};
@@ -46,6 +46,9 @@ pub fn simulate(request: &RunSpec, proceed: &mut Proceed<'_>) -> Result<Value, S
              --from-checkpoint, or use --engine timing"
                 .into(),
         ));
+    }
+    if request.start != Start::Cold {
+        clients_here(&machine)?;
     }
     if request.functional && request.nodes.is_given() {
         return Err(SimulateError::Usage(

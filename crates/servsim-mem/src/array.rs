@@ -22,6 +22,7 @@ mod state;
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
+use servsim_core::source::PageHash;
 use servsim_core::LineAddr;
 use std::collections::HashMap;
 
@@ -173,48 +174,40 @@ pub struct Array<W> {
     pool: Option<Pool>,
 }
 
-/// What a run of hits needs of an array, as slices whose places stay in host registers.
-pub(crate) struct Hot<'a, W> {
-    tags: &'a [LineAddr],
-    pub frames: &'a mut [Frame<W>],
-    guesses: &'a mut [u32],
-    set_index: SetIndex,
-    ways: usize,
-    replacement: &'a mut Replacement,
-    /// The last stamp given.
-    pub clock: &'a mut u64,
+/// Guesses where the lines of so many frames are.
+pub(crate) fn guesses(frames: usize) -> Vec<u32> {
+    vec![0; (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)]
 }
 
-impl<W> Hot<'_, W> {
-    /// As [`Array::find_and_guess`].
-    #[inline(always)]
-    pub fn find(&mut self, line: LineAddr) -> Option<usize> {
-        let slot = line.0 as usize & (self.guesses.len() - 1);
-        let guess = self.guesses[slot] as usize;
-        if self.tags[guess] == line {
-            return Some(guess);
-        }
-        let first = self.set_index.of(line) * self.ways;
-        // All ways, without a branch that the host would have to guess.
-        let tags = self.tags[first..first + self.ways].iter().enumerate();
-        let found = tags.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
-        if found == NOWHERE {
-            return None;
-        }
-        self.guesses[slot] = found as u32;
-        Some(found)
+/// The place of the tag of `line`, which the guess for it will name next time.
+#[inline(always)]
+pub(crate) fn find_guessed(
+    guesses: &mut [u32],
+    tags: &[LineAddr],
+    set_index: SetIndex,
+    ways: usize,
+    line: LineAddr,
+) -> Option<usize> {
+    let slot = line.0 as usize & (guesses.len() - 1);
+    let guess = guesses[slot] as usize;
+    if tags[guess] == line {
+        return Some(guess);
     }
-
-    /// Tells the policy of a hit.
-    pub fn tell_hit(&mut self, index: usize) {
-        self.replacement.hit(index / self.ways, index % self.ways);
+    let first = set_index.of(line) * ways;
+    // All ways, without a branch that the host would have to guess.
+    let set = tags[first..first + ways].iter().enumerate();
+    let found = set.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
+    if found == NOWHERE {
+        return None;
     }
+    guesses[slot] = found as u32;
+    Some(found)
 }
 
 /// Where a pool holds which line.
 #[derive(Debug, Default)]
 struct Pool {
-    places: HashMap<LineAddr, u32>,
+    places: HashMap<LineAddr, u32, PageHash>,
     free: Vec<usize>,
 }
 
@@ -224,7 +217,7 @@ impl<W: WordMask> Array<W> {
         Self {
             tags: vec![EMPTY; geometry.frames()],
             frames: vec![Frame::new(); geometry.frames()],
-            guesses: vec![0; (geometry.frames() * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)],
+            guesses: guesses(geometry.frames()),
             clock: 0,
             set_index: SetIndex::new(geometry.sets()),
             ways: geometry.ways as usize,
@@ -249,16 +242,21 @@ impl<W: WordMask> Array<W> {
         }
     }
 
-    /// The parts that a run of hits works on.
-    #[inline]
-    pub(crate) fn hot(&mut self) -> Hot<'_, W> {
-        let Self { tags, frames, guesses, set_index, ways, replacement, clock, .. } = self;
-        Hot { tags, frames, guesses, set_index: *set_index, ways: *ways, replacement, clock }
-    }
-
-    /// Whether hits change nothing but the stamps.
-    pub(crate) fn is_lru(&self) -> bool {
-        matches!(self.replacement, Replacement::Stamps)
+    /// Lets `perform` use the frame with the tag of `line`, valid or not, if there is one; if it did, which it
+    /// tells, the frame is used. Not for pools.
+    #[inline(always)]
+    pub(crate) fn use_copy(&mut self, line: LineAddr, perform: impl FnOnce(&mut Frame<W>) -> bool) -> bool {
+        let Some(index) = find_guessed(&mut self.guesses, &self.tags, self.set_index, self.ways, line) else {
+            return false;
+        };
+        let frame = &mut self.frames[index];
+        if !perform(frame) {
+            return false;
+        }
+        self.clock += 1;
+        frame.stamp = self.clock;
+        self.replacement.hit_at(index, self.ways);
+        true
     }
 
     fn first_way(&self, line: LineAddr) -> usize {
@@ -343,9 +341,7 @@ impl<W: WordMask> Array<W> {
     pub fn use_frame(&mut self, index: usize) {
         self.clock += 1;
         self.frames[index].stamp = self.clock;
-        if let Replacement::Policy(policy) = &mut self.replacement {
-            policy.hit(index / self.ways, index % self.ways);
-        }
+        self.replacement.hit_at(index, self.ways);
     }
 
     /// Marks a frame as filled now.

@@ -11,6 +11,8 @@
 //! valid as long as any of its levels holds the line; the levels decide where it lies.
 
 mod groups;
+mod hits;
+mod moves;
 mod state;
 mod timed;
 
@@ -19,7 +21,7 @@ pub use groups::{GroupCounters, GroupSpec};
 use crate::array::{Array, Geometry};
 use crate::counters::Counters;
 use crate::interconnect::Supplier;
-use crate::level::{Displaced, Level, LevelCounters};
+use crate::level::{Displaced, Level, LevelCounters, Quick};
 use crate::observer::Observer;
 use crate::prefetch::PrefetchSpec;
 use crate::protocol::{BusOp, Table};
@@ -135,6 +137,8 @@ impl HierarchySpec {
 struct Domain {
     /// The first level (one or two caches), then the others from the inside out.
     levels: Vec<Level>,
+    /// Of the caches of the first level: where their hits lie.
+    quick: Vec<Quick>,
 }
 
 /// A hierarchy.
@@ -234,7 +238,7 @@ impl Domain {
             let policy = spec.policy(&level.replacement, level.geometry, number + 2, cpu.0);
             levels.push(Level::new(level.geometry, policy));
         }
-        Self { levels }
+        Self { levels, quick: (0..per_processor).map(|_| Quick::new(first)).collect() }
     }
 
     fn holds(&self, line: LineAddr) -> bool {
@@ -243,17 +247,6 @@ impl Domain {
 }
 
 impl<W: WordMask, O: Observer> Hierarchy<W, O> {
-    /// Whether runs of hits may go to [`CoherentSystem::run_hits`]: the first level is coherent. The
-    /// caller reports them to [`Hierarchy::count_lookups`].
-    pub fn first_level_is_coherent(&self) -> bool {
-        self.domains.is_empty()
-    }
-
-    /// Cache and distance to the cache of data, for [`CoherentSystem::run_hits`].
-    pub fn first_caches(&self, cpu: CpuId) -> (CacheId, usize) {
-        (CacheId(cpu.0 * self.first), self.first - 1)
-    }
-
     /// Counters of each processor: those of its coherent caches together.
     pub fn processor_counters(&self) -> Vec<Counters> {
         let together = |caches: &[Counters]| {
@@ -262,14 +255,6 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             sum
         };
         self.system.counters.chunks(self.system.per_processor).map(together).collect()
-    }
-
-    /// Counts look-ups of first-level cache `cache` that were performed by
-    /// [`CoherentSystem::run_hits`]; there are none where the first level is not coherent.
-    pub fn count_lookups(&mut self, cache: CacheId, lookups: u64) {
-        if self.domains.is_empty() {
-            self.lookups[cache] += lookups;
-        }
     }
 
     /// Performs one line's share of a reference; `page` is asked only
@@ -495,7 +480,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let private = self.domains.iter().flat_map(|domain| &domain.levels);
         let shared = self.shared.iter().flat_map(|shared| &shared.levels);
         let levels: usize = private.chain(shared).map(Level::host_bytes).sum();
-        self.system.host_bytes() + levels
+        let quick: usize = self.domains.iter().flat_map(|domain| &domain.quick).map(Quick::host_bytes).sum();
+        self.system.host_bytes() + levels + quick
     }
 }
 

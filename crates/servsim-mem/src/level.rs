@@ -4,10 +4,19 @@
 //!
 //! A tag whose copy was invalidated stays until its frame is reused, as in the coherent arrays.
 
-use crate::array::{Geometry, SetIndex, EMPTY};
+// The loop of hits is one function.
+#![allow(clippy::inline_always)]
+
+use crate::array::{find_guessed, guesses, Array, Frame, Geometry, SetIndex, EMPTY};
+use crate::host;
+use crate::protocol::State;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
+use crate::words::WordMask;
 use servsim_core::LineAddr;
+
+/// Words of 8 bytes in a line of the host's caches.
+const WORDS_OF_HOST_LINE: usize = 8;
 
 servsim_core::counters! {
     /// What one level counted.
@@ -22,11 +31,56 @@ servsim_core::counters! {
     }
 }
 
+/// What is known of a way beside its line, in one number: sixteen ways lie in four lines of the host, their lines
+/// included. The stamp of the last use, and in the lowest bits whether the copy is valid and whether it is dirty.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tag {
-    stamp: u64,
-    valid: bool,
-    dirty: bool,
+struct Tag(u64);
+
+impl Tag {
+    const DIRTY: u64 = 1;
+    const VALID: u64 = 2;
+    const STAMP_SHIFT: u32 = 2;
+
+    #[inline]
+    fn valid(self) -> bool {
+        self.0 & Self::VALID != 0
+    }
+
+    #[inline]
+    fn dirty(self) -> bool {
+        self.0 & Self::DIRTY != 0
+    }
+
+    #[inline]
+    fn stamp(self) -> u64 {
+        self.0 >> Self::STAMP_SHIFT
+    }
+
+    #[inline]
+    fn set_stamp(&mut self, stamp: u64) {
+        self.0 = self.0 & (Self::VALID | Self::DIRTY) | stamp << Self::STAMP_SHIFT;
+    }
+}
+
+/// Where hits of a first level inside a private one lie: the way that has a line, and the place in the pool of its
+/// processor. Both are looked at before they are believed, so that nothing has to be kept true.
+#[derive(Debug)]
+pub(crate) struct Quick {
+    guesses: Vec<u32>,
+    /// By way.
+    places: Vec<u32>,
+}
+
+impl Quick {
+    /// Nothing known yet.
+    pub fn new(geometry: Geometry) -> Self {
+        Self { guesses: guesses(geometry.frames()), places: vec![0; geometry.frames()] }
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn host_bytes(&self) -> usize {
+        (self.guesses.len() + self.places.len()) * 4
+    }
 }
 
 /// What had to make room.
@@ -74,7 +128,17 @@ impl Level {
     }
 
     fn find_valid(&self, line: LineAddr) -> Option<usize> {
-        self.find(line).filter(|&index| self.tags[index].valid)
+        self.find(line).filter(|&index| self.tags[index].valid())
+    }
+
+    /// Brings the set of `line` nearer: it is four lines of the host or more, which a miss finds in none of its caches.
+    #[inline]
+    pub fn prefetch(&self, line: LineAddr) {
+        let first = self.set_index.of(line) * self.ways;
+        for index in (first..first + self.ways).step_by(WORDS_OF_HOST_LINE) {
+            host::prefetch(&self.lines, index);
+            host::prefetch(&self.tags, index);
+        }
     }
 
     /// Whether it has a valid copy.
@@ -89,12 +153,20 @@ impl Level {
 
     /// The lines that it has valid copies of.
     pub fn lines(&self) -> impl Iterator<Item = LineAddr> + '_ {
-        self.lines.iter().zip(&self.tags).filter(|(_, tag)| tag.valid).map(|(line, _)| *line)
+        self.lines.iter().zip(&self.tags).filter(|(_, tag)| tag.valid()).map(|(line, _)| *line)
     }
 
+    #[inline]
     fn stamp(&mut self, index: usize) {
         self.clock += 1;
-        self.tags[index].stamp = self.clock;
+        self.tags[index].set_stamp(self.clock);
+    }
+
+    /// Marks the copy at `index` as used.
+    #[inline]
+    fn use_way(&mut self, index: usize) {
+        self.stamp(index);
+        self.replacement.hit_at(index, self.ways);
     }
 
     /// Looks `line` up, counts, and marks it as used when it is there.
@@ -104,8 +176,7 @@ impl Level {
             return false;
         };
         self.counters.hits += 1;
-        self.stamp(index);
-        self.replacement.hit(index / self.ways, index % self.ways);
+        self.use_way(index);
         true
     }
 
@@ -114,15 +185,16 @@ impl Level {
         let mut displaced = None;
         let index = self.find(line).unwrap_or_else(|| {
             let first = self.set_index.of(line) * self.ways;
-            let ages = self.tags[first..first + self.ways].iter().map(|tag| (tag.valid, tag.stamp));
+            let ages = self.tags[first..first + self.ways].iter().map(|tag| (tag.valid(), tag.stamp()));
             let index = first + self.replacement.victim(first / self.ways, ages);
-            let (line, Tag { valid, dirty, .. }) = (self.lines[index], self.tags[index]);
+            let (line, valid, dirty) =
+                (self.lines[index], self.tags[index].valid(), self.tags[index].dirty());
             self.counters.evictions += u64::from(valid);
             displaced = (line != EMPTY).then_some(Displaced { line, valid, dirty });
             index
         });
         self.lines[index] = line;
-        self.tags[index] = Tag { stamp: 0, valid: true, dirty };
+        self.tags[index] = Tag(Tag::VALID | u64::from(dirty));
         self.stamp(index);
         self.replacement.fill(index / self.ways, index % self.ways);
         displaced
@@ -132,28 +204,27 @@ impl Level {
     pub fn write(&mut self, line: LineAddr) -> bool {
         let found = self.find_valid(line);
         if let Some(index) = found {
-            self.tags[index].dirty = true;
+            self.tags[index].0 |= Tag::DIRTY;
         }
         found.is_some()
     }
 
     /// Whether it has a valid copy that was written.
     pub fn is_dirty(&self, line: LineAddr) -> bool {
-        self.find_valid(line).is_some_and(|index| self.tags[index].dirty)
+        self.find_valid(line).is_some_and(|index| self.tags[index].dirty())
     }
 
     /// Marks the copy of `line` as not written.
     pub fn clean(&mut self, line: LineAddr) {
         if let Some(index) = self.find(line) {
-            self.tags[index].dirty = false;
+            self.tags[index].0 &= !Tag::DIRTY;
         }
     }
 
     /// Invalidates the copy of `line`; its tag stays.
     pub fn invalidate(&mut self, line: LineAddr) {
         if let Some(index) = self.find(line) {
-            self.tags[index].valid = false;
-            self.tags[index].dirty = false;
+            self.tags[index].0 &= !(Tag::VALID | Tag::DIRTY);
         }
     }
 
@@ -162,7 +233,7 @@ impl Level {
         let index = self.find(line)?;
         let tag = std::mem::take(&mut self.tags[index]);
         self.lines[index] = EMPTY;
-        tag.valid.then_some(tag.dirty)
+        tag.valid().then_some(tag.dirty())
     }
 
     /// Writes which lines it holds, and in which order they were used.
@@ -170,13 +241,12 @@ impl Level {
         let Self { lines, tags, clock: _, ways, set_index: _, replacement, counters: _ } = self;
         out.put(lines.len() as u64);
         for (lines, tags) in lines.chunks(*ways).zip(tags.chunks(*ways)) {
-            let ranks = ranks(tags.iter().map(|tag| tag.stamp));
+            let ranks = ranks(tags.iter().map(|tag| tag.stamp()));
             for ((line, tag), rank) in lines.iter().zip(tags).zip(ranks) {
                 // One more: an empty frame's line is the largest number, and becomes 0.
                 out.put(line.0.wrapping_add(1));
                 if *line != EMPTY {
-                    let Tag { stamp: _, valid, dirty } = *tag;
-                    out.put(rank << 2 | u64::from(valid) << 1 | u64::from(dirty));
+                    out.put(rank << Tag::STAMP_SHIFT | tag.0 & (Tag::VALID | Tag::DIRTY));
                 }
             }
         }
@@ -193,12 +263,49 @@ impl Level {
             *line = LineAddr(from.take()?.wrapping_sub(1));
             *tag = Tag::default();
             if *line != EMPTY {
-                let packed = from.below((self.ways as u64 + 1) << 2)?;
-                *tag = Tag { stamp: packed >> 2, valid: packed & 2 != 0, dirty: packed & 1 != 0 };
+                *tag = Tag(from.below((self.ways as u64 + 1) << Tag::STAMP_SHIFT)?);
             }
         }
         self.clock = self.ways as u64;
         self.replacement.restore(from)
+    }
+
+    /// Lets `perform` use what `pool` knows of the copy of `line`, if this level has a valid one and `quick` knows
+    /// where; if it did, which it tells, the copy is used, as by [`Level::look_up`], but not counted. The result has
+    /// the place of the copy and the state that the pool has it in.
+    #[inline(always)]
+    pub(crate) fn use_copy<W: WordMask>(
+        &mut self,
+        quick: &mut Quick,
+        pool: &mut Array<W>,
+        line: LineAddr,
+        perform: impl FnOnce(&mut Frame<W>) -> bool,
+    ) -> Option<(usize, State)> {
+        let index = find_guessed(&mut quick.guesses, &self.lines, self.set_index, self.ways, line)?;
+        let place = quick.places[index] as usize;
+        if !self.tags[index].valid() || pool.tags.get(place) != Some(&line) {
+            return None;
+        }
+        let frame = &mut pool.frames[place];
+        if !perform(frame) {
+            return None;
+        }
+        let state = frame.state;
+        self.use_way(index);
+        Some((index, state))
+    }
+
+    /// Marks the copy at `index` as written.
+    #[inline]
+    pub(crate) fn write_at(&mut self, index: usize) {
+        self.tags[index].0 |= Tag::DIRTY;
+    }
+
+    /// The copy of `line`, if there is one, lies at `place` of its processor's pool.
+    pub(crate) fn note_place(&self, quick: &mut Quick, line: LineAddr, place: usize) {
+        if let Some(index) = self.find(line) {
+            quick.places[index] = place as u32;
+        }
     }
 
     /// Host memory in use, in bytes.

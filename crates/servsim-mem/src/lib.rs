@@ -37,8 +37,9 @@ pub use history::MissingCell;
 pub use hits::RunCounts;
 pub use interconnect::{
     Adaptive, BusRequest, BusTimes, Class, CoherenceSpec, Completed, Grant, Home, Interconnect,
-    InterconnectSpec, LatencyTable, LinkCounters, MessageCounters, MessageSpec, NodeCounts, NodeMemory,
-    NodeSpec, Origin, PairCounters, PathSpec, RequestCounters, Supplier, Transaction, WriteBufferCounters,
+    InterconnectSpec, LatencyTable, LinkCounters, MessageCounters, MessageSpec, MigrationCounters,
+    MigrationSpec, NodeCounts, NodeMemory, NodeSpec, Origin, PageMove, PairCounters, PathSpec,
+    RequestCounters, Supplier, Transaction, WriteBufferCounters,
 };
 pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};

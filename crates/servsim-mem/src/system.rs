@@ -175,6 +175,8 @@ pub struct CoherentSystem<W, O = ()> {
     /// By operation: the states, one bit each, in which it hits and leaves the state as it is; none
     /// for the operation that is no reference.
     pub(crate) stays: [u16; 4],
+    /// The states that are dirty, one bit each.
+    pub(crate) dirty: u16,
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
     pub(crate) copies: CopyIndex,
@@ -251,9 +253,12 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             (0..16_u8).filter(|&state| next[usize::from(state)] == state).fold(0, |mask, s| mask | 1_u16 << s)
         };
         let (reads, writes) = (stay(&hit[0]), stay(&hit[1]));
+        let rows = table.rows.iter().enumerate();
+        let dirty = rows.fold(0, |mask, (state, row)| mask | u16::from(row.info.dirty) << state);
         Self {
             table,
             hit,
+            dirty,
             stays: [reads, reads, writes, 0],
             arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
@@ -885,6 +890,22 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.switches.lost(cache, line, Taker::Fill(access.task));
         self.tell(access, cache, line, state, StateEvent::Evict, INVALID);
         Some(self.write_back(cache, state, access.kernel))
+    }
+
+    /// Takes a valid copy of `line` away from `cache`, tag and all, because the kernel moves its page; whether it was
+    /// written back.
+    pub(crate) fn take_away(&mut self, cache: CacheId, line: LineAddr) -> bool {
+        let Some(index) = self.arrays[cache].find(line) else { return false };
+        let state = with_cache_set!(self.copies, self.leave(cache, line, index));
+        self.arrays[cache].erase(index);
+        let Some(state) = state else { return false };
+        self.switches.lost(cache, line, Taker::Snoop);
+        if O::ACTIVE {
+            let by = By { cache, line, task: 0, kernel: true, write: false, slot: 1 };
+            let step = Transition { cache, line, from: state, event: StateEvent::Flush, to: INVALID };
+            self.observer.transition(&by, &step);
+        }
+        self.write_back(cache, state, true)
     }
 
     /// The first cache with a valid copy of `line` among those that `wanted` says.

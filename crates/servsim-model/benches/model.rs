@@ -1,5 +1,4 @@
-//! Speed of the solvers on one core, beside their targets, and beside Octave's `queueing` package
-//! when `octave-cli` is installed (Debian: `apt-get install octave-cli octave-queueing`).
+//! Speed of the solvers on one core, beside their targets. What others publish is timed by `benches/model_peers.py`.
 //!
 //! `cargo bench -p servsim-model` prints a table; `-- --json` prints one JSON object.
 
@@ -7,7 +6,6 @@ use servsim_model::allocation::{allocate, Fixed, Problem, Table};
 use servsim_model::solvers::{aql, convolution, linearizer, mixed, mva};
 use servsim_model::{solve, Class, Network, Options, Pool, Speed, Station, Tolerance};
 use std::hint::black_box;
-use std::process::Command;
 use std::time::Instant;
 
 /// Seconds per call: the best of many short batches, since other work only ever adds time and a
@@ -34,7 +32,6 @@ struct Row {
     name: &'static str,
     seconds: f64,
     target: Option<f64>,
-    octave: Option<f64>,
 }
 
 fn two_classes(population: usize, stations: usize) -> Network {
@@ -43,6 +40,13 @@ fn two_classes(population: usize, stations: usize) -> Network {
         (0..stations).map(|k| Station::queue(&format!("s{k}"), &[demand(k, 0), demand(k, 1)])).collect();
     let classes = vec![Class::closed("a", population, 2.0), Class::closed("b", population, 3.0)];
     Network::new("two", classes, stations)
+}
+
+fn forty() -> Network {
+    let demand = |k: usize, c: usize| 0.001 * (1 + (7 * k + 3 * c) % 11) as f64;
+    let demands = |k: usize| (0..40).map(|c| demand(k, c)).collect::<Vec<_>>();
+    let stations = (0..40).map(|k| Station::queue(&format!("s{k}"), &demands(k))).collect();
+    Network::new("forty", (0..40).map(|c| Class::closed(&format!("c{c}"), 40, 1.0)).collect(), stations)
 }
 
 fn multi_server(population: usize, servers: usize) -> Network {
@@ -86,94 +90,59 @@ fn allocation(tables: usize, disks_per_bus: Vec<usize>) -> Problem {
 fn ours() -> Vec<Row> {
     let tolerance = Tolerance::default();
     let mut rows = Vec::new();
-    let mut row = |name, target, octave, work: &mut dyn FnMut()| {
-        rows.push(Row { name, seconds: time(work), target, octave });
+    let mut row = |name, target, work: &mut dyn FnMut()| {
+        rows.push(Row { name, seconds: time(work), target });
     };
     let ten: Vec<f64> = (1..=10).map(|k| 0.02 * f64::from(k)).collect();
     let single = mixed::reduce(&Network::single(48, 1.0, &ten));
-    row("exact MVA, N=48, K=10", Some(50e-6), None, &mut || drop(black_box(mva::solve(&single, &tolerance))));
+    row("exact MVA, N=48, K=10", Some(50e-6), &mut || drop(black_box(mva::solve(&single, &tolerance))));
     let models: Vec<Vec<f64>> =
         (0..10_000).map(|i| ten.iter().map(|d| d * (1.0 + f64::from(i) * 1e-4)).collect()).collect();
     let mut queue = vec![0.0; 10];
-    row("sweep of 10,000 models, N=48, K=10", Some(0.1), None, &mut || {
+    row("sweep of 10,000 models, N=48, K=10", Some(0.1), &mut || {
         for demands in &models {
             queue.fill(0.0);
             black_box(mva::recursion(demands, 1.0, 48, &mut queue, |_, _| ()));
         }
     });
     let thousand = mixed::reduce(&Network::single(1000, 1.0, &ten));
-    row("exact MVA, N=1000, K=10", None, None, &mut || drop(black_box(mva::solve(&thousand, &tolerance))));
+    row("exact MVA, N=1000, K=10", None, &mut || drop(black_box(mva::solve(&thousand, &tolerance))));
     let loaded = mixed::reduce(&multi_server(1000, 64));
-    row("load-dependent, m=64, N=1000, K=3", Some(20e-3), None, &mut || {
+    row("load-dependent, m=64, N=1000, K=3", Some(20e-3), &mut || {
         drop(black_box(convolution::solve(&loaded, &tolerance)));
     });
     let large = mixed::reduce(&multi_server(5000, 1024));
-    row("load-dependent, m=1024, N=5000, K=3", None, None, &mut || {
+    row("load-dependent, m=1024, N=5000, K=3", None, &mut || {
         drop(black_box(convolution::solve(&large, &tolerance)));
     });
     let two = mixed::reduce(&two_classes(24, 10));
-    row("exact two classes, 24 x 24, K=10", Some(5e-3), None, &mut || {
+    row("exact two classes, 24 x 24, K=10", Some(5e-3), &mut || {
         drop(black_box(mva::solve(&two, &tolerance)));
     });
     let many = mixed::reduce(&two_classes(500, 10));
-    row("Linearizer, 500 x 500, K=10", Some(5e-3), None, &mut || {
+    row("Linearizer, 500 x 500, K=10", Some(5e-3), &mut || {
         drop(black_box(linearizer::solve(&many, &tolerance)));
     });
-    row("AQL, 500 x 500, K=10", Some(5e-3), None, &mut || drop(black_box(aql::solve(&many, &tolerance))));
+    let forty = mixed::reduce(&forty());
+    row("Linearizer, 40 classes of 40, K=40", Some(50e-3), &mut || {
+        drop(black_box(linearizer::solve(&forty, &tolerance)));
+    });
+    row("AQL, 500 x 500, K=10", Some(5e-3), &mut || drop(black_box(aql::solve(&many, &tolerance))));
     let tiers = layered();
     let options = Options { percentiles: Vec::new(), ..Options::default() };
-    row("layered, three tiers, N=60", Some(0.1), None, &mut || {
+    row("layered, three tiers, N=60", Some(0.1), &mut || {
         drop(black_box(solve(&tiers, "layered", &options)));
     });
-    row("Markov chain of the same, exact", None, None, &mut || {
+    row("Markov chain of the same, exact", None, &mut || {
         drop(black_box(solve(&tiers, "markov", &options)));
     });
     let exact = allocation(9, vec![2, 2]);
-    row("allocation, 9 tables x 4 disks x 2 buses, exact", Some(1.0), None, &mut || {
+    row("allocation, 9 tables x 4 disks x 2 buses, exact", Some(1.0), &mut || {
         drop(black_box(allocate(&exact)));
     });
     let big = allocation(200, vec![4; 4]);
-    row("allocation, 200 tables x 16 disks", None, None, &mut || drop(black_box(allocate(&big))));
+    row("allocation, 200 tables x 16 disks", None, &mut || drop(black_box(allocate(&big))));
     rows
-}
-
-/// The same problems in Octave; prints `row seconds`.
-const OCTAVE: &str = r#"
-warning("off", "all"); pkg load queueing;
-function t = best(f, n)
-  f(); t = inf;
-  for i = 1:n, s = tic; f(); t = min(t, toc(s)); end
-end
-D = 0.02 * (1:10); V = ones(1, 10);
-printf("0 %g\n", best(@() qncsmva(48, D, V, ones(1, 10), 1), 5));
-f = @() arrayfun(@(i) qncsmva(48, D * (1 + i * 1e-4), V, ones(1, 10), 1), 1:20, 'UniformOutput', false);
-printf("1 %g\n", best(f, 2) * 500);
-printf("2 %g\n", best(@() qncsmva(1000, D, V, ones(1, 10), 1), 2));
-S = zeros(3, 1000); S(1, :) = 1 ./ min(1:1000, 64); S(2, :) = 0.01; S(3, :) = 0.012;
-printf("3 %g\n", best(@() qncsmvald(1000, S, [1 1 1], 3), 1));
-k = 0:9; S2 = 0.1 + 0.05 * [mod(7 * k, 5); mod(7 * k + 3, 5)];
-printf("5 %g\n", best(@() qncmmva([24 24], S2, ones(2, 10), ones(1, 10), [2 3]), 2));
-printf("6 %g\n", best(@() qncmmvabs([500 500], S2, ones(2, 10), ones(1, 10), [2 3]), 2));
-"#;
-
-/// Fills in Octave's times where it is installed.
-fn beside_octave(rows: &mut [Row]) -> bool {
-    let Ok(output) = Command::new("octave-cli").args(["--no-gui", "--eval", OCTAVE]).output() else {
-        return false;
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        if let (Some(Ok(index)), Some(Ok(seconds))) =
-            (words.next().map(str::parse::<usize>), words.next().map(str::parse::<f64>))
-        {
-            rows[index].octave = Some(seconds);
-        }
-    }
-    if !output.status.success() {
-        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    true
 }
 
 fn duration(seconds: f64) -> String {
@@ -185,29 +154,17 @@ fn duration(seconds: f64) -> String {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    let mut rows = ours();
-    let has_octave = !arguments.iter().any(|a| a == "--no-octave") && beside_octave(&mut rows);
-    if arguments.iter().any(|a| a == "--json") {
-        let figure =
-            |name: String, value: f64| serde_json::json!({"name": name, "value": value, "unit": "s"});
-        let mut figures: Vec<_> = rows.iter().map(|r| figure(r.name.into(), r.seconds)).collect();
-        let octave =
-            rows.iter().filter_map(|r| Some(figure(format!("{} (Octave queueing)", r.name), r.octave?)));
-        figures.extend(octave.collect::<Vec<_>>());
+    let rows = ours();
+    if std::env::args().any(|a| a == "--json") {
+        let figure = |r: &Row| serde_json::json!({"name": r.name, "value": r.seconds, "unit": "s"});
+        let figures: Vec<_> = rows.iter().map(figure).collect();
         println!("{}", serde_json::json!({"schema": "servsim.bench.model/1", "figures": figures}));
         return;
     }
-    println!("{:<50} {:>12} {:>12} {:>14}", "problem", "servsim", "target", "Octave queueing");
+    println!("{:<50} {:>12} {:>12}", "problem", "servsim", "target");
     for r in &rows {
         let target = r.target.map_or("-".into(), duration);
-        let octave = r.octave.map_or("-".into(), duration);
-        let missed = r.target.is_some_and(|t| r.seconds > t);
-        let flag = if missed { "  MISSED" } else { "" };
-        println!("{:<50} {:>12} {target:>12} {octave:>14}{flag}", r.name, duration(r.seconds));
+        let flag = if r.target.is_some_and(|t| r.seconds > t) { "  MISSED" } else { "" };
+        println!("{:<50} {:>12} {target:>12}{flag}", r.name, duration(r.seconds));
     }
-    if !has_octave {
-        println!("octave-cli not found: no peer in this run");
-    }
-    println!("Octave's row 500 x 500 is Bard-Schweitzer with its default of 100 iterations.");
 }

@@ -64,6 +64,11 @@ pub enum Accuracy {
 }
 
 impl Accuracy {
+    /// Whether nothing is known of it.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+
     /// Of an approximate solver on a network.
     pub fn of(network: &Network, solver: &str) -> Self {
         match band(network, solver) {

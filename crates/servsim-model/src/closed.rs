@@ -51,6 +51,9 @@ impl Default for Tolerance {
     }
 }
 
+/// Relative excess over a capacity, in residuals of an iteration, that is taken for what the iteration left.
+const RESIDUALS: f64 = 100.0;
+
 /// A solver of closed networks.
 pub type ClosedSolver = fn(&Closed, &Tolerance) -> Result<ClosedMeans, ModelError>;
 
@@ -105,11 +108,16 @@ impl Closed {
             station: self.names[largest].clone(),
             states,
             limit,
+            remedy: if self.speeds.iter().any(|speed| matches!(speed, Speed::Rates(_))) {
+                "use `simulation`"
+            } else {
+                "use an approximate solver (`linearizer` or `aql`)"
+            },
         })
     }
 
-    /// Withholds means that break the utilisation bound or hold a value that is not a number; an
-    /// excess within rounding (1e-11 relative) is rounded down to the bound it cannot exceed.
+    /// Withholds means that break the utilisation bound or hold a value that is not a number; an excess within
+    /// rounding and what the iteration left is rounded down to the bound it cannot exceed.
     ///
     /// # Errors
     /// [`ModelError::Numerical`].
@@ -130,7 +138,7 @@ impl Closed {
             let capacity = self.speeds[k].capacity(self.total_population());
             let load: f64 = means.throughput.iter().zip(&self.demands[k]).map(|(x, d)| x * d).sum();
             let excess = load / capacity - 1.0;
-            if excess > 1e-11 {
+            if excess > 1e-11 + RESIDUALS * means.residual {
                 return Err(broken("the utilisation bound X D <= capacity", k, excess));
             }
             if excess > 0.0 {

@@ -43,7 +43,7 @@ pub enum ModelError {
     },
     /// The exact solver would need too much memory or time.
     #[error(
-        "populations [{populations}] need {states:.3e} states at station `{station}`, more than the limit {limit:.0e}; use an approximate solver (`linearizer` or `aql`), or smaller populations"
+        "populations [{populations}] need {states:.3e} states at station `{station}`, more than the limit {limit:.0e}; {remedy}, or smaller populations"
     )]
     TooLarge {
         /// Populations, comma separated.
@@ -54,10 +54,12 @@ pub enum ModelError {
         states: f64,
         /// States allowed.
         limit: f64,
+        /// A solver that treats the same model.
+        remedy: &'static str,
     },
     /// An iteration stopped before its residual fell below the tolerance.
     #[error(
-        "`{solver}` did not converge: residual {residual:.3e} after {iterations} iterations, largest at station `{station}`; raise `max_iterations`, loosen `tolerance`, or use an exact solver (`mva`, `convolution`)"
+        "`{solver}` did not converge: residual {residual:.3e} after {iterations} iterations, largest at station `{station}`; raise `max_iterations`, loosen `tolerance`, or use `simulation`"
     )]
     NotConverged {
         /// The solver.
@@ -71,7 +73,7 @@ pub enum ModelError {
     },
     /// A computed figure broke a law that every answer must satisfy.
     #[error(
-        "`{solver}` broke {law} at station `{station}` by a relative {excess:.3e}, so its answer is withheld; use `convolution`, and please report the model"
+        "`{solver}` broke {law} at station `{station}` by a relative {excess:.3e}, so its answer is withheld; use `simulation`, and please report the model"
     )]
     Numerical {
         /// The solver.

@@ -308,6 +308,14 @@ impl Class {
     pub fn is_closed(&self) -> bool {
         matches!(self.load, Load::Closed { .. })
     }
+
+    /// True for a class without a single request.
+    pub fn is_nobody(&self) -> bool {
+        match self.load {
+            Load::Closed { population, .. } => population == 0,
+            Load::Open { rate } => rate <= 0.0,
+        }
+    }
 }
 
 impl Network {

@@ -13,15 +13,15 @@ const MOST_PLACES: usize = 2_000;
 const MOST_VISITS: f64 = 10_000.0;
 
 /// A phase at a station.
-pub type Place = (usize, usize);
+pub type Stage = (usize, usize);
 
 /// One entry of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hop {
     /// From here; `None` where a request begins.
-    pub from: Option<Place>,
+    pub from: Option<Stage>,
     /// To there; `None` where it ends.
-    pub to: Option<Place>,
+    pub to: Option<Stage>,
     /// With this probability.
     pub probability: f64,
 }
@@ -41,13 +41,13 @@ pub struct Routing {
 
 impl Routing {
     /// What follows `from`, with probabilities.
-    pub fn after(&self, from: Option<Place>) -> impl Iterator<Item = &Hop> {
+    pub fn after(&self, from: Option<Stage>) -> impl Iterator<Item = &Hop> {
         self.hops.iter().filter(move |hop| hop.from == from)
     }
 
     /// Places that a request can be at.
-    pub fn places(&self) -> Vec<Place> {
-        let mut all: Vec<Place> = self.hops.iter().filter_map(|hop| hop.to).collect();
+    pub fn places(&self) -> Vec<Stage> {
+        let mut all: Vec<Stage> = self.hops.iter().filter_map(|hop| hop.to).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -57,9 +57,9 @@ impl Routing {
     ///
     /// # Errors
     /// [`ModelError::Invalid`] for probabilities that do not sum to one, and for requests that never end.
-    pub fn visits(&self, network: &Network) -> Result<Vec<(Place, f64)>, ModelError> {
+    pub fn visits(&self, network: &Network) -> Result<Vec<(Stage, f64)>, ModelError> {
         let class = &network.classes[self.class].name;
-        let name = |place: Option<Place>| match place {
+        let name = |place: Option<Stage>| match place {
             None => "start".into(),
             Some((phase, station)) => format!("{} ({})", network.stations[station].name, self.phases[phase]),
         };
@@ -95,7 +95,7 @@ impl Routing {
                 }
             }
         }
-        let at = |place: Place| places.binary_search(&place).unwrap_or(0);
+        let at = |place: Stage| places.binary_search(&place).unwrap_or(0);
         let mut matrix: Vec<Vec<f64>> = (0..places.len())
             .map(|i| (0..places.len()).map(|j| f64::from(u8::from(i == j))).collect())
             .collect();

@@ -14,7 +14,7 @@ pub struct Interval {
 }
 
 /// Results of one class.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct ClassResult {
     /// Class name.
     pub name: String,

@@ -54,16 +54,15 @@ const AUTO_HALF_WIDTH: f64 = 0.01;
 const AUTO_VISITS: f64 = 4e6;
 
 /// Exact where a solver is; else approximated where the band is narrow; else simulated, with intervals; else, with
-/// too many customers to simulate, approximated with whatever band is known. The answer says why.
+/// too many customers to simulate, approximated with whatever band is known. The answer says why. What cannot be
+/// simulated, and has an approximation of unknown error only, is refused.
 fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     let mut name = choose(network);
     if name == "markov" {
         // The number of states was only estimated, and a class may starve.
         let few = Options { states: markov::FEW_STATES, ..options.clone() };
         match solve(network, name, &few) {
-            Err(ModelError::Unsupported { .. } | ModelError::NotConverged { .. }) => {
-                name = approximate(network);
-            }
+            Err(error) if another_may(&error) => name = approximate(network),
             other => return other.map(|solution| chosen(solution, "exact: few enough states")),
         }
     }
@@ -80,7 +79,7 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
     let accuracy = Accuracy::of(network, name);
     if accuracy.is_small() {
         match solve(network, name, options) {
-            Err(ModelError::Unsupported { .. } | ModelError::NotConverged { .. }) => {}
+            Err(error) if another_may(&error) => {}
             other => {
                 return other.map(|s| chosen(s, "too large for an exact solver, and the band is narrow"))
             }
@@ -110,12 +109,25 @@ fn automatic(network: &Network, options: &Options) -> Result<Solution, ModelErro
         None if name == "simulation" => solve(network, name, options),
         None => match (solve(network, name, options), ready) {
             // No solver is left: why it cannot be simulated is the reason that helps.
-            (Err(ModelError::Unsupported { .. }), Err(refused)) => Err(refused),
+            (Err(error), Err(refused)) if another_may(&error) => Err(refused),
+            (Ok(_), Err(ModelError::Invalid { what, remedy })) if accuracy.is_unknown() => {
+                let remedy = format!("{remedy}; `{name}` answers too, with an error that is not known");
+                Err(ModelError::Invalid { what, remedy })
+            }
+            (found, Err(refused)) => found.map(|s| chosen(s, &format!("it is not simulated, for {refused}"))),
             (found, _) => {
                 found.map(|s| chosen(s, "too many customers for an exact solver and to simulate unasked"))
             }
         },
     }
+}
+
+/// Whether a solver's error is its own, so that another may answer.
+fn another_may(error: &ModelError) -> bool {
+    matches!(
+        error,
+        ModelError::Unsupported { .. } | ModelError::NotConverged { .. } | ModelError::Numerical { .. }
+    )
 }
 
 /// The solution with the reason why its solver was chosen.

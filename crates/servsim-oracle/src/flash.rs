@@ -76,6 +76,81 @@ impl Flash {
         }
     }
 
+    /// A disk for SATA: few channels and dies, slow cells, a small buffer, little spare.
+    pub fn small() -> Flash {
+        Flash {
+            channels: 4,
+            dies_per_channel: 2,
+            blocks: 64,
+            pages: 128,
+            spare: 0.12,
+            sense_us: 95.0,
+            program_us: 1300.0,
+            erase_us: 5000.0,
+            transfer_us: 41.0,
+            overhead_us: 45.0,
+            spread: 0.15,
+            buffer: 1024,
+            bucket: None,
+        }
+    }
+
+    /// A disk for servers: many dies with quick cells behind wide channels, much spare.
+    pub fn large() -> Flash {
+        Flash {
+            channels: 16,
+            dies_per_channel: 4,
+            blocks: 40,
+            pages: 64,
+            spare: 0.35,
+            sense_us: 50.0,
+            program_us: 400.0,
+            erase_us: 3000.0,
+            transfer_us: 10.0,
+            overhead_us: 8.0,
+            spread: 0.05,
+            buffer: 16_384,
+            bucket: None,
+        }
+    }
+
+    /// A disk of which every parameter is drawn from the range that such disks have; one of three is behind a limit.
+    pub fn at_random(seed: u64) -> Flash {
+        let mut words = Words(seed.wrapping_mul(0x0051_7cc1_b727_220a) ^ 0x00f1_a54d);
+        let channels = [4, 8, 12, 16][words.below(4) as usize];
+        let dies_per_channel = 1 + words.below(4) as usize;
+        let mut between = |low: f64, high: f64| low + (high - low) * words.unit();
+        let limit = between(0.0, 1.0) < 1.0 / 3.0;
+        let bucket =
+            limit.then(|| Bucket { per_second: between(1500.0, 8000.0), burst: between(20.0, 300.0) });
+        Flash {
+            channels,
+            dies_per_channel,
+            blocks: 48,
+            pages: 64,
+            spare: between(0.1, 0.4),
+            sense_us: between(40.0, 110.0),
+            program_us: between(250.0, 1500.0),
+            erase_us: between(2000.0, 6000.0),
+            transfer_us: between(8.0, 40.0),
+            overhead_us: between(5.0, 60.0),
+            spread: between(0.02, 0.2),
+            buffer: between(64.0, 16_384.0) as usize,
+            bucket,
+        }
+    }
+
+    /// Mean time between arrivals at which `workload` would keep its dies, or its limit, busy, us.
+    pub fn saturating_gap_us(&self, writes: f64) -> f64 {
+        // A request of it has 1.9 pages on average, which may begin within one.
+        let pages = 2.2;
+        let read_us = self.sense_us + self.transfer_us;
+        let write_us = self.program_us + self.transfer_us;
+        let dies = (self.channels * self.dies_per_channel) as f64;
+        let of_dies = pages * ((1.0 - writes) * read_us + writes * write_us) / dies;
+        self.bucket.map_or(of_dies, |bucket| of_dies.max(1e6 / bucket.per_second))
+    }
+
     /// Sectors that the host sees.
     pub fn sectors(&self) -> u64 {
         let pages = self.channels * self.dies_per_channel * self.blocks * self.pages;

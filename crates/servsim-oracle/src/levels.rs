@@ -67,7 +67,7 @@ pub(crate) struct Store {
     policy: &'static str,
     keeps: Keeps,
     around: bool,
-    lots: RandomStream,
+    random: RandomStream,
     slots: BTreeMap<(u64, u64), Slot>,
     /// Of a range of ways of a set: whether its lower half was used last.
     lower_last: BTreeMap<(u64, u64, u64), bool>,
@@ -94,7 +94,7 @@ impl Store {
             policy,
             keeps,
             around: false,
-            lots: RandomStream::new(seed, &format!("replacement {} {}", place.0, place.1)),
+            random: RandomStream::new(seed, &format!("replacement {} {}", place.0, place.1)),
             slots: BTreeMap::new(),
             lower_last: BTreeMap::new(),
             intervals: BTreeMap::new(),
@@ -155,7 +155,7 @@ impl Store {
             return oldest;
         }
         match self.policy {
-            "random" => self.lots.below(self.ways),
+            "random" => self.random.below(self.ways),
             "fifo" => {
                 let last_filled = |way: &u64| self.fillings.iter().rposition(|&place| place == (set, *way));
                 (0..self.ways).min_by_key(last_filled).expect("ways")

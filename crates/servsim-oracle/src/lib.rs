@@ -18,6 +18,7 @@
 pub mod drive;
 pub mod flash;
 mod levels;
+pub mod migration;
 pub mod mutation;
 pub mod ordered;
 mod prefetch;

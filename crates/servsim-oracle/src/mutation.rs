@@ -1,8 +1,13 @@
 //! Mutants of files: bytes, numbers and pieces changed, for tests that feed them to whatever reads such files.
 //!
-//! The same seed gives the same mutants. `SERVSIM_MUTANTS` sets how many of each file a test tries.
+//! The same seed gives the same mutants. `SERVSIM_MUTANTS` sets how many of each file a test tries,
+//! `SERVSIM_MUTANTS_SEED` adds to its seed, and those on which it fails are written to `SERVSIM_MUTANTS_KEEP`: the
+//! place to take them from for the `tests/corpus` of its crate, which every later run tries first.
 
 use servsim_core::RandomStream;
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
 /// Numbers at which arithmetic goes wrong, as text.
 const NUMBERS: [&str; 12] = [
@@ -25,6 +30,52 @@ pub fn number(quick: usize) -> usize {
     std::env::var("SERVSIM_MUTANTS").ok().and_then(|text| text.parse().ok()).unwrap_or(quick)
 }
 
+/// What is added to the seeds of mutants: other ones in each run of the long tests.
+fn further() -> u64 {
+    std::env::var("SERVSIM_MUTANTS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// One file to try. Dropped by a test that fails, it is written to the folder `SERVSIM_MUTANTS_KEEP`.
+#[derive(Debug)]
+pub struct Trial {
+    bytes: Vec<u8>,
+    name: String,
+}
+
+impl Deref for Trial {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        eprintln!("the test failed on {}", self.name);
+        if let Some(folder) = std::env::var_os("SERVSIM_MUTANTS_KEEP") {
+            let _ = std::fs::write(Path::new(&folder).join(self.name.replace('/', "-")), &self.bytes);
+        }
+    }
+}
+
+/// The files kept in `folder` because a reader once failed on them, in the order of their names; none where it is
+/// missing.
+///
+/// # Panics
+/// When one cannot be read.
+fn kept(folder: &Path) -> Vec<Trial> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let trial =
+        |path: &PathBuf| Trial { bytes: std::fs::read(path).unwrap(), name: path.display().to_string() };
+    files.iter().map(trial).collect()
+}
+
 /// Makes mutants, each another.
 #[derive(Debug)]
 pub struct Mutants(RandomStream);
@@ -33,7 +84,27 @@ impl Mutants {
     /// Those of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(RandomStream::new(seed, "mutants"))
+        Self(RandomStream::new(seed.wrapping_add(further()), "mutants"))
+    }
+
+    /// What a reader of files of one kind is tried on: those kept in `tests/corpus/KIND` of the crate in the folder
+    /// `manifest`, then mutants of a good file, `quick` of them or as many as `SERVSIM_MUTANTS` says.
+    pub fn trials<'a>(
+        &'a mut self,
+        manifest: &str,
+        kind: &'a str,
+        good: &'a [u8],
+        quick: usize,
+    ) -> impl Iterator<Item = Trial> + 'a {
+        let mut kept = VecDeque::from(kept(&Path::new(manifest).join("tests/corpus").join(kind)));
+        let mut left = number(quick);
+        std::iter::from_fn(move || {
+            if let Some(trial) = kept.pop_front() {
+                return Some(trial);
+            }
+            left = left.checked_sub(1)?;
+            Some(Trial { bytes: self.of(good), name: format!("{kind}-{left}") })
+        })
     }
 
     /// A number below `bound`.

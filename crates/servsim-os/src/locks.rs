@@ -71,7 +71,7 @@ pub struct LockCounts {
     pub repeated: u64,
     /// Kernel spinlocks whose holder left its processor, or that were held for too long.
     pub forced_releases: u64,
-    /// Locks still held where a stream ends: the trace's last moment cuts them.
+    /// Locks still held where a stream ends or blocks for good: the trace's last moment cuts them.
     pub cut_holds: u64,
     /// Locks handed over to break a cycle of waiters.
     pub forced_handovers: u64,

@@ -37,6 +37,14 @@ impl Wakeups {
         None
     }
 
+    /// The task that waits for `wake`, if one does yet.
+    pub fn sleeper(&self, wake: WakeId) -> Option<TaskId> {
+        match self.pending.get(&wake) {
+            Some(&Wait::By(task)) => Some(task),
+            _ => None,
+        }
+    }
+
     /// Wake-ups that came before their sleepers, in order of their numbers.
     pub fn delivered(&self) -> Vec<WakeId> {
         let early = self.pending.iter().filter(|(_, wait)| **wait == Wait::Delivered);

@@ -2,12 +2,20 @@
 //! looking for signals, so that Ctrl-C ends the command at once.
 
 use pyo3::prelude::*;
+use std::any::Any;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often signals are looked for.
 const POLL: Duration = Duration::from_millis(50);
+
+/// What a panic said.
+fn said(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast::<String>().map(|text| *text);
+    text.or_else(|panic| panic.downcast::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|_| "the work ended without a result".to_owned())
+}
 
 /// Runs `work` and returns its result; a pending signal (Ctrl-C) wins, and the work is abandoned to
 /// end with the process.
@@ -29,8 +37,7 @@ pub fn interruptible<T: Send + 'static>(
             Ok(value) => return Ok(value),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {
-                let _ = thread.join();
-                return Err(crate::errors::internal("the work ended without a result"));
+                return Err(crate::errors::internal(thread.join().err().map_or_else(String::new, said)));
             }
         }
     }

@@ -85,8 +85,8 @@ fn simulate(
             return Err(errors::usage(format!("unknown engine `{other}`: accepted are timing, functional")))
         }
     };
-    // A short functional run gains less from threads than they cost.
-    let unasked = || if functional { 1 } else { all_cores() };
+    // A functional run reads on one thread and simulates on another; shards, on more, cost more than they gain.
+    let unasked = || if functional { all_cores().min(2) } else { all_cores() };
     let start = Start::of(functional_warmup.as_deref(), save_checkpoint, from_checkpoint).map_err(raised)?;
     let file = |(name, text)| TextFile { name, text };
     let request = RunSpec {

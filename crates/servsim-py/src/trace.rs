@@ -5,6 +5,7 @@ use crate::interrupt::interruptible;
 use pyo3::prelude::*;
 use serde_json::json;
 use servsim_import::export::{export, target_of, ExportError, Only, TARGETS};
+use servsim_import::footprint::{footprints, Footprint};
 use servsim_import::{captured, open_in_order, FORMATS};
 use servsim_trace::{Meta, Selection, TraceError, TraceReader, WriterTotals};
 use std::path::{Path, PathBuf};
@@ -104,6 +105,28 @@ fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         }
         Ok(document)
     })
+}
+
+/// Per group of tasks: its references, and the blocks of `line` bytes that they touch.
+#[pyfunction]
+fn trace_footprints(py: Python<'_>, path: PathBuf, line: u64, groups: Vec<Vec<usize>>) -> PyResult<String> {
+    let of = |f: &Footprint| {
+        json!({
+            "fetches": f.fetches,
+            "loads": f.loads,
+            "stores": f.stores,
+            "blocks": f.blocks,
+            "shared_blocks": f.shared_blocks,
+            "shared_accesses": f.shared_accesses,
+            "shared_stores": f.shared_stores,
+        })
+    };
+    let found = interruptible(py, move || {
+        open_in_order(&path, None, 1, false)
+            .and_then(|mut source| footprints(source.as_mut(), line.max(1), &groups))
+    })?;
+    let found = found.map_err(|error| usage(error.to_string()))?;
+    Ok(json!(found.iter().map(of).collect::<Vec<_>>()).to_string())
 }
 
 /// Half-open ranges from Python, in transactions and nanoseconds.
@@ -221,6 +244,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_check, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_footprints, module)?)?;
     module.add_function(wrap_pyfunction!(trace_cut, module)?)?;
     module.add_function(wrap_pyfunction!(trace_sample, module)?)?;
     module.add_function(wrap_pyfunction!(trace_merge, module)?)?;

@@ -3,19 +3,27 @@
 //! Memory comes in *chunks* that begin at multiples of a mebibyte, with a header in their first page, so that the header
 //! of any allocation is found from its address. A chunk of small allocations has fifteen *runs* of 64 KiB behind that of
 //! its header; a large allocation has a chunk of its own, however long. Each *arena* takes its chunks from one place: one
-//! for every node that a policy distinguishes.
+//! for every node that a policy distinguishes. A *zone* is all arenas of one policy: the first is that of all
+//! allocations without a rule, each of the others that of an allocation site with one. Over 400 lines: who holds which lock
+//! is easier to see in one place.
 
 use crate::lock::Lock;
 use crate::placing::{Placing, MOST_NODES};
+use crate::rules;
 use crate::sizes::{self, CHUNK, CLASSES, PAGE};
+use crate::{sampler, sites};
 use servsim_rset::raw;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 const RUN: usize = 64 << 10;
 const RUNS: usize = CHUNK / RUN;
 /// Allocations aligned to whole chunks have their headers elsewhere: so many at a time.
 const MOST_ALIGNED: usize = 1024;
+/// Zones that there can be: one for everything without a rule, the others for allocation sites with one.
+pub const MOST_ZONES: usize = 129;
+/// What was allocated before anything was told.
+const EARLY: usize = MOST_ZONES;
 
 /// The first page of a chunk.
 #[repr(C)]
@@ -23,6 +31,7 @@ pub struct Header {
     /// The next chunk of the arena's list.
     next: *mut Header,
     previous: *mut Header,
+    zone: usize,
     arena: usize,
     /// Bytes of the whole mapping.
     length: usize,
@@ -32,6 +41,21 @@ pub struct Header {
     class: [u8; RUNS],
     /// Whether the kernel took the chunk's policy.
     placed: bool,
+    /// Whether ranges of the allocation have rules of their own.
+    in_parts: bool,
+}
+
+impl Header {
+    fn chunk(&self) -> Chunk {
+        Chunk {
+            start: std::ptr::from_ref(self) as usize,
+            length: self.length,
+            zone: (self.zone != EARLY).then_some(self.zone),
+            arena: self.arena,
+            placed: self.placed,
+            in_parts: self.in_parts,
+        }
+    }
 }
 
 struct Arena {
@@ -40,9 +64,9 @@ struct Arena {
     free: [*mut Free; CLASSES],
     /// What is left of each class's newest run: nobody has touched it, so that its pages go to who first does.
     fresh: [(usize, usize); CLASSES],
-    /// Runs of the newest chunk that nobody has yet.
+    /// The newest chunk, and how many of its runs nobody has yet.
     spare: *mut Header,
-    next_run: usize,
+    runs_left: usize,
 }
 
 struct Free {
@@ -58,12 +82,43 @@ struct Aligned {
     header: usize,
 }
 
+/// The arenas of one policy. All zeros at first, so that zones that nobody needs take no memory.
+struct Zone {
+    arenas: [Lock<Arena>; MOST_NODES],
+    placing: AtomicPtr<Placing>,
+}
+
 /// All of the heap.
 pub struct Heap {
-    arenas: [Lock<Arena>; MOST_NODES + 1],
+    zones: [Zone; MOST_ZONES + 1],
+    /// Zones that were told where to take memory from.
+    placed: AtomicUsize,
     aligned: Lock<[Aligned; MOST_ALIGNED]>,
-    placing: AtomicPtr<Placing>,
     complained: AtomicBool,
+}
+
+/// A chunk, for whoever looks at all of them.
+#[derive(Clone, Copy)]
+pub struct Chunk {
+    /// First address.
+    pub start: usize,
+    /// Bytes.
+    pub length: usize,
+    /// Its zone, where that was told a policy.
+    pub zone: Option<usize>,
+    /// Its arena: the node of the thread that allocated.
+    pub arena: usize,
+    /// Whether the kernel took its policy.
+    pub placed: bool,
+    /// Whether ranges of it have rules of their own.
+    pub in_parts: bool,
+}
+
+/// Where a thread allocates at a moment.
+#[derive(Clone, Copy)]
+struct Here {
+    zone: usize,
+    arena: usize,
 }
 
 /// The heap of this process.
@@ -76,7 +131,7 @@ impl Arena {
             free: [null_mut(); CLASSES],
             fresh: [(0, 0); CLASSES],
             spare: null_mut(),
-            next_run: RUNS,
+            runs_left: 0,
         }
     }
 }
@@ -84,63 +139,89 @@ impl Arena {
 impl Heap {
     #[allow(clippy::large_stack_arrays)] // It is evaluated by the compiler.
     const fn new() -> Self {
-        Self {
-            arenas: [const { Lock::new(Arena::new()) }; MOST_NODES + 1],
-            aligned: Lock::new([Aligned { memory: 0, header: 0 }; MOST_ALIGNED]),
+        #[allow(clippy::declare_interior_mutable_const)] // Each use is a zone of its own.
+        const ZONE: Zone = Zone {
+            arenas: [const { Lock::new(Arena::new()) }; MOST_NODES],
             placing: AtomicPtr::new(null_mut()),
+        };
+        Self {
+            zones: [const { ZONE }; MOST_ZONES + 1],
+            placed: AtomicUsize::new(0),
+            aligned: Lock::new([Aligned { memory: 0, header: 0 }; MOST_ALIGNED]),
             complained: AtomicBool::new(false),
         }
     }
 
-    /// From now on takes memory so.
+    /// From now on takes memory without a rule so.
     pub fn place(&self, placing: &'static Placing) {
-        self.placing.store(std::ptr::from_ref(placing).cast_mut(), Ordering::Release);
+        self.zones[0].placing.store(std::ptr::from_ref(placing).cast_mut(), Ordering::Release);
+        self.placed.fetch_max(1, Ordering::Release);
     }
 
-    /// What was told, if anything was.
-    pub fn placing(&self) -> Option<&'static Placing> {
-        // SAFETY: it points at what `place` was given, which is shared and for ever.
-        unsafe { self.placing.load(Ordering::Acquire).as_ref() }
+    /// Makes a zone that takes memory so; `None` when there are too many. After [`Self::place`], by one thread.
+    pub fn zone(&self, placing: &'static Placing) -> Option<usize> {
+        let zone = self.placed.load(Ordering::Acquire);
+        if zone == MOST_ZONES {
+            return None;
+        }
+        self.zones[zone].placing.store(std::ptr::from_ref(placing).cast_mut(), Ordering::Release);
+        self.placed.store(zone + 1, Ordering::Release);
+        Some(zone)
+    }
+
+    /// What a zone was told, if anything was.
+    pub fn placing(&self, zone: usize) -> Option<&'static Placing> {
+        // SAFETY: it points at what `place` or `zone` was given, which is shared and for ever.
+        unsafe { self.zones[zone].placing.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn zones_in_use(&self) -> impl Iterator<Item = &Zone> {
+        let placed = self.placed.load(Ordering::Acquire);
+        self.zones[..placed].iter().chain(&self.zones[EARLY..])
     }
 
     /// Takes every lock, so that a child of a fork finds the heap whole.
     pub fn hold(&self) {
-        self.arenas.iter().for_each(Lock::take);
+        self.zones_in_use().flat_map(|zone| &zone.arenas).for_each(Lock::take);
         self.aligned.take();
     }
 
     /// Gives them back.
     pub fn release(&self) {
         self.aligned.give();
-        self.arenas.iter().for_each(Lock::give);
+        self.zones_in_use().flat_map(|zone| &zone.arenas).for_each(Lock::give);
     }
 
-    /// Memory for `bytes`, and whether it is known to be zero; null when there is none.
-    pub fn allocate(&self, bytes: usize, alignment: usize) -> (*mut u8, bool) {
-        let (arena, wish) = self.here();
-        match sizes::class(bytes, alignment) {
-            Some(class) => self.arenas[arena].with(|held| self.small(held, arena, wish, class)),
-            None => (self.large(arena, wish, bytes, alignment), true),
+    /// Memory for `bytes` for whoever called from `site`, and whether it is known to be zero; null when there is none.
+    pub fn allocate(&self, bytes: usize, alignment: usize, site: usize) -> (*mut u8, bool) {
+        sites::count(site, bytes);
+        let rule = rules::of_site(site);
+        let here = self.here(rule.and_then(|rule| rule.zone).unwrap_or(0));
+        if let Some(class) = sizes::class(bytes, alignment) {
+            return self.zones[here.zone].arenas[here.arena].with(|held| self.small(held, here, class));
         }
+        let memory = self.large(here, bytes, alignment);
+        if !memory.is_null() {
+            if let (Some(named), Some(rules)) = (rule.filter(|named| named.has_parts()), rules::rules()) {
+                // SAFETY: the allocation is nobody else's yet.
+                unsafe { (*self.header(memory)).in_parts = true };
+                named.place(rules, memory as usize, bytes.next_multiple_of(PAGE));
+            }
+            sampler::allocated(memory as usize, bytes, site);
+        }
+        (memory, true)
     }
 
-    /// The arena of this thread at this moment, and the node that it takes memory from.
-    fn here(&self) -> (usize, Option<u32>) {
-        match self.placing() {
-            None => (MOST_NODES, None),
-            Some(Placing::ByNode { own, node_of }) => {
-                // SAFETY: asks for a number.
-                let processor = unsafe { libc::sched_getcpu() };
-                let node =
-                    usize::try_from(processor).ok().and_then(|at| node_of.get(at)).copied().unwrap_or(0);
-                (node as usize, own[node as usize])
-            }
-            Some(_) => (0, None),
+    /// The arena of this thread at this moment.
+    fn here(&self, zone: usize) -> Here {
+        match self.placing(zone) {
+            None => Here { zone: EARLY, arena: 0 },
+            Some(placing) => Here { zone, arena: placing.arena() },
         }
     }
 
     /// A small allocation, and whether it is zero.
-    fn small(&self, held: &mut Arena, arena: usize, wish: Option<u32>, class: usize) -> (*mut u8, bool) {
+    fn small(&self, held: &mut Arena, here: Here, class: usize) -> (*mut u8, bool) {
         let first = held.free[class];
         if !first.is_null() {
             // SAFETY: what is in the list is free memory of this arena, whose lock is held.
@@ -148,7 +229,7 @@ impl Heap {
             return (first.cast(), false);
         }
         let (next, end) = held.fresh[class];
-        let next = if next == end { self.run(held, arena, wish, class) } else { next };
+        let next = if next == end { self.run(held, here, class) } else { next };
         if next == 0 {
             return (null_mut(), false);
         }
@@ -157,25 +238,26 @@ impl Heap {
     }
 
     /// Gives a class a run of its own; 0 when there is no memory.
-    fn run(&self, held: &mut Arena, arena: usize, wish: Option<u32>, class: usize) -> usize {
-        if held.next_run == RUNS {
-            let chunk = self.chunk(arena, wish, CHUNK);
+    fn run(&self, held: &mut Arena, here: Here, class: usize) -> usize {
+        if held.runs_left == 0 {
+            let chunk = self.chunk(here, CHUNK);
             if chunk.is_null() {
                 return 0;
             }
             held.link(chunk);
-            (held.spare, held.next_run) = (chunk, 1);
+            (held.spare, held.runs_left) = (chunk, RUNS - 1);
         }
-        let run = held.spare as usize + held.next_run * RUN;
+        let index = RUNS - held.runs_left;
+        let run = held.spare as usize + index * RUN;
         // SAFETY: the chunk is this arena's, and the run is nobody's yet.
-        unsafe { (*held.spare).class[held.next_run] = class as u8 };
-        held.next_run += 1;
+        unsafe { (*held.spare).class[index] = class as u8 };
+        held.runs_left -= 1;
         let bytes = sizes::bytes(class);
         held.fresh[class] = (run, run + RUN / bytes * bytes);
         run
     }
 
-    fn large(&self, arena: usize, wish: Option<u32>, bytes: usize, alignment: usize) -> *mut u8 {
+    fn large(&self, here: Here, bytes: usize, alignment: usize) -> *mut u8 {
         // Where it begins in its chunk; with whole chunks of alignment, how far behind the header's chunk at most.
         let begin = alignment.max(PAGE);
         let Some(length) = bytes.checked_add(begin).and_then(|sum| sum.checked_next_multiple_of(PAGE)) else {
@@ -184,7 +266,7 @@ impl Heap {
         if length > isize::MAX as usize / 2 {
             return null_mut();
         }
-        let chunk = self.chunk(arena, wish, length);
+        let chunk = self.chunk(here, length);
         if chunk.is_null() {
             return null_mut();
         }
@@ -200,12 +282,12 @@ impl Heap {
             unsafe { raw::unmap(chunk as usize, length) };
             return null_mut();
         }
-        self.arenas[arena].with(|held| held.link(chunk));
+        self.zones[here.zone].arenas[here.arena].with(|held| held.link(chunk));
         memory as *mut u8
     }
 
     /// A chunk of at least `length` bytes, placed; null when there is no memory.
-    fn chunk(&self, arena: usize, wish: Option<u32>, length: usize) -> *mut Header {
+    fn chunk(&self, here: Here, length: usize) -> *mut Header {
         let Ok(found) = raw::map(length + CHUNK) else { return null_mut() };
         let start = found.next_multiple_of(CHUNK);
         // SAFETY: both ends are of the mapping just made, outside of the chunk.
@@ -213,19 +295,21 @@ impl Heap {
             raw::unmap(found, start - found);
             raw::unmap(start + length, found + CHUNK - start);
         }
-        let placed = arena == MOST_NODES || self.place_chunk(start, length, wish);
+        let placed = self.place_chunk(here, start, length);
         let chunk = start as *mut Header;
         // SAFETY: the chunk is mapped, zeroed and nobody else's.
         unsafe {
-            (*chunk).arena = arena;
+            (*chunk).zone = here.zone;
+            (*chunk).arena = here.arena;
             (*chunk).length = length;
             (*chunk).placed = placed;
         }
         chunk
     }
 
-    fn place_chunk(&self, start: usize, length: usize, wish: Option<u32>) -> bool {
-        let done = self.placing().is_none_or(|placing| placing.take(start, length, wish).is_ok());
+    fn place_chunk(&self, here: Here, start: usize, length: usize) -> bool {
+        let done =
+            self.placing(here.zone).is_none_or(|placing| placing.take(start, length, here.arena).is_ok());
         if !done && !self.complained.swap(true, Ordering::Relaxed) {
             let said = b"servsim rset: the kernel refuses the policy of memory; it is placed as the kernel does by default\n";
             // SAFETY: writes from a constant.
@@ -287,8 +371,10 @@ impl Heap {
             if header.is_null() {
                 return;
             }
-            let arena = &self.arenas[(*header).arena];
+            let arena = &self.zones[(*header).zone].arenas[(*header).arena];
             if (*header).begin != 0 {
+                rules::chunk_goes((*header).chunk());
+                sampler::goes(header as usize, (*header).length);
                 arena.with(|held| held.unlink(header));
                 if memory as usize % CHUNK == 0 {
                     self.aligned.with(|list| {
@@ -309,17 +395,16 @@ impl Heap {
         }
     }
 
-    /// Calls `each` with the first address and length of every chunk, the arena, and whether it was placed.
-    pub fn for_each_chunk(&self, mut each: impl FnMut(usize, usize, usize, bool)) {
-        for arena in &self.arenas {
+    /// Calls `each` with every chunk.
+    pub fn for_each_chunk(&self, mut each: impl FnMut(Chunk)) {
+        for arena in self.zones_in_use().flat_map(|zone| &zone.arenas) {
             // The list is copied link by link, so that what is called may allocate.
             let mut chunk = arena.with(|held| held.chunks);
             while !chunk.is_null() {
                 // SAFETY: chunks are given back by their users only, who have ended when this is asked.
-                let (length, of, placed, next) =
-                    unsafe { ((*chunk).length, (*chunk).arena, (*chunk).placed, (*chunk).next) };
-                each(chunk as usize, length, of, placed);
-                chunk = next;
+                let header = unsafe { &*chunk };
+                each(header.chunk());
+                chunk = header.next;
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Errors are the kernel's numbers (errno(3)).
 
 use libc::{c_int, c_long, c_ulong};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 const WORD: usize = c_ulong::BITS as usize;
 /// `move_pages` moves pages that nobody else maps (linux/mempolicy.h).
@@ -36,20 +37,33 @@ pub fn page_size() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// Gives `bytes` from `start` a policy over the nodes whose bits are set.
+/// Gives `bytes` from `start` a policy over the nodes whose bits are set, for pages that do not exist yet.
 ///
 /// The kernel reads one bit less than it is told of (`get_nodes` in mm/mempolicy.c), so it is told of one more.
 ///
 /// # Errors
 /// The kernel's number.
 pub fn bind(start: usize, bytes: usize, mode: Mode, mask: &[c_ulong]) -> Result<(), i32> {
+    bind_with(start, bytes, mode, mask, 0)
+}
+
+/// As [`bind`]; pages that exist already and lie in none of the nodes move, which takes the kernel a turn of all
+/// processors. A huge page moves as a whole, and interleaving leaves pages alone that lie in any of its nodes.
+///
+/// # Errors
+/// The kernel's number.
+pub fn bind_and_move(start: usize, bytes: usize, mode: Mode, mask: &[c_ulong]) -> Result<(), i32> {
+    bind_with(start, bytes, mode, mask, MPOL_MF_MOVE)
+}
+
+fn bind_with(start: usize, bytes: usize, mode: Mode, mask: &[c_ulong], flags: c_int) -> Result<(), i32> {
     let mode = match mode {
         Mode::Bind => libc::MPOL_BIND,
         Mode::Interleave => libc::MPOL_INTERLEAVE,
     };
     // SAFETY: the kernel reads the mask; a range that is not mapped is refused.
     check(unsafe {
-        libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), mask.len() * WORD + 1, 0usize)
+        libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), mask.len() * WORD + 1, flags)
     })
 }
 
@@ -98,14 +112,15 @@ fn map_with(bytes: usize, flags: c_int) -> Result<usize, i32> {
     }
 }
 
-/// Gives memory back; nothing for no bytes.
+/// Gives memory back; nothing for no bytes. Never by a library's function of that name: who redirects that one may call
+/// this while it holds locks.
 ///
 /// # Safety
 /// The range is whole pages of mappings that nobody uses any more.
 pub unsafe fn unmap(start: usize, bytes: usize) {
     if bytes > 0 {
         // SAFETY: promised by the caller.
-        unsafe { libc::munmap(start as *mut libc::c_void, bytes) };
+        unsafe { libc::syscall(libc::SYS_munmap, start, bytes) };
     }
 }
 
@@ -115,29 +130,39 @@ pub fn without_huge_pages(start: usize, bytes: usize) {
     unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_NOHUGEPAGE) };
 }
 
-/// Makes every page of a fresh range exist.
+/// Splits the huge page of which this is a page, if it is of one: it can then be placed without its neighbours.
+///
+/// Linux has no call for that. To advise that a part of a huge page is not needed soon makes it split the page first, and
+/// changes nothing else but what is swapped out first (since 5.4). Pages that are pinned, or shared with a child of a fork,
+/// stay as they are.
+pub fn split_huge_page(page: usize) {
+    // SAFETY: advice changes no contents; a page that is not mapped is refused.
+    unsafe { libc::madvise(page as *mut libc::c_void, page_size(), libc::MADV_COLD) };
+}
+
+/// Makes every page of a range exist; contents stay.
 ///
 /// # Safety
-/// The range is writable and nobody else uses it yet.
+/// The range is writable.
 pub unsafe fn populate(start: usize, bytes: usize) {
     // SAFETY: as promised by the caller.
     unsafe {
         if try_populate(start, bytes).is_err() {
             // Kernels before 5.14.
             for page in (start..start + bytes).step_by(page_size()) {
-                (page as *mut u8).write_volatile(0);
+                (*(page as *const AtomicU8)).fetch_or(0, Ordering::Relaxed);
             }
         }
     }
 }
 
-/// Makes every page of a fresh range exist, or says why that is not possible, without a signal.
+/// Makes every page of a range exist, or says why that is not possible, without a signal; contents stay.
 ///
 /// # Errors
 /// The kernel's number; `EINVAL` before Linux 5.14.
 ///
 /// # Safety
-/// The range is writable and nobody else uses it yet.
+/// The range is writable.
 pub unsafe fn try_populate(start: usize, bytes: usize) -> Result<(), i32> {
     // SAFETY: as promised by the caller.
     check(unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) }.into())

@@ -17,7 +17,7 @@ pub enum TraceError {
     #[error(transparent)]
     Write(#[from] servsim_files::WriteError),
     /// The file is something else.
-    #[error("{0} is not a servsim trace; for another format name it with --format")]
+    #[error("{0} is not a servsim trace; `servsim simulate` and `servsim trace import` read other formats, with --format")]
     NotATrace(PathBuf),
     /// Written by another version of the format.
     #[error("{path} has trace format version {found}, this servsim reads version {expected}; capture it again or use the servsim that wrote it")]

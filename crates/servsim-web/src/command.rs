@@ -12,8 +12,10 @@ use servsim_driver::cpu::Server;
 use servsim_driver::pause::Pause;
 use servsim_driver::window::SavePoint;
 
+use crate::conditions::broken;
 use crate::crew::{Plan, Then};
 use crate::report;
+use crate::visit::Site;
 use crate::{Error, Result};
 
 /// Whether the server's own count of requests is compared with the replies.
@@ -46,6 +48,12 @@ pub struct Users {
     /// Whether the server's own count of requests is compared with the replies.
     #[arg(long, value_enum, default_value_t = Count::Apache)]
     pub server_count: Count,
+    /// The program that asks the database, behind the run, whether it is consistent.
+    #[arg(long)]
+    pub consistency: Option<PathBuf>,
+    /// The program that tells what lies where in the memory that the server's processes share.
+    #[arg(long)]
+    pub memory: Option<PathBuf>,
 }
 
 impl Users {
@@ -55,15 +63,22 @@ impl Users {
         Plan { users: self.users, seed: self.seed, warm_up: self.warm_up, then, server }
     }
 
-    /// Whether the server is asked for its count.
-    pub fn counts(&self) -> bool {
-        self.server_count == Count::Apache
+    /// Who is visited.
+    pub fn site(&self) -> Site<'_> {
+        Site {
+            address: &self.address,
+            counts: self.server_count == Count::Apache,
+            consistency: self.consistency.as_deref(),
+            memory: self.memory.as_deref(),
+        }
     }
 }
 
-/// How long a native run measures.
-#[derive(Clone, Debug, Args)]
-pub struct Measured {
+/// The step `run` of a program, whose users behave so.
+#[derive(Debug, Args)]
+pub struct RunStep<B: Args> {
+    #[command(flatten)]
+    behaviour: B,
     /// Transactions to measure, over all users.
     #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
@@ -75,26 +90,33 @@ pub struct Measured {
     json: bool,
 }
 
-impl Measured {
+impl<B: Args> RunStep<B> {
     /// Runs natively, measuring `usual` transactions unless it is said how many, and prints the report.
     ///
     /// # Errors
     /// Those of `run`, and wrong options.
-    pub fn run(&self, program: &str, usual: u64, run: impl FnOnce(Then<'_>) -> Result<Value>) -> Result<u8> {
+    pub fn report(
+        &self,
+        program: &str,
+        usual: u64,
+        run: impl FnOnce(&B, Then<'_>) -> Result<Value>,
+    ) -> Result<u8> {
         let then = match self.seconds {
             Some(seconds) if seconds > 0.0 && seconds < 1e6 => Then::After(Duration::from_secs_f64(seconds)),
             Some(_) => return Err(Error::Usage("--seconds must be more than 0".to_owned())),
             None => Then::Transactions(self.transactions.unwrap_or(usual)),
         };
-        let report = run(then)?;
+        let report = run(&self.behaviour, then)?;
         print(&report, self.json, report::text);
         Ok(verdict(program, &report, "valid"))
     }
 }
 
-/// Where a guest's orders come from, and how it stops.
-#[derive(Clone, Debug, Args)]
-pub struct Guest {
+/// The step `guest` of a program, whose users behave so: where a guest's orders come from, and how it stops.
+#[derive(Debug, Args)]
+pub struct GuestStep<B: Args> {
+    #[command(flatten)]
+    behaviour: B,
     /// Block device that carries orders and result.
     #[arg(long, default_value = "/dev/vdb")]
     control: PathBuf,
@@ -103,19 +125,20 @@ pub struct Guest {
     pause: Pause,
 }
 
-impl Guest {
+impl<B: Args> GuestStep<B> {
     /// Runs in a guest, and leaves the report on the control device, whatever happens.
     ///
     /// # Errors
     /// Those of `run`, and of the device.
-    pub fn run(
+    pub fn report(
         &self,
         program: &str,
         (workload, notice): (&str, &str),
-        run: impl FnOnce(Then<'_>) -> Result<Value>,
+        run: impl FnOnce(&B, Then<'_>) -> Result<Value>,
     ) -> Result<u8> {
         let control = Control::open(&self.control)?;
-        let outcome = run(Then::Saved(SavePoint { control: &control, pause: self.pause }));
+        let save = SavePoint { control: &control, pause: self.pause };
+        let outcome = run(&self.behaviour, Then::Saved(save));
         let result = match &outcome {
             Ok(report) => report.clone(),
             Err(error) => json!({
@@ -150,6 +173,21 @@ pub fn conditions(report: &Value) -> String {
         format!("{:<11} {verdict:<5} {found:.4} (limit {limit:.4}): {}\n", text("condition"), text("meaning"))
     };
     report["conditions"].as_array().into_iter().flatten().map(line).collect()
+}
+
+/// Prints what the conditions of a program's `check` have found, and returns its exit code.
+pub fn reported(program: &str, (workload, notice): (&str, &str), found: &[Value], as_json: bool) -> u8 {
+    let problems = broken(found);
+    let report = json!({
+        "schema": "servsim.workload.check/1",
+        "workload": workload,
+        "notice": notice,
+        "passed": problems.is_empty(),
+        "problems": problems,
+        "conditions": found,
+    });
+    print(&report, as_json, conditions);
+    verdict(program, &report, "passed")
 }
 
 /// The exit code of a report, whose problems go to standard error.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use memchr::memmem;
 
+use crate::rows::put;
 use crate::{Error, Result};
 
 /// Bytes read at once, and the longest head of a reply.
@@ -27,6 +28,32 @@ pub struct Reply {
     pub status: u16,
     /// Bytes of its body.
     pub bytes: u64,
+}
+
+/// Writes a request for the page at `path` and `name`, whose fields are part of its address, or else a form that is `sent`.
+pub fn write_request(
+    out: &mut Vec<u8>,
+    (path, name): (&str, &str),
+    (sent, fields): (bool, &[u8]),
+    cookie: &[u8],
+) {
+    out.clear();
+    if sent {
+        put!(out, "POST {path}{name} HTTP/1.1\r\nHost: servsim\r\nContent-Length: {}\r\n", fields.len());
+    } else {
+        put!(out, "GET {path}{name}?");
+        out.extend_from_slice(fields);
+        put!(out, " HTTP/1.1\r\nHost: servsim\r\n");
+    }
+    if !cookie.is_empty() {
+        put!(out, "Cookie: ");
+        out.extend_from_slice(cookie);
+        put!(out, "\r\n");
+    }
+    put!(out, "\r\n");
+    if sent {
+        out.extend_from_slice(fields);
+    }
 }
 
 /// Where a body ends.

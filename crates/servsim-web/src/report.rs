@@ -6,6 +6,7 @@ use serde_json::{json, Map, Value};
 use servsim_driver::latency::milliseconds;
 
 use crate::crew::{Done, Plan, Tally, Then};
+use crate::visit::Seen;
 
 /// What a report says beside what the users did.
 #[derive(Clone, Debug)]
@@ -20,20 +21,14 @@ pub struct About {
     pub options: Value,
     /// Size of the data.
     pub scale: Value,
-    /// Hashes of what each user asked for.
-    pub logs: Vec<u64>,
-    /// Replies to all requests of the users, warm-up included: a transaction may take several.
-    pub replies: u64,
-    /// Requests that the server has counted; none if it was not asked.
-    pub counted: Option<u64>,
 }
 
 /// The report as JSON.
-pub fn json(about: &About, plan: &Plan<'_>, done: &Done) -> Value {
+pub fn json(about: &About, plan: &Plan<'_>, done: &Done, seen: &Seen) -> Value {
     let mut problems = done.problems.clone();
-    if let Some(counted) = about.counted.filter(|&counted| counted != about.replies) {
+    if let Some(counted) = seen.counted.filter(|&counted| counted != seen.requests) {
         problems
-            .push(format!("the server has counted {counted} requests, the users {} replies", about.replies));
+            .push(format!("the server has counted {counted} requests, the users {} replies", seen.requests));
     }
     let total: u64 = done.tallies.iter().map(|tally| tally.count).sum();
     let bytes: u64 = done.tallies.iter().map(|tally| tally.bytes).sum();
@@ -60,9 +55,12 @@ pub fn json(about: &About, plan: &Plan<'_>, done: &Done) -> Value {
         "kinds": kinds(about.kinds, &done.tallies, total),
         "client_cpu": cpu(done, total),
         "marks": done.marks,
-        "reconciliation": {"replies": about.replies, "server_requests": about.counted},
-        "request_log_hashes": about.logs.iter().map(|log| format!("{log:016x}")).collect::<Vec<_>>(),
+        "reconciliation": {"replies": seen.requests, "server_requests": seen.counted},
+        "request_log_hashes": seen.logs.iter().map(|log| format!("{log:016x}")).collect::<Vec<_>>(),
     });
+    if !seen.data.is_null() {
+        report["data"] = seen.data.clone();
+    }
     if let (Then::Saved(_), Some(orders)) = (plan.then, done.orders) {
         report["orders"] = json!(orders);
         report["lead_in_transactions"] = json!(orders.lead_in(plan.users));

@@ -15,14 +15,25 @@ pub enum Error {
     /// The machine lacks something: the server, a device, a privilege (exit code 3).
     #[error("{0}")]
     Environment(String),
-    /// The server refused a statement or the connection broke (exit code 1: the run is void).
-    #[error("{context}: {}", describe(source))]
+    /// The engine refused a statement or the connection broke (exit code 1: the run is void).
+    #[error("{context}: {}", source.says())]
     Database {
         /// What the driver was doing.
         context: String,
         /// The client library's error.
-        source: tokio_postgres::Error,
+        source: DatabaseError,
     },
+}
+
+/// What the library of a database engine reports.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// `PostgreSQL`'s client.
+    #[error(transparent)]
+    Postgres(#[from] tokio_postgres::Error),
+    /// `SQLite`.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
 }
 
 impl From<servsim_driver::Error> for Error {
@@ -46,13 +57,27 @@ impl Error {
     }
 }
 
-/// The server's own message where there is one, the client library's otherwise.
-fn describe(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(server) => {
-            format!("the server says \"{}\" (SQLSTATE {})", server.message(), server.code().code())
+impl DatabaseError {
+    /// Whether the engine answered, and refused; otherwise it was not reached.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            DatabaseError::Postgres(error) => error.as_db_error().is_some(),
+            DatabaseError::Sqlite(_) => true,
         }
-        None => error.to_string(),
+    }
+
+    /// The server's own message where there is one, the client library's otherwise.
+    fn says(&self) -> String {
+        let refusal = match self {
+            DatabaseError::Postgres(error) => error.as_db_error(),
+            DatabaseError::Sqlite(_) => None,
+        };
+        match refusal {
+            Some(server) => {
+                format!("the server says \"{}\" (SQLSTATE {})", server.message(), server.code().code())
+            }
+            None => self.to_string(),
+        }
     }
 }
 
@@ -63,10 +88,20 @@ pub trait Context<T> {
     /// # Errors
     /// The original error, as [`Error::Database`].
     fn context(self, context: &str) -> Result<T>;
+
+    /// The same, for a context that costs something to write and is wanted for an error only.
+    ///
+    /// # Errors
+    /// The original error, as [`Error::Database`].
+    fn context_of(self, context: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T> Context<T> for std::result::Result<T, tokio_postgres::Error> {
+impl<T, E: Into<DatabaseError>> Context<T> for std::result::Result<T, E> {
     fn context(self, context: &str) -> Result<T> {
-        self.map_err(|source| Error::Database { context: context.to_owned(), source })
+        self.context_of(|| context.to_owned())
+    }
+
+    fn context_of(self, context: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| Error::Database { context: context(), source: source.into() })
     }
 }

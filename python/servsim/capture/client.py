@@ -6,6 +6,7 @@ library either has.
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from servsim.cache import checkout
@@ -13,8 +14,6 @@ from servsim.capture import store
 from servsim.capture.folder import Folder
 from servsim.capture.steps import Steps
 from servsim.errors import EnvironmentProblem
-
-_TARGET = "x86_64-unknown-linux-gnu"
 
 
 def client_of(folder: Folder, steps: Steps) -> Path:
@@ -69,38 +68,39 @@ def _built_by_folder(folder: Folder, steps: Steps) -> Path:
 
 def _of_this_repository(name: str, steps: Steps) -> Path:
     """Return a program of this repository, whichever crate it is of, linked statically."""
-    command, environment, program = static_build(checkout("capturing a workload"), None, "bin", name)
-    steps.run("client", command, env=environment)
+    command, program = static_build(checkout("capturing a workload"), name)
+    steps.run("client", command)
     return program
 
 
-def static_build(repository: Path, package: str | None, kind: str, name: str) -> tuple[list[str], dict[str, str], Path]:
-    """Return how a program is linked statically, so that it runs in any guest: command, environment, and the program.
+def static_build(repository: Path, name: str) -> tuple[list[str], Path]:
+    """Return how a program or an example is linked statically, so that it runs in any guest: command, and the program.
 
-    Parameters
-    ----------
-    package
-        Its crate; any with a program of that name without it.
-    kind
-        ``bin`` or ``example``.
+    Natively it runs as well, and its libraries are those of everything else here.
 
     Raises
     ------
     EnvironmentProblem
-        When there is no compiler.
+        When there is no compiler, or no such program.
     """
     cargo = shutil.which("cargo")
     if cargo is None:
         raise EnvironmentProblem("building the driver needs cargo; install it with scripts/install-deps.sh")
-    # A target directory of its own: other flags would otherwise evict what `make build` compiled.
-    target = repository / "target" / "guest-driver"
-    of_package = [] if package is None else ["--package", package]
-    command = [cargo, "build", "--release", "--locked", *of_package, f"--{kind}", name]
-    command += ["--manifest-path", str(repository / "Cargo.toml"), "--target", _TARGET, "--target-dir", str(target)]
-    environment = {
-        **os.environ,
-        "RUSTFLAGS": "-C target-feature=+crt-static",
-        "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
-    }
-    folder = target / _TARGET / "release"
-    return command, environment, (folder / "examples" if kind == "example" else folder) / name
+    for kind, source, built in (("bin", f"src/bin/{name}.rs", ""), ("example", f"examples/{name}/main.rs", "examples")):
+        for found in repository.glob(f"crates/*/{source}"):
+            manifest = str(found).removesuffix(source) + "Cargo.toml"
+            command = [cargo, "rustc", "--release", "--locked", "--quiet", f"--{kind}", name]
+            command += ["--manifest-path", manifest, "--target-dir", str(repository / "target")]
+            program = repository / "target" / "release" / built / name
+            return [*command, "--", "-C", "target-feature=+crt-static"], program
+    raise EnvironmentProblem(
+        f"no program here is called {name!r}: say with `build` in workload.toml how the client is made"
+    )
+
+
+def build_programs() -> None:
+    """Build every program of this repository that runs beside a server or in a guest."""
+    repository = checkout("building its programs")
+    for source in sorted(repository.glob("crates/*/src/bin/*.rs")):
+        command, _ = static_build(repository, source.stem)
+        subprocess.run(command, check=True)

@@ -195,7 +195,10 @@ def _progress_of(count: Path, transactions: int, progress: Report) -> Iterator[N
             # The file is not there before the first, and may be seen while it is written.
             with contextlib.suppress(OSError, ValueError):
                 ended = int(count.read_text())
-                progress(f"capturing: {ended:,} of {transactions:,} transactions", min(1.0, ended / transactions))
+                if ended >= transactions:  # how long the checks take is known to nobody
+                    progress(f"captured {transactions:,} transactions; the guest checks its data", None)
+                    return
+                progress(f"capturing: {ended:,} of {transactions:,} transactions", ended / transactions)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

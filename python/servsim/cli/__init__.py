@@ -34,6 +34,7 @@ COMMANDS: tuple[str, ...] = (
     "guest",
     "model",
     "monitor",
+    "partitions",
     "place",
     "quickstart",
     "report",
@@ -48,6 +49,9 @@ COMMANDS: tuple[str, ...] = (
     "workload",
 )
 
+#: Those of them whose ``register`` also takes the next word, and leaves out what was not asked for.
+GROUPS = ("model",)
+
 #: Groups of ``--help`` and the order within them; a command that no group lists comes last.
 PANELS: dict[str, tuple[str, ...]] = {
     "Start here": ("quickstart", "doctor", "explain"),
@@ -58,6 +62,7 @@ PANELS: dict[str, tuple[str, ...]] = {
         "classify",
         "monitor",
         "place",
+        "partitions",
         "sweep",
         "critical-point",
         "variability",
@@ -119,10 +124,19 @@ def _literal(command: Any) -> None:
         _literal(child)
 
 
-def build() -> Any:
-    """Register every subcommand on the application, in the groups of ``--help``, and return the command to call."""
-    for name in COMMANDS:
-        import_module(f"servsim.cli.{name}").register(app)
+def build(*words: str) -> Any:
+    """Register subcommands on the application, in the groups of ``--help``, and return the command to call.
+
+    Parameters
+    ----------
+    *words : str
+        What was asked: a subcommand, perhaps followed by one of its own. Others are left out, to start quickly.
+        All are there where the words begin with none.
+    """
+    module, then = ("".join(words[:1]).replace("-", "_"), words[1:2])
+    for name in (module,) if module in COMMANDS else COMMANDS:
+        register = import_module(f"servsim.cli.{name}").register
+        register(app, *then) if name in GROUPS else register(app)
     entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     for entry in entries:
         known = entry.name if isinstance(entry.name, str) else getattr(entry.callback, "__name__", "")
@@ -220,7 +234,7 @@ def run() -> int:
     try:
         try:
             require_utf8(*sys.argv[1:])
-            build()(standalone_mode=True)
+            build(*sys.argv[1:])(standalone_mode=True)
         finally:
             sys.stdout.flush()
     except BaseException as error:  # a panic of the native module is no Exception

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.text import columns
@@ -40,9 +41,7 @@ def command(
         str | None, typer.Option(metavar="ADDRESS", help="Print every transition of this address's line instead.")
     ] = None,
     symbols: Annotated[Path | None, typer.Option(help="The guest kernel's kallsyms or System.map.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     format: Annotated[str | None, typer.Option(help="Format of the trace: servsim, text, raw16.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.classify/1.")] = False,
 ) -> None:

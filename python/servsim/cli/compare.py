@@ -39,8 +39,8 @@ def compare(
     by: Annotated[str, typer.Option("--by", help="Figure to compare by, for example gsp.")] = "cycles_per_transaction",
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Runs per machine, successive seeds.")] = 20,
     precision: Annotated[
-        float | None,
-        typer.Option(help="Run until every interval is within this share of its mean, for example 0.01."),
+        str | None,
+        typer.Option(metavar="SHARE", help="Run until every interval is within this share of its mean, such as 1%."),
     ] = None,
     budget: Annotated[int, typer.Option(min=1, max=100_000, help="Most runs per machine with --precision.")] = 100,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
@@ -72,7 +72,8 @@ def compare(
     metric = find(by)
     files, traces = _sorted(inputs)
     machines = parts.told_apart([parts.parse_machine(text) for text in machine or []])
-    _check(files, traces, len(machines), precision, replications)
+    wish = None if precision is None else _precision(precision)
+    _check(files, traces, len(machines), wish, replications)
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise UsageError(f"{keep} is not empty, and results are never overwritten: choose another folder for --keep")
     found: list[Design] = []
@@ -94,7 +95,7 @@ def compare(
                 progress,
             )
             try:
-                found, stopped = parts.run(machines, runs, metric, precision, budget, progress.note)
+                found, stopped = parts.run(machines, runs, metric, wish, budget, progress.note)
             except parts.InterruptedDesigns as stop:
                 interrupted, found = stop, stop.designs
     found += parts.from_files(files, metric)
@@ -110,7 +111,7 @@ def compare(
         # What can be said of them is said; one design, or too few runs of a design, compares with nothing.
         if len(found) < 2 or any(len(metric.values(design.result)) < LEAST for design in found):
             raise interrupted
-    comparison = judge(found, metric, stopped=stopped, precision=precision)
+    comparison = judge(found, metric, stopped=stopped, precision=wish)
     if html is not None:
         from servsim.comparison.page import write
 
@@ -128,6 +129,16 @@ def _end(comparison: "Comparison", interrupted: KeyboardInterrupt | None, requir
         raise CheckFailed(f"nothing was ranked: {comparison.barred}")
     if require_ranking and not comparison.ranked:
         raise CheckFailed("some designs cannot be ranked; the reasons are above")
+
+
+def _precision(text: str) -> float:
+    """Return the share of its mean within which every interval is wished to be."""
+    from servsim.text import share
+
+    wish = share(text)
+    if not 0 < wish < 1:
+        raise UsageError(f"--precision {text}: give a share of the mean below 100%, for example 1% or 0.01")
+    return wish
 
 
 def _check(files: list[Path], traces: list[Path], machines: int, precision: float | None, runs: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from servsim.cli import options
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import UsageError
@@ -25,9 +26,7 @@ def register(app: typer.Typer) -> None:
 def critical_point(
     trace: Annotated[Path, typer.Argument(help="Captured trace or importable file.")],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     least: Annotated[int, typer.Option(min=1, max=63, help="Fewest processors.")] = 1,
     most: Annotated[int, typer.Option(min=2, max=64, help="Most processors.")] = 32,
     step: Annotated[int, typer.Option(min=1, max=32, help="Step; above 1 the point is interpolated.")] = 1,

@@ -1,6 +1,7 @@
 """``servsim model``: solve, bound, fit, allocate and question queueing models."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,27 @@ Plot = typer.Option(None, help="Write throughput, response and utilisation: .svg
 Json = typer.Option(False, "--json", help="Print JSON.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
-    from servsim.cli import model_fit, model_import, model_measured, model_native, model_plan
+#: Commands of the group that have files of their own.
+_ELSEWHERE = {
+    "model_fit": ("fit",),
+    "model_import": ("import",),
+    "model_measured": ("measure", "verify"),
+    "model_plan": ("predict", "size", "forecast"),
+    "model_native": ("native",),
+}
 
+
+def register(app: typer.Typer, asked: str = "") -> None:
+    """Add the group of commands: only the one that was asked for, if it is one."""
     group = typer.Typer(no_args_is_help=True, help="Queueing models: solve, bound, fit, allocate, question.")
-    for command in (solve, bounds, allocate, sensitivity, solvers):
-        group.command()(command)
-    model_fit.register(group)
-    model_import.register(group)
-    model_measured.register(group)
-    model_plan.register(group)
-    model_native.register(group)
+    here = {command.__name__: command for command in (solve, bounds, allocate, sensitivity, solvers)}
+    known = asked in here or any(asked in names for names in _ELSEWHERE.values())
+    for name, command in here.items():
+        if not known or name == asked:
+            group.command()(command)
+    for module, names in _ELSEWHERE.items():
+        if not known or asked in names:
+            import_module(f"servsim.cli.{module}").register(group)
     app.add_typer(group, name="model")
 
 
@@ -67,7 +77,7 @@ def solve(
         half_width=half_width,
     )
     if plot is not None:
-        from servsim.model.plot import save
+        from servsim.model.plots import save
 
         if up_to is not None and up_to < 1:
             raise UsageError(f"--up-to {up_to} leaves nothing to plot; give at least 1")
@@ -155,10 +165,10 @@ def allocate(
     as_json: bool = Json,
 ) -> None:
     """Find the best allocation of tables to disks, and of disks to buses."""
+    from servsim.documents import text_of
     from servsim.model import allocate as run
-    from servsim.model.network import read_text
 
-    found = run(read_text(file))
+    found = run(text_of(file))
     if as_json:
         _print_json("servsim.model.allocate/1", found.data)
         return

@@ -50,9 +50,9 @@ def fit(
         model_measured.fit_results(file, as_json)
         return
     from servsim.cli.model_plan import numbers, pairs
+    from servsim.documents import text_of
     from servsim.model import fit as run
     from servsim.model.measurements import csv_measurements
-    from servsim.model.network import read_text
     from servsim.model.prometheus import prometheus_measurements
 
     counts = {name: int(count) for name, count in numbers(servers, "--servers").items()}
@@ -63,7 +63,7 @@ def fit(
     elif file.suffix.lower() == ".csv":
         text = csv_measurements(file, counts)
     else:
-        text, is_toml = read_text(file), True
+        text, is_toml = text_of(file), True
     found = run(text, method, drift=drift, measurement=noise, is_json=not is_toml)
     if samples is not None:
         if is_toml:

@@ -8,12 +8,12 @@ import typer
 
 from servsim.cli import options as shared
 from servsim.cli.model_text import interval, milliseconds, spread, table
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.errors import CheckFailed, UsageError
 
 Trace = Annotated[Path, typer.Argument(help="Captured trace.")]
 MachineName = Annotated[str, typer.Option("--machine", "-m", help="Description with single disks: file or name.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
 Transactions = Annotated[int | None, typer.Option(min=1, help="Transactions to measure.")]
 Warmup = Annotated[int | None, typer.Option("--warm-up", min=0, help=shared.WARM_UP)]
 FunctionalWarmup = Annotated[

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from servsim.cli.model_text import table, time_text
+from servsim.cli.options import load_range
 from servsim.errors import UsageError
 from servsim.files import atomic_write
 
@@ -69,19 +70,6 @@ def numbers(texts: Sequence[str], option: str) -> dict[str, float]:
     return found
 
 
-def _loads(text: str) -> list[float]:
-    """Return the loads of FIRST:LAST or FIRST:LAST:STEPS."""
-    parts = text.split(":")
-    try:
-        first, last = float(parts[0]), float(parts[1])
-        steps = int(parts[2]) if len(parts) > 2 else 10
-    except (ValueError, IndexError):
-        raise UsageError(f"--load {text!r} is not FIRST:LAST or FIRST:LAST:POINTS; write for example 10:200") from None
-    if not (len(parts) <= 3 and 0.0 < first < last < 1e9 and 2 <= steps <= 200):
-        raise UsageError(f"--load {text!r}: give two loads above zero, the larger last, and 2 to 200 points")
-    return [first + (last - first) * i / (steps - 1) for i in range(steps)]
-
-
 def _fitted(path: Path | None, network: "Network") -> "tuple[Fit | None, list[dict[str, Any]]]":
     """Return what measurements say about a model's demands, and their points: load, throughput, response."""
     if path is None:
@@ -115,11 +103,11 @@ def predict(
 
     network = read(file)
     fitted, points = _fitted(measured, network)
-    loads = _loads(load)
+    loads = load_range(load)
     loads = loads if is_open(network) else list(dict.fromkeys(float(max(1, round(x))) for x in loads))
     columns = run(network, loads, fitted, solver)
     if plot is not None:
-        from servsim.model.plot import save_prediction
+        from servsim.model.plots import save_prediction
 
         save_prediction(plot, with_load(network, loads[-1]), columns, _placed(network, points))
         typer.echo(f"wrote {plot}", err=True)

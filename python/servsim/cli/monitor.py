@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import UsageError
@@ -22,9 +23,7 @@ def register(app: typer.Typer) -> None:
 def command(
     trace: Annotated[Path, typer.Argument(help="Captured trace or importable file.")],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description with nodes: file or shipped name.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     mode: Annotated[str, typer.Option(help="card (what leaves a node) or simulator (all, with processors).")] = "card",
     placement: Annotated[Path | None, typer.Option(help="A placement file for pages and tasks.")] = None,
     format: Annotated[str | None, typer.Option(help="Format of the trace when its name does not say.")] = None,

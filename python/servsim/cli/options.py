@@ -1,7 +1,9 @@
 """Options that several commands share: their help, so that it is the same everywhere."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from servsim.errors import UsageError
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 #: Context of a command that takes settings of a workload as options of their names.
 SETTINGS_AS_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
+#: ``--set``.
+Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
 #: ``--transactions``.
 TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
 #: ``--warm-up``.
@@ -59,7 +63,7 @@ depend on differs.
     "--precision": """--precision
   meaning: Half of the 95 % interval of cycles per transaction, as a share of the mean. simulate times as many windows \
 of the trace as that needs, from live-points (docs/sampling.md); compare makes as many replications of each machine.
-  accepted: simulate: a share from 0.5% to 50%; compare: a number such as 0.01
+  accepted: simulate: a share from 0.5% to 50%; compare: any share below 100%, such as 1% or 0.01
   default: none: all of the transactions to measure are timed, once
   source: Wenisch et al. 2006: live-points; Stein 1945: two stages""",
     "--live-points": """--live-points
@@ -90,6 +94,25 @@ def transactions(text: str | None) -> int | str | None:
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
         raise UsageError(f"--transactions {text}: give a whole number from 1, or all")
     return int(text)
+
+
+def load_range(text: str) -> list[float]:
+    """Return the loads of ``--load`` FIRST:LAST or FIRST:LAST:POINTS; ten points if their number is left out.
+
+    Raises
+    ------
+    UsageError
+        When it is neither.
+    """
+    parts = text.split(":")
+    try:
+        first, last = float(parts[0]), float(parts[1])
+        points = int(parts[2]) if len(parts) > 2 else 10
+    except (ValueError, IndexError):
+        raise UsageError(f"--load {text!r} is not FIRST:LAST or FIRST:LAST:POINTS; write for example 10:200") from None
+    if not (len(parts) <= 3 and 0.0 < first < last < 1e9 and 2 <= points <= 200):
+        raise UsageError(f"--load {text!r}: give two loads above zero, the larger last, and 2 to 200 points")
+    return [first + (last - first) * i / (points - 1) for i in range(points)]
 
 
 #: Names that options had before, each with the one that it has now; help does not show them.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say
 from servsim.errors import UsageError
@@ -21,9 +22,7 @@ def register(app: typer.Typer) -> None:
 def command(
     trace: Annotated[Path, typer.Argument(help="Captured trace or importable file.")],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description with nodes: file or shipped name.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     format: Annotated[str | None, typer.Option(help="Format of the trace when its name does not say.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed that is learnt from; the next are measured.")] = 1,
     replications: Annotated[int, typer.Option(min=2, max=1000, help="Seeds that are measured.")] = 3,

@@ -19,7 +19,23 @@ def register(app: typer.Typer) -> None:
         study: str = typer.Argument(help="Name of the study, for example du-2001."),
         quick: bool = typer.Option(False, "--quick", help="A shorter run where the study takes long."),
         trace: Annotated[
-            Path | None, typer.Option(help="A trace of your own instead of the shipped small one.")
+            list[Path] | None,
+            typer.Option(
+                help="A trace of your own instead of the shipped small one; one of each workload or kernel where a "
+                "study compares several."
+            ),
+        ] = None,
+        count: Annotated[
+            int | None,
+            typer.Option("--runs", min=2, help="Runs of each configuration, where a study simulates many."),
+        ] = None,
+        references: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="About how many references each run measures, in whole transactions, behind a warm-up no longer "
+                "than that.",
+            ),
         ] = None,
         as_json: bool = typer.Option(False, "--json", help="Print JSON (schema servsim.reproduce/1)."),
     ) -> None:
@@ -31,10 +47,12 @@ def register(app: typer.Typer) -> None:
         """
         from servsim.reproduce import run
 
-        if trace is not None and not trace.is_file():
-            raise UsageError(f"there is no trace {str(trace)!r}")
+        traces = trace or []
+        for path in traces:
+            if not path.is_file():
+                raise UsageError(f"there is no trace {str(path)!r}")
         with Progress() as progress:
-            report = run(study, quick=quick, trace=trace, say=progress)
+            report = run(study, quick=quick, traces=traces, say=progress, count=count, references=references)
         typer.echo(json.dumps(report.to_dict()) if as_json else report.render(), nl=as_json)
         if report.interrupted:
             say("interrupted: the rows above are those whose runs had ended")

@@ -1,6 +1,7 @@
 """``servsim rset``: processors and memory of this host as sets; programs and processes put into them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import partition
+from servsim.cli.terminal import say
 from servsim.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="Put programs and processes of this host where they belong.")
@@ -147,11 +149,18 @@ def run(
     ] = None,
     placement: Annotated[
         Path | None,
-        typer.Option(help="A placement file, as simulate takes it: what a program as it is can follow of one."),
+        typer.Option(
+            help="A placement file, as place writes it: what a program as it is can follow of it. Its processor 0 is "
+            "the first of those given here."
+        ),
     ] = None,
     report: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write pages per node, wished and found, at the end (- for standard error)."),
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Sample who touches which page of named mappings and large allocations."),
     ] = None,
 ) -> None:
     """Run a program, unchanged, on processors and in memory of this host.
@@ -176,13 +185,75 @@ def run(
     if localalloc:
         policy = "touch"
     wanted = _set(processors, processors_of, memory)
+    rules: Sequence[rset.Rule] = ()
+    threads = None
     if placement is not None:
         from servsim.placement.host import on_host
 
-        if policy is not None or any(said is not None for said in (processors, processors_of, memory)):
-            raise UsageError("--placement says where processors and memory are taken from: leave out the other options")
-        found = on_host(placement, command[0], rset.machine())
-        wanted, policy = found.resources, found.policy
-    if report is not None and policy is None:
+        if policy is not None or memory is not None:
+            raise UsageError("--placement says where memory is taken from: leave out the other options of memory")
+        found = on_host(placement, command[0], rset.machine(), wanted.processors)
+        wanted, policy, rules, threads = found.resources, found.policy, found.rules, found.threads
+        for why, many in found.left_out.items():
+            say(f"{placement}: {many:,} {'rule is' if many == 1 else 'rules are'} left out: {why}")
+    if report is not None and policy is None and not rules:
         raise UsageError("--report tells of memory that a policy placed: give --policy as well")
-    rset.run(command, wanted, policy, report)
+    rset.run(command, wanted, policy, report, rules, threads, sample)
+
+
+@app.command()
+def owners(
+    file: Annotated[
+        Path, typer.Argument(help="What `run --sample` wrote, or text of `perf script`, `perf mem report -D`.")
+    ],
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node", metavar="LIST", help="Processors of a node that perf ran on, first node first; repeated."
+        ),
+    ] = None,
+    granularity: Annotated[
+        int, typer.Option(min=32, max=2 << 20, help="Bytes to count together, of perf's samples.")
+    ] = 4096,
+    cached: Annotated[
+        bool, typer.Option("--cached", help="Count what caches served as well, of perf's samples.")
+    ] = False,
+    least: Annotated[int, typer.Option(min=1, help="Fewest samples of a page that is told.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write a placement file: every page to its owner's node.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say who uses which page, from samples of a run on real hardware.
+
+    Example: servsim rset run --sample s.json -- ./program && servsim rset owners s.json -o placement.toml
+    """
+    from servsim import rset
+    from servsim.files import atomic_write
+    from servsim.monitor.owners import owners as of
+    from servsim.monitor.owners import placement, read
+    from servsim.text import columns
+
+    found = read(file, [rset.numbers(one) for one in node or []], granularity, cached)
+    told = of(found, least)
+    if output is not None:
+        atomic_write(output, placement(told, found["capabilities"]["granularity_bytes"]))
+        say(f"wrote {output}")
+    if as_json:
+        kept = {key: found[key] for key in ("program", "capabilities", "samples", "lost")}
+        print(
+            json.dumps({"schema": "servsim.rset.owners/1", **kept, "owners": [asdict(one) for one in told]}, indent=1)
+        )
+        return
+    able = found["capabilities"]
+    print(f"{found['samples']:,} samples of {found['program']}, {able['granularity_bytes']:,} B each: {able['counts']}")
+    rows = [["data", "owner", "pages", "samples", "of its owner"]]
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for one in told:
+        who = f"thread {one.thread}" if one.node is None else f"node {one.node}"
+        groups.setdefault((one.data, who), []).append(one)
+    for (data, who), group in sorted(groups.items()):
+        samples = sum(one.samples for one in group)
+        share = sum(one.samples * one.share for one in group) / samples
+        rows.append([data, who, f"{len(group):,}", f"{samples:,}", f"{100 * share:.0f} %"])
+    print("\n".join(columns(rows, left=2)))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from servsim.cli import options, sampled
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import Interrupted, UsageError
@@ -33,9 +34,7 @@ def command(
         ),
     ],
     machine: Annotated[str, typer.Option("--machine", "-m", help="Description: file or shipped name.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     engine: Annotated[str, typer.Option(help="timing or functional.")] = "timing",
     each: Annotated[
         list[str] | None,
@@ -63,7 +62,7 @@ def command(
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Host threads; all cores without it (functional: one).")
+        int | None, typer.Option(min=1, help="Host threads; all cores without it (functional: two).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.simulate/1.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the JSON result to a file.")] = None,

@@ -97,6 +97,8 @@ def cut(
     between = _range("--transactions", transactions)
     window = _range("--time", time, scale=1_000_000)
     _refuse_overwriting(output, [path])
+    _refuse_unknown(path, pid or [])
+    _refuse_beyond(path, between)
     _done(_core.trace_cut(path, output, between, window, pid, as_load or []), output, as_json)
 
 
@@ -215,6 +217,31 @@ def _refuse_overwriting(output: Path, inputs: list[Path]) -> None:
     """Refuse an output that is one of the inputs, which would be lost."""
     if any(output.exists() and output.samefile(path) for path in inputs if path.exists()):
         raise UsageError(f"{output} is also an input: choose another name for the output")
+
+
+def _refuse_unknown(path: Path, pids: list[int]) -> None:
+    """Refuse numbers of processes that no task of the trace has."""
+    from servsim import _core
+
+    known = {task["pid"] for task in json.loads(_core.trace_info(path))["tasks"]} if pids else set()
+    if strange := [str(pid) for pid in pids if pid not in known]:
+        there = ", ".join(map(str, sorted(known)))
+        raise UsageError(f"no task of {path} is process {' or '.join(strange)}: give one of {there}")
+
+
+def _refuse_beyond(path: Path, between: tuple[int, int] | None) -> None:
+    """Refuse transactions that the trace does not have."""
+    from servsim import _core
+
+    if between is None:
+        return
+    first, last = between
+    totals = json.loads(_core.trace_info(path))["totals"]
+    if totals is not None and last > (there := totals["transactions"]):
+        within = (
+            f"write --transactions {min(first, max(0, there - 1))}:{there}" if there else "leave --transactions out"
+        )
+        raise UsageError(f"{path} holds {there:,} transactions, not those of --transactions {first}:{last}: {within}")
 
 
 def _warn(found: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.text import columns
@@ -28,9 +29,7 @@ def variability(
     warmup: Annotated[int, typer.Option("--warm-up", min=0, help="Transactions before the first part.")] = 0,
     replications: Annotated[int, typer.Option(min=0, max=100_000, help="Seeds of each part.")] = 10,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run.")] = 1,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.variability/1.")] = False,
 ) -> None:
     """Tell apart what makes short runs differ (Alameldeen et al. 2003, Figures 2 and 3).

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from servsim.cli.options import SETTINGS_AS_OPTIONS, pairs
+from servsim.errors import UsageError
 from servsim.text import columns
 from servsim.workloads import Request, find
 
@@ -126,7 +127,20 @@ def tune(
         Path | None, typer.Option(help="A file with a ladder; that of the workload's folder without it.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds, in each of which every step runs once.")] = 5,
-    transactions: Annotated[int, typer.Option(min=1, help="Transactions of each run, over all users.")] = 2000,
+    transactions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Transactions of each run, over all users; natively 2000 without it, the middle half of each "
+            "capture in simulation.",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", "-m", help="Simulate the steps on this machine; natively without it.")
+    ] = None,
+    trace: Annotated[
+        list[Path] | None, typer.Option(help="A capture of each step, in their order, for --machine.")
+    ] = None,
     json: bool = _JSON,
 ) -> None:
     """Run the tuning ladder of a workload: ordered steps, each with its ratio to the one before and its interval."""
@@ -135,6 +149,12 @@ def tune(
     from servsim.workloads import tuning
 
     folder = folder_of(name)
+    rungs = tuning.read(folder, ladder)
+    if machine is None and trace:
+        raise UsageError("captures are simulated: name a machine with --machine")
     with Progress() as shown:
-        document = tuning.run(folder, tuning.read(folder, ladder), rounds, transactions, shown.tell)
+        if machine is None:
+            document = tuning.run(folder, rungs, rounds, transactions or tuning.TRANSACTIONS, shown.tell)
+        else:
+            document = tuning.run_simulated(rungs, trace or [], machine, rounds, transactions, shown.tell)
     typer.echo(json_module.dumps(document, indent=2) if json else tuning.table(document))

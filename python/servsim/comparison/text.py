@@ -28,10 +28,11 @@ def render(comparison: Comparison) -> str:
     metric = comparison.metric
     unit = f", {metric.unit}" if metric.unit else ""
     lines = [_plain(answer(comparison)), "", f"{metric.title}{unit} (mean, 95 % interval, {comparison.unit}s)"]
+    precision = comparison.method.precision
     width = max(len(known.name) for known in comparison.known)
     for known, best, worst in comparison.ranks():
         rank = str(best) if best == worst else f"{best}-{worst}"
-        lines.append(_plain(f"  {rank:>4}  {known.name:{width}}  {_known(known, comparison.unit)}"))
+        lines.append(_plain(f"  {rank:>4}  {known.name:{width}}  {_known(known, comparison.unit, precision)}"))
     for pair in comparison.pairs:
         lines += ["", *map(_plain, pair_lines(pair, comparison))]
     unit = comparison.unit
@@ -54,13 +55,13 @@ def coverage(comparison: Comparison) -> str:
     )
 
 
-def _known(known: Known, unit: str) -> str:
+def _known(known: Known, unit: str, precision: float) -> str:
     text = interval(known.t)
     if known.bootstrap is not None and known.t.half_width:
         low, high = known.bootstrap
         text += f", bootstrap {number(low, 4)} to {number(high, 4)}"
     if known.further_runs:
-        text += f", {known.further_runs:,} more {unit}s for the wished precision"
+        text += f", {known.further_runs:,} more {unit}s for ±{100 * precision:g} %"
     return text
 
 

@@ -11,7 +11,6 @@ True
 """
 
 from servsim.disk.api import (
-    Simulation,
     Source,
     catalogue,
     evaluate,
@@ -20,8 +19,8 @@ from servsim.disk.api import (
     info,
     load,
     reorganize,
-    simulate,
 )
+from servsim.disk.running import Simulation, simulate, sweep
 
 __all__ = [
     "Simulation",
@@ -34,4 +33,5 @@ __all__ = [
     "load",
     "reorganize",
     "simulate",
+    "sweep",
 ]

@@ -48,24 +48,12 @@ class Source:
         return json.dumps(asdict(self))
 
 
-@dataclass(frozen=True)
-class Simulation:
-    """Outcome of :func:`simulate`.
-
-    ``arrival_ns`` and ``response_ns`` (uint64) have one entry a request, device by device in order of
-    arrival; ``summary`` is what ``servsim disk simulate --json`` prints.
-    """
-
-    summary: dict[str, Any]
-    arrival_ns: npt.NDArray[np.uint64]
-    response_ns: npt.NDArray[np.uint64]
-
-
-def _source(source: Source | str) -> str:
+def source_text(source: Source | str) -> str:
+    """Return a source, or the name of a file, as the native module reads it."""
     return (source if isinstance(source, Source) else Source(str(source))).text()
 
 
-def _factor(load: float) -> float:
+def factor(load: float) -> float:
     """Return a load factor; JSON, in which options travel, has no word for what is no number."""
     if not (math.isfinite(load) and load > 0):
         raise UsageError(f"load {load} is not a positive factor; 1.2 means 20 % more")
@@ -78,7 +66,8 @@ def _fit_request(kind: str, train: float, seed: int, **more: str | int | bool | 
     return {"kind": kind, "train": train, "seed": seed, **more}
 
 
-def _dict(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
+    """Return a document of the native module."""
     value: dict[str, Any] = json.loads(text)
     return value
 
@@ -91,7 +80,7 @@ def catalogue() -> dict[str, Any]:
     dict
         ``formats`` and ``models`` (lists of ``name`` and ``about``) and ``drives`` (names).
     """
-    return _dict(_core.disk_catalogue())
+    return parsed(_core.disk_catalogue())
 
 
 def import_trace(source: Source | str, output: str | None = None) -> dict[str, Any]:
@@ -114,7 +103,7 @@ def import_trace(source: Source | str, output: str | None = None) -> dict[str, A
     servsim.errors.UsageError
         When the file cannot be read or a line has not the form of its format.
     """
-    return _dict(_core.disk_import(_source(source), output))
+    return parsed(_core.disk_import(source_text(source), output))
 
 
 def load(source: Source | str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -129,9 +118,9 @@ def load(source: Source | str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, A
     report : dict
         As from :func:`import_trace`.
     """
-    columns, report = _core.disk_columns(_source(source))
+    columns, report = _core.disk_columns(source_text(source))
     arrays = {name: np.frombuffer(data, dtype=np.dtype(dtype)) for name, (dtype, data) in columns.items()}
-    return arrays, _dict(report)
+    return arrays, parsed(report)
 
 
 def fit(
@@ -183,12 +172,12 @@ def fit(
         "read_ahead": read_ahead,
     }
     request = json.dumps(_fit_request(kind, train, seed, **more))
-    return _dict(_core.disk_fit(_source(source), request, output))
+    return parsed(_core.disk_fit(source_text(source), request, output))
 
 
 def info(path: str) -> dict[str, Any]:
     """Describe a model file: server, training part, trees, features by importance, tail."""
-    return _dict(_core.disk_info(path))
+    return parsed(_core.disk_info(path))
 
 
 def evaluate(
@@ -229,7 +218,8 @@ def evaluate(
     dict
         ``devices``, each with ``free_running`` and ``one_step`` (D, D99, floors, slices in percent), ``skill``
         (of free running, over a histogram and over the mean) and ``one_step_skill``,
-        ``outside_support``, ``closed_loop``, ``quantiles`` and ``verdict``; and ``skipped`` devices.
+        ``outside_support``, ``closed_loop``, ``by_operation`` (percentiles, real and run freely), ``quantiles`` and
+        ``verdict``; and ``skipped`` devices.
     """
     more = {
         "scheduler": scheduler,
@@ -241,64 +231,11 @@ def evaluate(
     request = {
         "fit": _fit_request(kind, train, seed, **more),
         "model": model,
-        "loads": [_factor(load) for load in loads],
-        "truths": [(_factor(load), json.loads(_source(truth))) for load, truth in truths],
+        "loads": [factor(load) for load in loads],
+        "truths": [(factor(load), json.loads(source_text(truth))) for load, truth in truths],
         "allow_other_device": allow_other_device,
     }
-    return _dict(_core.disk_evaluate(_source(source), json.dumps(request)))
-
-
-def simulate(
-    source: Source | str,
-    model: str,
-    *,
-    mode: str = "closed",
-    load: float = 1.0,
-    seed: int = 0,
-    map_path: str | None = None,
-    sets: Sequence[str] = (),
-    allow_other_device: bool = False,
-    allow_unskilled: bool = False,
-) -> Simulation:
-    """Run a model file on the requests of a trace.
-
-    Parameters
-    ----------
-    source
-        The trace whose requests arrive.
-    model
-        Model file.
-    mode
-        ``closed``: arrivals only, the server makes the queue. ``open``: queue from the trace.
-    load
-        Factor on the density of arrivals (closed loop only).
-    seed
-        Seed of the draws.
-    map_path
-        Block map written by :func:`reorganize`, applied first.
-    sets
-        Sets of drives, each drive like the model, in place of single drives: ``LEVEL:DRIVES`` with
-        ``raid0``, ``raid1`` or ``raid5``, then ``,unit=SIZE``; for one device of the trace
-        ``DEVICE=LEVEL:DRIVES``.
-    allow_other_device
-        Take a model of another class of device.
-    allow_unskilled
-        Take a model that failed its trial when it was fitted.
-    """
-    request = {
-        "model": model,
-        "mode": mode,
-        "load": _factor(load),
-        "seed": seed,
-        "map": map_path,
-        "sets": list(sets),
-        "allow_other_device": allow_other_device,
-        "allow_unskilled": allow_unskilled,
-    }
-    summary, arrivals, responses = _core.disk_simulate(_source(source), json.dumps(request))
-    return Simulation(
-        _dict(summary), np.frombuffer(arrivals, dtype=np.uint64), np.frombuffer(responses, dtype=np.uint64)
-    )
+    return parsed(_core.disk_evaluate(source_text(source), json.dumps(request)))
 
 
 def reorganize(
@@ -340,8 +277,8 @@ def reorganize(
         "model": model,
         "policies": list(policies),
         "blocks": blocks,
-        "load": _factor(load),
+        "load": factor(load),
         "allow_other_device": allow_other_device,
     }
-    result, maps = _core.disk_reorganize(_source(source), json.dumps(request))
-    return _dict(result), maps
+    result, maps = _core.disk_reorganize(source_text(source), json.dumps(request))
+    return parsed(result), maps

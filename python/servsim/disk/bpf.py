@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from servsim import _core
 from servsim.disk import libbpf
+from servsim.disk.chosen import Sink
 from servsim.disk.diskstats import completed
 from servsim.disk.lines import line
 from servsim.errors import EnvironmentProblem
@@ -293,6 +294,6 @@ class Rings:
         devices, counts = np.unique(events["device"][counted], return_counts=True)
         return Counter(dict(zip(devices.tolist(), counts.tolist(), strict=True)))
 
-    def write(self, sink: IO[bytes]) -> int:
+    def write(self, sink: Sink) -> int:
         """Write what was copied to ``sink`` as text, in order of time; return the bytes."""
         return sum(sink.write(text) for text in text_of(self._spooled(), self._words))

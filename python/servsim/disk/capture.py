@@ -11,12 +11,14 @@ name; the importer can flag or leave them out.
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from servsim.disk import bpf, tracefs
+from servsim.disk.chosen import Chosen, Sink, number_of
 from servsim.disk.tracefs import TRACEFS
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_writer
@@ -41,7 +43,7 @@ class Recorder(AbstractContextManager["Recorder"], Protocol):
     def lost_events(self) -> int:
         """Events that happened and were not recorded."""
 
-    def write(self, sink: IO[bytes]) -> int:
+    def write(self, sink: Sink) -> int:
         """Write what was copied to ``sink`` as text, in order of time; return the bytes."""
 
 
@@ -93,8 +95,15 @@ def recorder(method: str, folder: Path, mounted: Path = TRACEFS) -> Recorder:
     return bpf.Rings(folder) if method == "bpf" else tracefs.Instance(folder, mounted)
 
 
-def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = TRACEFS) -> dict[str, Any]:
-    """Record all block requests of this host for some time.
+def capture(
+    output: Path,
+    seconds: float,
+    method: str = "auto",
+    mounted: Path = TRACEFS,
+    devices: Sequence[str] = (),
+    processes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Record the block requests of this host for some time.
 
     Parameters
     ----------
@@ -107,6 +116,10 @@ def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = 
         loses events, ``auto`` captures once more, for the same time, through ``tracefs``, and keeps what lost fewer.
     mounted
         Where tracefs is mounted.
+    devices
+        Keep the requests of these disks only (``sda``, ``/dev/sda`` or ``8,0``).
+    processes
+        Keep what processes of these names asked for only.
 
     Returns
     -------
@@ -122,6 +135,7 @@ def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = 
     servsim.errors.UsageError
         When nothing can be called ``output``, or there is no such method.
     """
+    numbers = [number_of(name) for name in devices]
     chosen, reason = choose(method, mounted)
     cpu_began = time.process_time()
     with atomic_writer(output, "wb") as sink, ExitStack() as open_instances:
@@ -135,7 +149,7 @@ def capture(output: Path, seconds: float, method: str = "auto", mounted: Path = 
             if again.lost < kept.lost and not again.interrupted:
                 chosen, reason = "tracefs", f"a first capture of the same length by bpf lost {kept.lost} events"
                 kept = again
-        written = kept.instance.write(sink)
+        written = kept.instance.write(Chosen(sink, numbers, processes))
         sink.write(f"CPU:0 [LOST {kept.lost} EVENTS]\n".encode() if kept.lost else b"")
     return {
         "method": chosen,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from servsim.disk import ring
+from servsim.disk.chosen import Sink
 from servsim.errors import EnvironmentProblem
 
 #: Trace events recorded.
@@ -132,7 +133,7 @@ class Instance:
                     lost += int(value)
         return lost
 
-    def write(self, sink: IO[bytes]) -> int:
+    def write(self, sink: Sink) -> int:
         """Write what was copied to ``sink`` as text, in order of time; return the bytes."""
         formats = [self._events / "block" / event / "format" for event in EVENTS]
         layouts = dict(ring.layout_of(path.read_text()) for path in formats if path.exists())

@@ -68,6 +68,8 @@ class Manager:
         What each partition is to reach.
     distances
         How far apart two nodes are, by pair; a node that moves is one near its new partition.
+    fixed
+        Nodes that never move.
 
     Examples
     --------
@@ -81,8 +83,14 @@ class Manager:
     Move(node=3, origin='database', to='web')
     """
 
-    def __init__(self, goals: Goals, distances: Mapping[tuple[int, int], int] | None = None) -> None:
+    def __init__(
+        self,
+        goals: Goals,
+        distances: Mapping[tuple[int, int], int] | None = None,
+        fixed: frozenset[int] = frozenset(),
+    ) -> None:
         self.goals = goals
+        self.fixed = fixed
         self.distances = distances or {}
         self._asked = dict.fromkeys(goals.partitions, 0)
         self._spared = dict.fromkeys(goals.partitions, 0)
@@ -118,8 +126,13 @@ class Manager:
         return Decision(Move(node, giver, neediest), f"{wanted}: node {node} comes from {giver}, {why}")
 
     def _can_spare(self, seen: Look, name: str) -> bool:
-        goal, held = self.goals.partitions[name], len(seen.nodes[name])
-        return held > goal.least and self._after(seen, name) <= goal.busy_at_most - self.goals.margin
+        goal = self.goals.partitions[name]
+        return self._may_give(seen, name) and self._after(seen, name) <= goal.busy_at_most - self.goals.margin
+
+    def _may_give(self, seen: Look, name: str) -> bool:
+        """Whether a partition has more nodes than it keeps whatever happens, and one that can move."""
+        held = seen.nodes[name]
+        return len(held) > self.goals.partitions[name].least and not self.fixed.issuperset(held)
 
     def _after(self, seen: Look, name: str) -> float:
         """Return how busy a partition would be with one node less."""
@@ -136,9 +149,7 @@ class Manager:
             name = min(able, key=lambda name: self._after(seen, name) - partitions[name].busy_at_most)
             return name, f"which will be {self._after(seen, name):.0%} busy".replace("%", " %")
         later = [
-            name
-            for name, goal in partitions.items()
-            if goal.rank > partitions[to].rank and len(seen.nodes[name]) > goal.least
+            name for name, goal in partitions.items() if goal.rank > partitions[to].rank and self._may_give(seen, name)
         ]
         if later:
             name = max(later, key=lambda name: (partitions[name].rank, -seen.busy[name]))
@@ -151,4 +162,4 @@ class Manager:
         def far(node: int) -> int:
             return sum(self.distances.get((node, other), 0) for other in seen.nodes[to])
 
-        return min(seen.nodes[giver], key=lambda node: (far(node), -node))
+        return min(set(seen.nodes[giver]) - self.fixed, key=lambda node: (far(node), -node))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servsim.documents import read_toml
+from servsim.documents import read_toml, text_of
 from servsim.errors import UsageError
 
 
@@ -74,13 +74,7 @@ class Goals:
 
 def load(path: Path) -> Goals:
     """Read a file of goals; see `parse` for what it raises."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"there is no file of goals {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
-    return parse(text, str(path))
+    return parse(text_of(path, missing=f"there is no file of goals {str(path)!r}"), str(path))
 
 
 def parse(text: str, source: str = "the goals") -> Goals:

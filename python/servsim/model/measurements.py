@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from servsim.documents import text_of
 from servsim.errors import UsageError
-from servsim.model.network import read_text
 
 WANTED = "throughput, `throughput CLASS`, `utilization STATION`, response, time, or a name that begins with #"
 
@@ -35,7 +35,7 @@ def csv_measurements(path: str | Path, servers: Mapping[str, int] | None = None)
     UsageError
         For a column or a value that is not understood: the line and the column are named.
     """
-    rows = list(csv.reader(read_text(path).splitlines()))
+    rows = list(csv.reader(text_of(path).splitlines()))
     if len(rows) < 2:
         raise UsageError(f"{path} has no measurements; give a line of names and one line per interval")
     names = [name.strip() for name in rows[0]]

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
+from servsim.documents import text_of
 from servsim.errors import UsageError
+
+#: What the commands read, for who gives something else.
+_READ = "a model is a TOML description (docs/models.md), or .jmva, .jsimg, .lqn or .lqnx of another tool"
 
 
 @dataclass(frozen=True)
@@ -268,9 +272,14 @@ class Network:
         Raises
         ------
         UsageError
-            When the file cannot be read.
+            When the file cannot be read, or its text is not understood: file and line are named.
         """
-        return cls.from_toml(read_text(path))
+        text = text_of(path)
+        try:
+            return cls.from_toml(text)
+        except UsageError as error:
+            remedy = f"; {_READ}" if "not TOML" in str(error) else ""
+            raise UsageError(f"{path}, {error}{remedy}") from None
 
     def source(self) -> tuple[str, bool]:
         """Return the description as text, and whether it is JSON."""
@@ -326,17 +335,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise UsageError(f"{value!r} in a model is neither a number nor a name; give plain numbers in seconds")
-
-
-def read_text(path: str | Path) -> str:
-    """Return the text of a description file.
-
-    Raises
-    ------
-    UsageError
-        When the file is missing, a directory, or not UTF-8.
-    """
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}; give the path of a TOML description") from None

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servsim.documents import text_of
 from servsim.errors import UsageError
-from servsim.model.network import read_text
 
 #: A name, or nothing, and what its labels must be.
 SELECTOR = re.compile(r"\s*([A-Za-z_:][\w:]*)?\s*(?:\{(.*)\})?\s*\Z", re.S)
@@ -94,7 +94,7 @@ def read_series(path: str | Path) -> list[Series]:
     UsageError
         For anything else.
     """
-    text = read_text(path)
+    text = text_of(path)
     found = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_lines(path, text)
     if not found:
         raise UsageError(f"{path} has no series; export a range query, or scrapes with their times")

@@ -150,14 +150,18 @@ class Solution:
         return out.getvalue()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: classes, stations and what the figures are worth."""
+        """Return what a notebook shows: classes with their percentiles, stations and what the figures are worth."""
         heading = f"<p>{escape(self.solver)} ({escape(self.accuracy)})</p>"
         stations = {
             "station": [s["name"] for s in self.data["stations"]],
             "utilization": [s["utilization"] for s in self.data["stations"]],
             "present": [sum(s["queue"]) for s in self.data["stations"]],
         }
-        return heading + html_table(self.classes()) + html_table(stations)
+        classes = self.classes()
+        tails = [{p: value for p, value in c["percentiles"]} for c in self.data["classes"]]
+        for percent in sorted({p for given in tails for p in given}):
+            classes[f"p{percent:g}_s"] = [given.get(percent, "withheld") for given in tails]
+        return heading + html_table(classes) + html_table(stations)
 
     def records(self) -> np.recarray[Any, Any]:
         """Return the columns as a NumPy record array."""

@@ -44,7 +44,7 @@ def advise(
     seed : int, default 1
         Seed of the runs that are learnt from; the next ones are measured.
     replications : int, default 3
-        Seeds that are measured, the same with and without the advice.
+        Seeds that are measured, the same with and without the advice; 0 leaves the measurement out.
     stage : callable, optional
         Told what begins and how many runs that is; what it returns is told how many references are simulated.
 
@@ -64,7 +64,8 @@ def advise(
     held = int(((info or {}).get("totals") or {}).get("transactions") or 0)
     parts = held >= ENOUGH
     first: dict[str, Any] = {"warmup": held // 4, "transactions": held // 4} if parts else {}
-    second: dict[str, Any] = {"warmup": held // 2, "transactions": held - held // 2} if parts else {}
+    # Not to the end: users have no more work there, and processors are idle.
+    second: dict[str, Any] = {"warmup": held // 2, "transactions": held // 4} if parts else {}
     common: dict[str, Any] = {"format": format, "overrides": overrides}
 
     def began(what: str, runs: int = 1) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def advise(
 
     described = learn(trace, machine, **common, **first, seed=seed, **began("learning, as described"))
     node = described.result["machine"]["node"]
-    dealt = _dealt(info)
+    dealt = tasks_dealt(info)
     candidates = [(node["threads"], plan(described, swaps=node["threads"] == "pinned" and _alone(described, dealt)))]
     if node["threads"] == "free":
         order = "pinned" if _alone(described, dealt) else "fill"
@@ -104,6 +105,8 @@ def advise(
     text = toml(found, _rest(node), _threads(order, best, dealt), best.learnt.per_cpu, head)
     document |= {"placement": text, "rules": len(found), "data": _data(best), "threads": order}
     document["numactl"] = _numactl(described, best)
+    if replications == 0:
+        return document
     with _file(text) as file:
         seeds: dict[str, Any] = {"seed": seed + 1, "replications": replications}
         before = simulate(trace, machine, **common, **second, **seeds, **began("measuring, as described", replications))
@@ -129,7 +132,7 @@ class _file:
         self._folder.cleanup()
 
 
-def _dealt(info: dict[str, Any] | None) -> list[str]:
+def tasks_dealt(info: dict[str, Any] | None) -> list[str]:
     """Return the tasks that are dealt to processors, in their order; none known of a trace that was not captured."""
     tasks = (info or {}).get("tasks") or []
     return [f"{task['name']} {task['pid']}" for task in tasks if task["kind"] == "user" and not task["client"]]
@@ -146,10 +149,16 @@ def _rest(node: dict[str, Any]) -> str:
 
 
 def _threads(order: str, best: Plan, dealt: Sequence[str]) -> list[str]:
-    """Return the lines that place threads: by name where some were exchanged, else by the order they are dealt in."""
+    """Return the lines that place threads.
+
+    By name where some were exchanged, or where the trace tells of them in another order than they began in, in which a
+    program that follows the file on a host has them; else by the order they are dealt in.
+    """
     if order == "free":
         return []
-    if best.taken == list(range(len(best.taken))):
+    began = sorted(dealt, key=lambda task: int(task.rpartition(" ")[2])) == list(dealt)
+    named = order == "pinned" and 0 < len(dealt) <= len(best.taken) and not began
+    if best.taken == list(range(len(best.taken))) and not named:
         return ["", "[threads]", f'order = "{order}"']
     lines = []
     for processor, slot in enumerate(best.taken):

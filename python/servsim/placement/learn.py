@@ -66,10 +66,15 @@ class Learnt:
 
     @property
     def stalled_share(self) -> float:
-        """Share of the processors' time, idle time left out, that waits for memory."""
+        """Share of the processors' time, idle time left out, that waits for memory.
+
+        Nodes that keep coherent by messages order a request at its home: the way there is a wait for a grant too.
+        """
         parts = self.replication["processors"]
         whole = sum(value for part in parts for key, value in part.items() if key != "idle")
-        return sum(float(part["memory_stall"]) for part in parts) / whole if whole else 0.0
+        by_messages = self.result["machine"]["node"]["coherence"] == "messages"
+        waits = ("memory_stall", "bus_wait") if by_messages else ("memory_stall",)
+        return sum(float(part[key]) for part in parts for key in waits) / whole if whole else 0.0
 
 
 def _matrix(result: dict[str, Any], key: str) -> NDArray[np.float64]:

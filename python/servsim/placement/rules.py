@@ -55,6 +55,12 @@ def rules(places: Sequence[Page], homes: Homes, costs: Costs, most: int = MOST_R
     """
     # What another home than the chosen one costs; a cheaper one was full.
     away = np.abs(costs - costs[np.arange(len(costs)), homes][:, None])
+    # A page that was copied on a write has the name of the one it was copied from: no rule can tell them apart.
+    known: dict[Page, int] = {}
+    same = [known.setdefault(place, len(known)) for place in places]
+    together = np.zeros((len(known), away.shape[1]))
+    np.add.at(together, same, away)
+    places, away = list(known), together
     groups: dict[tuple[str, str], list[int]] = {}
     for index, place in enumerate(places):
         groups.setdefault((place.key, place.name), []).append(index)

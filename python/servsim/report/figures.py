@@ -16,8 +16,7 @@ from servsim.statistics.intervals import Estimate
 
 def times() -> dict[str, str]:
     """Return the kinds of processor time, in the order they are drawn: key in the result, and wording."""
-    known = [entry.path.rpartition(".")[2] for entry in registry.counters("processors")]
-    return {kind: registry.worded(kind).removeprefix("busy ") for kind in known}
+    return {kind: registry.worded(kind).removeprefix("busy ") for kind in registry.processor_times()}
 
 
 def misses() -> dict[str, str]:

@@ -232,10 +232,10 @@ def _nodes(machine: Settings, nodes: int) -> list[Part]:
     places, marks, y = [], [], 0.0
     for first in range(0, len(drawn), across):
         row = drawn[first : first + across]
-        height = max(part.height for part in row)
+        height, least = (find(part.height for part in row) for find in (max, min))
         for place, part in enumerate(row):
             x = place * (width + 3 * GAP)
-            places.append((x + width / 2, y + height / 2))
+            places.append((x + width / 2, y + least / 2))
             marks.append(part.at(x, y))
         y += height + 3 * GAP
     lines = [
@@ -249,7 +249,9 @@ def _nodes(machine: Settings, nodes: int) -> list[Part]:
 def _one_memory(machine: Settings) -> list[Part]:
     count, kind = int(machine["processors"]), machine["interconnect"]["kind"]
     parts = [_box("node", WIDTH, [_of(count, "core")], _processors(machine, count, WIDTH - 2 * PAD))]
-    lines = [kind, f"{machine['bus']['bytes_per_cycle']} a cycle, from another cache in {machine['bus']['cache_read']}"]
+    bus = machine["bus"]
+    read = sum(int(str(bus.get(key, "0 cycles")).split()[0]) for key in ("cache_read", "intervention"))
+    lines = [kind, f"{bus['bytes_per_cycle']} a cycle, from another cache in {read} cycles"]
     if int(machine.get("group", {}).get("count", 1)) > 1:
         lines.append(f"between core groups {machine['group']['crossing']} more")
     parts.append(_box("net", WIDTH, lines))

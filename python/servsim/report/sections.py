@@ -363,7 +363,7 @@ def _comparison(results: Results) -> Markup:
     called = names(results)
     ranked = wording.ranking(results)
     rows = []
-    for place in ranked.standings:
+    for place in ranked.designs:
         result = place.result
         rates = figures.throughput(result)
         rows.append(

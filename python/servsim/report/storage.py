@@ -5,25 +5,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from servsim import registry
 from servsim.report.charts.svg import tag
 from servsim.report.format import mean
 from servsim.report.tables import table
 from servsim.result import Result
 
-#: Columns of disks and buses: heading, member, and whether it is a share, a time or a number.
-_DISK = (
-    ("busy", "utilization", "share"),
-    ("requests present", "mean_present", "number"),
-    ("wait for the disk", "mean_wait_cycles", "time"),
-    ("wait for the bus", "mean_bus_wait_cycles", "time"),
-    ("positioning and medium", "mean_mechanism_cycles", "time"),
-    ("response", "mean_response_cycles", "time"),
-)
-_BUS = (
-    ("busy", "utilization", "share"),
-    ("requests waiting", "mean_waiting", "number"),
-    ("wait", "mean_wait_cycles", "time"),
-)
 #: Rows of what was asked for that are shown.
 _MOST = 20
 
@@ -36,25 +23,36 @@ def has_storage(result: Result) -> bool:
 def storage(result: Result) -> Markup:
     """Return the tables of disks, buses and what was asked for."""
     found = [dict(r["storage"]) for r in result.replications]
-    parts = [_stations(result, found, "disks", "disk", _DISK)]
+    parts = [_stations(result, found, "disks", "disk")]
     if found[0]["buses"]:
-        parts.append(_stations(result, found, "buses", "I/O bus", _BUS))
+        parts.append(_stations(result, found, "buses", "I/O bus"))
     parts.append(_accesses(result, found))
     return tag("div", *parts)
 
 
-def _stations(
-    result: Result, found: Sequence[Mapping[str, Any]], key: str, name: str, columns: Sequence[tuple[str, str, str]]
-) -> Markup:
+def columns(key: str) -> list[tuple[str, str, str]]:
+    """Return the columns of disks or buses: heading, member, and whether it is a share, a time or a number."""
+    found = []
+    for known in registry.entries():
+        group, _, member = known.path.rpartition(".*.")
+        if group == f"storage.{key}" and member.startswith(("utilization", "mean_")):
+            kind = {"1": "share", "cycles": "time"}.get(known.unit, "number")
+            name = registry.worded(member.removeprefix("mean_").removesuffix("_cycles"))
+            found.append((f"{known.unit} {name}" if kind == "number" else name, member, kind))
+    return found
+
+
+def _stations(result: Result, found: Sequence[Mapping[str, Any]], key: str, name: str) -> Markup:
     rows = []
+    shown = columns(key)
     for index, station in enumerate(found[0][key]):
         label = f"{index + 1}"
         if key == "disks" and station["bus"] is not None:
             label += f" (bus {station['bus']})"
-        cells = [_cell(result, [f[key][index][member] for f in found], kind) for _, member, kind in columns]
+        cells = [_cell(result, [f[key][index][member] for f in found], kind) for _, member, kind in shown]
         rows.append([label, *cells])
     unit = "ms" if result.clock_hertz else "cycles"
-    headings = (f"{heading}, {unit}" if kind == "time" else heading for heading, _, kind in columns)
+    headings = (f"{heading}, {unit}" if kind == "time" else heading for heading, _, kind in shown)
     return table([name, *headings], rows)
 
 

@@ -17,7 +17,7 @@ from servsim.statistics.intervals import LEAST, Estimate
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankedDesign:
     """A design's place: its estimate, and the first and last rank that is proven."""
 
     result: Result
@@ -35,7 +35,7 @@ class Standing:
 class Ranking:
     """Designs in order of their mean cycles per transaction, with what is proven of the first two."""
 
-    standings: list[Standing]
+    designs: list[RankedDesign]
     first_is_best: bool
     reason: str
 
@@ -57,12 +57,12 @@ def ranking(results: Sequence[Result]) -> Ranking:
     known = {called[id(result)]: (result, result.known(figures.cycles_per_transaction(result))) for result in results}
     single = [name for name, (_, cycles) in known.items() if cycles.n == 1]
     if single:
-        places = [Standing(result, cycles, 1, len(known)) for result, cycles in known.values()]
+        places = [RankedDesign(result, cycles, 1, len(known)) for result, cycles in known.values()]
         whose = "each has" if len(single) == len(known) else f"{' and '.join(single)} {_has(single)}"
         reason = f"{whose} one replication only, so no interval; give every design `--replications 10` or more"
         return Ranking(sorted(places, key=lambda place: place.cycles.mean), False, reason)
     judged = judge([Design(name, result) for name, (result, _) in known.items()], _METRIC)
-    order = [Standing(*known[design.name], best, worst) for design, best, worst in judged.ranks()]
+    order = [RankedDesign(*known[design.name], best, worst) for design, best, worst in judged.ranks()]
     first, second = ({called[id(place.result)] for place in order[i : i + 1]} for i in (0, 1))
     pair = next(pair for pair in judged.pairs if {pair.a, pair.b} == first | second)
     return Ranking(order, pair.better in first, pair.reason)
@@ -150,7 +150,7 @@ def _one(result: Result) -> str:
 def _several(results: Sequence[Result]) -> str:
     called = names(results)
     ranked = ranking(results)
-    first, second, *_ = ranked.standings
+    first, second, *_ = ranked.designs
     a, b = called[id(first.result)], called[id(second.result)]
     if not ranked.first_is_best:
         return (

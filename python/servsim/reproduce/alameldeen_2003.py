@@ -1,19 +1,25 @@
-"""Alameldeen et al. (2003): variability of short simulations, as far as OLTP on a bus shows it.
+"""Alameldeen et al. (2003): variability of short simulations, as far as commercial workloads on a bus show it.
 
-Two-way against four-way caches on 16 processors (Figure 3), variation against the length of the
-interval (Figure 2). Of the tuning steps (Figure 1) the printed product is checked; the steps of the OLTP workload's
-own ladder stand beside them as last measured on this host.
+The paper shows OLTP; other workloads may stand beside it, each with rows of its own. Two-way against four-way caches
+on 16 processors (Figure 3), variation against the length of the interval (Figure 2). Of the tuning steps (Figure 1)
+the printed product is checked; the steps of the OLTP workload's own ladder stand beside them as last measured on this
+host, and as last simulated.
 The comparison of snooping, directory and BASH (Figure 4) is in ``broadcasts.py``.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import prod
 from pathlib import Path
 
-from servsim.errors import ServsimError
+from servsim import _core
+from servsim.errors import ServsimError, UsageError
 from servsim.progress import Show
 from servsim.reproduce import broadcasts
 from servsim.reproduce.report import Check, Report
@@ -25,6 +31,11 @@ from servsim.workloads.tuning import kept, told
 
 TITLE = "Alameldeen et al. 2003: simulating a $2M commercial server on a $2K PC"
 
+#: Traces of several workloads may be given.
+SEVERAL_TRACES = True
+#: Runs and their length may be given.
+SIZED = True
+
 #: Runs per configuration (Figure 3).
 RUNS = 20
 #: Processors (Figure 3).
@@ -33,6 +44,8 @@ PROCESSORS = 16
 WRONG, ACCEPTED = 31.0, (10.0, 45.0)
 #: Improvements of the tuning steps in percent, and their product (text to Figure 1).
 STEPS, TUNED = (144, 81, 111, 29), 12
+#: Transactions that a run measures at least: row A6 compares it with one of a single transaction.
+SHORT = 2
 #: Lengths of the interval within a run, in windows, for the variation against its length.
 LENGTHS = (1, 4, 16)
 
@@ -43,13 +56,20 @@ def _cost(run: Replication) -> float:
     return float(run["cycles_per_transaction"])
 
 
+def workload_of(trace: Path) -> str:
+    """Return what the trace's workload is called; the trace's own name where it does not say."""
+    meta = json.loads(_core.trace_info(trace))["meta"]
+    # The rest of the line, behind a colon or in parentheses, says more of it.
+    return re.split(r"[:(]", str(meta.get("workload", "")))[0].strip() or trace.stem
+
+
 def _a5(made: Runs) -> tuple[Row, list[str]]:
-    two, four = ([_cost(run) for run in made(c, RUNS)] for c in (TWO, FOUR))
+    two, four = ([_cost(run) for run in made(c)] for c in (TWO, FOUR))
     wrong = wrong_conclusion(four, two, a_is_better=True)
     low, high = ACCEPTED
     share = 100 * wrong.probability
     parts = (
-        ordered("mean cycles per transaction, 20 runs each", four, two, ("4-way", "2-way")),
+        ordered(f"mean cycles per transaction, {made.count} runs each", four, two, ("4-way", "2-way")),
         Part(
             "a random pair of single runs is wrong",
             f"{WRONG:g} %",
@@ -60,7 +80,8 @@ def _a5(made: Runs) -> tuple[Row, list[str]]:
     missed = not all(part.holds for part in parts)
     row = Row(
         "A5",
-        "OLTP, 16 processors: 4-way caches beat 2-way on average, yet single runs often say the opposite",
+        f"{workload_of(made.trace)}, 16 processors: 4-way caches beat 2-way on average, yet single runs often say the "
+        "opposite",
         f"{low:.0f}-{high:.0f} % wrong",
         False,
         parts,
@@ -118,7 +139,7 @@ def window_variation(run: Replication, length: int) -> float | None:
 
 
 def _a6(made: Runs) -> Row:
-    found = made(TWO, RUNS)
+    found = made(TWO)
     by_length = {length: [window_variation(run, length) for run in found] for length in LENGTHS}
     parts = []
     for shorter, longer in pairwise(LENGTHS):
@@ -128,13 +149,13 @@ def _a6(made: Runs) -> Row:
             continue
         names = (f"at {longer} windows", f"at {shorter}")
         parts.append(ordered("variation of work within a run, %", [a for a, _ in known], [b for _, b in known], names))
-    short = Runs(made.trace, made.warmup, 1, RUNS, made.seed, made.machine, made.say)
+    short = replace(made, transactions=1, known={})
     one, many = [_spread([_cost(run) for run in group]) for group in (short(TWO), found)]
-    what = f"variation between runs, standard deviation over {RUNS} runs in % of the mean"
+    what = f"variation between runs, standard deviation over {made.count} runs in % of the mean"
     ours = f"{one:.2f} % for 1 transaction, {many:.2f} % for {made.transactions}"
     parts.append(Part(what, "shrinks with the length", ours, many < one))
     missed = not all(part.holds for part in parts)
-    claim = "variation shrinks with the length of the interval"
+    claim = f"{workload_of(made.trace)}: variation shrinks with the length of the interval"
     return Row("A6", claim, "shape", False, tuple(parts), why(made, TWO) if missed else "")
 
 
@@ -144,44 +165,73 @@ def _a7() -> Row:
     claim = "tuning steps of +144, +81, +111 and +29 % make 12 times the throughput"
     steps = _measured_steps()
     why = (
-        "multiplies printed figures; `servsim workload tune oltp` measures steps of ours, on another database and "
-        "machine, which are shown and not judged"
+        "multiplies printed figures; `servsim workload tune oltp` measures steps of ours, natively or with "
+        "--machine in simulation, on another database and machine: they are shown and not judged"
     )
     return Row("A7", claim, "exact", True, (part, *steps), why, measured=False)
 
 
 def _measured_steps() -> list[Part]:
-    """Return the steps of the ladder as last measured natively; none where it was not run."""
+    """Return the steps of the ladder as last measured natively and as last simulated; none where it was not run."""
+    return [*_steps_of(simulated=False), *_steps_of(simulated=True)]
+
+
+def _steps_of(*, simulated: bool) -> list[Part]:
     try:
-        steps = json.loads(kept("oltp").read_text())["steps"][1:]
+        document = json.loads(kept("oltp", simulated=simulated).read_text())
         return [
             Part(
-                f"ours, natively: {step['name']}",
+                f"ours, {document['where']}: {step['name']}",
                 "-" if step["published_ratio"] is None else f"{step['published_ratio']:g} (another step elsewhere)",
                 told(step["ratio"]),
                 True,
             )
-            for step in steps
+            for step in document["steps"][1:]
         ]
     except (OSError, ValueError, KeyError, TypeError, ServsimError):
         return []
 
 
-def run(quick: bool = False, trace: Path | None = None, say: Show = lambda *_: None) -> Report:
-    """Rerun the study; ``quick`` halves the bandwidths of Figure 4, not the 20 runs that the paper makes."""
-    made = runs(trace, RUNS, say)
+def run(
+    quick: bool = False,
+    traces: Sequence[Path] = (),
+    say: Show = lambda *_: None,
+    count: int | None = None,
+    references: int | None = None,
+) -> Report:
+    """Rerun the study; ``quick`` halves the bandwidths of Figure 4, not the 20 runs that the paper makes.
+
+    ``count`` runs are made instead of these where it is given, and each measures about as many ``references``.
+
+    Rows A5 and A6 are made for the workload of each trace, the others for that of the first.
+    """
+    made, *others = (runs(path, count or RUNS, say, references=references) for path in traces or (None,))
+    for one in (made, *others):
+        if one.transactions < SHORT:
+            why = f"{one.trace.name} measures 1 transaction, and row A6 compares it with a longer run"
+            raise UsageError(f"{why}: give more --references, or a longer trace")
     notes = [made.note()]
 
-    def a5() -> list[Row]:
+    def a5(made: Runs = made) -> list[Row]:
         row, remarks = _a5(made)
         notes.extend(remarks)
         return [row]
 
+    def other(made: Runs) -> list[Row]:
+        notes.append(made.note())
+        return [replace(row, name=f"{row.name}, {workload_of(made.trace)}") for row in (*a5(made), _a6(made))]
+
     def a1_to_a4() -> list[Row]:
-        oltp = broadcasts.Sweep("captured OLTP", made.trace, made.warmup, made.transactions)
+        oltp = broadcasts.Sweep(f"captured {workload_of(made.trace)}", made.trace, made.warmup, made.transactions)
         return broadcasts.rows(oltp, quick, lambda what: say(what, 0.0))
 
-    simulated, interrupted = made_until_interrupted([a5, lambda: [_a6(made)], a1_to_a4])
+    parts: list[Callable[[], Iterable[Row]]] = [
+        a5,
+        lambda: [_a6(made)],
+        *(partial(other, made) for made in others),
+        a1_to_a4,
+    ]
+    simulated, interrupted = made_until_interrupted(parts)
     rows = [*sorted(simulated, key=lambda row: row.name), _a7()]
     checks = [
         Check(f"{row.name}: {row.claim}", row.passed, row.parts[0].ours) for row in rows if row.hard and row.parts

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
 
+from servsim import cache
 from servsim.reproduce.rows import Part, Row
-from servsim.reproduce.runs import DISKS, Replication
-from servsim.simulation import simulate
+from servsim.reproduce.runs import DISKS, Replication, kept
+from servsim.simulation import file_hash, machine_text, simulate
 from servsim.statistics.intervals import estimate
 
 #: The machine of Martin et al. 2002.
@@ -97,20 +98,31 @@ class Sweep:
     threshold: int | None = None
 
     def runs(self, policy: str, bandwidth: str) -> list[Replication]:
-        """Simulate one policy at one bandwidth."""
+        """Simulate one policy at one bandwidth, if that was not done before."""
         overrides = [f"node.coherence={policy}", f"node.link_bytes_per_cycle={bandwidth} B", f"disk.parallel={DISKS}"]
         if policy == "bash" and self.threshold is not None:
             overrides.append(f"node.bash_threshold={self.threshold}%")
-        result = simulate(
-            str(self.trace),
-            MACHINE,
-            overrides=overrides,
-            warmup=self.warmup,
-            transactions=self.transactions,
-            replications=REPLICATIONS,
-        )
-        replications: list[Replication] = result["replications"]
-        return replications
+        inputs = {
+            "trace": file_hash(self.trace),
+            "machine": machine_text(MACHINE),
+            "overrides": overrides,
+            "measured": [self.warmup, self.transactions, REPLICATIONS],
+        }
+
+        def made() -> list[Replication]:
+            result = simulate(
+                str(self.trace),
+                MACHINE,
+                overrides=overrides,
+                warmup=self.warmup,
+                transactions=self.transactions,
+                replications=REPLICATIONS,
+            )
+            replications: list[Replication] = result["replications"]
+            return replications
+
+        found: list[Replication] = kept(cache.folder("reproduce"), inputs, made)
+        return found
 
     def points(self, bandwidths: Sequence[str], say: Callable[[str], None] = lambda _: None) -> list[Point]:
         """Simulate all three policies at each bandwidth."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from servsim.errors import EnvironmentProblem
 from servsim.files import atomic_write
 from servsim.progress import Show, expected_references, of_references
 from servsim.quickstart import USERS
-from servsim.simulation import file_hash, machine_path, simulate
+from servsim.simulation import file_hash, machine_text, simulate
 from servsim.statistics.intervals import estimate
 from servsim.sweep.job import versions
 
@@ -59,6 +60,24 @@ class Configuration:
         return f"{self.processors}p, {self.size}, {self.line} B, {self.ways}-way, {self.scheduler}, {self.protocol}"
 
 
+def kept(
+    folder: Path | None, inputs: Mapping[str, Any], make: Callable[[], Any], known: Callable[[], None] = lambda: None
+) -> Any:
+    """Return what was made of these inputs before, calling ``known``; else make it, and keep it as JSON.
+
+    Its file is named by a hash of ``inputs`` and of what is installed. Without a folder nothing is kept.
+    """
+    if folder is None:
+        return make()
+    file = folder / f"{hashlib.sha256(json.dumps({**versions(), **inputs}).encode()).hexdigest()[:20]}.json"
+    if file.is_file():
+        known()
+        return json.loads(file.read_bytes())
+    made = make()
+    atomic_write(file, json.dumps(made))
+    return made
+
+
 @dataclass
 class Runs:
     """Makes and remembers runs; two studies of one configuration get the same runs."""
@@ -73,40 +92,35 @@ class Runs:
     known: dict[tuple[Configuration, int], list[Replication]] = field(default_factory=dict)
     #: Where runs are kept for later, or nowhere.
     folder: Path | None = None
+    #: What else every machine of the study differs in.
+    settings: tuple[str, ...] = ()
+
+    def overrides(self, configuration: Configuration) -> list[str]:
+        """Return the settings that a configuration replaces, and the study's own."""
+        return [*configuration.overrides(), *self.settings]
 
     def __call__(self, configuration: Configuration, count: int | None = None) -> list[Replication]:
         """Return the runs of a configuration, made now if need be."""
         wanted = count or self.count
         key = (configuration, wanted)
         if key not in self.known:
-            self.known[key] = self._kept(configuration, wanted) or self._made(configuration, wanted)
+            made = partial(self._made, configuration, wanted)
+            known = partial(self.say, f"{self._what(configuration)}: {wanted} runs, known", 1.0)
+            self.known[key] = kept(self.folder, self._inputs(configuration, wanted), made, known)
         return self.known[key]
 
-    def _file(self, configuration: Configuration, count: int) -> Path | None:
-        """Return where the runs of a configuration are kept: its name is a hash of all that decides them."""
-        if self.folder is None:
-            return None
-        inputs = {
-            **versions(),
+    def _inputs(self, configuration: Configuration, count: int) -> dict[str, Any]:
+        """Return all that decides the runs of a configuration."""
+        return {
             "trace": file_hash(self.trace),
-            "machine": machine_path(self.machine).read_text(encoding="utf-8"),
-            "overrides": configuration.overrides(),
+            "machine": machine_text(self.machine),
+            "overrides": self.overrides(configuration),
             "measured": [self.warmup, self.transactions, count, self.seed],
         }
-        return self.folder / f"{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:20]}.json"
-
-    def _kept(self, configuration: Configuration, count: int) -> list[Replication]:
-        """Return the runs that were kept, or none."""
-        file = self._file(configuration, count)
-        if file is None or not file.is_file():
-            return []
-        self.say(f"configuration {len(self.known) + 1}, {configuration}: {count} runs, known", 1.0)
-        found: list[Replication] = json.loads(file.read_bytes())
-        return found
 
     def _made(self, configuration: Configuration, count: int) -> list[Replication]:
-        """Make the runs of a configuration, and keep them."""
-        what = f"configuration {len(self.known) + 1}, {configuration}: {count} runs"
+        """Make the runs of a configuration."""
+        what = f"{self._what(configuration)}: {count} runs"
         expected = expected_references(
             self.trace, transactions=self.transactions, warmup=self.warmup, replications=count
         )
@@ -114,7 +128,7 @@ class Runs:
         result = simulate(
             self.trace,
             self.machine,
-            overrides=configuration.overrides(),
+            overrides=self.overrides(configuration),
             warmup=self.warmup,
             transactions=self.transactions,
             replications=count,
@@ -122,10 +136,10 @@ class Runs:
             progress=of_references(self.say, what, expected),
         )
         made: list[Replication] = result["replications"]
-        file = self._file(configuration, count)
-        if file is not None:
-            atomic_write(file, json.dumps(made))
         return made
+
+    def _what(self, configuration: Configuration) -> str:
+        return f"configuration {len(self.known) + 1}, {configuration}"
 
     def values(self, configuration: Configuration, figure: Callable[[Replication], float]) -> list[float]:
         """Return a figure of every run of a configuration."""
@@ -151,8 +165,25 @@ def measured(count: int, users: int) -> tuple[int, int]:
     return warmup, max(1, count - warmup - min(users, count // 3))
 
 
-def runs(trace: Path | None, count: int, say: Show, most: int | None = None) -> Runs:
-    """Prepare runs on a trace, or on the shipped one, divided into warm-up and at most ``most`` measured transactions.
+def transactions_of(trace: Path, references: int) -> int:
+    """Return how many of a trace's transactions make so many references, at least one."""
+    totals = json.loads(_core.trace_info(trace))["totals"]
+    each = (totals["instructions"] + totals["data_references"]) / max(1, totals["transactions"])
+    return max(1, int(references / each + 0.5))
+
+
+def runs(
+    trace: Path | None,
+    count: int,
+    say: Show,
+    most: int | None = None,
+    references: int | None = None,
+    settings: tuple[str, ...] = (),
+) -> Runs:
+    """Prepare runs on a trace, or on the shipped one, divided into warm-up and measurement.
+
+    At most ``most`` transactions are measured, or those that make ``references``. With few of these the warm-up is no
+    longer than they are.
 
     Raises
     ------
@@ -166,7 +197,10 @@ def runs(trace: Path | None, count: int, say: Show, most: int | None = None) -> 
     users = info["meta"].get("provenance", {}).get("users", USERS)
     warmup, transactions = measured(int(info["totals"]["transactions"]), int(users))
     kept = cache.folder("reproduce")
-    return Runs(path, warmup, min(transactions, most or transactions), count, say=say, folder=kept)
+    if references is not None:
+        most = transactions_of(path, references)
+    transactions = min(transactions, most or transactions)
+    return Runs(path, min(warmup, transactions), transactions, count, say=say, folder=kept, settings=settings)
 
 
 def gsp(run: Replication) -> float:

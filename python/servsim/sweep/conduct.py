@@ -9,7 +9,7 @@ from typing import Any
 from servsim.errors import UsageError
 from servsim.replication import summary
 from servsim.result_warnings import ResultWarning, gathered
-from servsim.simulation import file_hash, machine_path, resolve
+from servsim.simulation import file_hash, machine_text, resolve
 from servsim.sweep.engines import engine
 from servsim.sweep.job import Job, versions
 from servsim.sweep.store import Store, opened
@@ -89,7 +89,7 @@ def _jobs(study: Study, point: Levels, traces: dict[str, str]) -> list[Job]:
     if str(trace) not in traces:
         traces[str(trace)] = file_hash(trace)
     name = str(study.at(point, "machine"))
-    description = machine_path(str(study.path(name))).read_text(encoding="utf-8", errors="replace")
+    description = machine_text(study.path(name))
     overrides = study.overrides(point)
     machine = resolve(description, name, overrides)
     options = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core
-from servsim.documents import read_toml
+from servsim.documents import read_toml, text_of
 from servsim.errors import UsageError
 
 #: Factors that are no settings of the machine.
@@ -81,12 +81,7 @@ class Study:
 
 def load(path: Path) -> Study:
     """Read a study file; see `parse` for what it raises."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"there is no study {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+    text = text_of(path, missing=f"there is no study {str(path)!r}")
     return parse(text, str(path), path.parent, path.stem)
 
 

@@ -58,6 +58,11 @@ def parquet(replications: Sequence[Mapping[str, Any]], output: Path) -> int:
         columns = windows(replication)
         count = len(columns["start_cycle"])
         tables.append(pa.table({"replication": [number] * count, "seed": [replication["seed"]] * count, **columns}))
+    fields = [set(table.schema) for table in tables]
+    if unlike := {field.name for field in set.union(*fields) - set.intersection(*fields)}:
+        raise UsageError(
+            f"replications of this result do not record {', '.join(sorted(unlike))} alike along the run: simulate again"
+        )
     table = pa.concat_tables(tables)
     with atomic_writer(output, "wb") as file:
         pq.write_table(table, file, compression="zstd")

@@ -60,7 +60,7 @@ def check(found: dict[str, Any]) -> None:
     if not found["findings"]:
         print(
             f"{found['path']}: {found['items']:,} blocks and events of {found['tasks']:,} tasks "
-            f"in {found['epochs']:,} epochs keep every rule"
+            f"in {found['epochs']:,} epoch{'' if found['epochs'] == 1 else 's'} keep every rule"
         )
 
 
@@ -81,7 +81,8 @@ def stats(found: dict[str, Any]) -> None:
     )
     console.print(f"locks: {found['lock_acquires']:,} acquired, {found['lock_releases']:,} released")
     console.print(f"guest time {found['duration_ns'] / 1e6:,.3f} ms")
-    console.print(f"{found['bytes_per_data_reference']:.3f} bytes per data reference")
+    if found["bytes_per_data_reference"] is not None:  # none where a trace ends before its first data reference
+        console.print(f"{found['bytes_per_data_reference']:.3f} bytes per data reference")
 
 
 def formats(found: dict[str, Any]) -> None:

@@ -70,6 +70,9 @@ def _native(wish: Wish, say: Say) -> record.Record:
     if wish.native is not None and wish.native.is_file():
         return record.read(wish.native)
     configurations = [BASE, *wish.changes]
+    seconds = len(configurations) * wish.rounds * wish.seconds + wish.long_runs * wish.long_seconds
+    missing = f"there is no record {wish.native} yet: " if wish.native is not None else ""
+    say(f"{missing}measuring this host for more than {seconds / 60:.0f} minutes")
     found = hosts.look(cache.folder("validation"), max(c.processors for c in configurations))
     say(found.text())
     for configuration in configurations:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,19 @@ __all__ = ["FolderWorkload"]
 
 #: Seconds a server may take until it answers.
 START_SECONDS = 120.0
+#: Seconds that a server which closed its connections may take to end, before a failure counts as the client's own.
+GONE_SECONDS = 0.5
 #: Runs `start`, tells its exit code, waits for the end of standard input, and ends what was started: politely, then
-#: by force together with this shell's whole process group.
+#: by force together with this shell's whole process group. An interrupt ends a database although clients are left;
+#: a program that a shell put into the background and that knows nothing of interrupts ignores it (bit 1 of SigIgn).
 _HOLDER = """
 ./start >>"$servsim_log" 2>&1; echo $?
 cat >/dev/null
 server=$(cat "$server_file" 2>/dev/null)
 runs() { case $(cat "/proc/$server/stat" 2>/dev/null) in "" | *") Z "*) return 1 ;; esac; }
-for sign in INT TERM; do
+ignored=$(sed -n 's/^SigIgn:[[:space:]]*//p' "/proc/$server/status" 2>/dev/null)
+[ $((0x${ignored:-0} >> 1 & 1)) = 1 ] && signs=TERM || signs="INT TERM"
+for sign in $signs; do
     tries=0
     while [ -n "$server" ] && runs && [ "$tries" -lt 100 ]; do
         [ "$tries" -eq 0 ] && kill -"$sign" "$server"
@@ -215,8 +221,7 @@ def _serving(folder: Folder, environment: dict[str, str], log: Path) -> Iterator
     try:
         code = _first_line(holder)
         if code != "0":
-            needs = f"; it needs the packages {', '.join(folder.packages)}" if folder.packages else ""
-            told = f"the server of {folder.path} did not start: {_last_words(log)}{needs}; its log is {log}"
+            told = f"the server of {folder.path} did not start: {_last_words(log)}{_lacking(folder)}; its log is {log}"
             raise EnvironmentProblem(told)
         yield
     except BaseException:
@@ -229,6 +234,19 @@ def _serving(folder: Folder, environment: dict[str, str], log: Path) -> Iterator
         holder.stdin.close()
         _ended(holder)
         holder.stdout.close()
+
+
+def _lacking(folder: Folder) -> str:
+    """Return which packages of the server this host lacks, as the rest of a sentence."""
+    if not folder.packages:
+        return ""
+    if shutil.which("dpkg-query") is None:
+        return f"; it needs what Debian's packages {', '.join(folder.packages)} hold"
+    ask = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *folder.packages]
+    known = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.splitlines()
+    there = {line[3:] for line in known if line.startswith("ii ")}
+    lacking = [package for package in folder.packages if package not in there]
+    return f"; it needs the packages {', '.join(lacking)}" if lacking else ""
 
 
 def _ended(holder: subprocess.Popen[str]) -> None:
@@ -259,6 +277,16 @@ def _alive(environment: Mapping[str, str]) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def _gone(environment: Mapping[str, str]) -> bool:
+    """Return whether the server has ended: a process that ends closes its connections some time before it is gone."""
+    late = time.monotonic() + GONE_SECONDS
+    while _alive(environment):
+        if time.monotonic() > late:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def _last_words(log: Path) -> str:
     """Return why the server ended: the program that is missing, or else the last line of its log."""
     lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
@@ -277,7 +305,7 @@ def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, 
                 report = out.read()
                 show(report)
     except (CheckFailed, EnvironmentProblem) as error:
-        if folder.has("start") and not _alive(environment):
+        if folder.has("start") and _gone(environment):
             told = f"the server ended in the middle of the run ({_last_words(log)}; log: {log}): {error}"
             raise CheckFailed(told) from error
         raise

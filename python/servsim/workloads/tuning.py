@@ -1,21 +1,26 @@
 """The tuning ladder of a workload: an ordered experiment, each step one named difference of its configuration.
 
 The ladder is a file of the workload's folder (``tuning.toml``): a base, and steps that each change some settings of
-all before them. Every rung is run natively once in each round, so that a drift of the host hits all alike; a step's
-ratio to the one before it is paired by rounds. No ratio is assumed: those that a paper printed stand beside ours.
+all before them. Natively every rung runs once in each round, so that a drift of the host hits all alike; a step's
+ratio to the one before it is paired by rounds. In simulation every rung is a capture of its own, run with the same
+seeds on one machine: that tells what the steps are worth on a machine that nobody has. No ratio is assumed: those
+that a paper printed stand beside ours.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim import cache
+from servsim import _core, cache
 from servsim.capture.folder import Folder, FolderSettings
-from servsim.documents import read_toml
-from servsim.errors import UsageError
+from servsim.documents import read_toml, text_of
+from servsim.errors import CheckFailed, UsageError
 from servsim.files import atomic_write
+from servsim.result import hertz
+from servsim.result_warnings import recorded
+from servsim.simulation import simulate
 from servsim.statistics.intervals import estimate
 from servsim.text import columns
 from servsim.validation.ratios import Ratio, ratio
@@ -57,12 +62,7 @@ def read(folder: Folder, path: Path | None = None) -> list[Rung]:
         Naming what is missing or wrong in the file.
     """
     path = path or folder.path / LADDER
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{folder.path.name} has no ladder: {path} is missing; name one with --ladder") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    text = text_of(path, missing=f"{folder.path.name} has no ladder: {path} is missing; name one with --ladder")
     try:
         steps = read_toml(text).get("step")
     except ValueError as error:
@@ -109,24 +109,102 @@ def run(
                 raise UsageError(f"the client of {folder.path.name} reports no transactions_per_second: no ratios")
             rates[rung.name].append(float(report["transactions_per_second"]))
             say(f"round {number + 1} of {rounds}, {rung.name}: {rates[rung.name][-1]:,.0f} transactions/s")
-    document = {
-        "schema": SCHEMA,
-        "workload": folder.path.name,
-        "where": "natively on this host",
-        "rounds": rounds,
-        "transactions": transactions,
-        "steps": [_step(rungs, index, rates) for index in range(len(rungs))],
-    }
+    document = _document(rungs, rates, "natively on this host", rounds, transactions)
     atomic_write(kept(folder.path.name), json.dumps(document, indent=2) + "\n")
     return document
 
 
-def kept(name: str) -> Path:
-    """Return where the last run of a workload's ladder is kept."""
-    return cache.folder("workloads", name) / "tuning.json"
+def run_simulated(
+    rungs: Sequence[Rung],
+    traces: Sequence[Path],
+    machine: str,
+    rounds: int = ROUNDS,
+    transactions: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Simulate a capture of every rung on a machine, and return the document ``servsim.workload.tune/1``, also kept.
+
+    The i-th runs of all rungs have one seed. Intervals hold what seeds change; another capture of a rung may differ
+    by more.
+
+    Raises
+    ------
+    UsageError
+        When a rung has no trace, or the trace was captured with other settings than the rung's.
+    CheckFailed
+        When the figures of a run are invalid: nothing is kept then.
+    """
+    name = rungs[0].settings.folder.path.name
+    if len(traces) != len(rungs):
+        commands = "; ".join(f"`{command}`" for command in _captures(rungs))
+        raise UsageError(f"the ladder has {len(rungs)} steps, each with a capture of its own in this order: {commands}")
+    for rung, trace in zip(rungs, traces, strict=True):
+        _refuse_another(rung, rungs, trace)
+    rates: dict[str, list[float]] = {}
+    for rung, trace in zip(rungs, traces, strict=True):
+        result = simulate(trace, machine, transactions=transactions, replications=rounds)
+        invalid = [warning.text for warning in recorded(result) if warning.rank == "invalid"]
+        if invalid:
+            raise CheckFailed(f"the step {rung.name!r}: the figures of {trace} on {machine} are invalid: {invalid[0]}")
+        clock = hertz(result["machine"]["clock"])
+        rates[rung.name] = [clock / run["cycles_per_transaction"] for run in result["replications"]]
+        say(f"{rung.name}: {rates[rung.name][-1]:,.0f} transactions/s")
+    document = _document(rungs, rates, f"simulated on {machine}", rounds, transactions)
+    atomic_write(kept(name, simulated=True), json.dumps(document, indent=2) + "\n")
+    return document
 
 
-def _step(rungs: Sequence[Rung], index: int, rates: dict[str, list[float]]) -> dict[str, Any]:
+def _captures(rungs: Sequence[Rung]) -> list[str]:
+    """Return the commands that capture every rung."""
+    return [
+        " ".join(
+            [
+                f"servsim capture {rung.settings.folder.path.name}",
+                *(f"--set {name}={value}" for name, value in rung.settings.given.items()),
+                f"-o {rung.name}.svt",
+            ]
+        )
+        for rung in rungs
+    ]
+
+
+def _refuse_another(rung: Rung, rungs: Sequence[Rung], trace: Path) -> None:
+    """Refuse a trace that was not captured with what the ladder sets for this rung."""
+    if not trace.is_file():
+        raise UsageError(f"there is no trace {str(trace)!r}")
+    found = json.loads(_core.trace_info(trace))["meta"].get("provenance", {}).get("settings", {})
+    everywhere = [other.settings.described() for other in rungs]
+    names = dict.fromkeys(name for described in everywhere for name in described)
+    changed = [name for name in names if len({described.get(name) for described in everywhere}) > 1]
+    wanted = rung.settings.described()
+    for name in ("workload", *changed):
+        if str(found.get(name)) != str(wanted.get(name)):
+            command = _captures([rung])[0]
+            raise UsageError(
+                f"{trace} was captured with {name}={found.get(name)}, and the step {rung.name!r} has "
+                f"{wanted.get(name)}: capture it with `{command}`"
+            )
+
+
+def _document(
+    rungs: Sequence[Rung], rates: Mapping[str, list[float]], where: str, rounds: int, transactions: int | None
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "workload": rungs[0].settings.folder.path.name,
+        "where": where,
+        "rounds": rounds,
+        "transactions": transactions,
+        "steps": [_step(rungs, index, rates) for index in range(len(rungs))],
+    }
+
+
+def kept(name: str, *, simulated: bool = False) -> Path:
+    """Return where the last run of a workload's ladder is kept: the native one, or the simulated one."""
+    return cache.folder("workloads", name) / ("tuning-simulated.json" if simulated else "tuning.json")
+
+
+def _step(rungs: Sequence[Rung], index: int, rates: Mapping[str, list[float]]) -> dict[str, Any]:
     rung, ours = rungs[index], rates[rungs[index].name]
     known = estimate(ours)
     before = ratio(ours, rates[rungs[index - 1].name], paired=True) if index else None
@@ -155,7 +233,8 @@ def table(document: dict[str, Any]) -> str:
         printed = "" if step["published_ratio"] is None else f"{step['published_ratio']:g}"
         ratios = [told(step["ratio"]), told(step["ratio_to_first"])]
         rows.append([step["name"], f"{rate['mean']:,.0f}{half}", *ratios, printed, step["what"]])
-    note = f"n = {document['rounds']} rounds of {document['transactions']:,} transactions; ± and [ ]: 95 % intervals"
+    length = "the middle half" if document["transactions"] is None else f"{document['transactions']:,} transactions"
+    note = f"{document['where']}, n = {document['rounds']} rounds of {length}; ± and [ ]: 95 % intervals"
     return "\n".join([*columns(rows, left=6), note])
 
 

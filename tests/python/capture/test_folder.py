@@ -153,6 +153,7 @@ def test_a_client_is_built_once_and_anew_when_a_file_changes(own: Path, tmp_path
         ('["true"]', "made no {client}"),
         ('["no-such-compiler"]', "needs no-such-compiler, which is not installed"),
         ('["cp", "{built}/no-such-library.so", "{client}"]', "needs .*/no-such-library.so: run `make build`"),
+        ("[]", "say with `build` in workload.toml how the client is made"),
     ],
 )
 def test_a_build_without_a_client_is_told(own: Path, tmp_path: Path, build: str, told: str) -> None:
@@ -185,6 +186,7 @@ def test_a_server_of_ones_own_is_captured_with_its_folder_alone(tmp_path: Path) 
     assert result["replications"][0]["transactions"] == 60, "the middle half"
 
 
+@pytest.mark.acceptance
 @pytest.mark.guest
 @pytest.mark.timeout(1800)
 def test_the_java_server_is_captured_with_the_code_that_it_makes_at_run_time(tmp_path: Path) -> None:
@@ -207,6 +209,7 @@ def test_the_java_server_is_captured_with_the_code_that_it_makes_at_run_time(tmp
     assert all(word in told(captured.trace) for word in ("warehouse-", "New-Order", "Customer-Report"))
 
 
+@pytest.mark.acceptance
 @pytest.mark.guest
 @pytest.mark.timeout(1800)
 def test_a_program_without_a_server_is_measured_itself_and_its_structures_are_told(tmp_path: Path) -> None:

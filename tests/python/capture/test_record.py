@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from servsim.capture import record as recording
 from servsim.errors import CheckFailed, EnvironmentProblem, ServsimError
+from waiting import wait_for
 
 COUNTS = {f"{mode}_{what}": 10 for mode in ("user", "kernel") for what in ("instructions", "loads", "stores")}
 
@@ -93,9 +94,9 @@ def test_how_many_transactions_have_ended_is_told_with_their_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recording, "_PROGRESS_S", 0.001)
-    count, told, heard = tmp_path / "summary.count", threading.Event(), list[tuple[str, float]]()
+    count, told, heard = tmp_path / "summary.count", threading.Event(), list[tuple[str, float | None]]()
 
-    def progress(line: str, fraction: float) -> None:
+    def progress(line: str, fraction: float | None) -> None:
         heard.append((line, fraction))
         told.set()
 
@@ -104,4 +105,7 @@ def test_how_many_transactions_have_ended_is_told_with_their_share(
         count.write_text("")  # seen while it is written
         count.write_text("30")
         assert told.wait(60)
+        count.write_text("40")
+        wait_for(lambda: heard[-1][1] is None)
+    assert heard.count(("captured 40 transactions; the guest checks its data", None)) == 1
     assert heard[0] == ("capturing: 30 of 40 transactions", 0.75)

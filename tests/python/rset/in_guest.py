@@ -23,6 +23,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 COMMAND = [sys.executable, "-c", "from servsim.cli import main; main()", "rset"]
 ENVIRONMENT = {"PYTHONPATH": PACKAGES, "PATH": "/usr/bin", "HOME": "/tmp"}
 PAGE = 4096
+NODES = 4
 #: What a program holds: blocks that malloc serves, none of which are Python's own arenas.
 HOLDER = """
 import sys
@@ -85,12 +86,40 @@ def policies_hold_for_python():
     told = []
     for policy, node in (("local", 1), ("touch", 1), ("remote", 2), ("node(3)", 3)):
         found = shares(policy)
-        assert found[node] > 0.8, (policy, found)
+        # Of 2,700 pages 2,048 are of the blocks; what Python maps by itself lies where it runs.
+        assert found[node] > 0.7, (policy, found)
         told.append(f"{policy} {found[node]:.2f}")
     found = shares("striped(1)")
-    # Python maps some memory by itself, which is not redirected: it lies where it is touched.
-    assert all(0.15 < share < 0.45 for share in found), found
+    # A third is what Python maps by itself, which is not redirected: it lies where it is touched.
+    assert all(0.12 < share < 0.55 for share in found), found
     return ", ".join(told) + ", striped " + " ".join(f"{share:.2f}" for share in found)
+
+
+#: A database in memory: 20,000 rows of 400 bytes.
+SQL = """
+create table held(number, filling);
+with recursive counted(number) as (select 1 union all select number + 1 from counted where number < 20000)
+insert into held select number, zeroblob(400) from counted;
+select count(*), sum(length(filling)) from held;
+"""
+
+
+def a_database_is_redirected():
+    told = []
+    for policy, node in (("node(3)", "3"), ("striped(4)", None)):
+        options = ["--physcpubind", "4", "--policy", policy, "--report", "/tmp/report"]
+        said = servsim("run", *options, "--", "/usr/bin/sqlite3", ":memory:", SQL)
+        assert said.strip() == "20000|8000000", said
+        report = json.loads(Path("/tmp/report").read_text())
+        Path("/tmp/report").unlink()
+        pages = report["pages_per_node"]
+        assert report["pages_elsewhere"] == report["pages_unknown"] == report["ranges_refused"] == 0, report
+        assert sum(pages.values()) > 2000, report
+        # What it allocates before the library knows its policy lies where the kernel put it.
+        wished = [pages[str(one)] > 450 for one in range(NODES)] if node is None else [pages[node] > 2700]
+        assert all(wished), report
+        told.append(f"{policy} {pages}")
+    return ", ".join(told)
 
 
 def nodes_are_shown():
@@ -161,13 +190,19 @@ def looks(log):
     return [json.loads(line) for line in log.read_text().rpartition("\n")[0].splitlines()]
 
 
-CHECKS = (nodes_are_shown, policies_hold_for_python, partitions_by_hand, a_manager_follows_the_load)
+CHECKS = (
+    nodes_are_shown,
+    policies_hold_for_python,
+    a_database_is_redirected,
+    partitions_by_hand,
+    a_manager_follows_the_load,
+)
 
 
-def main():
+def main(checks=CHECKS):
     for kind, place in (("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys"), ("cgroup2", "/sys/fs/cgroup")):
         assert LIBC.mount(kind.encode(), place.encode(), kind.encode(), 0, None) == 0, place
-    for check in CHECKS:
+    for check in checks:
         begin = time.monotonic()
         try:
             outcome = f"ok {check()} ({time.monotonic() - begin:.1f} s)"

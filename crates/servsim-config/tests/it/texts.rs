@@ -3,19 +3,24 @@
 
 use proptest::prelude::*;
 use servsim_config::{Kind, Machine, Setting, Value, SETTINGS};
-use servsim_oracle::mutation::{number, Mutants};
+use servsim_oracle::mutation::Mutants;
 
 /// Mutants of each description in `make test`.
 const QUICK: usize = 500;
 
 /// Every description that ships.
-const SHIPPED: [&str; 6] = [
+const SHIPPED: [&str; 11] = [
     include_str!("../../../../python/servsim/machines/alameldeen-2003-16p.toml"),
+    include_str!("../../../../python/servsim/machines/brock-2001-2x4.toml"),
     include_str!("../../../../python/servsim/machines/brock-2001-4x4.toml"),
     include_str!("../../../../python/servsim/machines/du-2001.toml"),
     include_str!("../../../../python/servsim/machines/epyc-9124-16c.toml"),
+    include_str!("../../../../python/servsim/machines/epyc-9124-cxl.toml"),
+    include_str!("../../../../python/servsim/machines/epyc-9554-128c.toml"),
     include_str!("../../../../python/servsim/machines/foglia-2004-4p.toml"),
     include_str!("../../../../python/servsim/machines/foglia-2004-8p.toml"),
+    include_str!("../../../../python/servsim/machines/graviton4-192c.toml"),
+    include_str!("../../../../python/servsim/machines/martin-2002-16p.toml"),
 ];
 
 /// The resolved description as a description: every setting, with its section.
@@ -101,8 +106,7 @@ fn a_mutant_of_a_description_is_refused_in_sentences_or_is_a_machine() {
     let mut mutants = Mutants::new(1);
     let (mut read, mut refused) = (0, 0);
     for text in SHIPPED {
-        for _ in 0..number(QUICK) {
-            let mutant = mutants.of(text.as_bytes());
+        for mutant in mutants.trials(env!("CARGO_MANIFEST_DIR"), "machine.toml", text.as_bytes(), QUICK) {
             match Machine::from_toml(&String::from_utf8_lossy(&mutant), "m.toml", &[]) {
                 Ok(machine) => {
                     read_back(&machine);

@@ -4,7 +4,7 @@
 
 use super::ImportOptions;
 use crate::error::ImportError;
-use crate::request::{Op, Request, NO_START};
+use crate::request::{Op, Request, DEVICE_SECTORS, NO_START};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -17,8 +17,6 @@ const FORWARD_JUMP_NS: i64 = 86_400 * 1_000_000_000;
 const LAST_NS: i64 = i64::MAX / 2;
 /// No device keeps a request longer: kernels give up after minutes.
 const LONGEST_NS: i64 = 3600 * 1_000_000_000;
-/// No device is longer than the longest file (2^63 bytes).
-const DEVICE_SECTORS: u64 = 1 << 54;
 /// No request is longer than the 4 GiB that a kernel counts with 32 bits.
 const REQUEST_SECTORS: u32 = 1 << 23;
 /// What [`Collector::device`] returns when names can no longer be told apart by 16 bits.

@@ -95,7 +95,8 @@ const PLAIN: &[&str] = &[
 pub fn parse(spec: &str, arrivals_only: bool) -> Result<Vec<Column>, ImportError> {
     let mut problems = Vec::new();
     let mut columns = Vec::new();
-    for name in spec.split(',').map(str::trim) {
+    // Some programs put names between quotation marks.
+    for name in spec.split(',').map(|name| name.trim().trim_matches('"')) {
         match column(&name.to_ascii_lowercase()) {
             Ok(column) => columns.push(column),
             Err(problem) => problems.push(problem),

@@ -11,6 +11,11 @@ use crate::error::ImportError;
 use crate::request::{Op, SECTOR_BYTES};
 use std::io::BufRead;
 
+/// Headings of well-known traces, and what they mean. Of SYSTOR '17 (Lee et al.) times are of arrival; without a
+/// response nothing stands where the operation and the time would.
+const KNOWN: [(&str, &str); 1] =
+    [("Timestamp,Response,IOType,LUN,Offset,Size", "arrival_s,response_s,op,device,offset_bytes,bytes")];
+
 const GUESS: &str = "arrival_us,op,lba,sectors,completion_us";
 
 /// CSV with named columns.
@@ -27,11 +32,11 @@ impl Importer for Csv {
 
     fn recognises(&self, head: &[u8]) -> bool {
         first_line(head, |line| {
-            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let fields: Vec<&str> = line.split(',').map(|field| field.trim().trim_matches('"')).collect();
             let numbers = fields.iter().filter(|field| scaled(field.as_bytes(), 1).is_some()).count();
             // Arrivals alone have four columns, and only a heading tells what they are.
             let named = fields.iter().any(|field| field.starts_with("arrival"));
-            fields.len() >= 5 && numbers >= 4 || fields.len() >= 4 && named
+            fields.len() >= 5 && numbers >= 4 || fields.len() >= 4 && named || known(line).is_some()
         })
     }
 
@@ -67,6 +72,11 @@ impl Importer for Csv {
     }
 }
 
+/// What a well-known heading means.
+fn known(line: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|(heading, _)| *heading == line.trim()).map(|(_, columns)| *columns)
+}
+
 /// Settles the columns on the first line; true if that line was a heading.
 fn heading(
     line: &[u8],
@@ -81,7 +91,8 @@ fn heading(
         return Ok(is_heading);
     }
     if is_heading {
-        *columns = parse_columns(&String::from_utf8_lossy(line), collector.options().arrivals_only)?;
+        let line = String::from_utf8_lossy(line);
+        *columns = parse_columns(known(&line).unwrap_or(&line), collector.options().arrivals_only)?;
     } else if fields.len() == 5 {
         *columns = parse_columns(GUESS, false)?;
         collector.report.notes.push(format!("no heading: columns read as {GUESS}; name them with --columns"));
@@ -106,6 +117,8 @@ struct Row<'a> {
     lba: u64,
     sectors: u64,
     device: &'a [u8],
+    /// Nothing stands where an operation or a completion should.
+    unanswered: bool,
 }
 
 impl<'a> Row<'a> {
@@ -121,6 +134,7 @@ impl<'a> Row<'a> {
             lba: 0,
             sectors: 0,
             device: b"disk0",
+            unanswered: false,
         };
         // Past the end by one when the line has no further field.
         let mut from = 0;
@@ -170,6 +184,10 @@ impl<'a> Row<'a> {
 
     #[inline]
     fn set(&mut self, column: Column, field: &'a [u8]) -> Option<()> {
+        if field.is_empty() && matches!(column, Column::Op | Column::Completion(_) | Column::Response(_)) {
+            self.unanswered = true;
+            return Some(());
+        }
         let natural = |scale: i64| scaled(field, scale).and_then(|value| u64::try_from(value).ok());
         match column {
             Column::Arrival(scale) => self.arrival = Some(scaled(field, scale)?),
@@ -193,6 +211,10 @@ impl<'a> Row<'a> {
         let arrival_ns = self.arrival.unwrap_or(previous_arrival.saturating_add(self.since_previous));
         *previous_arrival = arrival_ns;
         collector.at(arrival_ns);
+        if self.unanswered {
+            collector.report.without_completion += 1;
+            return Ok(());
+        }
         let Some(op) = self.op else {
             collector.report.other_operations += 1;
             return Ok(());

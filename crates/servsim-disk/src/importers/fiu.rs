@@ -1,10 +1,12 @@
 //! Traces of Florida International University (Koller and Rangaswami, FAST 2010), as SNIA keeps them:
 //! `ns pid process sector sectors R|W major minor [digest]`. They tell when requests arrive, not when they complete.
 
-use super::text::{first_line, for_each_line, scaled, words};
+use super::arrivals::{read, Arrival};
+use super::text::{first_line, scaled, words};
 use super::{Collector, Importer, Pending};
 use crate::error::ImportError;
 use crate::request::Op;
+use std::borrow::Cow;
 use std::io::BufRead;
 
 /// FIU text.
@@ -24,24 +26,12 @@ impl Importer for Fiu {
     }
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
-        collector.arrivals_only()?;
-        for_each_line(input, &mut |number, line| {
-            collector.line(number);
-            let (disk, process, mut pending) = parse(line).ok_or_else(|| ImportError::Malformed {
-                format: "fiu",
-                place: format!("line {number}"),
-                problem: "expected ns pid process sector sectors R|W major minor".to_owned(),
-            })?;
-            pending.by_tracer = collector.is_tracer(process);
-            collector.at(pending.arrival_ns);
-            let device = collector.device(&disk);
-            collector.emit(device, &pending, pending.arrival_ns)
-        })
+        read(input, collector, "ns pid process sector sectors R|W major minor", parse)
     }
 }
 
-/// The device as `major,minor`, the process, and the request.
-fn parse(line: &[u8]) -> Option<(String, &str, Pending)> {
+/// What a line says, the device as `major,minor`.
+fn parse(line: &[u8]) -> Option<Arrival<'_>> {
     let fields: Vec<&str> = words(line).take(9).collect();
     let &[time, pid, process, sector, sectors, op, major, minor, ..] = &fields[..] else { return None };
     pid.parse::<u32>().ok()?;
@@ -51,7 +41,7 @@ fn parse(line: &[u8]) -> Option<(String, &str, Pending)> {
         _ => return None,
     };
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    let pending = Pending {
+    let request = Pending {
         arrival_ns: scaled(time.as_bytes(), 1)?,
         start_ns: None,
         lba: sector.parse().ok()?,
@@ -59,5 +49,5 @@ fn parse(line: &[u8]) -> Option<(String, &str, Pending)> {
         op,
         by_tracer: false,
     };
-    Some((format!("{major},{minor}"), process, pending))
+    Some(Arrival { device: Cow::Owned(format!("{major},{minor}")), process: Some(process), request })
 }

@@ -4,6 +4,8 @@
 //! completions and counts everything that could not become a request. Importers read from
 //! `BufRead` only, keep no more than the requests in flight, and so take traces of any size.
 
+mod alibaba;
+mod arrivals;
 mod biosnoop;
 mod blkparse;
 mod blktrace;
@@ -13,6 +15,7 @@ mod collector;
 mod columns;
 mod csv;
 mod disksim;
+mod etw;
 mod fio;
 mod fiu;
 mod msr;
@@ -70,8 +73,10 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &blkparse::Blkparse,
     &nbdkit::Nbdkit,
     &biosnoop::Biosnoop,
+    &etw::Etw,
     &fiu::Fiu,
     &spc::Spc,
+    &alibaba::Alibaba,
     &msr::Msr,
     &fio::Fio,
     &csv::Csv,

@@ -2,10 +2,12 @@
 //! `unit,block,bytes,R|W,seconds[,…]`, blocks of 512 bytes within a unit. They tell when requests arrive, not when
 //! they complete.
 
-use super::text::{first_line, for_each_line, scaled};
+use super::arrivals::{read, Arrival};
+use super::text::{first_line, scaled};
 use super::{sectors_of, Collector, Importer, Pending};
 use crate::error::ImportError;
 use crate::request::Op;
+use std::borrow::Cow;
 use std::io::BufRead;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -27,22 +29,11 @@ impl Importer for Spc {
     }
 
     fn read(&self, input: &mut dyn BufRead, collector: &mut Collector<'_>) -> Result<(), ImportError> {
-        collector.arrivals_only()?;
-        for_each_line(input, &mut |number, line| {
-            collector.line(number);
-            let (unit, pending) = parse(line).ok_or_else(|| ImportError::Malformed {
-                format: "spc",
-                place: format!("line {number}"),
-                problem: "expected unit,block,bytes,R|W,seconds".to_owned(),
-            })?;
-            collector.at(pending.arrival_ns);
-            let device = collector.device(unit);
-            collector.emit(device, &pending, pending.arrival_ns)
-        })
+        read(input, collector, "unit,block,bytes,R|W,seconds", parse)
     }
 }
 
-fn parse(line: &[u8]) -> Option<(&str, Pending)> {
+fn parse(line: &[u8]) -> Option<Arrival<'_>> {
     let mut fields = std::str::from_utf8(line).ok()?.split(',').map(str::trim);
     let mut next = || fields.next();
     let unit = next()?;
@@ -54,8 +45,7 @@ fn parse(line: &[u8]) -> Option<(&str, Pending)> {
         _ => return None,
     };
     let arrival_ns = scaled(next()?.as_bytes(), SECOND_NS)?;
-    Some((
-        unit,
-        Pending { arrival_ns, start_ns: None, lba, sectors: sectors_of(bytes), op, by_tracer: false },
-    ))
+    let request =
+        Pending { arrival_ns, start_ns: None, lba, sectors: sectors_of(bytes), op, by_tracer: false };
+    Some(Arrival { device: Cow::Borrowed(unit), process: None, request })
 }

@@ -4,7 +4,7 @@
 //! length above the median; slices under 100 requests, and those that take no time, are left out.
 
 use super::demerit::{demerit_percent, floor_percent};
-use super::quantile;
+use super::{mean, quantile};
 use std::collections::BTreeMap;
 
 /// Requests a slice must have.
@@ -23,8 +23,40 @@ pub struct Key {
     pub sectors: u32,
 }
 
+/// Whether it writes, class of queues, tercile of seeks, whether it is longer than the median.
+type Group = (bool, usize, u8, bool);
+
+/// One slice, and how well it is met.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Slice {
+    /// Whether its requests write.
+    pub is_write: bool,
+    /// Requests on the device at arrival, itself included: at least so many.
+    pub queue_from: u32,
+    /// At most so many; `None` without an end.
+    pub queue_to: Option<u32>,
+    /// Sectors between the start of a request and that of the one before: at least so many.
+    pub seek_from: u64,
+    /// At most so many.
+    pub seek_to: u64,
+    /// Sectors of a request: at least so many.
+    pub sectors_from: u32,
+    /// At most so many.
+    pub sectors_to: u32,
+    /// Requests in it.
+    pub requests: usize,
+    /// Mean of the real times.
+    pub real_mean: f64,
+    /// Mean of the simulated times.
+    pub simulated_mean: f64,
+    /// D, percent of the real mean.
+    pub d_percent: f64,
+    /// What chance alone gives.
+    pub floor_percent: f64,
+}
+
 /// The weighted error over slices, and what chance alone would give.
-#[derive(Debug, Clone, Copy, serde::Serialize)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct SliceError {
     /// Request-weighted mean of `D_slice / mean_slice`, percent.
     pub percent: f64,
@@ -34,23 +66,22 @@ pub struct SliceError {
     pub slices: usize,
     /// Share of the requests in them.
     pub covered: f64,
+    /// Each of them, reads first, by queue, seek and length; times in the unit of the caller.
+    pub each: Vec<Slice>,
 }
 
-fn queue_class(queue: u32) -> u8 {
-    match queue {
-        0 | 1 => 0,
-        2..=3 => 1,
-        4..=7 => 2,
-        8..=15 => 3,
-        _ => 4,
-    }
+/// Least and most requests of each class of queues; the last has no end.
+const QUEUES: [(u32, u32); 5] = [(0, 1), (2, 3), (4, 7), (8, 15), (16, u32::MAX)];
+
+fn queue_class(queue: u32) -> usize {
+    QUEUES.iter().position(|&(_, most)| queue <= most).expect("the last has no end")
 }
 
 /// The slice error of `simulated` against `real`, request by request; both as long as `keys`.
 pub fn slice_error(keys: &[Key], simulated: &[f64], real: &[f64], seed: u64) -> SliceError {
     let seeks = super::sorted(&keys.iter().map(|key| key.seek.unsigned_abs() as f64).collect::<Vec<_>>());
     let lengths = super::sorted(&keys.iter().map(|key| f64::from(key.sectors)).collect::<Vec<_>>());
-    let mut slices: BTreeMap<(bool, u8, u8, bool), Vec<usize>> = BTreeMap::new();
+    let mut slices: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
     if !keys.is_empty() {
         let (low, high, median) =
             (quantile(&seeks, 1.0 / 3.0), quantile(&seeks, 2.0 / 3.0), quantile(&lengths, 0.5));
@@ -64,21 +95,38 @@ pub fn slice_error(keys: &[Key], simulated: &[f64], real: &[f64], seed: u64) -> 
     // An error relative to nothing says nothing.
     let takes_time = |members: &[usize]| members.iter().any(|&at| real[at] > 0.0);
     slices.retain(|_, members| members.len() >= MINIMUM && takes_time(members));
-    let (mut error, mut floor, mut weight) = (0.0, 0.0, 0.0);
-    for (number, members) in slices.values().enumerate() {
+    let slice = |(number, (key, members)): (usize, (&Group, &Vec<usize>))| {
         let pick = |times: &[f64]| members.iter().map(|&at| times[at]).collect::<Vec<_>>();
-        let real = pick(real);
-        let count = members.len() as f64;
-        error += count * demerit_percent(&pick(simulated), &real, 1.0);
-        floor += count * floor_percent(&real, 1.0, seed.wrapping_add(number as u64));
-        weight += count;
-    }
-    let over = if weight > 0.0 { weight } else { 1.0 };
+        let (real, simulated) = (pick(real), pick(simulated));
+        let seek = members.iter().map(|&at| keys[at].seek.unsigned_abs());
+        let sectors = members.iter().map(|&at| keys[at].sectors);
+        let (queue_from, queue_to) = QUEUES[key.1];
+        Slice {
+            is_write: key.0,
+            queue_from: queue_from.max(1),
+            queue_to: (queue_to < u32::MAX).then_some(queue_to),
+            seek_from: seek.clone().min().unwrap_or(0),
+            seek_to: seek.max().unwrap_or(0),
+            sectors_from: sectors.clone().min().unwrap_or(0),
+            sectors_to: sectors.max().unwrap_or(0),
+            requests: members.len(),
+            real_mean: mean(&real),
+            simulated_mean: mean(&simulated),
+            d_percent: demerit_percent(&simulated, &real, 1.0),
+            floor_percent: floor_percent(&real, 1.0, seed.wrapping_add(number as u64)),
+        }
+    };
+    let each: Vec<Slice> = slices.iter().enumerate().map(slice).collect();
+    let weight: f64 = each.iter().map(|slice| slice.requests as f64).sum();
+    let weighted = |figure: fn(&Slice) -> f64| {
+        each.iter().map(|slice| slice.requests as f64 * figure(slice)).sum::<f64>() / weight.max(1.0)
+    };
     SliceError {
-        percent: error / over,
-        floor_percent: floor / over,
-        slices: slices.len(),
+        percent: weighted(|slice| slice.d_percent),
+        floor_percent: weighted(|slice| slice.floor_percent),
+        slices: each.len(),
         covered: weight / (keys.len().max(1)) as f64,
+        each,
     }
 }
 
@@ -96,5 +144,15 @@ mod tests {
         let error = slice_error(&keys, &swapped, &real, 1);
         assert!((error.percent - 495.0).abs() < 1e-6, "{error:?}");
         assert_eq!((error.slices, error.floor_percent), (2, 0.0));
+        let [reads, writes] = error.each.as_slice() else { panic!("{error:?}") };
+        assert_eq!(
+            (reads.is_write, reads.requests, reads.real_mean, reads.simulated_mean),
+            (false, 200, 10.0, 1.0)
+        );
+        assert_eq!((reads.d_percent, writes.d_percent), (90.0, 900.0));
+        assert_eq!(
+            (writes.queue_from, writes.queue_to, writes.seek_to, writes.sectors_from),
+            (1, Some(1), 8, 8)
+        );
     }
 }

@@ -8,7 +8,8 @@
 //! In a closed loop the last features of a request are known only when the request before it has been
 //! drawn. There the lanes walk with a guess of them ([`Guesses`]), and each draw is checked when they
 //! are known: a guess need not be right, only lead to the same leaf. Where it does not, that lane walks
-//! again. So guesses decide how quick a simulation is, never what comes out.
+//! again. So guesses decide how quick a simulation is, never what comes out. Over 400 lines: walks with
+//! and without guesses share one layout.
 
 use super::forest::Forest;
 use super::grow::Node;
@@ -193,6 +194,9 @@ impl<'a> Walker<'a> {
             }
             if above {
                 out.iter_mut().for_each(|value| *value = self.with_tail(*value, rng));
+            }
+            if self.forest.platters.is_some() {
+                out.iter_mut().zip(features).for_each(|(value, row)| *value += self.forest.passes_us(row));
             }
         }
     }

@@ -26,6 +26,9 @@ const MUST_GAIN: f64 = 0.0005;
 const MECHANISM_MUST_GAIN: f64 = 0.02;
 /// A search that ended with a loss so little beyond the best found another explanation.
 const RIVAL: f64 = 0.03;
+/// How far a profile of the capacity goes at a time, and how often.
+const CAPACITY_STEP: f64 = 1.2;
+const CAPACITY_STEPS: i32 = 9;
 /// Values kept of the quiet times of a class.
 const QUIET: usize = 64;
 /// Fewest requests that make a class of lengths.
@@ -369,8 +372,54 @@ pub fn calibrate(requests: &[Request], seed: u64) -> Parallel {
     let mut models: Vec<Parallel> = as_good.map(|end| end.1.clone()).collect();
     let mut best = ends[0].1.clone();
     models.extend(fullest(&truth, &best).map(|pieces| Parallel { buffer: Some(pieces), ..best.clone() }));
+    models.extend(capacities(&truth, &best, limit));
+    // A limit that gained little may be none: at other loads all depends on it.
+    let unlimited = Parallel { throttle: None, ..best.clone() };
+    models.extend((best.throttle.is_some() && truth.loss(&unlimited) <= limit).then_some(unlimited));
     best.rivals = models;
     best
+}
+
+/// The devices of least and of most capacity that explain the trace as well as `best`, within `limit` of loss: few requests wait in a
+/// quiet trace, so that it tells little of how much a device can do.
+fn capacities(truth: &Truth<'_>, best: &Parallel, limit: f64) -> Vec<Parallel> {
+    let mut found = Vec::new();
+    for scaling in [more_channels as Scaling, less_occupied] {
+        for step in [CAPACITY_STEP, 1.0 / CAPACITY_STEP] {
+            let (mut last, mut scale) = (None, best.scale);
+            for at in 1..=CAPACITY_STEPS {
+                let mut begin = Parallel { scale, ..best.clone() };
+                scaling(&mut begin, step.powi(at));
+                if !begin.is_sound() {
+                    break;
+                }
+                let mut search = Search { loss: truth.loss(&begin), best: begin, truth };
+                // What a request takes by itself makes up for what it no longer waits.
+                for op in [0, 1] {
+                    search.scale(&[1.1, 1.03], |model, factor| model.scale[op] *= factor);
+                }
+                if search.loss > limit {
+                    break;
+                }
+                scale = search.best.scale;
+                last = Some(search.best);
+            }
+            found.extend(last);
+        }
+    }
+    found
+}
+
+/// What a profile of the capacity scales.
+type Scaling = fn(&mut Parallel, f64);
+
+fn more_channels(model: &mut Parallel, factor: f64) {
+    model.channels = (f64::from(model.channels) * factor).round().clamp(1.0, 4096.0) as u32;
+}
+
+fn less_occupied(model: &mut Parallel, factor: f64) {
+    model.read_us /= factor;
+    model.program_us /= factor;
 }
 
 /// Pieces that the buffer of `model` ever holds, if that is fewer than it could: one just as large would

@@ -15,10 +15,12 @@ use crate::cache::Law;
 use crate::error::ModelError;
 use crate::features::FEATURES;
 use crate::mechanics::Radius;
+use crate::platters::Platters;
 use crate::server::infer::Inference;
 use crate::server::Server;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 
 const MAGIC: &[u8; 6] = b"SSDM1\n";
 /// No request takes longer (11 days).
@@ -68,6 +70,8 @@ struct ForestParameters {
     cache: Option<Law>,
     #[serde(default)]
     radius: Option<Radius>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    platters: Option<Platters>,
     importance: [f64; FEATURES],
     trees: usize,
     minimum_leaf: usize,
@@ -139,6 +143,7 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
                 support: forest.support.clone(),
                 cache: forest.cache,
                 radius: forest.radius,
+                platters: forest.platters.as_deref().cloned(),
                 importance: forest.importance,
                 trees: forest.growth.trees,
                 minimum_leaf: forest.growth.minimum_leaf,
@@ -320,6 +325,7 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
         support: parameters.support,
         cache: parameters.cache,
         radius: parameters.radius,
+        platters: parameters.platters.map(Arc::new),
         importance: parameters.importance,
         growth: Growth {
             trees: parameters.trees,
@@ -331,8 +337,9 @@ fn forest(reader: &Reader<'_>, parameters: Value) -> Result<Forest, ModelError> 
     };
     if forest.cache.is_some_and(|law| !law.is_sound())
         || forest.radius.is_some_and(|radius| !radius.is_sound())
+        || forest.platters.as_ref().is_some_and(|platters| !platters.is_sound())
     {
-        return Err(bad("what it says of the drive's cache or radius is impossible"));
+        return Err(bad("what it says of the drive's cache, radius or platters is impossible"));
     }
     let leaves = forest.leaf_starts.len().saturating_sub(1);
     check_starts(&forest.leaf_starts, leaves, forest.values_us.len())?;

@@ -12,12 +12,14 @@ use super::unconditional::Unconditional;
 use super::{kind, DeviceModel, Model, ResponseContext, Training, Trial};
 use crate::cache;
 use crate::error::ModelError;
-use crate::features::{Command, Features, History};
+use crate::features::{with_pass, Command, Features, History};
 use crate::mechanics::{self, Mechanics};
 use crate::order::{services, Served, ServiceOrder};
+use crate::platters::{self, Platters};
 use crate::request::{arrival_seeks, by_device, queue_lengths, Request};
 use crate::server::infer::{infer, Inference, ENOUGH};
 use crate::server::{Discipline, Server};
+use std::sync::Arc;
 
 /// The sample for the trees holds between half of this and this many requests.
 const SAMPLE_LIMIT: usize = 1 << 16;
@@ -183,7 +185,10 @@ struct Sample {
     cache: Option<cache::Law>,
     mechanics: Option<Mechanics>,
     history: History,
+    platters: Option<Arc<Platters>>,
     features: Vec<Features>,
+    /// Where the platters are known, the features that would be told if they were not.
+    plain: Vec<Features>,
     service_us: Vec<f32>,
     /// A power of two.
     stride: u64,
@@ -193,12 +198,14 @@ struct Sample {
 }
 
 impl Sample {
-    fn new(cache: Option<cache::Law>, mechanics: Option<Mechanics>) -> Self {
+    fn new(cache: Option<cache::Law>, mechanics: Option<Mechanics>, platters: Option<Arc<Platters>>) -> Self {
         Sample {
             history: History::new(true, cache, mechanics.map(|found| found.radius)),
             cache,
             mechanics,
+            platters,
             features: Vec::new(),
+            plain: Vec::new(),
             service_us: Vec::new(),
             stride: 1,
             seen: 0,
@@ -212,7 +219,13 @@ impl Sample {
         let command = Command::from(&served.request);
         let service_ns = served.service_ns();
         if self.seen & (self.stride - 1) == 0 {
-            self.features.push(self.history.features(&served.start()));
+            let features = self.history.features(&served.start());
+            if let Some(platters) = &self.platters {
+                self.plain.push(features);
+                self.features.push(with_pass(features, &served.start(), platters));
+            } else {
+                self.features.push(features);
+            }
             self.service_us.push(service_ns as f32 * 1e-3);
             if self.features.len() >= SAMPLE_LIMIT {
                 self.halve();
@@ -225,18 +238,19 @@ impl Sample {
     }
 
     fn halve(&mut self) {
-        let mut at = 0;
-        self.features.retain(|_| {
-            at += 1;
-            at % 2 == 1
-        });
-        at = 0;
-        self.service_us.retain(|_| {
-            at += 1;
-            at % 2 == 1
-        });
+        every_other(&mut self.features);
+        every_other(&mut self.plain);
+        every_other(&mut self.service_us);
         self.stride *= 2;
     }
+}
+
+fn every_other<T>(items: &mut Vec<T>) {
+    let mut at = 0;
+    items.retain(|_| {
+        at += 1;
+        at % 2 == 1
+    });
 }
 
 impl Fitter {
@@ -282,7 +296,12 @@ impl Fitter {
             (None, None)
         };
         let trial = tried.map(|tried| tried.trial);
-        self.pass = Some(Pass { inference, trial, parallel, order, sample: Sample::new(cache, mechanics) });
+        // Blocks that will move are known by no place; completions on ticks of a clock tell no angle.
+        let turns = server.slots == 1 && !self.options.movable && inference.completion_tick_ms.is_none();
+        let platters = turns.then(|| services(&held, 1, server.recorded_start));
+        let platters = platters.and_then(|served| platters::find::infer(&served)).map(Arc::new);
+        let sample = Sample::new(cache, mechanics, platters);
+        self.pass = Some(Pass { inference, trial, parallel, order, sample });
         held.into_iter().for_each(|request| self.push(request));
     }
 
@@ -303,15 +322,20 @@ impl Fitter {
             // Where it would tell the service, it is part of the answer.
             idleness: inference.completion_tick_ms.is_none(),
         };
-        let forest = || {
-            Forest::fit(
+        let seed = self.options.seed;
+        let on = |features: &[Features]| {
+            Forest::fit(features, &sample.service_us, allowed, sample.cache, sample.mechanics, seed)
+        };
+        let forest = || match &sample.platters {
+            None => on(&sample.features),
+            Some(platters) => Forest::fit_on_platters(
                 &sample.features,
+                &sample.plain,
                 &sample.service_us,
-                allowed,
-                sample.cache,
-                sample.mechanics,
-                self.options.seed,
-            )
+                on(&sample.plain),
+                platters.clone(),
+                seed,
+            ),
         };
         let mean_us = |sum_ns: u64| sum_ns as f64 * 1e-3 / sample.seen as f64;
         let training = Training {

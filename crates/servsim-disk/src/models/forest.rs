@@ -4,8 +4,8 @@
 //! A leaf holds the service times of the training requests that fell into it (at most 64 quantiles
 //! of them), so modes stay sharp: no value lies between a cache hit and a miss. A request unlike any
 //! seen falls into the leaf of its nearest kind, which is the back-off. The largest values are
-//! replaced by draws from a fitted tail. Left out: rotational position, and any feedback of earlier
-//! responses.
+//! replaced by draws from a fitted tail. Where the trace shows how the platters stand, leaves hold times
+//! beyond the moment at which a request passes under the head. Left out: any feedback of earlier responses.
 
 use super::grow::{Binned, Grown, Growth, Node};
 use super::support::Support;
@@ -14,8 +14,10 @@ use crate::cache::Law;
 use crate::features::{self, Features, History, FEATURES, FEATURE_NAMES};
 use crate::mechanics::{Mechanics, Radius};
 use crate::metrics::crps;
+use crate::platters::Platters;
 use rand::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
 
 /// Fewest services a fit takes: below, leaves of a few samples would be all noise.
 pub const MINIMUM: usize = 200;
@@ -29,12 +31,16 @@ const IDLE: u32 = 1 << 4 | 1 << 11 | 1 << 12;
 const RECENT: u32 = 1 << 9 | 1 << 10 | 1 << 13;
 /// Whether a cache of a known law holds the request.
 const CACHED: u32 = 1 << features::CACHED;
+/// When the platters bring a request past.
+const PASSES: u32 = 1 << features::PASSES;
 /// The absolute place on the disk (zones).
 const PLACE: u32 = 1 << 8;
 const ALL: u32 = (1 << (FEATURES - 1)) - 1;
 /// The idle features stay only if they improve the held-out score by this factor: a model without
 /// them carries over to other loads better.
 const IDLE_MUST_GAIN: f64 = 0.985;
+/// Platters stay only if they do by this one: they were found with the held-out part in sight.
+const PLATTERS_MUST_GAIN: f64 = 0.95;
 
 /// What of a request a forest may know.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +74,8 @@ pub struct Forest {
     pub cache: Option<Law>,
     /// How distances are taken, if not in sectors.
     pub radius: Option<Radius>,
+    /// Where the platters stand, if that is known: times are then told from when a request passes.
+    pub platters: Option<Arc<Platters>>,
 }
 
 impl Forest {
@@ -102,6 +110,27 @@ impl Forest {
             support,
             ..Forest::grow(&rows, &times, &growth, seed)
         }
+    }
+
+    /// [`Forest::fit`] on a drive whose `platters` are known, if single requests are then told better than by
+    /// `without`; `features` and `plain` are those with and without the platters.
+    pub fn fit_on_platters(
+        features: &[Features],
+        plain: &[Features],
+        targets_us: &[f32],
+        without: Forest,
+        platters: Arc<Platters>,
+        seed: u64,
+    ) -> Forest {
+        let most = without.growth.allowed | ALL & !IDLE | PASSES;
+        let left: Vec<f32> =
+            features.iter().zip(targets_us).map(|(row, us)| (us - row[features::PASSES]).max(1.0)).collect();
+        let growth = choose_growth(features, &left, most, seed);
+        let known = score(features, &left, &growth, seed);
+        if known > score(plain, targets_us, &without.growth, seed) * PLATTERS_MUST_GAIN {
+            return without;
+        }
+        Forest { platters: Some(platters), ..Forest::grow(features, &left, &growth, seed) }
     }
 
     fn grow(features: &[Features], targets_us: &[f32], growth: &Growth, seed: u64) -> Forest {
@@ -140,12 +169,14 @@ impl Forest {
             growth,
             cache: None,
             radius: None,
+            platters: None,
         }
     }
 
     /// A device that has served nothing yet, with what the model asks of its past.
     pub fn history(&self) -> History {
-        History::new(self.uses_places(), self.cache, self.radius)
+        let places = self.platters.is_some() || self.uses_places();
+        History::new(places, self.cache, self.radius).on_platters(self.platters.clone())
     }
 
     /// Whether the model asks where recent requests ended.
@@ -160,7 +191,11 @@ impl Forest {
 
     /// Features by importance, largest first, with their share.
     pub fn ranking(&self) -> Vec<(&'static str, f64)> {
-        let mut ranking: Vec<_> = FEATURE_NAMES.into_iter().zip(self.importance).collect();
+        let mut names = FEATURE_NAMES;
+        if self.platters.is_some() {
+            (names[features::PASSES], names[features::MISSES_BY]) = ("passes_us", "waits_turns");
+        }
+        let mut ranking: Vec<_> = names.into_iter().zip(self.importance).collect();
         ranking.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranking
     }
@@ -175,13 +210,23 @@ impl Forest {
             at = node.child() + u32::from(features[node.feature() as usize % FEATURES] > node.threshold);
             node = self.nodes[at as usize];
         }
-        self.leaf_value(node.child(), bits as u32, rng)
+        self.passes_us(features) + self.leaf_value(node.child(), bits as u32, rng)
     }
 
     /// A tree, chosen by the upper half of 64 random bits.
     #[inline]
     pub(super) fn tree(&self, bits: u64) -> usize {
         (((bits >> 32) * self.roots.len() as u64) >> 32) as usize
+    }
+
+    /// When the service times of the leaves are told from, us.
+    #[inline]
+    pub(super) fn passes_us(&self, features: &Features) -> f32 {
+        if self.platters.is_some() {
+            features[features::PASSES]
+        } else {
+            0.0
+        }
     }
 
     /// A value of leaf `leaf`, chosen by 32 random bits.
@@ -206,6 +251,14 @@ fn thin(sorted: &[f32], values: &mut Vec<f32>) {
     }
 }
 
+/// CRPS on the last quarter of the training part of a forest grown by `growth` on the rest.
+fn score(features: &[Features], targets_us: &[f32], growth: &Growth, seed: u64) -> f64 {
+    let cut = features.len() * 3 / 4;
+    let trial = Growth { trees: 12, ..*growth };
+    let forest = Forest::grow(&features[..cut], &targets_us[..cut], &trial, seed);
+    held_out_score(&forest, &features[cut..], &targets_us[cut..], seed)
+}
+
 /// Settles leaf size and features on the last quarter of the training part, by CRPS.
 fn choose_growth(features: &[Features], targets_us: &[f32], most: u32, seed: u64) -> Growth {
     let n = features.len();
@@ -221,12 +274,7 @@ fn choose_growth(features: &[Features], targets_us: &[f32], most: u32, seed: u64
     if n > VALIDATED_UP_TO {
         return growth((n / 600).clamp(64, 160), most);
     }
-    let cut = n * 3 / 4;
-    let score = |candidate: &Growth| {
-        let trial = Growth { trees: 12, ..*candidate };
-        let forest = Forest::grow(&features[..cut], &targets_us[..cut], &trial, seed);
-        held_out_score(&forest, &features[cut..], &targets_us[cut..], seed)
-    };
+    let score = |candidate: &Growth| score(features, targets_us, candidate, seed);
     let best_of = |candidates: Vec<Growth>| {
         let scored = candidates.into_iter().map(|candidate| (score(&candidate), candidate));
         scored.min_by(|a, b| a.0.total_cmp(&b.0)).expect("candidates")
@@ -274,6 +322,7 @@ impl Forest {
             "importance": importance,
             "tail": self.tail,
             "cache": self.cache,
+            "platters": self.platters.as_ref().map(|platters| platters.describe()),
         })
     }
 }

@@ -21,9 +21,12 @@ fn formats_that_tell_arrivals_alone_are_known_by_their_lines() {
                 89968196792462 20782 gzip 283193192 16 W 6 1 0\n";
     let options =
         ImportOptions { arrivals_only: true, tracer: Some("gzip".into()), ..ImportOptions::default() };
-    for (text, format, devices, gap_ns) in
-        [(&spc[..], "spc", ["0", "1"], 2_335_000), (&fiu[..], "fiu", ["6,0", "6,1"], 1_000_000)]
-    {
+    let alibaba = b"419,W,8792731648,16384,1577808144360767\n725,R,59110326272,4096,1577808144360781\n";
+    for (text, format, devices, gap_ns) in [
+        (&spc[..], "spc", ["0", "1"], 2_335_000),
+        (&fiu[..], "fiu", ["6,0", "6,1"], 1_000_000),
+        (&alibaba[..], "alibaba", ["419", "725"], 14_000),
+    ] {
         let refused = load(&mut &text[..], None, &ImportOptions::default()).unwrap_err().to_string();
         assert!(refused.starts_with(&format!("{format} traces tell when requests arrive")), "{refused}");
         let (requests, report) = load(&mut &text[..], None, &options).unwrap();
@@ -42,4 +45,7 @@ fn formats_that_tell_arrivals_alone_are_known_by_their_lines() {
     assert_eq!((requests[1].sectors, requests[1].op), (2, Op::Read));
     let (requests, _) = load(&mut &fiu[..], None, &options).unwrap();
     assert_eq!((requests[1].lba, requests[1].sectors, requests[1].op), (283_193_192, 16, Op::Write));
+    let (requests, _) = load(&mut &alibaba[..], None, &options).unwrap();
+    assert_eq!((requests[0].lba, requests[0].sectors, requests[0].op), (17_173_304, 32, Op::Write));
+    assert_eq!((requests[1].sectors, requests[1].op), (8, Op::Read));
 }

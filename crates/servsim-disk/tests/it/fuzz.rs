@@ -99,6 +99,15 @@ fn corpus() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("fiu", text("89968195792462 20782 gzip 283193184 8 R 6 0 56f1\n89968196792462 1 a 5 16 W 6 1 0\n")),
         ("spc", text("0,20941264,8192,W,0.551706\n1,20939840,1024,r,0.554041,9\n")),
+        ("alibaba", text("419,W,8792731648,16384,1577808144360767\n725,R,59110326272,4096,1577808144360781\n")),
+        (
+            "etw",
+            text(
+                "BeginHeader\n DiskRead, TimeStamp, Process Name ( PID), ByteOffset, IOSize, ElapsedTime, DiskNum\n\
+                 EndHeader\n DiskRead, 900, a.exe ( 7), 0x1000, 0x200, 283, 0\n DiskWrite, 990, b ( 8), 512, 4096, 9, 1\n",
+            ),
+        ),
+        ("csv", text("Timestamp,Response,IOType,LUN,Offset,Size\n1.5,0.001,W,0,4096,512\n2.5,,,0,0,512\n")),
         ("fio", text("1, 4000000, 0, 4096, 8192\n3, 1000000, 1, 4096, 0\n")),
         ("csv", text("arrival_us,op,lba,sectors,completion_us\n1,R,8,8,5\n2,W,80,16,9\n")),
         ("csv", text("interarrival_us,op,offset_bytes,bytes,service_us,device\n1,R,4096,512,5.5,a\n2,W,80,16,9,b\n")),
@@ -154,8 +163,7 @@ fn a_mutant_of_a_block_trace_is_refused_or_can_be_simulated() {
     let mut mutants = Mutants::new(1);
     let drives = models().split_off(4);
     for (format, bytes) in corpus() {
-        for _ in 0..number(QUICK) {
-            let mutant = mutants.of(&bytes);
+        for mutant in mutants.trials(env!("CARGO_MANIFEST_DIR"), format, &bytes, QUICK) {
             if let Ok((requests, report)) = load(&mut &mutant[..], Some(format), &options()) {
                 assert_eq!(report.requests, requests.len() as u64);
                 for drive in &drives {
@@ -209,12 +217,12 @@ fn a_mutant_of_a_model_file_is_refused_or_can_be_simulated_though_its_checksum_h
 fn mutants_of_block_maps_and_sets_are_refused_or_used() {
     let mut mutants = Mutants::new(3);
     let (drive, requests) = (models().remove(3), requests());
-    for _ in 0..number(QUICK) {
-        let map = mutants.of(b"from,to\n1,2\n2,1\n5,6\n6,5\n");
+    for map in mutants.trials(env!("CARGO_MANIFEST_DIR"), "map", b"from,to\n1,2\n2,1\n5,6\n6,5\n", QUICK) {
         if let Ok(map) = BlockMap::from_text(&String::from_utf8_lossy(&map)) {
             assert_eq!(map.apply(&requests).len(), requests.len());
         }
-        let set = mutants.of(b"sda=raid5:5,unit=64KiB");
+    }
+    for set in mutants.trials(env!("CARGO_MANIFEST_DIR"), "set", b"sda=raid5:5,unit=64KiB", QUICK) {
         if let Ok(set) = String::from_utf8_lossy(&set).parse::<SetSpec>() {
             if set.layout.members <= 64 {
                 closed_set(&drive, set.layout, &requests[..40], 1.0, 1).unwrap();

@@ -2,12 +2,15 @@
 
 mod arrivals;
 mod biosnoop;
+mod etw;
 mod foreknowledge;
 mod fuzz;
 mod importers;
 mod models;
 mod moves;
 mod parallel;
+mod platters;
 mod sets;
 mod skill;
+mod sweep;
 mod truth;

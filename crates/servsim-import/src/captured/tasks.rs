@@ -9,8 +9,8 @@ use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
 use servsim_core::{
-    Batch, Event, FileRange, Instruction, Interrupt, Op, Place, Privacy, SourceError, TaskCursor, TaskId,
-    TaskInfo, TaskSource, TransactionEnds, WakeId,
+    Batch, BatchPosition, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor,
+    TaskId, TaskInfo, TaskSource, TransactionEnds, WakeId,
 };
 use servsim_trace::{Claim, EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
 use std::path::Path;
@@ -266,7 +266,11 @@ impl TaskSource for CapturedTasks {
         }))
     }
 
-    fn open_at(&self, task: TaskId, place: Place) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
+    fn open_at(
+        &self,
+        task: TaskId,
+        place: BatchPosition,
+    ) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
         let [epoch, of_epoch, items, next_inline] = place;
         let epoch = usize::try_from(epoch).unwrap_or(usize::MAX);
         let begin = if of_epoch == 0 { epoch } else { epoch.saturating_sub(1) };
@@ -307,7 +311,7 @@ struct Cursor<'a> {
     items: u64,
     next_inline: usize,
     /// Where the batch at hand begins, unless that is the beginning.
-    place: Option<Place>,
+    place: Option<BatchPosition>,
     predictor: BranchPredictor,
 }
 
@@ -341,7 +345,7 @@ impl Cursor<'_> {
 }
 
 impl TaskCursor for Cursor<'_> {
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<BatchPosition> {
         self.place
     }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
-use crate::kernel::{Check, Kernel, Outcome, Request, Setting, Spec};
+use crate::kernel::{Check, Kernel, Outcome, RunOptions, Setting, Spec};
 use crate::team::{Member, Team};
 use crate::Result;
 use tree::Tree;
@@ -69,7 +69,7 @@ struct Barnes {
 }
 
 impl Barnes {
-    fn new(request: &Request, structures: &mut Structures) -> Result<Self> {
+    fn new(request: &RunOptions, structures: &mut Structures) -> Result<Self> {
         let n = request.count("bodies")?;
         if n < LEAST {
             return Err(crate::Error::Usage(format!(

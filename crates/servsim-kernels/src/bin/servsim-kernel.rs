@@ -10,7 +10,7 @@ use clap::builder::EnumValueParser;
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 use serde_json::{json, Value};
 use servsim_driver::pause::Pause;
-use servsim_kernels::kernel::{Request, Spec};
+use servsim_kernels::kernel::{RunOptions, Spec};
 use servsim_kernels::registry::{find, KERNELS};
 use servsim_kernels::report;
 use servsim_kernels::run::{prepare, Guest, Manner};
@@ -182,7 +182,7 @@ fn described(spec: &Spec) -> Value {
     })
 }
 
-fn read(spec: &'static Spec, given: &ArgMatches) -> Result<(Request, Manner)> {
+fn read(spec: &'static Spec, given: &ArgMatches) -> Result<(RunOptions, Manner)> {
     let text = |name: &str| given.get_one::<String>(name).cloned();
     let threads = given.get_one::<u64>("threads").copied().unwrap_or(1);
     if !(1..=MOST_THREADS).contains(&threads) {
@@ -203,7 +203,7 @@ fn read(spec: &'static Spec, given: &ArgMatches) -> Result<(Request, Manner)> {
         None => available(),
     };
     let settings = spec.settings.iter().map(|setting| (setting.name, text(setting.name).unwrap_or_default()));
-    let request = Request {
+    let request = RunOptions {
         threads: threads as usize,
         size,
         seed: given.get_one("seed").copied().unwrap_or(1),

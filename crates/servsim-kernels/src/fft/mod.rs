@@ -12,7 +12,7 @@ use serde_json::json;
 use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
-use crate::kernel::{Check, Kernel, Outcome, Request, Spec};
+use crate::kernel::{Check, Kernel, Outcome, RunOptions, Spec};
 use crate::team::{Member, Team};
 use crate::{Error, Result};
 use line::{Direction, Lines};
@@ -44,7 +44,7 @@ struct Fft {
 }
 
 impl Fft {
-    fn new(request: &Request, structures: &mut Structures) -> Result<Self> {
+    fn new(request: &RunOptions, structures: &mut Structures) -> Result<Self> {
         let n = request.count("points per side")?;
         if !n.is_power_of_two() || n < 2 {
             let lower = n.checked_ilog2().map_or(2, |log| 1u64 << log).max(2);

@@ -16,7 +16,7 @@ use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
 use crate::buckets::Buckets;
-use crate::kernel::{Check, Kernel, Outcome, Request, Setting, Spec};
+use crate::kernel::{Check, Kernel, Outcome, RunOptions, Setting, Spec};
 use crate::team::{Member, Team};
 use crate::{Error, Result};
 use complex::Complex;
@@ -68,7 +68,7 @@ struct Fmm {
 }
 
 impl Fmm {
-    fn new(request: &Request, structures: &mut Structures) -> Result<Self> {
+    fn new(request: &RunOptions, structures: &mut Structures) -> Result<Self> {
         let n = request.count("particles")?;
         if n < LEAST {
             return Err(Error::Usage(format!("fmm needs at least {LEAST} particles as --size, not {n}")));

@@ -17,7 +17,7 @@ use serde_json::json;
 use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
-use crate::kernel::{Check, Kernel, Outcome, Request, Spec};
+use crate::kernel::{Check, Kernel, Outcome, RunOptions, Spec};
 use crate::team::{Member, Team};
 use crate::{Error, Result};
 use multigrid::{Grid, Multigrid};
@@ -58,7 +58,7 @@ struct Ocean {
 }
 
 impl Ocean {
-    fn new(request: &Request, structures: &mut Structures) -> Result<Self> {
+    fn new(request: &RunOptions, structures: &mut Structures) -> Result<Self> {
         let size = request.count("grid points per side")?;
         let n = size.saturating_sub(2);
         if !n.is_power_of_two() || n < LEAST {

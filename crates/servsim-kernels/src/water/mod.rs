@@ -18,7 +18,7 @@ use serde_json::json;
 use servsim_driver::rng::{Purpose, Stream};
 
 use crate::array::{Array, Structures};
-use crate::kernel::{Check, Kernel, Outcome, Request};
+use crate::kernel::{Check, Kernel, Outcome, RunOptions};
 use crate::reduction::PAGE;
 use crate::team::{Member, Team};
 use crate::{Error, Result};
@@ -67,7 +67,7 @@ pub struct Water<P> {
 }
 
 impl System {
-    fn new(name: &str, request: &Request, structures: &mut Structures) -> Result<Self> {
+    fn new(name: &str, request: &RunOptions, structures: &mut Structures) -> Result<Self> {
         let molecules = request.count("molecules")?;
         let side = (molecules as f64).cbrt().round() as u64;
         if side.checked_pow(3) != Some(molecules) || side < LEAST_SIDE {

@@ -6,7 +6,7 @@
 
 use super::{Pairs, System, Water, NUMBERS};
 use crate::array::{Array, Structures};
-use crate::kernel::{Request, Spec};
+use crate::kernel::{RunOptions, Spec};
 use crate::team::Member;
 use crate::Result;
 
@@ -27,7 +27,7 @@ struct AllPairs {
     private: Array<i64>,
 }
 
-fn make(request: &Request, structures: &mut Structures) -> Result<Water<AllPairs>> {
+fn make(request: &RunOptions, structures: &mut Structures) -> Result<Water<AllPairs>> {
     let system = System::new(SPEC.name, request, structures)?;
     let elements = (system.molecules as u64 * NUMBERS as u64).saturating_mul(request.threads as u64);
     let private = structures.array("water-nsquared.private_forces", elements)?;

@@ -9,7 +9,7 @@
 use super::model::{Vector, SITES};
 use super::{Pairs, System, Water, NUMBERS};
 use crate::array::{Array, Structures};
-use crate::kernel::{Request, Spec};
+use crate::kernel::{RunOptions, Spec};
 use crate::team::Member;
 use crate::Result;
 
@@ -38,7 +38,7 @@ pub(super) struct Cells {
     next: Array<u64>,
 }
 
-pub(super) fn make(request: &Request, structures: &mut Structures) -> Result<Water<Cells>> {
+pub(super) fn make(request: &RunOptions, structures: &mut Structures) -> Result<Water<Cells>> {
     let system = System::new(SPEC.name, request, structures)?;
     let side = (system.interaction.side / system.interaction.reach()).floor().max(1.0) as usize;
     let molecules = system.molecules as u64;

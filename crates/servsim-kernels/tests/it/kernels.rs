@@ -1,7 +1,7 @@
 //! What holds for every kernel: checks pass, and the result is the same for any number of threads,
 //! whoever writes the initial values.
 
-use servsim_kernels::kernel::{Request, Spec};
+use servsim_kernels::kernel::{RunOptions, Spec};
 use servsim_kernels::registry::{find, KERNELS};
 use servsim_kernels::run::{prepare, Manner};
 use servsim_kernels::team::Init;
@@ -22,7 +22,7 @@ const SMALL: &[(&str, &str)] = &[
 
 fn run(spec: &'static Spec, size: &str, threads: usize, init: Init, seed: u64) -> Value {
     let settings = spec.settings.iter().map(|setting| (setting.name, setting.default.to_owned())).collect();
-    let request = Request { threads, size: size.to_owned(), seed, settings };
+    let request = RunOptions { threads, size: size.to_owned(), seed, settings };
     let manner = Manner { iterations: 2, init, polls: 100, memory: Bytes(1 << 30) };
     prepare(spec, request, manner).unwrap().run().unwrap()
 }

@@ -8,7 +8,7 @@ use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind};
 use servsim_mem::{CoherentSystem, Counters, Observer, WordMask};
 
 /// An observer that follows a trace.
-pub trait Follower: Observer {
+pub trait ReferenceObserver: Observer {
     /// The reference that is made next, counted from 1.
     fn reference(&mut self, number: u64, record: &Record);
 
@@ -17,7 +17,7 @@ pub trait Follower: Observer {
 }
 
 /// Runs `source` to its end; returns the observer and the counters of all processors.
-pub fn follow<F: Follower>(
+pub fn follow<F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     follower: F,
@@ -26,7 +26,7 @@ pub fn follow<F: Follower>(
     with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, follower, proceed))
 }
 
-fn follow_with<W: WordMask, F: Follower>(
+fn follow_with<W: WordMask, F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
     follower: F,

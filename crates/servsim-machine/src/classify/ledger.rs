@@ -1,6 +1,6 @@
 //! Misses and coherence transactions, kept by line, by task and by transaction.
 
-use super::follow::Follower;
+use super::follow::ReferenceObserver;
 use servsim_core::{CacheId, LineAddr, Record, TaskInfo, TaskKind};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{By, CoherenceClass, MissClass, Observer};
@@ -133,7 +133,7 @@ impl Ledger {
     }
 }
 
-impl Follower for Ledger {
+impl ReferenceObserver for Ledger {
     fn reference(&mut self, _: u64, record: &Record) {
         self.address = record.address;
     }

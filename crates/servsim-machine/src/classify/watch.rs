@@ -1,6 +1,6 @@
 //! Every transition of the copies of one line.
 
-use super::follow::Follower;
+use super::follow::ReferenceObserver;
 use servsim_core::{CacheId, LineAddr, Record};
 use servsim_mem::protocol::{BusOp, Table};
 use servsim_mem::{By, CoherenceClass, MissClass, Observer, StateEvent, Transition};
@@ -77,7 +77,7 @@ impl Watch {
     }
 }
 
-impl Follower for Watch {
+impl ReferenceObserver for Watch {
     fn reference(&mut self, number: u64, record: &Record) {
         (self.number, self.task, self.kernel) = (number, record.task, record.is_kernel());
     }

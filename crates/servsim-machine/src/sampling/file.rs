@@ -7,7 +7,7 @@
 
 use crate::error::SimulateError;
 use crate::warm::checkpoint::{belongs, pack, unpack};
-use crate::warm::{Counts, Place, Range, WarmStart};
+use crate::warm::{Counts, LivePoint, Range, WarmStart};
 use serde_json::{json, Value};
 use servsim_files::{AtomicFile, Special, WriteError};
 use servsim_import::Budget;
@@ -217,7 +217,7 @@ fn counts_of(value: &Value) -> Option<Counts> {
 fn range_of(index: &Value) -> Option<(Range, Vec<Value>)> {
     let (range, points) = (&index["range"], index["points"].as_array()?);
     let place = |point: &Value| {
-        Some(Place {
+        Some(LivePoint {
             transactions: point["transactions"].as_u64()?,
             instructions: point["instructions"].as_u64()?,
             counts: counts_of(&point["counts"])?,

@@ -8,7 +8,7 @@
 
 mod file;
 
-use crate::builders::{hierarchy_of, setup_of};
+use crate::builders::{clients_here, hierarchy_of, setup_of};
 use crate::error::{Proceed, SimulateError};
 use crate::json::header_of;
 use crate::run_spec::{RunSpec, Start};
@@ -172,7 +172,7 @@ fn refuse(request: &RunSpec, machine: &Machine) -> Result<(), SimulateError> {
     } else if machine.tlb.is_some() || machine.prefetch.is_some() {
         "live-points hold caches, neither TLBs nor prefetchers: leave out --precision, or [tlb] and [prefetch]"
     } else {
-        return Ok(());
+        return clients_here(machine);
     };
     Err(SimulateError::Usage(why.into()))
 }

@@ -18,6 +18,11 @@ pub trait Executor<'a> {
     /// Whether a task that becomes ready can start on `cpu`.
     fn is_idle(&self, cpu: CpuId) -> bool;
 
+    /// Whether `task` runs on another machine, where it goes on at `now`: no processor here is for it.
+    fn goes_on_elsewhere(&mut self, _task: TaskId, _now: u64) -> bool {
+        false
+    }
+
     /// A task becomes ready at `now`.
     fn count_ready(&mut self, now: u64);
 
@@ -57,6 +62,9 @@ pub trait Executor<'a> {
 
     /// `task` becomes ready at `now`: it starts on an idle processor or queues.
     fn make_ready(&mut self, task: TaskId, now: u64) {
+        if self.goes_on_elsewhere(task, now) {
+            return;
+        }
         self.count_ready(now);
         let idle: Vec<CpuId> = CpuId::all(self.processors()).filter(|&cpu| self.is_idle(cpu)).collect();
         let scheduler = &mut self.software().scheduler;

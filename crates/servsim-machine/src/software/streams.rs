@@ -1,6 +1,6 @@
 //! The position of every task in its stream.
 
-use servsim_core::{Batch, Place, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
+use servsim_core::{Batch, BatchPosition, SourceError, TaskCursor, TaskId, TaskKind, TaskSource};
 use std::collections::BTreeMap;
 
 /// A task's stream being executed.
@@ -17,7 +17,7 @@ pub struct Stream<'a> {
 }
 
 /// A batch of a stream: records before it, and where it begins.
-pub type Bookmark = (u64, Place);
+pub type Bookmark = (u64, BatchPosition);
 
 impl<'a> Stream<'a> {
     /// Loads further records when the batch is used up; `false` at the end of the stream.

@@ -19,6 +19,14 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
         Ok(self.software.streams[task as usize].refill()?)
     }
 
+    fn goes_on_elsewhere(&mut self, task: TaskId, now: u64) -> bool {
+        let goes = self.is_elsewhere(task);
+        if goes {
+            self.go_on_elsewhere(task, now);
+        }
+        goes
+    }
+
     fn is_idle(&self, cpu: CpuId) -> bool {
         self.processors[cpu].wait == Wait::Task
     }

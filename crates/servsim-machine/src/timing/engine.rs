@@ -1,6 +1,7 @@
 //! The run loop of the timing engine: bus grants, completions and processors in time order.
 
 use super::accounts::Accounts;
+use super::elsewhere::Elsewhere;
 use super::io::IoSystem;
 use super::measure::Measure;
 use super::port::MemoryPort;
@@ -13,7 +14,8 @@ use crate::event_queue::EventQueue;
 use crate::result::Replication;
 use crate::software::{Executor, Software};
 use crate::warm::WarmStart;
-use servsim_core::{CpuId, ProcessorSet, TaskId, TaskSource};
+use servsim_core::earliest::Earliest;
+use servsim_core::{CpuId, ProcessorSet, TaskId, TaskSource, WakeId};
 use servsim_mem::{HierarchySpec, WordMask};
 use servsim_os::FixedDisk;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +33,10 @@ pub(super) enum TimedEvent {
     Io,
     /// A task's sleep is over.
     SleepOver { task: TaskId },
+    /// A task on another machine comes to an event in its stream.
+    Elsewhere { task: TaskId },
+    /// A wake-up arrives from another machine.
+    Arrives { wake: WakeId },
 }
 
 /// How many rounds of the loop pass between looks at the stop flag.
@@ -44,13 +50,15 @@ pub struct Engine<'a, W> {
     /// Caches, and what joins them with memory.
     pub(super) port: MemoryPort<W>,
     pub(super) processors: Vec<Processor<W>>,
-    /// When each processor acts next, apart: the loop looks at all of them in every round.
-    next_times: Vec<u64>,
+    /// When each processor acts next.
+    next_times: Earliest,
     /// Processors whose entry of `next_times` is out of date.
     pub(super) stale: ProcessorSet,
     pub(super) disk: FixedDisk,
     /// Described disks and I/O buses, instead of the pool.
     pub(super) io: Option<IoSystem<'a>>,
+    /// Tasks that run on a machine of their own.
+    pub(super) elsewhere: Option<Elsewhere>,
     pub(super) events: EventQueue<TimedEvent>,
     /// What was counted.
     pub(super) accounts: Accounts,
@@ -69,8 +77,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
             software: Software::new(source, n, (model.policy, &model.bindings), model.locks, seed)?,
             processors: (0..n).map(|_| Processor::new(model.core, &spec, port.shift())).collect(),
             port,
-            next_times: vec![u64::MAX; n],
+            next_times: Earliest::new(n),
             stale: ProcessorSet::default(),
+            elsewhere: model.clients.map(|times| Elsewhere::new(source.tasks(), times)),
             io: model.storage.as_ref().map(|plan| IoSystem::new(plan, seed)),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write)
                 .with_shared_flushes(model.shared_flushes),
@@ -129,7 +138,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.look_at_users(now);
         }
         if event <= grant && event <= first {
-            self.handle_timed_event();
+            self.handle_timed_event()?;
         } else if first <= grant {
             let sync = event.min(grant).min(second);
             let limit = event.min(grant).min(self.port.earliest_grant().max(second));
@@ -144,32 +153,28 @@ impl<'a, W: WordMask> Engine<'a, W> {
     #[inline]
     pub(super) fn earliest(&mut self) -> (CpuId, u64, u64) {
         while let Some(cpu) = self.stale.take_first() {
-            self.next_times[cpu] = self.processors[cpu].next_time();
+            self.next_times.set(cpu.0, self.processors[cpu].next_time());
         }
-        let (mut cpu, mut first, mut second) = (CpuId(0), u64::MAX, u64::MAX);
-        for (index, &time) in self.next_times.iter().enumerate() {
-            if time < first {
-                (cpu, second, first) = (CpuId(index), first, time);
-            } else {
-                second = second.min(time);
-            }
-        }
-        (cpu, first, second)
+        let (cpu, first, second) = self.next_times.first_two();
+        (CpuId(cpu), first, second)
     }
 
     pub(super) fn schedule(&mut self, time: u64, event: TimedEvent) {
         self.events.push(time, event);
     }
 
-    pub(super) fn handle_timed_event(&mut self) {
-        let Some((now, event)) = self.events.pop() else { return };
+    pub(super) fn handle_timed_event(&mut self) -> Result<(), SimulateError> {
+        let Some((now, event)) = self.events.pop() else { return Ok(()) };
         match event {
             TimedEvent::Store { cpu, performed } => self.store_returned(cpu, now, performed),
             TimedEvent::Load { cpu, load } => self.load_returned(cpu, load, now),
             TimedEvent::SleepOver { task } => self.make_ready(task, now),
             TimedEvent::Disk { request } => self.complete(request, now),
             TimedEvent::Io => self.io_happens(now),
+            TimedEvent::Elsewhere { task } => return self.event_elsewhere(task, now),
+            TimedEvent::Arrives { wake } => self.wake_arrives(wake, now),
         }
+        Ok(())
     }
 
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
@@ -184,6 +189,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.dispatch(cpu);
             return Ok(());
         };
+        if self.processors[cpu].forgets_translations() {
+            return Ok(());
+        }
         if let Some(spin) = self.processors[cpu].spinning {
             self.spin(cpu, context, spin);
             return Ok(());

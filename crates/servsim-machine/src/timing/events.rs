@@ -3,9 +3,9 @@
 
 use super::engine::{Engine, TimedEvent};
 use super::processor::Context;
-use crate::software::{Effect, Executor};
+use crate::software::Effect;
 use servsim_config::Arbitration;
-use servsim_core::CpuId;
+use servsim_core::{CpuId, Event, TaskId};
 use servsim_mem::WordMask;
 
 impl<W: WordMask> Engine<'_, W> {
@@ -30,7 +30,7 @@ impl<W: WordMask> Engine<'_, W> {
             Context::Interrupt(_) => None,
         };
         match self.software.react(event, task) {
-            Effect::Ready(task) => self.make_ready(task, now),
+            Effect::Ready(task) => self.wake_from_here(task, now),
             Effect::Submit(asked) => {
                 if let (Some(task), Some(_)) = (task, &self.io) {
                     let handed_in = &mut self.accounts.task_requests[task as usize];
@@ -45,6 +45,10 @@ impl<W: WordMask> Engine<'_, W> {
                 self.release(cpu, context, word);
             }
             Effect::Leave { task, wake } => {
+                if wake.is_none() {
+                    // The trace ends before anything wakes it: its locks end here, as with a stream.
+                    self.leave_locks(cpu, context, true);
+                }
                 self.leave(cpu);
                 if let Some(waker) = wake.and_then(|wake| self.software.waker(wake)) {
                     self.waits_for(task, waker);
@@ -55,15 +59,22 @@ impl<W: WordMask> Engine<'_, W> {
                 self.schedule(over, TimedEvent::SleepOver { task });
                 self.leave(cpu);
             }
-            Effect::TransactionEnd { task, kind, user } => {
-                let previous = self.software.streams[task as usize].last_mark.insert(user, now);
-                self.profile(task, kind, user);
-                self.look_at_users(now);
-                self.accounts.measure.transaction(kind, now, previous);
-                self.maybe_start(now);
-                self.watch_the_window();
+            Effect::TransactionEnd { task, kind, user } => self.end_transaction(task, (kind, user), now),
+            Effect::None | Effect::Acquire { .. } | Effect::Release { .. } => {
+                if let Event::Wake { wake } = event {
+                    self.came_early(wake, now);
+                }
             }
-            Effect::None | Effect::Acquire { .. } | Effect::Release { .. } => {}
         }
+    }
+
+    /// The client `task` has the answer to a transaction of a kind and a user.
+    pub(super) fn end_transaction(&mut self, task: TaskId, (kind, user): (u32, u32), now: u64) {
+        let previous = self.software.streams[task as usize].last_mark.insert(user, now);
+        self.profile(task, kind, user);
+        self.look_at_users(now);
+        self.accounts.measure.transaction(kind, now, previous);
+        self.maybe_start(now);
+        self.watch_the_window();
     }
 }

@@ -4,6 +4,9 @@
 
 use crate::result::ProcessorTimes;
 
+/// Charges that are kept at least, needed or not.
+const SOME: usize = 32;
+
 /// The last charges of one processor.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -23,7 +26,15 @@ impl History {
     }
 
     /// Nobody asks for times before `now` any more.
+    #[inline]
     pub fn forget_before(&mut self, now: u64) {
+        // Asked for at every turn of a processor, and done at one in some.
+        if self.states.len() >= SOME {
+            self.forget_now(now);
+        }
+    }
+
+    fn forget_now(&mut self, now: u64) {
         let behind = self.states.iter().take_while(|(time, _)| *time <= now).count();
         self.states.drain(..behind.saturating_sub(1));
     }
@@ -56,6 +67,8 @@ mod tests {
         assert_eq!(history.at(125), Some(times(15, 15)));
         assert_eq!((history.at(150), history.at(99)), (None, None), "nothing lies behind, or before");
         history.forget_before(120);
+        assert_eq!(history.at(104), Some(times(9, 0)), "so few are kept");
+        history.forget_now(120);
         assert_eq!((history.at(125), history.at(104)), (Some(times(15, 15)), None));
     }
 }

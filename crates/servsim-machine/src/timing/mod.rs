@@ -26,6 +26,7 @@ mod begin;
 mod cores;
 mod disks;
 mod dispatching;
+mod elsewhere;
 mod engine;
 mod events;
 mod history;
@@ -57,13 +58,13 @@ use crate::storage::Plan;
 use crate::warm::{Shape, WarmStart, Work};
 use engine::Engine;
 pub use sampled::Measured;
-use servsim_config::{Arbitration, CoreModel, Machine, Memory, Nodes};
+use servsim_config::{Arbitration, CoreModel, Machine, Memory, Migration, Nodes};
 use servsim_core::{NodeId, TaskSource};
 use servsim_cpu::Parameters;
 use servsim_mem::interconnect::{interconnect_by_name, page_policy_by_name, MonitorSpec, PagePlan};
 use servsim_mem::{
     Adaptive, BusTimes, CoherenceSpec, HierarchySpec, InterconnectSpec, LatencyTable, MessageSpec,
-    NodeMemory, NodeSpec, PathSpec, WordMask,
+    MigrationSpec, NodeMemory, NodeSpec, PathSpec, WordMask,
 };
 use servsim_os::{Bindings, Policy};
 use servsim_units::Cycles;
@@ -97,6 +98,8 @@ pub struct Model {
     pub(crate) branch_penalty: Cycles,
     pub(crate) locks: Arbitration,
     pub(crate) spin_interval: Cycles,
+    /// Clients elsewhere: cycles of a reference of theirs, and of a wake-up's way.
+    pub(crate) clients: Option<(Cycles, Cycles)>,
     pub(crate) interconnect: InterconnectSpec,
     pub(crate) hierarchy: HierarchySpec,
     /// Further time of a hit in each private level outside the first.
@@ -135,6 +138,9 @@ impl Model {
             branch_penalty: machine.core.branch_penalty,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval,
+            clients: machine
+                .clients
+                .map(|clients| (clients.cycles_per_reference, clients.latency.to_cycles(machine.clock))),
             interconnect: interconnect_of(machine, setup),
             hierarchy: HierarchySpec::default(),
             outer_hit_latency: latencies_of(machine, false),
@@ -210,6 +216,7 @@ fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
         latency: LatencyTable {
             bus: times,
             shared: latencies_of(machine, true),
+            intervention: bus.intervention,
             crossing: machine.groups.map_or(Cycles(0), |groups| groups.crossing),
         },
         paths: PathSpec {
@@ -221,11 +228,21 @@ fn interconnect_of(machine: &Machine, setup: &Setup) -> InterconnectSpec {
             bank_time: described.bank_time,
         },
         nodes: machine.nodes.as_ref().map(|nodes| nodes_of(nodes, setup)),
-        messages: machine.nodes.as_ref().filter(|nodes| nodes.by_messages()).map(|_| MessageSpec::default()),
+        messages: machine.nodes.as_ref().filter(|nodes| nodes.by_messages()).map(messages_of),
         fifo: bus.fifo,
         most_fetches: machine.outstanding_misses,
         write_buffer: machine.write_buffer,
         delay: machine.memory_delay,
+    }
+}
+
+fn messages_of(nodes: &Nodes) -> MessageSpec {
+    let coherence = &nodes.coherence;
+    MessageSpec {
+        requests: coherence.request_buffers,
+        forwards: coherence.forward_buffers,
+        oldest: coherence.deadlock_threshold,
+        ..MessageSpec::default()
     }
 }
 
@@ -262,7 +279,15 @@ fn nodes_of(nodes: &Nodes, setup: &Setup) -> NodeSpec {
                 width: coherence.counter_bits,
             },
         },
+        migration: nodes.migration.as_ref().map(migration_of),
     }
+}
+
+fn migration_of(migration: &Migration) -> MigrationSpec {
+    let Migration { policy, interval, work, shootdown, pages, sample_period, hot_threshold, drained } =
+        migration.clone();
+    let drained = drained.map(NodeId);
+    MigrationSpec { policy, interval, work, shootdown, pages, sample_period, hot_threshold, drained }
 }
 
 /// Bytes of the pages that nodes have.

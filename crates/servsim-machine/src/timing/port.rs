@@ -15,7 +15,7 @@ use servsim_mem::protocol::{BusOp, Lines};
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
     Access, BusRequest, Class, Completed, Grant, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome,
-    Supplier, Transaction, WordMask,
+    PageMove, Supplier, Transaction, WordMask,
 };
 use std::ops::Range;
 
@@ -172,7 +172,14 @@ impl<W: WordMask> MemoryPort<W> {
     /// Grants the next request: what was asked for is performed by the state found now, a prefetch as any
     /// other. `None` when nobody waits for it.
     pub fn grant(&mut self, processors: &mut [Processor<W>]) -> Option<Completion> {
-        let grant = self.interconnect.grant()?;
+        let mut grant = self.interconnect.grant()?;
+        if self.interconnect.moves_pages() {
+            let op = self.needed_at(&grant, &processors[grant.request.cpu]);
+            self.interconnect.touch(&mut grant, op);
+        }
+        while let Some(moved) = self.interconnect.next_move() {
+            self.move_page(&moved, processors);
+        }
         let BusRequest { origin, class, line, .. } = grant.request;
         let cpu = grant.request.cpu;
         let completion = if class == Class::WriteBack {
@@ -208,9 +215,28 @@ impl<W: WordMask> MemoryPort<W> {
         completion
     }
 
+    /// A page moves, or copies of it come or go: caches concerned lose its lines, and processors of theirs that run
+    /// something are interrupted, but for the one that waits.
+    #[cold]
+    fn move_page(&mut self, moved: &PageMove, processors: &mut [Processor<W>]) {
+        let Self { caches, interconnect, .. } = self;
+        let concerned = |cpu: CpuId| interconnect.is_concerned(moved, cpu);
+        let lines: Vec<_> =
+            interconnect.lines_of(moved).into_iter().map(|line| caches.take_away(line, concerned)).collect();
+        let runs = |(cpu, processor): &(usize, &mut Processor<W>)| {
+            processor.context.is_some() && moved.by != Some(CpuId(*cpu)) && concerned(CpuId(*cpu))
+        };
+        let interrupted: Vec<usize> =
+            processors.iter_mut().enumerate().filter(runs).map(|(cpu, _)| cpu).collect();
+        let cycles = self.interconnect.carry_move(moved, &lines, interrupted.len() as u64);
+        for cpu in interrupted {
+            processors[cpu].shootdowns = processors[cpu].shootdowns + cycles;
+        }
+    }
+
     /// A request that is complete now, and was not when it was performed.
     pub fn completed(&mut self) -> Option<Completion> {
-        let Completed { cpu, origin, granted, time, done } = self.interconnect.completed()?;
+        let Completed { cpu, origin, granted, time, done, used_once: _ } = self.interconnect.completed()?;
         Some(Completion { cpu, origin, granted, complete: time, done })
     }
 
@@ -220,21 +246,23 @@ impl<W: WordMask> MemoryPort<W> {
         let op = access.and_then(|access| self.caches.needed(&access));
         let node = self.node_caches.as_ref().map_or(0..0, |caches| caches[grant.request.cpu.0].clone());
         let held = self.caches.system.is_held_by(grant.request.line, node);
-        let remote = self.interconnect.by_messages(grant) == Some(true);
-        // No node is exclusive before it writes: the unit drives the shared line for lines of other nodes.
-        self.caches.system.raised = if remote { Lines::SHARED } else { Lines::NONE };
+        let shared = self.interconnect.by_messages(grant) == Some(true);
+        // No node is exclusive before it writes where others may have the line.
+        self.caches.system.raised = if shared { Lines::SHARED } else { Lines::NONE };
         self.interconnect.decide(grant, op, held)
     }
 
     /// Sends what was asked for, if it needs a transaction by now; whether it may be performed.
     fn sent(&mut self, grant: &Grant, processor: &Processor<W>) -> bool {
-        let pending = match grant.request.origin {
-            Origin::Prefetch(number) => processor.prefetch_waiting(number),
-            _ => asked_for(&grant.request, processor),
-        };
-        let op = pending.and_then(|pending| self.caches.needed(&pending.access));
-        let within_group = pending.is_some_and(|pending| self.caches.stays_within(&pending.access));
+        let op = self.needed_at(grant, processor);
+        let within_group = waiting(&grant.request, processor)
+            .is_some_and(|pending| self.caches.stays_within(&pending.access));
         self.interconnect.send(grant, op, within_group)
+    }
+
+    /// The transaction that what was asked for needs by now, if any.
+    fn needed_at(&self, grant: &Grant, processor: &Processor<W>) -> Option<BusOp> {
+        waiting(&grant.request, processor).and_then(|pending| self.caches.needed(&pending.access))
     }
 
     /// Performs what was asked for; `None` for a prefetch that is not needed any more.
@@ -278,6 +306,14 @@ fn node_caches(model: &Model, each: usize) -> Option<Vec<Range<usize>>> {
         first * each..(first + count) * each
     };
     Some(nodes.of_processor.iter().map(caches).collect())
+}
+
+/// The access behind a request that is granted, a prefetch included.
+fn waiting<W: WordMask>(request: &BusRequest, processor: &Processor<W>) -> Option<Pending<W>> {
+    match request.origin {
+        Origin::Prefetch(number) => processor.prefetch_waiting(number),
+        _ => asked_for(request, processor),
+    }
 }
 
 /// The access behind a request that is no prefetch.

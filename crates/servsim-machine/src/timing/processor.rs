@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::prefetch_unit::Prefetching;
 use super::translator::Translator;
 use crate::result::ProcessorTimes;
-use servsim_core::{LockClass, Op, TaskId};
+use servsim_core::{Cycles, LockClass, Op, TaskId};
 use servsim_cpu::{Core, Parameters};
 use servsim_mem::{HierarchySpec, WordMask};
 use std::collections::VecDeque;
@@ -93,6 +93,8 @@ pub struct Processor<W> {
     pub found: Option<usize>,
     /// The load at hand waited until fewer loads were under way.
     pub held: bool,
+    /// What interrupts took from it that it has not spent yet: it is to forget translations of pages that moved.
+    pub shootdowns: Cycles,
     /// Where its cycles went.
     pub times: ProcessorTimes,
     /// References by mode and operation.
@@ -127,6 +129,7 @@ impl<W: WordMask> Processor<W> {
             stores: VecDeque::new(),
             spinning: None,
             since: 0,
+            shootdowns: Cycles(0),
             times: ProcessorTimes::default(),
             references: [[0; 3]; 2],
         }
@@ -173,6 +176,19 @@ impl<W: WordMask> Processor<W> {
         *(if bus { &mut times.bus_wait } else { &mut times.memory_stall }) += waited;
         *slot.map_or(&mut times.translation, |slot| &mut times.stalls[slot]) += waited;
         self.note(until);
+    }
+
+    /// Spends what interrupts took from it; whether there was anything.
+    #[inline]
+    pub fn forgets_translations(&mut self) -> bool {
+        let cycles = std::mem::take(&mut self.shootdowns);
+        if cycles == Cycles(0) {
+            return false;
+        }
+        self.time += cycles;
+        self.times.execute(true, cycles.0);
+        self.note(self.time);
+        true
     }
 
     /// Charges what it waits for up to `now`.

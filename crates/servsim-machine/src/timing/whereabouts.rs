@@ -39,7 +39,7 @@ impl<W: WordMask> Engine<'_, W> {
             tasks[task as usize] = waits(task);
         }
         for (.., event) in self.events.iter() {
-            if let TimedEvent::SleepOver { task } = event {
+            if let TimedEvent::SleepOver { task } | TimedEvent::Elsewhere { task } = event {
                 tasks[task as usize] = TaskState::Sleeps;
             }
         }

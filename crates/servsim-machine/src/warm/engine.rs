@@ -477,13 +477,10 @@ fn touch<W: WordMask>(
     privacy: &Privacy,
     shift: u32,
 ) {
-    let (cache, data) = caches.first_caches(cpu);
     let (mut rest, mut unread) = (records, RunCounts::default());
     while let Some(first) = rest.first() {
-        if caches.first_level_is_coherent() {
-            let hits = caches.system.run_hits(cache, data, shift, rest, &mut unread);
-            rest = &rest[hits..];
-        }
+        let hits = caches.run_hits(cpu, shift, rest, &mut unread);
+        rest = &rest[hits..];
         if let Some(record) = rest.first().filter(|record| record.task == first.task) {
             for_each_line(record, cpu, shift, |access, piece| {
                 caches.access(access, || page_of(privacy, piece));

@@ -73,7 +73,7 @@ impl Counts {
 
 /// A live-point: where it is, and what its window holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct LivePoint {
     /// Transactions that ended before.
     pub transactions: u64,
     /// Instructions that the pass made of those that a window measures.
@@ -96,7 +96,7 @@ pub struct Range {
     /// Instructions from its beginning to the end of each transaction.
     pub ends: Vec<u64>,
     /// Its live-points, in order, as many as were kept.
-    pub places: Vec<Place>,
+    pub places: Vec<LivePoint>,
 }
 
 /// A window of the pass that is under way.
@@ -169,7 +169,7 @@ impl Surveyor {
                 false
             }
             Under::Measured(from, before) => {
-                self.range.places.push(Place {
+                self.range.places.push(LivePoint {
                     transactions: self.point.transactions,
                     instructions: done.instructions - from,
                     counts: counts.since(before),

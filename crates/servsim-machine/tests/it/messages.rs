@@ -2,11 +2,10 @@
 //! what is missed is what any other machine of these caches misses.
 
 use crate::support::one_run::one_run;
+use crate::support::sharing::{number, sharing};
 use crate::support::whole_trace::whole_trace;
 use serde_json::Value;
-use servsim_core::RandomStream;
 use servsim_machine::{simulate, RunSpec, Transactions};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn machine(count: usize, more: &str) -> String {
@@ -19,23 +18,6 @@ fn machine(count: usize, more: &str) -> String {
         )
     };
     format!("[cache]\nsize = \"4 KiB\"\nassociativity = 2\nline = \"64 B\"\n{nodes}{more}")
-}
-
-/// Tasks that read and write lines of all pages at random, some far more often than others.
-fn sharing(tasks: u64) -> String {
-    let (mut text, mut r) = (String::new(), RandomStream::new(7, "sharing"));
-    for _ in 0..12_000 / tasks {
-        for task in 0..tasks {
-            let op = if r.below(3) == 0 { "S" } else { "L" };
-            let line = if r.below(3) == 0 { r.below(8) } else { r.below(300) };
-            let _ = writeln!(text, "{task} {op} {:x} 4 s", 0x10_0000 + line * 64);
-        }
-    }
-    text
-}
-
-fn number(of: &Value, key: &str) -> u64 {
-    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
 }
 
 /// A run, held to what every run is held to.

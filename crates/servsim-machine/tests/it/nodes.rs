@@ -99,3 +99,52 @@ fn memory_beyond_a_link_is_far_and_pages_beyond_all_memory_are_counted() {
     );
     assert_eq!(run["nodes"]["pages_without_room"], 65 - 48);
 }
+
+/// Twice the same, to the byte, however many nodes; and what began is over, or was under way at the end.
+#[test]
+fn runs_repeat_to_the_byte_and_lose_nothing_at_any_number_of_nodes() {
+    let trace = private_pages();
+    for (count, coherence, protocol) in [
+        (1, "", ""),
+        (4, "snooping", "mesi"),
+        (4, "messages", "mesi"),
+        (16, "directory", "mosi"),
+        (16, "bash", "mosi"),
+        (64, "messages", "mesi"),
+        (64, "bash", "mosi"),
+    ] {
+        let machine = if count == 1 {
+            "[cache]\nsize = \"4 KiB\"\nassociativity = 2\nline = \"64 B\"".to_owned()
+        } else {
+            let nodes = MACHINE.replace("count = 4", &format!("count = {count}"));
+            format!("{nodes}coherence = \"{coherence}\"\nplacement = \"striped\"\n[protocol]\nname = \"{protocol}\"\n")
+        };
+        let run = || one_run(&trace, count.max(4), &machine, false);
+        let first = run();
+        assert_eq!(first.to_string(), run().to_string(), "{count} nodes, {coherence}");
+        if count == 1 {
+            continue;
+        }
+        let nodes = &first["nodes"];
+        let bus = |key: &str| first["bus"][key].as_u64().unwrap();
+        let sum = |key: &str| -> u64 {
+            nodes["pairs"].as_array().unwrap().iter().map(|pair| pair[key].as_u64().unwrap()).sum()
+        };
+        let fetched = sum("memory_reads") + sum("cache_reads");
+        assert_eq!(fetched, bus("read") + bus("read_exclusive"), "{count} nodes, {coherence}: fetches");
+        // Write-backs wait for their turn when the trace ends, a few for each processor.
+        let (back, given_up) = (sum("write_backs"), bus("write_back"));
+        assert!(
+            back > 0 && back <= given_up && given_up - back < 16,
+            "{count}, {coherence}: {back} of {given_up}"
+        );
+        if coherence == "messages" {
+            let counted = |key: &str| nodes["messages"][key].as_u64().unwrap();
+            let sent = counted("requests") + counted("forwards") + counted("responses");
+            assert!(counted("completions") > 0 && counted("transactions") - counted("completions") <= 4);
+            assert!(sent >= counted("received") && sent - counted("received") < 64, "{count} nodes: packets");
+        }
+        let busiest = first["interconnect"]["busiest_way_utilization"].as_f64().unwrap();
+        assert!(busiest > 0.0 && busiest <= 1.0, "{count} nodes, {coherence}: a link is taken for {busiest}");
+    }
+}

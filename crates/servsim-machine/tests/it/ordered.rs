@@ -2,9 +2,8 @@
 //! homes know the owner of every line whatever lies around the caches (which the engine asserts at every fetch).
 
 use crate::support::one_run::one_run;
+use crate::support::sharing::{number, sharing};
 use serde_json::Value;
-use servsim_core::RandomStream;
-use std::fmt::Write as _;
 
 /// A machine of `count` nodes.
 fn machine(count: usize, policy: &str, more: &str) -> String {
@@ -19,23 +18,6 @@ fn machine(count: usize, policy: &str, more: &str) -> String {
     format!(
         "[cache]\nsize = \"4 KiB\"\nassociativity = 2\nline = \"64 B\"\n[protocol]\nname = \"mosi\"\n{nodes}{more}"
     )
-}
-
-/// Tasks that read and write lines of all pages at random, some far more often than others.
-fn sharing(tasks: u64) -> String {
-    let (mut text, mut r) = (String::new(), RandomStream::new(7, "sharing"));
-    for _ in 0..12_000 / tasks {
-        for task in 0..tasks {
-            let op = if r.below(3) == 0 { "S" } else { "L" };
-            let line = if r.below(3) == 0 { r.below(8) } else { r.below(300) };
-            let _ = writeln!(text, "{task} {op} {:x} 4 s", 0x10_0000 + line * 64);
-        }
-    }
-    text
-}
-
-fn number(of: &Value, key: &str) -> u64 {
-    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
 }
 
 /// A run, held to what every run is held to.
@@ -94,7 +76,7 @@ fn the_same_seed_gives_the_same_bytes_at_any_number_of_nodes() {
 }
 
 #[test]
-fn a_split_first_level_and_copies_from_a_warm_up_are_known_to_homes() {
+fn a_split_first_level_is_known_to_homes() {
     let split = machine(4, "bash", "").replace("[cache]\n", "[cache]\norganisation = \"split\"\n");
     let run = one_run(&sharing(4), 4, &split, false);
     assert!(number(&run["nodes"], "retries") > 100);

@@ -1,7 +1,7 @@
 //! Every name that a setting offers has an implementation, and every implementation is offered.
 
 use servsim_config::{Kind, Machine, SETTINGS};
-use servsim_mem::interconnect::{INTERCONNECTS, PAGE_POLICIES};
+use servsim_mem::interconnect::{migration_names, INTERCONNECTS, PAGE_POLICIES};
 use servsim_mem::{prefetch, protocol, replacement};
 use std::collections::BTreeSet;
 
@@ -29,6 +29,7 @@ fn what_settings_offer_is_what_the_registries_hold() {
     let mut prefetchers = names(prefetch::POLICIES);
     prefetchers.insert("none");
     assert_eq!(choices("prefetch.policy"), prefetchers);
+    assert_eq!(choices("node.migration"), migration_names().chain(["none"]).collect());
 }
 
 /// Where a choice is no registry but a case of the machine, no two words may mean the same.

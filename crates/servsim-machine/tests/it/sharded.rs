@@ -137,3 +137,17 @@ fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
         assert_eq!(without_host(sum), without_host(one.clone()), "{count} shards");
     }
 }
+
+#[test]
+fn a_trace_read_ahead_counts_what_one_thread_counts() {
+    let text = trace(5);
+    let open = || servsim_import::text::read(text.as_bytes(), "t", PROCESSORS).unwrap();
+    for spec in hierarchies() {
+        for exact in [false, true] {
+            let setup = setup("mesi", exact);
+            let one = functional::run_on(&mut open(), &setup, &spec, &mut |_| true).unwrap();
+            let ahead = functional::run_ahead(&mut open(), &setup, &spec, &mut |_| true).unwrap();
+            assert_eq!(ahead, one, "exact: {exact}, {spec:?}");
+        }
+    }
+}

@@ -46,6 +46,24 @@ fn who_writes_the_line_takes_over_the_duty_to_write_it_back() {
 }
 
 #[test]
+fn an_upgrade_takes_over_the_duty_to_write_the_line_back() {
+    // Two tasks of nothing but fetches keep the bus from ever being idle, which the write-back waits for. Its
+    // buffer serves task 1, then task 2 has the line as well, and task 1 writes it.
+    let mut trace = "0 L 0\n0 S 0\n0 L 80\n1 L 10000\n1 L 10080\n1 L 0\n".to_owned();
+    trace += "2 L 20000\n2 L 20080\n2 L 20100\n2 L 0\n";
+    trace += &"1 L 0\n".repeat(1000);
+    trace += "1 S 0\n";
+    for line in 0..40 {
+        write!(trace, "3 L {0:x}\n4 L {0:x}\n", 0x30000 + 0x80 * line).unwrap();
+    }
+    let machine = "[cache]\nsize = \"128 B\"\nassociativity = 1\n[write_buffer]\nentries = 4\n\
+                   [bus]\nmemory_hold = \"56 cycles\"\n";
+    let run = one_run(&trace, 5, machine, false);
+    assert_eq!(run["bus"]["invalidate"], 1);
+    assert_eq!(run["write_buffer"], json!({"entered": 1, "supplied": 2, "cancelled": 1, "most_used": 1}));
+}
+
+#[test]
 fn a_full_buffer_is_emptied_before_its_processor_gets_a_block() {
     // The bus is held for the 80 cycles of each fetch, and the two processors take turns. Task 0 gives
     // line 0 up at 160; at 320, behind a turn of task 1, the write-back goes for 20 cycles, then task 1

@@ -117,6 +117,11 @@ impl Groups {
         }
     }
 
+    /// The first processor of a group.
+    pub fn first_of(&self, group: usize) -> CpuId {
+        CpuId(group * self.processors)
+    }
+
     /// Groups other than `group` whose levels have `line`, one bit each.
     fn others(&self, line: LineAddr, group: usize) -> u64 {
         self.holding.get(line).map_or(0, |entry| entry.groups) & !(1 << group)
@@ -239,7 +244,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let dirty = |&other: &usize| self.shared[other].levels.iter().any(|level| level.is_dirty(line));
         let clean = || bits(others).next().filter(|_| self.groups.clean_supplies);
         let other = bits(others).find(dirty).or_else(clean)?;
-        Some(Supplier::Group(CpuId(other * self.groups.processors)))
+        Some(Supplier::Group(self.groups.first_of(other)))
     }
 
     /// Enters what the levels hold, after their state was restored.

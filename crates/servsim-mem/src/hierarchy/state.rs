@@ -78,6 +78,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             table: _,
             hit: _,
             stays: _,
+            dirty: _,
             arrays,
             shadows,
             copies,

@@ -19,7 +19,7 @@ const FETCH: usize = 0;
 impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// First-level cache of the processor that serves an access with this hint slot: 0, or 1 for data of a split one.
     #[inline]
-    fn half(&self, slot: usize) -> usize {
+    pub(super) fn half(&self, slot: usize) -> usize {
         usize::from(self.first == 2 && slot != FETCH)
     }
 
@@ -55,6 +55,11 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let into = self.performed_at(access, which, found);
         if found != Some(into) {
             self.bring_in(access, into, found);
+        }
+        let domain = &mut self.domains[cache];
+        if let (Some(quick), Some(place)) = (domain.quick.get_mut(into), self.system.arrays[cache].find(line))
+        {
+            domain.levels[into].note_place(quick, line, place);
         }
         // A word that was written through leaves nothing to write back.
         if access.write && self.system.is_dirty(cache, line) {
@@ -96,6 +101,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// The same for an access that is known not to hit.
     pub(super) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
         let inner = self.at_coherence(access);
+        for level in &self.shared[self.groups.of(inner.at)].levels {
+            level.prefetch(access.line);
+        }
         let within_group = self.look_around(&inner);
         let outcome = self.system.transact_missed(&inner, page);
         self.transacted(&inner, Outcome { within_group, ..outcome }).0

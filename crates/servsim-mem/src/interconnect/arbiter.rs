@@ -26,7 +26,7 @@ struct InFlight {
 const WRITE_BACK_BUFFER: usize = 4;
 
 /// The order point.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Arbiter {
     pub(super) requests: Vec<BusRequest>,
     in_flight: Vec<InFlight>,

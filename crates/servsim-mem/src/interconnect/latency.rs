@@ -53,6 +53,8 @@ pub struct LatencyTable {
     pub bus: BusTimes,
     /// Look-up of each shared level, from the inside out.
     pub shared: Vec<Cycles>,
+    /// What the caches of a processor, or another core group's, take longer to supply a block than a shared level does.
+    pub intervention: Cycles,
     /// What concerns caches of other core groups takes longer by this.
     pub crossing: Cycles,
 }
@@ -62,7 +64,11 @@ impl LatencyTable {
     /// cache does, after its own time.
     pub fn of(&self, op: BusOp, supplier: Supplier) -> (Cycles, Cycles) {
         match supplier {
-            Supplier::Processor(_) | Supplier::Group(_) => self.bus.of(op, true),
+            Supplier::Processor(_) | Supplier::Group(_) => {
+                let (latency, occupancy) = self.bus.of(op, true);
+                let intervention = if op.is_fetch() { self.intervention } else { Cycles(0) };
+                (latency + intervention, occupancy)
+            }
             Supplier::Memory => self.bus.of(op, false),
             Supplier::Shared(level) => {
                 let (latency, occupancy) = self.bus.of(op, true);
@@ -114,9 +120,17 @@ mod tests {
 
     #[test]
     fn a_shared_level_answers_as_a_cache_after_its_own_time() {
-        let table =
-            LatencyTable { bus: table_4(128), shared: vec![Cycles(9), Cycles(30)], crossing: Cycles(0) };
+        let table = LatencyTable {
+            bus: table_4(128),
+            shared: vec![Cycles(9), Cycles(30)],
+            intervention: Cycles(0),
+            crossing: Cycles(0),
+        };
         assert_eq!(table.of(BusOp::Read, Supplier::Processor(CpuId(3))), (Cycles(24), Cycles(24)));
+        let slow = LatencyTable { intervention: Cycles(7), ..table.clone() };
+        assert_eq!(slow.of(BusOp::Read, Supplier::Processor(CpuId(3))), (Cycles(31), Cycles(24)));
+        assert_eq!(slow.of(BusOp::Invalidate, Supplier::Processor(CpuId(3))).0, Cycles(5));
+        assert_eq!(slow.of(BusOp::Read, Supplier::Shared(1)), table.of(BusOp::Read, Supplier::Shared(1)));
         assert_eq!(table.of(BusOp::Read, Supplier::Shared(1)), (Cycles(54), Cycles(24)));
         assert_eq!(table.of(BusOp::Read, Supplier::Memory), (Cycles(80), Cycles(24)));
     }

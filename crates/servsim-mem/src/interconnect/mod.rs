@@ -1,5 +1,5 @@
-//! What joins processors, shared levels and memory, behind one contract that engines drive and kinds fulfil (over 400 lines:
-//! the contract, and who fulfils each of its operations):
+//! What joins processors, shared levels and memory, behind one contract (`contract.rs`) that engines drive and kinds fulfil
+//! (over 400 lines: who fulfils each of its operations):
 //!
 //! 1. [`Interconnect::post`]: somebody asks for a transaction on a line.
 //! 2. [`Interconnect::next_grant`]: when the next request is granted, if none is posted before.
@@ -22,8 +22,10 @@ mod arbiter;
 mod by_messages;
 mod calendar;
 pub mod coherence;
+mod contract;
 mod latency;
 mod links;
+mod migration;
 mod monitor;
 mod node_counts;
 pub mod node_set;
@@ -34,7 +36,9 @@ mod write_buffer;
 
 pub use by_messages::{Completed, MessageCounters, MessageSpec, Words};
 pub use coherence::{coherence_names, Adaptive, CoherenceSpec, RequestCounters};
+pub use contract::{BusRequest, Class, Grant, Home, Origin, Supplier, Transaction, LATER};
 pub use latency::{BusTimes, LatencyTable};
+pub use migration::{migration_names, Change, MigrationCounters, MigrationSpec, PageMove};
 pub use monitor::{MonitorCounts, MonitorSpec, RegionFilter, ThresholdEvent, Traffic};
 pub use node_counts::{LinkCounters, NodeCounts, PairCounters};
 pub use nodes::{NodeMemory, NodeSpec};
@@ -42,8 +46,8 @@ pub use pages::{page_policy_by_name, PagePlan, PagePolicy, PageRule, PAGE_POLICI
 pub use paths::PathSpec;
 pub use write_buffer::WriteBufferCounters;
 
+use crate::messages::{HomeTable, NodeTable};
 use crate::protocol::BusOp;
-use crate::system::Outcome;
 use arbiter::Arbiter;
 use by_messages::ByMessages;
 use monitor::Monitor;
@@ -73,103 +77,6 @@ pub const INTERCONNECTS: &[(&str, InterconnectKind)] = &[
 /// The kind called `name`.
 pub fn interconnect_by_name(name: &str) -> Option<InterconnectKind> {
     INTERCONNECTS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-}
-
-/// Where a line lives: the number of its node, or of its bank in a machine with one memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Home(pub usize);
-
-/// Who supplied a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Supplier {
-    /// The caches of a processor.
-    Processor(CpuId),
-    /// A shared level, from the inside out; with core groups that of the asking processor's group.
-    Shared(usize),
-    /// The level of another core group, of which this is the first processor.
-    Group(CpuId),
-    /// Memory.
-    Memory,
-}
-
-/// Priority class, most urgent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// A block that a processor or its store buffer waits for.
-    Fetch,
-    /// Invalidate or write.
-    Coherence,
-    /// A block that nobody waits for.
-    Prefetch,
-    /// Write-back.
-    WriteBack,
-}
-
-/// A request that waits for its grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BusRequest {
-    /// Processor.
-    pub cpu: CpuId,
-    /// When it was made.
-    pub ready: u64,
-    /// Line number.
-    pub line: LineAddr,
-    /// Priority class.
-    pub class: Class,
-    /// What of the processor asks.
-    pub origin: Origin,
-}
-
-/// What of a processor asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Origin {
-    /// The access that the processor waits for.
-    Processor,
-    /// The oldest store of its buffer.
-    StoreBuffer,
-    /// A load under way beside execution, by its number.
-    Load(u64),
-    /// A prefetch, by its number.
-    Prefetch(u64),
-}
-
-/// The time of what is complete at a time that is not known yet.
-pub const LATER: u64 = u64::MAX;
-
-/// A request that has been granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
-    /// When.
-    pub time: u64,
-    /// What was asked for.
-    pub request: BusRequest,
-    /// The home of its line.
-    pub home: Home,
-}
-
-/// What was performed at a grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transaction {
-    /// The transaction; `None` when the state found at the grant needs none any more.
-    pub op: Option<BusOp>,
-    /// Who has the block.
-    pub supplier: Supplier,
-    /// Line whose dirty copy made room and is written back to its own home.
-    pub victim: Option<LineAddr>,
-    /// It concerned nothing outside the core group of its processor, and takes neither the order point nor any way.
-    pub within_group: bool,
-}
-
-impl Transaction {
-    /// A dirty line goes to its home.
-    pub const WRITE_BACK: Self =
-        Self { op: Some(BusOp::WriteBack), supplier: Supplier::Memory, victim: None, within_group: false };
-
-    /// What a transaction of the caches, whose block `supplier` has, means here.
-    pub fn of(outcome: &Outcome, supplier: Supplier) -> Self {
-        let (op, victim, within_group) = (outcome.op, outcome.write_back, outcome.within_group);
-        Self { op, supplier, victim, within_group }
-    }
 }
 
 /// Shape, times and rules of an interconnect.
@@ -264,13 +171,55 @@ impl Interconnect {
         self.monitor.as_ref().map(|monitor| &monitor.counts)
     }
 
-    /// Where `line` lives, which `cpu` asks for: its page may get its node by that.
+    /// Where the line of a request that is granted lives: its page may get its node by that.
     #[inline]
-    fn home_of(&mut self, line: LineAddr, cpu: CpuId) -> Home {
+    fn home_of(&mut self, request: &BusRequest) -> Home {
         match &mut self.nodes {
-            None => Home((line.0 % self.banks) as usize),
-            Some(nodes) => Home(nodes.home(line, cpu).0),
+            None => Home((request.line.0 % self.banks) as usize),
+            Some(nodes) => Home(nodes.home(request.line, request.cpu).0),
         }
+    }
+
+    /// Whether pages move, so that [`Interconnect::touch`] is to follow each grant.
+    #[inline]
+    pub fn moves_pages(&self) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.moves_pages())
+    }
+
+    /// A granted request needs `op`, if anything by now: its page may move first, and be served elsewhere then.
+    pub fn touch(&mut self, grant: &mut Grant, op: Option<BusOp>) {
+        if let Some(nodes) = &mut self.nodes {
+            grant.home = Home(nodes.touch(grant.time, &grant.request, op).0);
+        }
+    }
+
+    /// A page that the request granted last made move: its lines are to be taken from the caches concerned, and then
+    /// [`Interconnect::carry_move`] is to follow, before the request is sent or carried out.
+    #[inline]
+    pub fn next_move(&mut self) -> Option<PageMove> {
+        self.nodes.as_mut()?.next_move()
+    }
+
+    /// The lines of a page that moves.
+    pub fn lines_of(&self, moved: &PageMove) -> Vec<LineAddr> {
+        self.nodes.iter().flat_map(|nodes| nodes.lines_of(moved)).collect()
+    }
+
+    /// Whether the processor is of a node whose caches lose the lines of a page that moves.
+    pub fn is_concerned(&self, moved: &PageMove, cpu: CpuId) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| moved.concerned.has(nodes.of_processor()[cpu]))
+    }
+
+    /// Carries a move out: `lines` has, for each line of the page, how many copies caches lost and the processor whose
+    /// cache alone had it, if one did; `interrupted` processors forget the translation. What that takes from each.
+    pub fn carry_move(
+        &mut self,
+        moved: &PageMove,
+        lines: &[(u64, Option<CpuId>)],
+        interrupted: u64,
+    ) -> Cycles {
+        let Some(nodes) = &mut self.nodes else { return Cycles(0) };
+        nodes.carry_move(moved, lines, interrupted, &self.latency)
     }
 
     /// Asks for a transaction.
@@ -308,7 +257,8 @@ impl Interconnect {
             return messages.step();
         }
         let (time, request) = self.order.grant()?;
-        Some(Grant { time, request, home: self.home_of(request.line, request.cpu) })
+        let home = self.home_of(&request);
+        Some(Grant { time, request, home })
     }
 
     /// Whether requests have to be sent before they are performed.
@@ -317,11 +267,11 @@ impl Interconnect {
         self.nodes.is_some()
     }
 
-    /// With nodes that keep coherent by messages: the node of a granted request, if that is not the home of its line.
-    /// `None` without such nodes.
+    /// With nodes that keep coherent by messages: whether the unit of the asking node drives the shared line of its bus for
+    /// a granted request. `None` without such nodes.
     #[inline]
     pub fn by_messages(&self, grant: &Grant) -> Option<bool> {
-        self.messages.as_ref().map(|messages| messages.is_remote(grant))
+        self.messages.as_ref().map(|messages| messages.drives_shared(grant))
     }
 
     /// Judges a granted request that needs `op` by now, if anything, where nodes keep coherent by messages; `held` says
@@ -346,6 +296,11 @@ impl Interconnect {
     /// What a line has in it at the node of `cpu`, with [`MessageSpec::values`]: for tests.
     pub fn words(&mut self, line: LineAddr, cpu: CpuId) -> Option<&mut Words> {
         self.messages.as_mut()?.words(line, cpu)
+    }
+
+    /// The tables that nodes and homes go by, with coherence by messages: for tests, which break them.
+    pub fn tables(&mut self) -> Option<(&mut NodeTable, &mut HomeTable)> {
+        Some(self.messages.as_mut()?.tables())
     }
 
     /// Sends a granted request that needs `op` by now, if anything; whether it may be performed. If not, it is
@@ -401,14 +356,11 @@ impl Interconnect {
             }
             Some(nodes) => {
                 if let Some(monitor) = &mut self.monitor {
-                    monitor.see(&nodes.traffic(grant, op, supplier));
+                    monitor.see(&Traffic::of(grant, op, supplier, nodes.of_processor()));
                 }
-                let complete = nodes.carry(now, request.cpu, NodeId(home.0), op, latency, supplier);
+                let complete = nodes.carry(now, &request, NodeId(home.0), op, latency, supplier);
                 if op == BusOp::WriteBack && self.write_buffers {
                     nodes.written_back(request.line, request.cpu);
-                }
-                if op == BusOp::Invalidate && nodes.keeps_track() {
-                    self.order.cancel_buffered(request.line);
                 }
                 (complete, occupancy.min(self.order_time))
             }
@@ -425,7 +377,7 @@ impl Interconnect {
         let Some(messages) = &mut self.messages else { return grant.time };
         let complete = messages.carry(grant, transaction);
         if let (Some(monitor), Some(op)) = (&mut self.monitor, transaction.op) {
-            monitor.see(&messages.traffic(grant, op, transaction.supplier));
+            monitor.see(&Traffic::of(grant, op, transaction.supplier, messages.of_processor()));
         }
         if let Some(line) = transaction.victim {
             let (class, origin) = (Class::WriteBack, Origin::Processor);
@@ -486,10 +438,10 @@ impl Interconnect {
     /// write-back of it any more.
     fn snoop_write_buffers(&mut self, line: LineAddr, op: BusOp, supplier: Supplier) -> Supplier {
         let holder = if op.is_fetch() { self.order.buffered(line) } else { None };
-        let Some(cpu) = holder else { return supplier };
-        if op == BusOp::ReadExclusive {
+        if matches!(op, BusOp::ReadExclusive | BusOp::Invalidate) {
             self.order.cancel_buffered(line);
         }
+        let Some(cpu) = holder else { return supplier };
         if matches!(supplier, Supplier::Processor(_)) {
             return supplier;
         }

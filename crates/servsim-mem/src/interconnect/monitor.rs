@@ -7,6 +7,7 @@
 //! its node; the mode of the simulator knows both. The broadcast by which an ordered network tells a request to all
 //! nodes is part of the order point here, and is not counted.
 
+use super::{Grant, Supplier};
 use crate::protocol::BusOp;
 use servsim_core::{CpuId, LineAddr, NodeId};
 use std::collections::BTreeMap;
@@ -78,6 +79,24 @@ pub struct Traffic {
     pub op: BusOp,
     /// The line.
     pub line: LineAddr,
+}
+
+impl Traffic {
+    /// A performed transaction of a machine whose processors are in these nodes.
+    pub fn of(grant: &Grant, op: BusOp, supplier: Supplier, of_processor: &[NodeId]) -> Self {
+        let Grant { time, request, home } = *grant;
+        let (cpu, line, asker, home) =
+            (request.cpu, request.line, of_processor[request.cpu.0], NodeId(home.0));
+        let (served_by, by_cache) = match supplier {
+            Supplier::Processor(other) | Supplier::Group(other) if op.is_fetch() => {
+                (of_processor[other.0], true)
+            }
+            // Shared by a core group of the asker's node.
+            Supplier::Shared(_) => (asker, true),
+            _ => (home, false),
+        };
+        Self { time, cpu, asker, home, served_by, by_cache, op, line }
+    }
 }
 
 /// A counter reached its threshold.

@@ -2,6 +2,7 @@
 
 use super::by_messages::MessageCounters;
 use super::coherence::RequestCounters;
+use super::migration::MigrationCounters;
 
 servsim_core::counters! {
     /// What one node had to do with another, or with itself.
@@ -42,6 +43,8 @@ pub struct NodeCounts {
     pub requests: RequestCounters,
     /// Of messages, where nodes keep coherent by them.
     pub messages: Option<MessageCounters>,
+    /// Of pages that move, where they do.
+    pub migration: Option<MigrationCounters>,
     /// By the asking node and the node asked, rows of as many as there are nodes.
     pub pairs: Vec<PairCounters>,
 }
@@ -63,6 +66,7 @@ impl NodeCounts {
         self.pairs.iter_mut().zip(&earlier.pairs).for_each(|(pair, before)| *pair = pair.since(before));
         let (links, requests) = (self.links.since(&earlier.links), self.requests.since(&earlier.requests));
         let messages = self.messages.zip(earlier.messages).map(|(now, before)| now.since(&before));
-        Self { links, requests, messages, ..self }
+        let migration = self.migration.zip(earlier.migration).map(|(now, before)| now.since(&before));
+        Self { links, requests, messages, migration, ..self }
     }
 }

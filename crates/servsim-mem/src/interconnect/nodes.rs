@@ -6,15 +6,18 @@
 //! takes the way from the asker to the supplier, by the home if that forwards, the supplier's time, and the way back;
 //! an invalidation is over when the farthest node that it goes to has it.
 
+mod moving;
+
 use super::calendar::Calendar;
 use super::coherence::homes::Entry;
 use super::coherence::{AtHome, CoherenceSpec, Made, Policy, Reach, RequestCounters, COHERENCE};
 use super::links::{Arrivals, Links, Packet};
-use super::monitor::{Monitor, MonitorSpec, Traffic};
+use super::migration::{Migration, MigrationSpec};
+use super::monitor::{Monitor, MonitorSpec};
 use super::node_counts::{LinkCounters, NodeCounts, PairCounters};
 use super::node_set::NodeSet;
 use super::pages::{PagePlan, PagePolicy, Pages};
-use super::{BusRequest, Grant, Origin, Supplier};
+use super::{BusRequest, Origin, Supplier};
 use crate::protocol::BusOp;
 use servsim_core::{CpuId, Cycles, LineAddr, NodeId};
 use std::collections::HashMap;
@@ -55,6 +58,8 @@ pub struct NodeSpec {
     pub page_shift: u32,
     /// How they keep coherent.
     pub coherence: CoherenceSpec,
+    /// When pages move, if they do.
+    pub migration: Option<MigrationSpec>,
 }
 
 /// A request that is being performed, as it was sent.
@@ -83,9 +88,12 @@ const LAST_RETRY: u32 = 3;
 pub(super) struct Nodes {
     spec: NodeSpec,
     all: NodeSet,
+    /// The nodes that have more than one processor.
+    with_several: NodeSet,
     policy: Box<dyn Policy>,
     at_home: AtHome,
     pages: Pages,
+    migration: Option<Box<Migration>>,
     links: Links,
     /// Per node.
     memory: Vec<Calendar>,
@@ -112,9 +120,16 @@ impl Nodes {
         let room = spec.memories.iter().map(|memory| memory.pages).collect();
         Self {
             all: NodeSet::first(nodes),
+            with_several: NodeId::all(nodes)
+                .filter(|node| spec.of_processor.iter().filter(|other| *other == node).count() > 1)
+                .fold(NodeSet::NONE, NodeSet::with),
             at_home: policy.at_home(),
             policy,
             pages: Pages::new(spec.policy, spec.stride, room, &spec.distances),
+            migration: spec
+                .migration
+                .clone()
+                .map(|migration| Box::new(Migration::new(migration, nodes, &spec.of_processor))),
             links,
             memory: vec![Calendar::default(); nodes],
             entries: HashMap::new(),
@@ -137,20 +152,9 @@ impl Nodes {
         Monitor::new(spec, self.spec.of_processor.len(), self.spec.distances.len())
     }
 
-    /// A granted transaction as a monitor sees it.
-    pub fn traffic(&self, grant: &Grant, op: BusOp, supplier: Supplier) -> Traffic {
-        let Grant { time, request, home } = *grant;
-        let home = NodeId(home.0);
-        let (served_by, by_cache) = match supplier {
-            Supplier::Processor(other) | Supplier::Group(other) if op.is_fetch() => {
-                (self.spec.of_processor[other], true)
-            }
-            // Shared by a core group of the asker's node.
-            Supplier::Shared(_) => (self.spec.of_processor[request.cpu], true),
-            _ => (home, false),
-        };
-        let (cpu, line, asker) = (request.cpu, request.line, self.spec.of_processor[request.cpu]);
-        Traffic { time, cpu, asker, home, served_by, by_cache, op, line }
+    /// The node of each processor.
+    pub fn of_processor(&self) -> &[NodeId] {
+        &self.spec.of_processor
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.
@@ -170,7 +174,14 @@ impl Nodes {
             without_room: self.pages.without_room,
             ..self.links.counts
         };
-        NodeCounts { links, requests: self.request_counts(), pairs: self.pairs.clone(), messages: None }
+        let migration = self.migration.as_ref().map(|migration| migration.counts);
+        NodeCounts {
+            links,
+            requests: self.request_counts(),
+            pairs: self.pairs.clone(),
+            messages: None,
+            migration,
+        }
     }
 
     /// What became of requests so far.
@@ -194,8 +205,7 @@ impl Nodes {
     pub fn written_back(&mut self, line: LineAddr, cpu: CpuId) {
         let node = self.spec.of_processor[cpu];
         if let Some(entry) = self.entries.get_mut(&line) {
-            let others = self.spec.of_processor.iter().filter(|&&other| other == node).count() > 1;
-            entry.written_back(node, others);
+            entry.written_back(node, self.with_several.has(node));
         }
     }
 
@@ -254,17 +264,17 @@ impl Nodes {
         }
     }
 
-    /// Carries out what `cpu` was granted at `now`: `latency` is without nodes. When it is complete.
+    /// Carries out the request that was granted at `now`: `latency` is without nodes. When it is complete.
     pub fn carry(
         &mut self,
         now: u64,
-        cpu: CpuId,
+        request: &BusRequest,
         home: NodeId,
         op: BusOp,
         latency: Cycles,
         supplier: Supplier,
     ) -> u64 {
-        let asker = self.spec.of_processor[cpu];
+        let asker = self.spec.of_processor[request.cpu];
         let complete = match op {
             BusOp::WriteBack => {
                 let arrives = self.links.send(now, (asker, home), now + latency, Packet::Data);
@@ -297,6 +307,9 @@ impl Nodes {
                 );
                 let mut ready = self.reaches(now, (asker, home), node, &sent, op);
                 if in_memory {
+                    if let Some(migration) = &self.migration {
+                        ready = ready.max(migration.until(request.line.0 >> self.spec.page_shift, node, now));
+                    }
                     let start = self.take_memory(now, node, ready);
                     self.memory_waits += start - ready;
                     ready = start + self.spec.memories[node].latency;

@@ -1,5 +1,6 @@
 //! Which node's memory a page lies in: decided when the page's first line is fetched, and kept.
 
+use super::node_set::NodeSet;
 use servsim_core::source::PageHash;
 use servsim_core::{Cycles, NodeId};
 use std::collections::HashMap;
@@ -80,7 +81,11 @@ pub(super) struct Pages {
     room: Vec<u64>,
     /// By node, all others: itself, then the nearest first.
     nearest: Vec<Vec<usize>>,
-    home: HashMap<u64, NodeId>,
+    home: HashMap<u64, NodeId, PageHash>,
+    /// Nodes that have copies of pages that lie elsewhere.
+    copies: HashMap<u64, NodeSet, PageHash>,
+    /// Nodes that give up their pages and get no more.
+    closed: NodeSet,
     /// The node of the last page that had room.
     last: NodeId,
     /// Pages that no node had room for.
@@ -103,7 +108,9 @@ impl Pages {
             distances: distances.to_vec(),
             room,
             nearest,
-            home: HashMap::new(),
+            home: HashMap::default(),
+            copies: HashMap::default(),
+            closed: NodeSet::NONE,
             last: NodeId(0),
             without_room: 0,
         }
@@ -125,11 +132,81 @@ impl Pages {
         planned.unwrap_or(&self.rule)
     }
 
+    /// The node of `page`, if it has one.
+    pub fn home_of(&self, page: u64) -> Option<NodeId> {
+        self.home.get(&page).copied()
+    }
+
+    /// The pages that have a node, in no order.
+    pub fn placed(&self) -> impl Iterator<Item = (u64, NodeId)> + '_ {
+        self.home.iter().map(|(&page, &node)| (page, node))
+    }
+
+    /// Whether a rule of the plan says where `page` lies.
+    pub fn is_planned(&self, page: u64) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.pages.contains_key(&page))
+    }
+
+    /// The nodes by their distance from `node`, itself first.
+    pub fn nearest(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.nearest[node].iter().map(|&other| NodeId(other))
+    }
+
+    /// Pages that `node` has room for.
+    pub fn room(&self, node: NodeId) -> u64 {
+        self.room[node]
+    }
+
+    /// `page` lies in `node` from now on, which has room for it; where it lay.
+    pub fn move_to(&mut self, page: u64, node: NodeId) -> NodeId {
+        let home = self.home.get_mut(&page).unwrap_or_else(|| unreachable!("page {page:#x} lies nowhere"));
+        let from = std::mem::replace(home, node);
+        self.gives_back(from);
+        self.takes(node);
+        from
+    }
+
+    /// `node`, which has room for it, has a copy of `page` from now on.
+    pub fn copy_to(&mut self, page: u64, node: NodeId) {
+        let copies = self.copies.entry(page).or_default();
+        *copies = copies.with(node);
+        self.takes(node);
+    }
+
+    /// No node has a copy of `page` any more; those that had one.
+    pub fn drop_copies(&mut self, page: u64) -> NodeSet {
+        let dropped = self.copies.remove(&page).unwrap_or_default();
+        dropped.iter().for_each(|node| self.gives_back(node));
+        dropped
+    }
+
+    /// `node` has room for no page from now on.
+    pub fn close(&mut self, node: NodeId) {
+        self.closed = self.closed.with(node);
+        self.room[node] = 0;
+    }
+
+    /// A page less fits into `node`; one without a bound keeps its room.
+    fn takes(&mut self, node: NodeId) {
+        if self.room[node] != u64::MAX {
+            self.room[node] = self.room[node].saturating_sub(1);
+        }
+    }
+
+    fn gives_back(&mut self, node: NodeId) {
+        if self.room[node] != u64::MAX && !self.closed.has(node) {
+            self.room[node] += 1;
+        }
+    }
+
     /// The node of `page`, which a processor of node `asker` misses. Where its node has no room, it is the nearest
-    /// to that one that has; where none has, the page lies where the last one found room.
+    /// to that one that has; where none has, the page lies where the last one found room. Of a page with copies, the
+    /// node that serves the asker.
     pub fn home(&mut self, page: u64, asker: NodeId) -> NodeId {
         if let Some(&node) = self.home.get(&page) {
-            return node;
+            let has_copy =
+                !self.copies.is_empty() && self.copies.get(&page).is_some_and(|nodes| nodes.has(asker));
+            return if has_copy { asker } else { node };
         }
         let nodes = self.room.len();
         let rule = self.rule_of(page);
@@ -145,7 +222,7 @@ impl Pages {
             self.without_room += 1;
             self.last
         });
-        self.room[node] = self.room[node].saturating_sub(1);
+        self.takes(node);
         self.last = node;
         self.home.insert(page, node);
         node

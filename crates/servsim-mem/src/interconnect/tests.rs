@@ -14,7 +14,7 @@ fn spec() -> InterconnectSpec {
     };
     let kind = InterconnectKind::Bus;
     InterconnectSpec {
-        latency: LatencyTable { bus, shared: Vec::new(), crossing: Cycles(0) },
+        latency: LatencyTable { bus, shared: Vec::new(), intervention: Cycles(0), crossing: Cycles(0) },
         paths: PathSpec {
             kind,
             order: Cycles(0),

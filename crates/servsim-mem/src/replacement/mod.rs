@@ -59,11 +59,11 @@ pub fn by_name(name: &str, sets: usize, ways: usize, rng: RandomStream) -> Optio
 }
 
 impl Replacement {
-    /// The block in `way` of `set` was used.
+    /// The block in frame `index` of a cache of so many ways was used.
     #[inline]
-    pub fn hit(&mut self, set: usize, way: usize) {
+    pub fn hit_at(&mut self, index: usize, ways: usize) {
         if let Self::Policy(policy) = self {
-            policy.hit(set, way);
+            policy.hit(index / ways, index % ways);
         }
     }
 

@@ -2,9 +2,11 @@
 
 mod agreement;
 mod groups;
+mod hits;
 mod last_level;
 mod message_machine;
 mod messages;
+mod migration;
 mod nodes;
 mod observer;
 mod ordered;

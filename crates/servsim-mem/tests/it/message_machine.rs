@@ -1,9 +1,11 @@
 //! The timed machine that keeps nodes coherent by messages, under random accesses to a few lines through tiny caches, with
 //! messages that are late at random. The lines carry data: whatever is read must be what was written last.
 
+use crate::messages::MUTATIONS;
 use crate::support::{by_switch, network};
 use servsim_core::{CacheId, CpuId, Cycles, LineAddr, NodeId, RandomStream};
 use servsim_mem::interconnect::{PagePolicy, LATER};
+use servsim_mem::messages::world::Protocol;
 use servsim_mem::protocol::{by_name, Lines, Options};
 use servsim_mem::{
     messages, Access, BusRequest, BusTimes, Class, CoherenceSpec, CoherentSystem, Geometry, Grant,
@@ -32,6 +34,7 @@ fn spec(more: MessageSpec) -> InterconnectSpec {
         stride: 1,
         page_shift: 0,
         coherence: CoherenceSpec { directory: Cycles(10), ..CoherenceSpec::default() },
+        migration: None,
     };
     let bus = BusTimes {
         invalidate: Cycles(5),
@@ -62,7 +65,6 @@ struct Bench {
     now: u64,
     written: u32,
     reads: u64,
-    stale: u64,
     trace: Vec<(u64, usize, u64, bool)>,
 }
 
@@ -78,7 +80,6 @@ impl Bench {
             now: 0,
             written: 0,
             reads: 0,
-            stale: 0,
             trace: Vec::new(),
         }
     }
@@ -105,7 +106,7 @@ impl Bench {
 
     fn ask(&mut self, wish: Wish) {
         if self.system.try_hit(&wish.access) {
-            return self.perform(&wish);
+            return self.perform(&wish, false);
         }
         let (cpu, line) = (CpuId(wish.access.at.0), wish.access.line);
         self.waiting[cpu.0] = Some(wish);
@@ -113,8 +114,8 @@ impl Bench {
         self.joined.post(BusRequest { cpu, ready: self.now, line, class, origin });
     }
 
-    /// Reads or writes the data that are at the node now.
-    fn perform(&mut self, wish: &Wish) {
+    /// Reads or writes the data that are at the node now; what is used once may be old.
+    fn perform(&mut self, wish: &Wish, once: bool) {
         let (cpu, line) = (CpuId(wish.access.at.0), wish.access.line);
         let words = self.joined.words(line, cpu).expect("lines carry data");
         let latest = self.latest.entry((line, wish.word)).or_default();
@@ -124,8 +125,24 @@ impl Bench {
             *latest = wish.value;
         } else {
             self.reads += 1;
-            self.stale += u64::from(words[wish.word] != *latest);
+            let stale = !once && words[wish.word] != *latest;
+            assert!(
+                !stale,
+                "processor {} reads line {} stale at {}; accesses to it, as time, processor, line and \
+                 whether to write: {:?}",
+                cpu.0,
+                line.0,
+                self.now,
+                self.last_of(line)
+            );
         }
+    }
+
+    /// The last accesses to a line.
+    fn last_of(&self, line: LineAddr) -> Vec<(u64, usize, u64, bool)> {
+        let of_line: Vec<_> =
+            self.trace.iter().filter(|(_, _, other, _)| *other == line.0).copied().collect();
+        of_line[of_line.len().saturating_sub(12)..].to_vec()
     }
 
     /// Lets the next thing happen.
@@ -141,13 +158,11 @@ impl Bench {
             assert_eq!(complete.time, self.now);
             let wish = self.waiting[complete.cpu.0].take().expect("somebody waits for it");
             if complete.done {
-                self.perform(&wish);
+                self.perform(&wish, complete.used_once);
             } else {
                 self.ask(wish);
             }
         }
-        let once = self.messages().used_once;
-        assert!(self.stale <= once, "{} stale reads, {once} of them allowed: {:?}", self.stale, self.trace);
     }
 
     fn granted(&mut self, grant: &Grant) {
@@ -162,8 +177,8 @@ impl Bench {
         if !self.joined.decide(grant, self.system.needed(&wish.access), held) {
             return;
         }
-        let remote = self.joined.by_messages(grant).expect("by messages");
-        self.system.raised = if remote { Lines::SHARED } else { Lines::NONE };
+        let shared = self.joined.by_messages(grant).expect("by messages");
+        self.system.raised = if shared { Lines::SHARED } else { Lines::NONE };
         let outcome = self.system.transact(&wish.access, false);
         let supplier =
             outcome.supplied_by.map_or(Supplier::Memory, |cache| Supplier::Processor(CpuId(cache.0)));
@@ -172,7 +187,7 @@ impl Bench {
         }
         self.waiting[cpu.0] = None;
         if outcome.done {
-            self.perform(&wish);
+            self.perform(&wish, false);
         } else {
             self.ask(wish);
         }
@@ -238,6 +253,7 @@ fn whatever_is_read_was_written_last_for_minutes() {
     let begun = std::time::Instant::now();
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock");
     let first = since.as_secs();
+    let (mut all, mut runs) = (MessageCounters::default(), 0);
     println!("seeds from {first}");
     for seed in first.. {
         if begun.elapsed().as_secs() > 240 {
@@ -251,8 +267,55 @@ fn whatever_is_read_was_written_last_for_minutes() {
             options: messages::Options { counted_acks: seed % 2 == 0 },
             ..MessageSpec::default()
         };
-        test(more, seed, 20_000);
+        all.add(&test(more, seed, 20_000).0);
+        runs += 1;
     }
+    println!("{runs} runs of 20,000 accesses: {all:?}");
+}
+
+/// Accesses until the machine with these tables goes wrong; none if it does not.
+fn caught(mutate: fn(&mut Protocol), seed: u64) -> bool {
+    let more = MessageSpec { jitter: 300, oldest: Cycles(100_000), ..MessageSpec::default() };
+    let mut broken = Protocol::new(more.options);
+    mutate(&mut broken);
+    let run = move || {
+        let mut bench = Bench::new(more, seed);
+        let (nodes, homes) = bench.joined.tables().expect("by messages");
+        (*nodes, *homes) = (broken.nodes, broken.home);
+        bench.run(&mut RandomStream::new(seed, "message machine"), 3000);
+    };
+    std::panic::catch_unwind(run).is_err()
+}
+
+#[test]
+fn each_seeded_error_is_found_by_running_it() {
+    // That one is beyond this machine: what the home orders leaves the caches at once (docs/adr/0341).
+    let beyond = ["an invalidation is acknowledged and forgotten"];
+    let missed = MUTATIONS.iter().filter(|(_, mutate, _)| !(0..10).any(|seed| caught(*mutate, seed)));
+    assert_eq!(missed.map(|(what, ..)| *what).collect::<Vec<_>>(), beyond);
+    assert!(!caught(|_| (), 0), "the sound protocol");
+}
+
+/// A sibling reads a line while its node's upgrade is ordered and not complete: the caches would make the writer's copy
+/// clean by that, and the node would own a line that no cache has.
+#[test]
+fn a_node_does_not_read_what_its_ordered_upgrade_writes() {
+    let more = MessageSpec { jitter: 300, requests: 2, forwards: 2, ..MessageSpec::default() };
+    test(more, 1_795_413_126, 20_000);
+}
+
+/// A home's processor reads a line whose other copy was given up unsaid, while that node's upgrade is on its way: were it
+/// exclusive by that, it would write unseen, and the upgrade would be granted without the line.
+#[test]
+fn a_home_that_has_sharers_is_not_exclusive_by_reading() {
+    let more = MessageSpec {
+        jitter: 30,
+        requests: 1,
+        forwards: 1,
+        options: messages::Options { counted_acks: false },
+        ..MessageSpec::default()
+    };
+    test(more, 1_795_409_085, 20_000);
 }
 
 #[test]
@@ -320,7 +383,7 @@ fn an_access_takes_as_long_as_its_parts_when_nothing_is_in_its_way() {
 #[test]
 fn a_request_that_gets_too_old_ends_the_run_with_what_happened_to_its_line() {
     let run = || {
-        let mut bench = Bench::new(MessageSpec { oldest: 100, ..MessageSpec::default() }, 1);
+        let mut bench = Bench::new(MessageSpec { oldest: Cycles(100), ..MessageSpec::default() }, 1);
         bench.wish(2, 0, 0, false);
         while bench.waiting[2].is_some() {
             bench.step();

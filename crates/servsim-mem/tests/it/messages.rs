@@ -39,10 +39,10 @@ fn set_home(protocol: &mut Protocol, state: HomeState, event: HomeEvent, acts: &
     *protocol.home.cell_mut(state, event) = HomeCell::Act(acts.to_vec(), Next::To(next));
 }
 
-/// A seeded error: what it is, the change, and a word of what the exploration says.
-type Mutation = (&'static str, fn(&mut Protocol), &'static str);
+/// A seeded error: what it is, the change, and a word of what the exploration says. The timed machine finds them too.
+pub type Mutation = (&'static str, fn(&mut Protocol), &'static str);
 
-const MUTATIONS: &[Mutation] = &[
+pub const MUTATIONS: &[Mutation] = &[
     (
         "an invalidation is dropped by the home",
         |p| {
@@ -166,6 +166,15 @@ fn each_seeded_error_is_found_and_can_be_replayed() {
         shown_again(&broken, &violation);
         assert!(replay(&protocol(), 2, &violation.steps).is_ok(), "{what}: the sound protocol does the same");
     }
+}
+
+#[test]
+fn an_invalidation_in_a_state_that_none_reaches_is_a_dead_cell() {
+    let mut more = protocol();
+    set_node(&mut more, NodeState::II_A, NodeEvent::Inv, &[NodeAct::AckTo], NodeState::II_A);
+    let found = explore(&more, 2).unwrap_or_else(|fault| panic!("{fault:#?}"));
+    assert_eq!(found.states, 4115);
+    assert!(found.dead_cells.contains(&"node II_A/Inv".to_owned()), "{:?}", found.dead_cells);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Nodes against an independent recount: what each pair of nodes did, what links carried, and how long it took when
 //! nothing was in the way.
 
-use crate::support::{by_switch, network};
+use crate::support::{by_switch, network, BUS};
 use servsim_core::{CpuId, Cycles, LineAddr, NodeId, RandomStream};
 use servsim_mem::interconnect::{MonitorSpec, PagePolicy, RegionFilter, Traffic};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::{
-    BusRequest, BusTimes, Class, CoherenceSpec, Interconnect, InterconnectSpec, NodeMemory, NodeSpec, Origin,
-    Supplier, Transaction,
+    BusRequest, Class, CoherenceSpec, Interconnect, InterconnectSpec, NodeMemory, NodeSpec, Origin, Supplier,
+    Transaction,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,17 +38,9 @@ fn spec(policy: PagePolicy, line_time: u64) -> InterconnectSpec {
         stride: 1,
         page_shift: 6,
         coherence: CoherenceSpec::default(),
+        migration: None,
     };
-    let bus = BusTimes {
-        invalidate: Cycles(5),
-        write: Cycles(5),
-        memory_read: Cycles(64),
-        cache_read: Cycles(8),
-        write_back: Cycles(4),
-        transfer: Cycles(16),
-        memory_hold: Cycles(0),
-    };
-    network(bus, 16, nodes)
+    network(BUS, 16, nodes)
 }
 
 /// One granted transaction, as the test asked for it.

@@ -33,6 +33,7 @@ fn spec(nodes: usize, policy: &str, request_time: u64, data_time: u64) -> Interc
         policy: PagePolicy::Striped,
         stride: 1,
         page_shift: 0,
+        migration: None,
         coherence: CoherenceSpec {
             policy: policy.into(),
             directory: Cycles(80),

@@ -7,7 +7,7 @@ use servsim_mem::{
     Access, Counters, Geometry, Hierarchy, HierarchySpec, Inclusion, LevelSpec, Page, WordMask,
 };
 
-const CPUS: usize = 3;
+pub const CPUS: usize = 3;
 
 fn level(size: u64, inclusion: Inclusion, replacement: &str) -> LevelSpec {
     let geometry = Geometry { size, ways: 4, line: 64 };
@@ -15,7 +15,7 @@ fn level(size: u64, inclusion: Inclusion, replacement: &str) -> LevelSpec {
 }
 
 /// Shapes of every kind; random replacement begins a new random stream and so is left out.
-fn shapes() -> Vec<HierarchySpec> {
+pub fn shapes() -> Vec<HierarchySpec> {
     let one = HierarchySpec::default;
     let mut shapes = vec![one(), HierarchySpec { split: true, ..one() }];
     for (inclusion, replacement) in
@@ -30,7 +30,7 @@ fn shapes() -> Vec<HierarchySpec> {
     shapes
 }
 
-fn empty(spec: &HierarchySpec, protocol: &str, flush: bool) -> Hierarchy<u16> {
+pub fn empty(spec: &HierarchySpec, protocol: &str, flush: bool) -> Hierarchy<u16> {
     let rules = Rules { flush_private: flush, ..Rules::default() };
     let table = by_name(protocol, &Options { rules, ..Options::default() }).unwrap();
     Hierarchy::new(CPUS, Geometry { size: 1024, ways: 2, line: 64 }, table, true, spec)
@@ -59,7 +59,7 @@ fn go(caches: &mut Hierarchy<u16>, random: &mut RandomStream, steps: usize) {
     }
 }
 
-fn saved(caches: &Hierarchy<u16>) -> Vec<u8> {
+pub fn saved(caches: &Hierarchy<u16>) -> Vec<u8> {
     let mut out = Writer::default();
     caches.save(&mut out);
     out.into_bytes()

@@ -10,10 +10,21 @@ pub fn by_switch(nodes: usize) -> Vec<Vec<Vec<usize>>> {
     (0..nodes).map(|from| (0..nodes).map(|to| route(from, to)).collect()).collect()
 }
 
+/// What transactions take without nodes, in cycles.
+pub const BUS: BusTimes = BusTimes {
+    invalidate: Cycles(5),
+    write: Cycles(5),
+    memory_read: Cycles(64),
+    cache_read: Cycles(8),
+    write_back: Cycles(4),
+    transfer: Cycles(16),
+    memory_hold: Cycles(0),
+};
+
 /// A network of these nodes without anything else that takes time.
 pub fn network(bus: BusTimes, transfer: u64, nodes: NodeSpec) -> InterconnectSpec {
     InterconnectSpec {
-        latency: LatencyTable { bus, shared: Vec::new(), crossing: Cycles(0) },
+        latency: LatencyTable { bus, shared: Vec::new(), intervention: Cycles(0), crossing: Cycles(0) },
         paths: PathSpec {
             kind: InterconnectKind::Network,
             order: Cycles(1),

@@ -59,7 +59,7 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
                 solution.notes.push(format!("percentiles withheld: {error}"));
                 return Ok(());
             }
-            Err(_) => {}
+            Err(_) => requests *= 2.0,
             Ok(found) => {
                 let known = |(a, b): (&ClassResult, &ClassResult)| {
                     widest(a) <= WANTED && (!exact || bias(a, b) <= WANTED)
@@ -67,9 +67,11 @@ pub fn add(network: &Network, options: &Options, solution: &mut Solution) -> Res
                 if last || found.classes.iter().zip(&solution.classes).all(known) {
                     break found;
                 }
+                let needed = found.classes.iter().map(|class| (widest(class) / WANTED).powi(2));
+                requests *= needed.fold(2.0, f64::max);
             }
         }
-        requests = (requests * 2.0).min(longest);
+        requests = requests.min(longest);
     };
     let mut given = false;
     for (class, simulated) in solution.classes.iter_mut().zip(&measured.classes) {

@@ -145,11 +145,11 @@ impl<'a> Engine<'a> {
         mut self,
         warmup: f64,
         span: f64,
-        interrupted: Option<fn() -> bool>,
+        interrupted: impl Fn() -> bool,
     ) -> Result<Measured, ModelError> {
-        self.run_until(warmup, interrupted)?;
+        self.run_until(warmup, &interrupted)?;
         self.begin_measuring();
-        self.run_until(warmup + span, interrupted)?;
+        self.run_until(warmup + span, &interrupted)?;
         self.settle_all();
         self.measured.span = span;
         for (k, server) in self.servers.iter().enumerate() {
@@ -158,11 +158,11 @@ impl<'a> Engine<'a> {
         Ok(self.measured)
     }
 
-    fn run_until(&mut self, end: f64, interrupted: Option<fn() -> bool>) -> Result<(), ModelError> {
+    fn run_until(&mut self, end: f64, interrupted: &impl Fn() -> bool) -> Result<(), ModelError> {
         let mut count = 0u64;
         while let Some((at, event)) = self.calendar.pop(end) {
             count += 1;
-            if count & (CHECK_EVERY - 1) == 0 && interrupted.is_some_and(|check| check()) {
+            if count & (CHECK_EVERY - 1) == 0 && interrupted() {
                 return Err(ModelError::Interrupted);
             }
             self.now = at;

@@ -42,13 +42,11 @@ impl Pace {
     /// [`ModelError::Interrupted`]; [`ModelError::Invalid`] for a class that others hardly let through.
     pub fn of(network: &Network, programs: &[Vec<Step>], plan: &Plan) -> Result<Self, ModelError> {
         let mut span = 100.0 / rough_throughput(network);
-        let mut pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, plan.interrupted)?;
+        let mut pilot =
+            Engine::new(network, programs, !plan.seed).run(0.0, span, || plan.is_interrupted())?;
         for _ in 0..MOST_DOUBLINGS {
-            let expected = |c: usize| match network.classes[c].load {
-                Load::Closed { population, .. } => population > 0,
-                Load::Open { rate } => rate > 0.0,
-            };
-            let seldom = |&c: &usize| expected(c) && pilot.completed[c] + pilot.lost[c] < PILOT;
+            let seldom =
+                |&c: &usize| !network.classes[c].is_nobody() && pilot.completed[c] + pilot.lost[c] < PILOT;
             let Some(slow) = (0..network.classes.len()).find(seldom) else { break };
             let all: u64 = pilot.completed.iter().sum();
             if all >= MOST_PILOT {
@@ -62,7 +60,7 @@ impl Pace {
                 ));
             }
             span *= 2.0;
-            pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, plan.interrupted)?;
+            pilot = Engine::new(network, programs, !plan.seed).run(0.0, span, || plan.is_interrupted())?;
         }
         let cycle = |c: usize| match network.classes[c].load {
             Load::Open { .. } => network.total_demand(c),

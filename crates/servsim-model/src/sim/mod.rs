@@ -14,6 +14,10 @@ mod plan;
 pub mod program;
 pub mod server;
 
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use crate::bands::Accuracy;
 use crate::error::ModelError;
 use crate::network::{Class, Load, Network};
@@ -28,14 +32,18 @@ pub use length::MOST_VISITS;
 pub use plan::Plan;
 use program::Step;
 
-/// Doublings of the length before a wanted precision is given up.
-const MOST_DOUBLINGS: usize = 12;
+/// Runs that find how long to simulate are as many times shorter than the plan.
+const SHORTER: f64 = 4.0;
+/// How much longer than those say: their intervals are uncertain too, and a run that misses is made once more.
+const MARGIN: f64 = 2.0;
+/// Times the plan's length beyond which a wanted precision is given up.
+const MOST_LONGER: f64 = 4096.0;
 
 /// Simulates a network.
 ///
 /// # Errors
-/// [`ModelError::Unstable`]; [`ModelError::Invalid`] for a run too short to see every class;
-/// [`ModelError::NotConverged`] when the wanted half-width is out of reach.
+/// [`ModelError::Unstable`]; [`ModelError::Invalid`] for a run too short to see every class, and when the wanted
+/// half-width is out of reach.
 pub fn solve(network: &Network, options: &Options) -> Result<Solution, ModelError> {
     check(network, options)?;
     Simulation::new(network, &options.simulation)?.run(options)
@@ -116,17 +124,39 @@ impl<'a> Simulation<'a> {
         self.run(options)
     }
 
+    /// A wanted precision is reached by runs that are as long as other runs, not reported, say. Runs that were made
+    /// longer until their own interval is narrow stop most readily where chance has made it too narrow.
     fn run(&self, options: &Options) -> Result<Solution, ModelError> {
         let plan = &options.simulation;
-        let mut requests = self.pace.settled(self.network, plan)?;
-        for _ in 0..MOST_DOUBLINGS {
-            let runs = self.replicate(plan, requests)?;
-            let mut solution = summarise(self.network, &runs, &options.percentiles)?;
+        let shortest = self.pace.settled(self.network, plan)?;
+        let Some(wanted) = plan.half_width else {
+            return summarise(self.network, &self.replicate(plan, shortest, 0)?, &options.percentiles);
+        };
+        let scout = Plan { requests: plan.requests / SHORTER, ..plan.clone() };
+        let mut requests = self.pace.settled(self.network, &scout).unwrap_or(shortest);
+        // No longer than the bound on visits allows, but never too short to settle.
+        let most = plan
+            .visits
+            .map_or(f64::INFINITY, |most| (most * requests / self.pace.effort(plan, requests)).max(shortest));
+        let mut stage = 0;
+        loop {
+            let found =
+                summarise(self.network, &self.replicate(plan, requests, stage)?, &options.percentiles);
+            let reported = stage > 0;
+            stage += 1;
+            let mut solution = match found {
+                // Too few requests of a rare class.
+                Err(ModelError::Invalid { .. }) if !reported => {
+                    requests = shortest;
+                    continue;
+                }
+                found => found?,
+            };
             let widest = widest_interval(&solution);
-            if plan.half_width.is_none_or(|wanted| widest <= wanted) {
+            if reported && widest <= wanted {
                 return Ok(solution);
             }
-            if plan.visits.is_some_and(|most| 2.0 * self.pace.effort(plan, requests) > most) {
+            if reported && requests >= most {
                 let note = format!(
                     "the widest interval is ± {:.1} %; for less, give a half-width or more requests per replication",
                     100.0 * widest
@@ -134,27 +164,52 @@ impl<'a> Simulation<'a> {
                 solution.notes.push(note);
                 return Ok(solution);
             }
-            requests *= 2.0;
+            let needed = (requests * MARGIN * (widest / wanted).powi(2)).min(most);
+            let longest = MOST_LONGER * shortest;
+            if needed > longest {
+                // With some to spare, so that what is advised can be had.
+                let reached = 1.5 * widest * (MARGIN * requests / longest).sqrt();
+                return Err(ModelError::invalid(
+                    format!(
+                        "a half-width of {wanted} takes {needed:.1e} requests in each replication, more than the {longest:.1e} that are simulated"
+                    ),
+                    format!("ask for {reached:.1e} or more, or for more requests per replication"),
+                ));
+            }
+            requests = needed.max(if reported { requests } else { shortest });
         }
-        Err(ModelError::NotConverged {
-            solver: "simulation".into(),
-            residual: plan.half_width.unwrap_or(0.0),
-            iterations: MOST_DOUBLINGS,
-            station: self.network.name.clone(),
-        })
     }
 
-    fn replicate(&self, plan: &Plan, requests: f64) -> Result<Vec<Measured>, ModelError> {
+    /// Runs whose seeds no other stage has, on all processors of the host. The caller's own thread alone asks whether to
+    /// stop, as signals reach no other.
+    fn replicate(&self, plan: &Plan, requests: f64, stage: u64) -> Result<Vec<Measured>, ModelError> {
         let (warmup, span) = self.pace.spans(plan, requests);
-        (0..plan.replications)
-            .map(|i| {
-                let seed = plan
-                    .seed
-                    .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                    .wrapping_add((i as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
-                Engine::new(self.network, &self.programs, seed).run(warmup, span, plan.interrupted)
-            })
-            .collect()
+        let run = |number: usize, interrupted: &dyn Fn() -> bool| {
+            let run = stage * plan.replications as u64 + number as u64;
+            let seed = plan
+                .seed
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .wrapping_add(run.wrapping_mul(0xD1B5_4A32_D192_ED03));
+            Engine::new(self.network, &self.programs, seed).run(warmup, span, interrupted)
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(plan.replications);
+        let stop = AtomicBool::new(false);
+        let told = || stop.load(Ordering::Relaxed);
+        let asked = || told() || (plan.is_interrupted() && !stop.swap(true, Ordering::Relaxed));
+        let share = |thread: usize, interrupted: &dyn Fn() -> bool| -> Vec<_> {
+            (thread..plan.replications).step_by(threads).map(|number| run(number, interrupted)).collect()
+        };
+        let shares: Vec<Vec<_>> = thread::scope(|scope| {
+            let (share, told) = (&share, &told);
+            let others: Vec<_> =
+                (1..threads).map(|thread| scope.spawn(move || share(thread, told))).collect();
+            let own = share(0, &asked);
+            let joined =
+                others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            std::iter::once(own).chain(joined).collect()
+        });
+        let mut shares: Vec<_> = shares.into_iter().map(Vec::into_iter).collect();
+        (0..plan.replications).filter_map(|number| shares[number % threads].next()).collect()
     }
 }
 
@@ -227,6 +282,9 @@ fn class_result(
     percents: &[f64],
 ) -> Result<ClassResult, ModelError> {
     let name = network.classes[class].name.clone();
+    if network.classes[class].is_nobody() {
+        return Ok(ClassResult { name, ..ClassResult::default() });
+    }
     if runs.iter().any(|r| r.completed[class] == 0) {
         let ranked = network.classes.iter().any(|other| other.priority > network.classes[class].priority);
         let remedy = if ranked {
@@ -274,7 +332,7 @@ fn keeps_up(class: &Class, throughput: f64, interval: Interval) -> Result<(), Mo
     }
     Err(ModelError::invalid(
         format!(
-            "class `{}` does not keep up: of {rate:.4} requests a second {throughput:.4} are completed, since classes served before or beside it take the rest of a station",
+            "class `{}` does not keep up: of {rate:.4} requests a second {throughput:.4} are completed, since classes served before or beside it take the rest of a station, or hold it back for longer than a run lasts",
             class.name
         ),
         "lower its rate or their load, give it a higher priority, or make the station faster",
@@ -299,7 +357,11 @@ fn station_result(network: &Network, runs: &[Measured], k: usize, classes: &[Cla
     StationResult {
         name: station.name.clone(),
         utilization,
-        residence: queue.iter().zip(classes).map(|(q, c)| q / c.throughput).collect(),
+        residence: queue
+            .iter()
+            .zip(classes)
+            .map(|(q, c)| if c.throughput > 0.0 { q / c.throughput } else { 0.0 })
+            .collect(),
         queue,
         utilization_by_class: offered.iter().map(share).collect(),
     }

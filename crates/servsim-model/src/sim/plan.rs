@@ -17,8 +17,15 @@ pub struct Plan {
     /// Visits to stations, of all replications together, after which the wanted half-width is given up and
     /// what was reached is said. `None` goes on for long, then ends with an error.
     pub visits: Option<f64>,
-    /// Looked at now and then; true stops the run.
+    /// Looked at now and then by the thread that asked for the run; true stops it.
     pub interrupted: Option<fn() -> bool>,
+}
+
+impl Plan {
+    /// Whether whoever asked for the run wants it to stop.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|check| check())
+    }
 }
 
 impl Default for Plan {

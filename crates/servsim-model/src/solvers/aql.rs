@@ -8,6 +8,7 @@
 
 use super::anderson::Anderson;
 use super::exact_step::{self, FixedPoint};
+use super::rows::Rows;
 use super::schweitzer::Reduced;
 use crate::closed::{Closed, ClosedMeans, Tolerance};
 use crate::error::ModelError;
@@ -20,17 +21,6 @@ pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
     exact_step::solve(closed, "aql", fixed_point, tolerance)
 }
 
-/// The network by class, so that the stations of one lie side by side.
-struct Rows {
-    stations: usize,
-    /// Queueing demand, `[class x station]`.
-    demand: Vec<f64>,
-    /// Think time and delays by class.
-    delay: Vec<f64>,
-    population: Vec<f64>,
-    total: f64,
-}
-
 /// Residence times `constant + slope x number of all`, at least the demand.
 #[derive(Default)]
 struct Lines {
@@ -39,18 +29,6 @@ struct Lines {
 }
 
 impl Rows {
-    fn new(reduced: &Reduced<'_>) -> Self {
-        let (stations, classes) = (reduced.closed.stations(), reduced.closed.classes());
-        let delays = |c: usize| reduced.closed.think[c] + reduced.delay.iter().map(|d| d[c]).sum::<f64>();
-        Self {
-            stations,
-            demand: (0..classes).flat_map(|c| reduced.queueing.iter().map(move |row| row[c])).collect(),
-            delay: (0..classes).map(delays).collect(),
-            population: reduced.population.clone(),
-            total: reduced.population.iter().sum(),
-        }
-    }
-
     /// What residence times are at a population of so many.
     fn lines(&self, total: f64, gamma: &[f64], lines: &mut Lines) {
         lines.slope = if total > 1.0 { (total - 1.0) / total } else { 0.0 };
@@ -84,10 +62,10 @@ impl Rows {
 fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoint, ModelError> {
     let rows = Rows::new(reduced);
     let (stations, classes) = (rows.stations, rows.population.len());
+    let total: f64 = rows.population.iter().sum();
     // The sums at the full population, then at those that lack a customer of each class.
     let start: Vec<f64> = reduced.start(&rows.population).iter().map(|row| row.iter().sum()).collect();
-    let present: Vec<usize> =
-        (0..classes).filter(|&c| rows.population[c] > 0.0 && rows.total > 1.0).collect();
+    let present: Vec<usize> = (0..classes).filter(|&c| rows.population[c] > 0.0 && total > 1.0).collect();
     let mut point = start.repeat(1 + present.len());
     let mut image = vec![0.0; point.len()];
     // gamma[c][k] = Q_k(N - 1_c) / (N - 1) - Q_k(N) / N
@@ -99,17 +77,17 @@ fn fixed_point(reduced: &Reduced<'_>, tolerance: &Tolerance) -> Result<FixedPoin
         let (full, lacking) = point.split_at(stations);
         for (&c, sums) in present.iter().zip(lacking.chunks(stations)) {
             for k in 0..stations {
-                gamma[c * stations + k] = sums[k] / (rows.total - 1.0) - full[k] / rows.total;
+                gamma[c * stations + k] = sums[k] / (total - 1.0) - full[k] / total;
             }
         }
-        rows.lines(rows.total, &gamma, &mut all);
-        rows.lines(rows.total - 1.0, &gamma, &mut fewer);
+        rows.lines(total, &gamma, &mut all);
+        rows.lines(total - 1.0, &gamma, &mut fewer);
         let (new, news) = image.split_at_mut(stations);
         rows.round(&all, None, full, new, &mut residence);
         for ((&c, sums), new) in present.iter().zip(lacking.chunks(stations)).zip(news.chunks_mut(stations)) {
             rows.round(&fewer, Some(c), sums, new, &mut residence);
         }
-        last = moved(&point, &image, stations, rows.total);
+        last = moved(&point, &image, stations, total);
         if last.0 <= tolerance.residual {
             let mut fewer = vec![vec![0.0; stations]; classes];
             present.iter().zip(image[stations..].chunks(stations)).for_each(|(&c, q)| fewer[c] = q.to_vec());

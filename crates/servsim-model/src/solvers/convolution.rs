@@ -8,7 +8,9 @@
 //! a distribution, far from underflow, and since every term is positive each of the `N` additions
 //! loses at most one rounding. Terms that do underflow are below 1e-300 of the result.
 //!
-//! Cost: `N` per single server, `N^2/2` multiplications per other station.
+//! A station whose rate no longer changes from `m` customers on has the generating function `q(z) / (1 - rho z)`, with
+//! `q` of degree `m`: `q(n) = F(n) - rho F(n-1)`, which is not negative where the rates only grow. So it costs
+//! `(m + 1) N` multiplications (single servers `N`), and a delay, or rates that also fall, `N^2/2`.
 
 use crate::closed::{Closed, ClosedMeans, Tolerance};
 use crate::error::ModelError;
@@ -39,6 +41,37 @@ fn distribution(demand: f64, speed: &Speed, theta: f64, population: usize) -> Ve
         *x /= sum;
     }
     p
+}
+
+/// Customers from which on the rate of a station is what it stays, if it only grows until then; all, otherwise.
+fn width(speed: &Speed, population: usize) -> usize {
+    let steady = match speed {
+        Speed::Servers(m) => *m,
+        Speed::Rates(rates) if rates.windows(2).all(|pair| pair[0] <= pair[1]) => rates.len(),
+        Speed::Rates(_) | Speed::Delay => population,
+    };
+    steady.min(population)
+}
+
+/// The generating function of a station's `F(n) theta^n`, up to a factor: a polynomial over `1 - ratio z`.
+struct Factor {
+    polynomial: Vec<f64>,
+    ratio: f64,
+}
+
+impl Factor {
+    fn new(demand: f64, speed: &Speed, theta: f64, population: usize) -> Self {
+        let steady = width(speed, population);
+        if steady == population {
+            return Self { polynomial: distribution(demand, speed, theta, population), ratio: 0.0 };
+        }
+        let p = distribution(demand, speed, theta, steady);
+        let inverse = 1.0 / speed.at(steady);
+        // Each difference is formed from the rates, so that none is lost to rounding.
+        let growth = |n: usize| p[n - 1] * theta * demand * (1.0 / speed.at(n) - inverse);
+        let polynomial = std::iter::once(p[0]).chain((1..steady).map(growth)).collect();
+        Self { polynomial, ratio: theta * demand * inverse }
+    }
 }
 
 /// Mean of a distribution over 0, 1, 2, ...
@@ -115,23 +148,14 @@ impl Single<'_> {
         (low * high).sqrt()
     }
 
-    /// Convolves the distributions of all stations but `skip`, up to a common factor.
-    fn constants(&self, factors: &[Option<Vec<f64>>], theta: f64, skip: Option<usize>) -> Vec<f64> {
-        let mut g = match &factors[self.demands.len()] {
-            Some(delay) => delay.clone(),
-            None => unit(self.population),
-        };
-        for k in (0..self.demands.len()).filter(|&k| Some(k) != skip) {
-            if let Some(factor) = &factors[k] {
-                g = convolve(&g, factor);
-            }
+    /// Convolves all stations but `skip`, and the delay, up to a common factor.
+    fn constants(&self, factors: &[Factor], skip: Option<usize>) -> Vec<f64> {
+        let mut g = unit(self.population);
+        let kept = || factors.iter().enumerate().filter(|&(k, _)| Some(k) != skip).map(|(_, factor)| factor);
+        for factor in kept().filter(|f| f.polynomial.len() > 1) {
+            g = convolve(&factor.polynomial, &g);
         }
-        for k in 0..self.demands.len() {
-            if Some(k) != skip && factors[k].is_none() {
-                let rho = theta * self.demands[k];
-                add_single_server(&mut g, rho);
-            }
-        }
+        kept().filter(|f| f.ratio > 0.0).for_each(|factor| add_single_server(&mut g, factor.ratio));
         g
     }
 }
@@ -157,11 +181,11 @@ pub fn add_single_server(g: &mut [f64], rho: f64) {
     }
 }
 
-/// The first `len` terms of the product of two generating functions.
+/// The product of two generating functions, to the length of the longer.
 ///
 /// The negligible head and tail of either distribution (exact zeros after underflow) are skipped.
 pub fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
-    let size = a.len();
+    let size = a.len().max(b.len());
     let mut out = vec![0.0; size];
     let first = b.iter().position(|x| *x > 0.0).unwrap_or(size);
     let last = b.iter().rposition(|x| *x > 0.0).map_or(0, |i| i + 1);
@@ -187,10 +211,10 @@ pub fn solve(closed: &Closed, tolerance: &Tolerance) -> Result<ClosedMeans, Mode
     if closed.population[0] == 0 {
         return Ok(closed.empty_means());
     }
-    // Each station that is no single server costs N^2 / 2 multiplications: refuse hours of work.
-    let slow = closed.speeds.iter().filter(|s| !s.is_single() && **s != Speed::Delay).count();
-    let work = if slow > 0 { closed.population[0].saturating_mul(slow * slow) / 100 } else { 1 };
-    closed.lattice(closed.stations().max(work), tolerance.states)?;
+    // The stations that are no single servers are convolved once for each of them: refuse hours of work.
+    let wide = || closed.speeds.iter().filter(|s| !s.is_single() && **s != Speed::Delay);
+    let widths: usize = wide().map(|speed| width(speed, closed.population[0])).sum();
+    closed.lattice(closed.stations().max(wide().count().saturating_mul(widths) / 100), tolerance.states)?;
     let means = one_class(closed, closed.population[0]);
     closed.guard("convolution", means)
 }
@@ -212,15 +236,13 @@ fn single<'a>(closed: &'a Closed, queues: &[usize], think: f64, population: usiz
     }
 }
 
-/// Distribution per queueing station (none for single servers) and, last, of the delay.
-fn factors(network: &Single<'_>, theta: f64) -> Vec<Option<Vec<f64>>> {
-    let n = network.population;
-    let of = |k: usize| match network.speeds[k] {
-        Speed::Servers(1) => None,
-        speed => Some(distribution(network.demands[k], speed, theta, n)),
-    };
-    let mut factors: Vec<_> = (0..network.demands.len()).map(of).collect();
-    factors.push((network.think > 0.0).then(|| distribution(network.think, &Speed::Delay, theta, n)));
+/// The factor of each queueing station and, last, of the delay.
+fn factors(network: &Single<'_>, theta: f64) -> Vec<Factor> {
+    let of = |(demand, speed): (&f64, &&Speed)| Factor::new(*demand, speed, theta, network.population);
+    let mut factors: Vec<_> = network.demands.iter().zip(&network.speeds).map(of).collect();
+    if network.think > 0.0 {
+        factors.push(Factor::new(network.think, &Speed::Delay, theta, network.population));
+    }
     factors
 }
 
@@ -229,25 +251,26 @@ fn one_class(closed: &Closed, population: usize) -> ClosedMeans {
     let network = single(closed, &queues, think, population);
     let theta = network.rate();
     let factors = factors(&network, theta);
-    let g = network.constants(&factors, theta, None);
+    let g = network.constants(&factors, None);
     let mut means = closed.empty_means();
     means.throughput[0] = theta * g[population - 1] / g[population];
     for k in 0..closed.stations() {
         means.queue[k][0] = means.throughput[0] * closed.demands[k][0];
     }
     for (index, &k) in queues.iter().enumerate() {
-        if let Some(factor) = &factors[index] {
-            let rest = network.constants(&factors, theta, Some(index));
+        if *network.speeds[index] == Speed::Servers(1) {
+            let (queue, p) = single_server_queue(&g, theta * network.demands[index]);
+            means.queue[k][0] = queue;
+            means.marginal[k] = Some(p);
+        } else {
+            let factor = distribution(network.demands[index], network.speeds[index], theta, population);
+            let rest = network.constants(&factors, Some(index));
             let mut p: Vec<f64> = (0..=population).map(|n| factor[n] * rest[population - n]).collect();
             let sum: f64 = p.iter().sum();
             for x in &mut p {
                 *x /= sum;
             }
             means.queue[k][0] = mean(&p);
-            means.marginal[k] = Some(p);
-        } else {
-            let (queue, p) = single_server_queue(&g, theta * network.demands[index]);
-            means.queue[k][0] = queue;
             means.marginal[k] = Some(p);
         }
     }
@@ -275,7 +298,7 @@ fn single_server_queue(g: &[f64], rho: f64) -> (f64, Vec<f64>) {
 pub fn scaled_constants(closed: &Closed, theta: f64) -> Vec<f64> {
     let (queues, think) = split(closed);
     let network = single(closed, &queues, think, closed.population[0]);
-    network.constants(&factors(&network, theta), theta, None)
+    network.constants(&factors(&network, theta), None)
 }
 
 /// Throughputs at populations 1..=N of a one-class network of any speeds.
@@ -289,7 +312,7 @@ pub fn throughput_curve(closed: &Closed) -> Vec<f64> {
     while top > 0 {
         let network = single(closed, &queues, think, top);
         let theta = network.rate();
-        let g = network.constants(&factors(&network, theta), theta, None);
+        let g = network.constants(&factors(&network, theta), None);
         let peak = g.iter().copied().fold(0.0, f64::max);
         let mut n = top;
         while n > 0 && (n == top || g[n - 1] > peak * 1e-200) {

@@ -32,11 +32,6 @@ pub(crate) struct FixedPoint {
     pub residual: f64,
 }
 
-/// Number of all classes per station.
-pub(crate) fn totals(queue: &[Vec<f64>]) -> Vec<f64> {
-    queue.iter().map(|row| row.iter().sum()).collect()
-}
-
 /// An approximation of the queues at the population of its argument.
 pub(crate) type Approximation = fn(&Reduced<'_>, &Tolerance) -> Result<FixedPoint, ModelError>;
 

@@ -14,6 +14,7 @@ pub mod mixed;
 pub mod multi_convolution;
 pub mod mva;
 pub mod priority;
+mod rows;
 pub mod schweitzer;
 pub mod station;
 mod whole;

@@ -30,7 +30,11 @@ impl<'a> Reduced<'a> {
                 Speed::Servers(m) => 1.0 / *m as f64,
                 Speed::Rates(_) => {
                     let place = closed.names[k].clone();
-                    let remedy = "use `convolution`, which is exact for any rates";
+                    let remedy = if closed.classes() == 1 {
+                        "use `convolution`, which is exact for any rates"
+                    } else {
+                        "use `simulation`, or `convolution` for small populations"
+                    };
                     return Err(ModelError::unsupported(solver, "load-dependent rates", place, remedy));
                 }
             };

@@ -4,7 +4,7 @@
 use super::network::per_class;
 use super::node::{nearest, Node, Reader, Value};
 use crate::network::{Discipline, Full, Network, Room, Station};
-use crate::routing::{Hop, Place, Routing};
+use crate::routing::{Hop, Routing, Stage};
 use crate::service::{Histogram, Law, Phases};
 
 /// Keys of a station that are read here.
@@ -225,7 +225,7 @@ fn hops(reader: &mut Reader, node: &Node, network: &Network, phases: &[String]) 
     let after = phase(reader, "becomes").unwrap_or(before);
     let known = |end: &str| -> Vec<String> { stations.iter().cloned().chain([end.to_string()]).collect() };
     let place =
-        |reader: &mut Reader, line: usize, name: &str, phase: usize, end: &str| -> Option<Option<Place>> {
+        |reader: &mut Reader, line: usize, name: &str, phase: usize, end: &str| -> Option<Option<Stage>> {
             let all = known(end);
             let index = reader.index(line, name, "place", &all)?;
             Some((index < stations.len()).then_some((phase, index)))

@@ -1,9 +1,10 @@
 //! What `auto` does with models that no solver treats exactly, and what bounds and extremes must hold.
 
+use crate::common::Draw;
 use servsim_model::bands::Accuracy;
 use servsim_model::sim::Plan;
 use servsim_model::solvers::bounds::bounds;
-use servsim_model::{solve, Class, Discipline, Network, Options, Solution, Speed, Station};
+use servsim_model::{solve, Class, Discipline, ModelError, Network, Options, Pool, Solution, Speed, Station};
 
 fn auto(network: &Network) -> Solution {
     solve(network, "auto", &Options::default()).unwrap()
@@ -67,6 +68,19 @@ fn an_answer_says_what_it_is_worth_and_why_it_was_chosen() {
 }
 
 #[test]
+fn a_crowd_whose_approximation_is_withheld_is_simulated() {
+    let mut draw = Draw(388);
+    let classes = (0..25).map(|c| Class::closed(&format!("c{c}"), draw.integer(1, 40), 1.0)).collect();
+    let station = |k| Station::queue(&format!("s{k}"), &[0; 25].map(|_| draw.between(0.001, 0.1)));
+    let network = Network::new("crowd", classes, (0..20).map(station).collect());
+    let withheld = solve(&network, "linearizer", &Options::default()).unwrap_err();
+    assert!(matches!(withheld, ModelError::Numerical { .. }), "{withheld}");
+    let short = Plan { replications: 2, requests: 2000.0, half_width: Some(0.9), ..Plan::default() };
+    let options = Options { simulation: short, ..Options::default() };
+    assert_eq!(solve(&network, "auto", &options).unwrap().solver, "simulation");
+}
+
+#[test]
 fn a_crowd_too_large_to_simulate_is_approximated_with_a_note() {
     let mut network = two(Discipline::Priority);
     network.classes[0] = Class::closed("a", 3_000_000, 1e6);
@@ -112,6 +126,13 @@ fn a_class_of_nobody_is_answered_where_priorities_are() {
     network.classes[1] = Class::closed("b", 0, 2.0);
     let solution = solve(&network, "priority", &Options::default()).unwrap();
     assert!(solution.classes[0].throughput > 0.0 && solution.classes[1].throughput == 0.0, "{solution:?}");
+    // Nor does it stand in the way of what is simulated for the others.
+    let options = Options { percentiles: vec![95.0], ..Options::default() };
+    for solver in ["auto", "simulation"] {
+        let [some, nobody] = &solve(&network, solver, &options).unwrap().classes[..] else { panic!() };
+        assert!(some.percentiles.len() == 1 && nobody.percentiles.is_empty(), "{solver}: {some:?}");
+        assert_eq!((nobody.throughput, nobody.response), (0.0, 0.0), "{solver}");
+    }
 }
 
 #[test]
@@ -126,6 +147,31 @@ fn an_open_class_that_closed_ones_leave_too_little_is_refused_with_the_reason() 
     let network = Network::new("n", classes, stations);
     let text = solve(&network, "auto", &Options::default()).unwrap_err().to_string();
     assert!(text.contains("class `web` does not keep up") && text.contains("lower its rate"), "{text}");
+}
+
+#[test]
+fn a_class_that_others_let_nothing_through_is_refused_with_that_reason() {
+    // One customer of class b is always in service, and is served first: the approximation would print nonsense.
+    let mut classes = vec![Class::open("a", 127.0), Class::closed("b", 1, 0.0)];
+    classes[1].priority = 1;
+    let cpu = Station::queue("cpu", &[0.0046, 0.00365]).with_discipline(Discipline::Priority);
+    let network = Network::new("starved", classes, vec![cpu]);
+    let refused = solve(&network, "auto", &Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("class `a` completes 0 of"), "{refused}");
+    // Where the approximation keeps the laws, nobody knows its error: it answers whoever asks for it alone.
+    let mut closed = network.clone();
+    closed.classes[0] = Class::closed("a", 4, 1.0);
+    let refused_too = solve(&closed, "auto", &Options::default()).unwrap_err().to_string();
+    assert!(refused_too.contains("class `a` completes 0 of"), "{refused_too}");
+    assert!(matches!(
+        solve(&closed, "priority", &Options::default()).unwrap().accuracy,
+        Accuracy::Unknown { .. }
+    ));
+    // What breaks a law names a remedy that says why.
+    let broken = solve(&network, "priority", &Options::default()).unwrap_err().to_string();
+    assert!(broken.contains("use `simulation`"), "{broken}");
+    let simulated = solve(&network, "simulation", &Options::default()).unwrap_err().to_string();
+    assert_eq!(simulated, refused);
 }
 
 #[test]
@@ -151,14 +197,64 @@ fn a_class_that_others_hardly_let_through_is_not_simulated_for_hours() {
     let network = Network::new("crowded out", classes, vec![cpu]);
     let fault = solve(&network, "simulation", &Options::default()).unwrap_err().to_string();
     assert!(fault.contains("class `behind` completes") && fault.contains("lower the load"), "{fault}");
-    // Small enough, it is exact; otherwise an approximation answers, and says that its error is not known.
+    // Small enough, it is exact; otherwise an approximation answers whoever asks for one of unknown error.
     assert!(matches!(auto(&network).accuracy, Accuracy::Exact));
     let mut large = network;
     large.classes[1] = Class::closed("behind", 3000, 1.0);
-    assert!(matches!(auto(&large).accuracy, Accuracy::Unknown { .. }));
+    let fault = solve(&large, "auto", &Options::default()).unwrap_err().to_string();
+    assert!(
+        fault.contains("class `behind` completes") && fault.contains("`priority` answers too"),
+        "{fault}"
+    );
+    assert!(matches!(
+        solve(&large, "priority", &Options::default()).unwrap().accuracy,
+        Accuracy::Unknown { .. }
+    ));
     // With several servers there is no approximation: the reason is said, not a solver that refuses as well.
     large.stations[0].speed = Speed::Servers(2);
     large.classes[0] = Class { priority: 1, ..Class::closed("before", 200, 50.0) };
     let fault = solve(&large, "auto", &Options::default()).unwrap_err().to_string();
     assert!(fault.contains("class `behind` completes"), "{fault}");
+}
+
+#[test]
+fn rates_of_a_crowd_are_exact_and_a_remedy_is_only_named_if_it_treats_the_model() {
+    // One station beside thinking is a chain of births and deaths: an oracle of one line per number present.
+    let (people, think, demand, rates) = (100_000usize, 1000.0, 0.02, [1.0, 1.9, 2.7]);
+    let rate = |n: usize| rates[n.min(3) - 1] / demand;
+    let mut log = vec![0.0f64];
+    for n in 1..=people {
+        log.push(log[n - 1] + ((people - n + 1) as f64 / think / rate(n)).ln());
+    }
+    let most = log.iter().copied().fold(f64::MIN, f64::max);
+    let weights: Vec<f64> = log.iter().map(|l| (l - most).exp()).collect();
+    let served: f64 = (1..=people).map(|n| weights[n] * rate(n)).sum();
+    let expected = served / weights.iter().sum::<f64>();
+    let station = Station::queue("cpu", &[demand]).with_speed(Speed::Rates(rates.to_vec()));
+    let one = Network::new("n", vec![Class::closed("a", people, think)], vec![station]);
+    let found = solve(&one, "convolution", &Options::default()).unwrap().throughput();
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+    assert_eq!(auto(&one).nature, "exact");
+    // Of several classes, many users' rates are too much for an exact solver: simulated.
+    let mut two = one;
+    two.classes.push(Class::closed("b", 2000, think));
+    two.stations[0] = Station::queue("cpu", &[demand, demand]).with_speed(Speed::Rates(rates.to_vec()));
+    two.classes[0] = Class::closed("a", 2000, think);
+    for solver in ["convolution", "linearizer"] {
+        let text = solve(&two, solver, &Options::default()).unwrap_err().to_string();
+        assert!(text.contains("use `simulation`"), "{text}");
+    }
+    assert_eq!(solve(&two, "simulation", &Options::default()).unwrap().nature, "simulated");
+}
+
+#[test]
+fn a_saturated_chain_is_not_withheld_for_what_its_iteration_left() {
+    // Completions of the chain exceeded the station's capacity by 2e-11 here.
+    let (think, demand) = (0.268_465_679_234_793_6, 0.009_646_022_937_209_201);
+    let mut network =
+        Network::new("pool", vec![Class::closed("users", 79, think)], vec![Station::queue("cpu", &[demand])]);
+    let holds = vec![0.004_823_011_468_604_601];
+    network.pools = vec![Pool { name: "threads".into(), size: 4, parent: None, holds, calls: 1.0 }];
+    let busy = auto(&network).throughput() * demand;
+    assert!((0.999..=1.0).contains(&busy), "{busy}");
 }

@@ -3,7 +3,7 @@
 use servsim_model::sim::Plan;
 use servsim_model::text::{read_allocation, read_measurements, read_network, Problems};
 use servsim_model::{solve, Load, Network, Options};
-use servsim_oracle::mutation::{number, Mutants};
+use servsim_oracle::mutation::Mutants;
 
 /// Mutants of each text in `make test`.
 const QUICK: usize = 300;
@@ -98,8 +98,8 @@ fn a_mutant_of_a_network_is_refused_in_sentences_or_can_be_solved() {
     let (mut read, mut refused) = (0, 0);
     let quick = Options { simulation: Plan { requests: 200.0, ..Plan::default() }, ..Options::default() };
     for (text, json) in [(NETWORK, false), (LAYERED, false), (FORKED, true)] {
-        for _ in 0..number(QUICK) {
-            let mutant = mutants.of(text.as_bytes());
+        let kind = if json { "network.json" } else { "network.toml" };
+        for mutant in mutants.trials(env!("CARGO_MANIFEST_DIR"), kind, text.as_bytes(), QUICK) {
             match read_network(&String::from_utf8_lossy(&mutant), json) {
                 Ok(model) => {
                     read += 1;
@@ -128,12 +128,14 @@ fn a_mutant_of_an_allocation_or_of_measurements_is_read_or_refused_in_sentences(
     let measurements = include_str!("../../../../examples/models/measurements.toml");
     assert!(read_allocation(allocation, false).is_ok() && read_measurements(measurements, false).is_ok());
     let mut mutants = Mutants::new(2);
-    for _ in 0..number(QUICK) {
-        let text = mutants.of(allocation.as_bytes());
+    for text in mutants.trials(env!("CARGO_MANIFEST_DIR"), "allocation.toml", allocation.as_bytes(), QUICK) {
         if let Err(problems) = read_allocation(&String::from_utf8_lossy(&text), false) {
             told(&problems);
         }
-        let text = mutants.of(measurements.as_bytes());
+    }
+    for text in
+        mutants.trials(env!("CARGO_MANIFEST_DIR"), "measurements.toml", measurements.as_bytes(), QUICK)
+    {
         if let Err(problems) = read_measurements(&String::from_utf8_lossy(&text), false) {
             told(&problems);
         }

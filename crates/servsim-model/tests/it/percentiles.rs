@@ -141,3 +141,15 @@ fn shares_for_percentages_and_precisions_out_of_reach_are_refused() {
         assert!(solve(&network, "simulation", &options).is_err(), "{plan:?}");
     }
 }
+
+#[test]
+fn a_precision_out_of_reach_is_refused_with_one_that_is_within_it() {
+    let network = Network::single(3, 1.0, &[0.2]);
+    let with = |half_width| {
+        let simulation = Plan { requests: 10.0, half_width: Some(half_width), ..Plan::default() };
+        solve(&network, "simulation", &Options { simulation, ..Options::default() })
+    };
+    let said = with(1e-4).unwrap_err().to_string();
+    let advised = said.split("ask for ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(with(advised.parse().unwrap()).is_ok(), "{said}");
+}

@@ -18,7 +18,11 @@ use servsim_files::Special;
 use std::path::Path;
 
 pub(super) fn read_models(path: &str) -> Outcome<Vec<DeviceModel>> {
-    let bytes = std::fs::read(path).map_err(|error| Fault::Usage(format!("cannot read {path}: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        Fault::Usage(format!(
+            "cannot read {path}: {error}; name a file of models that `servsim disk fit` wrote"
+        ))
+    })?;
     file::from_bytes(&bytes).map_err(|error| Fault::Usage(format!("{path}: {error}")))
 }
 

@@ -6,6 +6,7 @@
 mod fit;
 mod program;
 mod run;
+mod simulate;
 mod source;
 
 use crate::errors::{unwritable, usage};
@@ -87,7 +88,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fit::disk_fit, module)?)?;
     module.add_function(wrap_pyfunction!(fit::disk_info, module)?)?;
     module.add_function(wrap_pyfunction!(run::disk_evaluate, module)?)?;
-    module.add_function(wrap_pyfunction!(run::disk_simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::disk_simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::disk_sweep, module)?)?;
     module.add_function(wrap_pyfunction!(run::disk_reorganize, module)?)?;
     Ok(())
 }

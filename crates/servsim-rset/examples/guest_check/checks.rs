@@ -1,6 +1,6 @@
 //! The checks: every policy page by page, threads where they were dealt to, processes bound and moved.
 
-use crate::{kernel, parting, staying, traps};
+use crate::{kernel, leaving, parting, ruled, staying, traps};
 use serde_json::{json, Value};
 use servsim_rset::{
     bind_process, bind_thread, migrate_process, Block, MemoryPolicy, Nodes, ResourceSet, RsetError,
@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// A check, with its name: what it found, or a panic with what was wrong.
-type Check = (&'static str, fn() -> Value);
+pub type Check = (&'static str, fn() -> Value);
 
 /// Every check.
-pub const ALL: [Check; 20] = [
+pub const ALL: [Check; 22] = [
     ("topology", topology),
     ("orders", orders),
     ("local", local),
@@ -25,6 +25,7 @@ pub const ALL: [Check; 20] = [
     ("mappings", mappings),
     ("process", process),
     ("preload", preload),
+    ("rules", ruled::rules),
     ("pinned", staying::pinned),
     ("contiguous", staying::contiguous),
     ("team", staying::team),
@@ -34,9 +35,13 @@ pub const ALL: [Check; 20] = [
     ("balancing", traps::balancing),
     ("partitions", parting::partitions),
     ("partitions undone", parting::undone),
+    ("node that goes", leaving::node),
     ("cpuset", traps::cpuset),
     ("hot-plug", traps::hot_plug),
 ];
+
+/// Checks that take minutes.
+pub const AT_LENGTH: [Check; 1] = [("a hundred moves", parting::hundred_moves)];
 
 const BYTES: usize = 1 << 20;
 

@@ -16,11 +16,13 @@ const PAGE: usize = 4096;
 const THREADS: usize = 2;
 const TOP: &str = "/sys/fs/cgroup";
 
-fn open() -> Partitions {
+/// The partitions of this machine.
+pub fn open() -> Partitions {
     Partitions::open(Journal::new(Journal::PLACE)).unwrap()
 }
 
-fn wanted(parts: &[(&str, &str)]) -> BTreeMap<String, Nodes> {
+/// Nodes by the name of a partition.
+pub fn wanted(parts: &[(&str, &str)]) -> BTreeMap<String, Nodes> {
     parts.iter().map(|(name, nodes)| ((*name).to_owned(), nodes.parse().unwrap())).collect()
 }
 
@@ -34,7 +36,7 @@ pub fn load() {
         for part in memory.chunks_mut((MEBIBYTES << 17) / THREADS) {
             scope.spawn(|| {
                 let mut own = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) || own < 2 {
                     part.iter_mut().step_by(PAGE / 8).for_each(|word| *word += 1);
                     own += 1;
                     // Emulated processors that never pause keep each other from answering the kernel's calls.
@@ -52,13 +54,15 @@ pub fn load() {
     println!("{}", rounds.into_inner());
 }
 
-struct Loaded {
+/// A process under load.
+pub struct Loaded {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
 }
 
 impl Loaded {
-    fn begin() -> Self {
+    /// Begins one, and waits until all of its memory exists.
+    pub fn begin() -> Self {
         let command =
             |word| Command::new("/init").arg(word).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = command("load").unwrap();
@@ -67,12 +71,13 @@ impl Loaded {
         Self { child, said }
     }
 
-    fn id(&self) -> i32 {
+    /// Its number.
+    pub fn id(&self) -> i32 {
         self.child.id() as i32
     }
 
     /// How many rounds it made without losing a write.
-    fn end(mut self) -> u64 {
+    pub fn end(mut self) -> u64 {
         drop(self.child.stdin.take());
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
@@ -81,7 +86,7 @@ impl Loaded {
     }
 
     /// Its memory lies in these nodes alone, and it runs on their processors alone.
-    fn expect_in(&self, nodes: &[u32]) {
+    pub fn expect_in(&self, nodes: &[u32]) {
         let pages = kernel::pages_per_node(self.child.id());
         let inside: u64 = nodes.iter().map(|&node| pages[node as usize]).sum();
         assert!(inside >= (MEBIBYTES << 20 >> 12) as u64, "{pages:?}, wished in {nodes:?}");
@@ -95,6 +100,16 @@ impl Loaded {
 
 /// Three times a node leaves a partition under load and returns, and a neighbour notices nothing.
 pub fn partitions() -> Value {
+    moved(&["database", REST, "database"])
+}
+
+/// The same fifty times: a hundred moves.
+pub fn hundred_moves() -> Value {
+    let turns: Vec<&str> = ["database", REST].into_iter().cycle().take(50).collect();
+    moved(&turns)
+}
+
+fn moved(turns: &[&str]) -> Value {
     let parts = open();
     for (name, nodes, why) in [
         ("web", "0", "machine's first"),
@@ -134,7 +149,7 @@ pub fn partitions() -> Value {
     web.expect_in(&[2, 3]);
     database.expect_in(&[1]);
     let (mut milliseconds, mut left) = (Vec::new(), 0);
-    for to in ["database", REST, "database"] {
+    for &to in turns {
         let begin = Instant::now();
         left += parts.execute(&parts.plan_move(3, "web", to).unwrap()).unwrap();
         milliseconds.push(begin.elapsed().as_millis() as u64);
@@ -142,7 +157,9 @@ pub fn partitions() -> Value {
         if to == REST {
             database.expect_in(&[1]);
         }
-        parts.execute(&parts.plan_move(3, to, "web").unwrap()).unwrap();
+        let begin = Instant::now();
+        left += parts.execute(&parts.plan_move(3, to, "web").unwrap()).unwrap();
+        milliseconds.push(begin.elapsed().as_millis() as u64);
         // What had gone to the node has left it again.
         database.expect_in(&[1]);
         web.expect_in(&[2, 3]);
@@ -154,7 +171,8 @@ pub fn partitions() -> Value {
     json!({"milliseconds of a move": milliseconds, "rounds of all threads": rounds, "pages that would not move": left})
 }
 
-fn expect_nothing(parts: &Partitions) {
+/// No partition is left, nor what they needed.
+pub fn expect_nothing(parts: &Partitions) {
     assert!(parts.present().unwrap().is_empty());
     let handed_down = fs::read_to_string(format!("{TOP}/cgroup.subtree_control")).unwrap();
     assert!(!handed_down.contains("cpuset"), "{handed_down}");

@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use serde_json::{json, Value};
-use servsim_web::command::{self, print, verdict, Measured, Users};
+use serde_json::Value;
+use servsim_web::command::{self, reported, GuestStep, RunStep, Users};
+use servsim_web::conditions::asked;
 use servsim_web::crew::Then;
 use servsim_web::tpcw::mix::Mix;
 use servsim_web::tpcw::names::Size;
 use servsim_web::tpcw::population::Population;
-use servsim_web::tpcw::run::{broken, conditions, run, Shop};
+use servsim_web::tpcw::run::{counts, run, Shop};
 use servsim_web::tpcw::shopper::{Deeds, Habits};
 use servsim_web::tpcw::{images, NOTICE};
 use servsim_web::{Error, Result};
@@ -40,9 +41,9 @@ enum Step {
     /// Ask the database whether it is consistent.
     Check(Check),
     /// Run transactions and report.
-    Run(Run),
+    Run(RunStep<Behaviour>),
     /// Warm up, stop at a checkpoint, resume with orders from a control device.
-    Guest(Guest),
+    Guest(GuestStep<Behaviour>),
 }
 
 #[derive(Args)]
@@ -94,25 +95,6 @@ struct Behaviour {
     /// How many users fetch images by a second connection.
     #[arg(long, default_value_t = 0)]
     second_connections: u64,
-    /// The program that asks the database, behind the run, whether it is consistent.
-    #[arg(long)]
-    consistency: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct Run {
-    #[command(flatten)]
-    behaviour: Behaviour,
-    #[command(flatten)]
-    measured: Measured,
-}
-
-#[derive(Args)]
-struct Guest {
-    #[command(flatten)]
-    behaviour: Behaviour,
-    #[command(flatten)]
-    guest: command::Guest,
 }
 
 impl Behaviour {
@@ -127,8 +109,7 @@ impl Behaviour {
             habits,
             mix: &self.mix,
             second_connections: self.second_connections,
-            counts: self.users.counts(),
-            consistency: self.consistency.as_deref(),
+            site: self.users.site(),
         };
         run(shop, self.users.plan(then))
     }
@@ -149,20 +130,10 @@ fn execute(step: Step) -> Result<u8> {
         }
         Step::Images(args) => images::make(&args.root, args.count, args.seed).map(|()| 0),
         Step::Check(args) => {
-            let found = conditions(&args.consistency, args.size, Deeds::default())?;
-            let problems = broken(&found);
-            let report = json!({
-                "schema": "servsim.workload.check/1",
-                "workload": "ecommerce",
-                "notice": NOTICE,
-                "passed": problems.is_empty(),
-                "problems": problems,
-                "conditions": found,
-            });
-            print(&report, args.json, command::conditions);
-            Ok(verdict(NAME, &report, "passed"))
+            let found = asked(&args.consistency, &counts(args.size, Deeds::default()))?;
+            Ok(reported(NAME, ("ecommerce", NOTICE), &found, args.json))
         }
-        Step::Run(args) => args.measured.run(NAME, 2000, |then| args.behaviour.report(then)),
-        Step::Guest(args) => args.guest.run(NAME, ("ecommerce", NOTICE), |then| args.behaviour.report(then)),
+        Step::Run(args) => args.report(NAME, 2000, Behaviour::report),
+        Step::Guest(args) => args.report(NAME, ("ecommerce", NOTICE), Behaviour::report),
     }
 }

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::{json, Value};
-use servsim_web::command::{self, print, verdict, Measured, Users};
+use servsim_web::command::{self, print, verdict, GuestStep, RunStep, Users};
 use servsim_web::crew::Then;
 use servsim_web::surge::check::check;
 use servsim_web::surge::files::{write_path, Set};
-use servsim_web::surge::run::{run, Site};
-use servsim_web::surge::sizes::Wanted;
+use servsim_web::surge::run::{run, StaticSite};
+use servsim_web::surge::sizes::SetSpec;
 use servsim_web::surge::NOTICE;
 use servsim_web::{Error, Result};
 
@@ -38,9 +38,9 @@ enum Command {
     /// Print the paths of a round of requests, for other clients of the same site.
     Requests(Root),
     /// Run transactions and report.
-    Run(Run),
+    Run(RunStep<Behaviour>),
     /// Warm up, stop at a checkpoint, resume with orders from a control device.
-    Guest(Guest),
+    Guest(GuestStep<Behaviour>),
 }
 
 #[derive(Args)]
@@ -88,34 +88,13 @@ struct Behaviour {
     off_scale: f64,
 }
 
-#[derive(Args)]
-struct Run {
-    #[command(flatten)]
-    behaviour: Behaviour,
-    #[command(flatten)]
-    measured: Measured,
-}
-
-#[derive(Args)]
-struct Guest {
-    #[command(flatten)]
-    behaviour: Behaviour,
-    #[command(flatten)]
-    guest: command::Guest,
-}
-
 impl Behaviour {
     fn report(&self, then: Then<'_>) -> Result<Value> {
         if !(0.0..=1000.0).contains(&self.off_scale) {
             return Err(Error::Usage("--off-scale must be from 0 to 1000".to_owned()));
         }
         let set = Set::read(&self.root.root)?;
-        let site = Site {
-            address: &self.users.address,
-            set: &set,
-            off_scale: self.off_scale,
-            counts: self.users.counts(),
-        };
+        let site = StaticSite { site: self.users.site(), set: &set, off_scale: self.off_scale };
         run(site, self.users.plan(then))
     }
 }
@@ -129,22 +108,13 @@ fn execute(command: Command) -> Result<u8> {
         Command::Load(args) => load(&args),
         Command::Check(args) => check_command(&args),
         Command::Requests(root) => requests(&root),
-        Command::Run(args) => args.measured.run(NAME, 20_000, |then| args.behaviour.report(then)),
-        Command::Guest(args) => {
-            args.guest.run(NAME, ("staticweb", NOTICE), |then| args.behaviour.report(then))
-        }
+        Command::Run(args) => args.report(NAME, 20_000, Behaviour::report),
+        Command::Guest(args) => args.report(NAME, ("staticweb", NOTICE), Behaviour::report),
     }
 }
 
 fn load(args: &Load) -> Result<u8> {
-    if !(0.0..1e6).contains(&args.megabytes) {
-        return Err(Error::Usage("--megabytes must be from 0 to 1000000".to_owned()));
-    }
-    if args.files > 99_999 {
-        return Err(Error::Usage("--files must be at most 99999".to_owned()));
-    }
-    let total_bytes = (args.megabytes * 1e6) as u64;
-    let wanted = Wanted { files: args.files, total_bytes, seed: args.seed };
+    let wanted = SetSpec::of(args.files, args.megabytes, args.seed)?;
     let set = Set::make(&args.root.root, wanted, |line| eprintln!("loading: {line}"))?;
     let report = json!({
         "schema": "servsim.workload.load/1",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::content::{checksum, content};
 use super::popularity::{matched, requests_by_rank};
 use super::sequence::{sequence, Sequence};
-use super::sizes::{sizes, Wanted};
+use super::sizes::{sizes, SetSpec};
 use super::Model;
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
     /// What the set was asked to be.
-    pub wanted: Wanted,
+    pub wanted: SetSpec,
     /// The files.
     pub files: Vec<Entry>,
     /// The requests of a round.
@@ -58,13 +58,13 @@ impl Set {
     ///
     /// # Errors
     /// [`Error::Usage`] for a set that cannot be, [`Error::Environment`] when the disk does not take it.
-    pub fn make(root: &Path, wanted: Wanted, say: fn(&str)) -> Result<Set> {
+    pub fn make(root: &Path, wanted: SetSpec, say: fn(&str)) -> Result<Set> {
         let model = Model::published();
         let sizes = sizes(model.file_size, wanted)?;
         let by_rank = requests_by_rank(sizes.len(), model.popularity.exponent);
         let requests = matched(&sizes, &by_rank, model.request_size.law());
         let sequence = sequence(&model, &requests, wanted.seed);
-        let scratch = beside(root)?;
+        let scratch = loading_folder(root)?;
         remove(&scratch)?;
         let htdocs = scratch.join("htdocs");
         let mut files = Vec::with_capacity(sizes.len());
@@ -151,10 +151,10 @@ impl Set {
     }
 }
 
-fn entries(catalogue: &str) -> std::result::Result<(Wanted, Vec<Entry>), String> {
+fn entries(catalogue: &str) -> std::result::Result<(SetSpec, Vec<Entry>), String> {
     let mut lines = catalogue.lines();
     let first = lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
-    let wanted: Wanted =
+    let wanted: SetSpec =
         serde_json::from_str(first).map_err(|_| "this is no catalogue of a file set".to_owned())?;
     if lines.next() != Some(HEADING) {
         return Err(format!("line 2 is not \"{HEADING}\""));
@@ -209,7 +209,7 @@ fn text(path: &Path) -> Result<String> {
     })
 }
 
-fn beside(root: &Path) -> Result<PathBuf> {
+fn loading_folder(root: &Path) -> Result<PathBuf> {
     let name =
         root.file_name().ok_or_else(|| Error::Usage(format!("{} is no name of a folder", root.display())))?;
     Ok(root.with_file_name(format!(".{}.loading", name.to_string_lossy())))

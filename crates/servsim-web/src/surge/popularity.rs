@@ -74,7 +74,7 @@ pub fn distance(sizes: &[u64], requests: &[u32], law: Law) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surge::sizes::{sizes, Wanted};
+    use crate::surge::sizes::{sizes, SetSpec};
     use crate::surge::Model;
     use servsim_driver::rng::{Purpose, Stream};
 
@@ -83,7 +83,8 @@ mod tests {
         let by_rank = requests_by_rank(1000, 1.0);
         assert_eq!((by_rank[0], by_rank[1], by_rank[999]), (1000, 500, 1));
         let model = Model::published();
-        let sizes = sizes(model.file_size, Wanted { files: 1000, total_bytes: 25_000_000, seed: 3 }).unwrap();
+        let sizes =
+            sizes(model.file_size, SetSpec { files: 1000, total_bytes: 25_000_000, seed: 3 }).unwrap();
         let mut requests = matched(&sizes, &by_rank, model.request_size.law());
         requests.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(requests, by_rank);
@@ -94,7 +95,7 @@ mod tests {
         let model = Model::published();
         let law = model.request_size.law();
         for (files, total_bytes) in [(1000, 25_000_000), (20_000, 500_000_000)] {
-            let sizes = sizes(model.file_size, Wanted { files, total_bytes, seed: 42 }).unwrap();
+            let sizes = sizes(model.file_size, SetSpec { files, total_bytes, seed: 42 }).unwrap();
             let mut by_rank = requests_by_rank(files as usize, model.popularity.exponent);
             let first = f64::from(by_rank[0]) / by_rank.iter().map(|&count| f64::from(count)).sum::<f64>();
             let found = distance(&sizes, &matched(&sizes, &by_rank, law), law);

@@ -23,13 +23,29 @@ const ORDER: u64 = 2;
 /// What a set is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct SetSpec {
     /// Number of files.
     pub files: u32,
     /// Bytes of all files together, to 5 %.
     pub total_bytes: u64,
     /// Seed of sizes, contents and the order of requests.
     pub seed: u64,
+}
+
+impl SetSpec {
+    /// A set of so many files and so many MB (10^6 bytes).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where either cannot be.
+    pub fn of(files: u32, megabytes: f64, seed: u64) -> Result<Self> {
+        if !(0.0..1e6).contains(&megabytes) {
+            return Err(Error::Usage("--megabytes must be from 0 to 1000000".to_owned()));
+        }
+        if files > 99_999 {
+            return Err(Error::Usage("--files must be at most 99999".to_owned()));
+        }
+        Ok(SetSpec { files, total_bytes: (megabytes * 1e6) as u64, seed })
+    }
 }
 
 /// The split between body and tail that has the mean that is wanted.
@@ -45,8 +61,8 @@ pub struct Split {
 ///
 /// # Errors
 /// [`Error::Usage`] when no split of the laws has the mean that is wanted.
-pub fn split(law: FileSize, wanted: Wanted) -> Result<Split> {
-    let Wanted { files, total_bytes, .. } = wanted;
+pub fn split(law: FileSize, wanted: SetSpec) -> Result<Split> {
+    let SetSpec { files, total_bytes, .. } = wanted;
     let largest = (LARGEST * total_bytes as f64).max(LEAST_TAIL * law.tail_from);
     let (body, tail) = (law.body().mean(), law.tail(largest).mean());
     let mean = total_bytes as f64 / f64::from(files.max(1));
@@ -67,7 +83,7 @@ pub fn split(law: FileSize, wanted: Wanted) -> Result<Split> {
 ///
 /// # Errors
 /// As [`split`].
-pub fn sizes(law: FileSize, wanted: Wanted) -> Result<Vec<u64>> {
+pub fn sizes(law: FileSize, wanted: SetSpec) -> Result<Vec<u64>> {
     let Split { tail_files, largest } = split(law, wanted)?;
     let mut sizes =
         evenly(law.body(), wanted.files - tail_files, Stream::new(wanted.seed, Purpose::Load, BODY));
@@ -90,7 +106,7 @@ mod tests {
     #[test]
     fn the_paper_s_set_has_one_file_in_a_hundred_in_its_tail() {
         let law = Model::published().file_size;
-        let wanted = Wanted { files: 20_000, total_bytes: 500_000_000, seed: 42 };
+        let wanted = SetSpec { files: 20_000, total_bytes: 500_000_000, seed: 42 };
         let found = split(law, wanted).unwrap();
         assert!((150..=250).contains(&found.tail_files), "{found:?}");
         let sizes = sizes(law, wanted).unwrap();
@@ -106,7 +122,7 @@ mod tests {
             [(200, 5_000_000), (1000, 25_000_000), (20_000, 500_000_000), (5000, 200_000_000)]
         {
             for seed in 0..5 {
-                let sum: u64 = sizes(law, Wanted { files, total_bytes, seed }).unwrap().iter().sum();
+                let sum: u64 = sizes(law, SetSpec { files, total_bytes, seed }).unwrap().iter().sum();
                 let off = sum as f64 / total_bytes as f64 - 1.0;
                 assert!(off.abs() < 0.05, "{files} files, seed {seed}: {off}");
             }
@@ -117,7 +133,7 @@ mod tests {
     fn sets_that_the_laws_cannot_make_are_refused() {
         let law = Model::published().file_size;
         for (files, total_bytes) in [(0, 1), (99, 2_500_000), (1000, 1_000_000), (1000, 900_000_000)] {
-            let refused = sizes(law, Wanted { files, total_bytes, seed: 1 }).unwrap_err();
+            let refused = sizes(law, SetSpec { files, total_bytes, seed: 1 }).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{refused}");
         }
     }

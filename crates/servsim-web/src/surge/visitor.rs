@@ -17,6 +17,7 @@ use super::Model;
 use crate::crew::{User, Work};
 use crate::http::Client;
 use crate::log::Log;
+use crate::visit;
 use crate::{Error, Result};
 
 /// Kinds of transactions: a page's own file, and a reference that it embeds.
@@ -39,20 +40,21 @@ impl Off {
     }
 }
 
-/// A user of the static site.
+/// A user of the static site without its connection.
 #[derive(Debug)]
-pub struct Visitor<'a> {
+pub struct Mind<'a> {
     set: &'a Set,
-    client: Client,
     index: usize,
     users: usize,
-    /// The next page.
-    next: usize,
+    /// The next page, and which of its requests comes next.
+    next: (usize, usize),
     off: Off,
     waiting: Stream,
     request: Vec<u8>,
     /// Hash of what was asked for since the last beginning.
     log: Log,
+    /// Requests that were answered as they should be.
+    requests: u64,
 }
 
 /// Writes text to the end of a request.
@@ -64,28 +66,28 @@ impl std::fmt::Write for Text<'_> {
     }
 }
 
-impl<'a> Visitor<'a> {
-    /// User `index` of `users`, connected to the server at `address`.
-    ///
-    /// # Errors
-    /// When nothing answers there.
-    pub fn connect(address: &str, set: &'a Set, index: usize, users: usize, off: Off) -> Result<Self> {
-        Ok(Visitor {
+impl<'a> Mind<'a> {
+    /// That of user `index` of `users`.
+    pub fn new(set: &'a Set, index: usize, users: usize, off: Off) -> Self {
+        Mind {
             set,
-            client: Client::connect(address)?,
             index,
             users,
-            next: 0,
+            next: (0, 0),
             off,
             waiting: Stream::new(0, Purpose::Waiting, index as u64),
             request: Vec::with_capacity(256),
             log: Log::default(),
-        })
+            requests: 0,
+        }
     }
 
-    /// The user's number.
-    pub fn index(&self) -> usize {
-        self.index
+    /// Goes on with the requests of a seed and a purpose.
+    pub fn begin(&mut self, seed: u64, purpose: Purpose) {
+        let pages = self.set.sequence.page_count();
+        self.next = ((beginning(seed, purpose, pages) + self.index) % pages, 0);
+        self.waiting = Stream::new(seed, Purpose::Waiting, self.index as u64);
+        self.log = Log::default();
     }
 
     /// Hash of what it has asked for in the measurement's requests.
@@ -93,7 +95,36 @@ impl<'a> Visitor<'a> {
         self.log
     }
 
-    fn get(&mut self, file: u32, kind: u8, work: &Work<'_>) -> Result<()> {
+    /// Requests that were answered.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Whether it is in the midst of a page.
+    pub fn is_within_page(&self) -> bool {
+        self.next.1 > 0
+    }
+
+    /// Asks for the next file by a connection, and looks at every byte; returns its kind, its bytes and how long it took.
+    ///
+    /// # Errors
+    /// When the reply is not what it should be.
+    pub fn asks(&mut self, client: &mut Client) -> Result<(u8, u64, Duration)> {
+        let (page, place) = self.next;
+        let files = self.set.sequence.page(page);
+        if place > 0 {
+            self.pause(self.off.active);
+        }
+        let (bytes, took) = self.get(files[place], client)?;
+        self.next = if place + 1 < files.len() {
+            (page, place + 1)
+        } else {
+            ((page + self.users) % self.set.sequence.page_count(), 0)
+        };
+        Ok((if place == 0 { 1 } else { 2 }, bytes, took))
+    }
+
+    fn get(&mut self, file: u32, client: &mut Client) -> Result<(u64, Duration)> {
         self.log.write_u32(file);
         self.request.clear();
         self.request.extend_from_slice(b"GET ");
@@ -102,7 +133,7 @@ impl<'a> Visitor<'a> {
         let mut checksum = 0;
         let begin = Instant::now();
         let reply =
-            self.client.exchange(&self.request, |part| checksum = crc32c::crc32c_append(checksum, part))?;
+            client.exchange(&self.request, |part| checksum = crc32c::crc32c_append(checksum, part))?;
         let took = begin.elapsed();
         let entry = &self.set.files[file as usize];
         let wrong = if reply.status != 200 {
@@ -112,7 +143,8 @@ impl<'a> Visitor<'a> {
         } else if checksum != entry.checksum {
             "is not what was written: its checksum differs".to_owned()
         } else {
-            return work.ended(kind, reply.bytes, took);
+            self.requests += 1;
+            return Ok((reply.bytes, took));
         };
         let mut path = String::new();
         write_path(&mut path, file);
@@ -133,27 +165,53 @@ fn beginning(seed: u64, purpose: Purpose, pages: usize) -> usize {
     Stream::new(seed, purpose, 0).below(pages as u64) as usize
 }
 
+/// A user of the static site.
+#[derive(Debug)]
+pub struct Visitor<'a> {
+    mind: Mind<'a>,
+    client: Client,
+}
+
+impl<'a> Visitor<'a> {
+    /// User `index` of `users`, connected to the server at `address`.
+    ///
+    /// # Errors
+    /// When nothing answers there.
+    pub fn connect(address: &str, set: &'a Set, index: usize, users: usize, off: Off) -> Result<Self> {
+        Ok(Visitor { mind: Mind::new(set, index, users, off), client: Client::connect(address)? })
+    }
+}
+
 impl User for Visitor<'_> {
     fn begin(&mut self, seed: u64, purpose: Purpose) {
-        let pages = self.set.sequence.page_count();
-        self.next = (beginning(seed, purpose, pages) + self.index) % pages;
-        self.waiting = Stream::new(seed, Purpose::Waiting, self.index as u64);
-        self.log = Log::default();
+        self.mind.begin(seed, purpose);
     }
 
     fn page(&mut self, work: &Work<'_>) -> Result<()> {
-        let page = self.set.sequence.page(self.next);
-        self.next = (self.next + self.users) % self.set.sequence.page_count();
-        for (place, &file) in page.iter().enumerate() {
-            if place > 0 {
-                self.pause(self.off.active);
-            }
-            self.get(file, if place == 0 { 1 } else { 2 }, work)?;
+        loop {
+            let (kind, bytes, took) = self.mind.asks(&mut self.client)?;
+            work.ended(kind, bytes, took)?;
             if !work.goes_on() {
                 return Ok(());
             }
+            if !self.mind.is_within_page() {
+                self.mind.pause(self.mind.off.inactive);
+                return Ok(());
+            }
         }
-        self.pause(self.off.inactive);
-        Ok(())
+    }
+}
+
+impl visit::Visitor for Visitor<'_> {
+    type Deeds = ();
+
+    fn log(&self) -> Log {
+        self.mind.log()
+    }
+
+    fn tell(&self, (): &mut ()) {}
+
+    fn requests(&self) -> u64 {
+        self.mind.requests()
     }
 }

@@ -19,6 +19,11 @@ fn exponential((mean, most): (f64, f64), stream: &mut Stream) -> f64 {
     (-stream.unit().ln() * mean).min(most)
 }
 
+/// A time to think in seconds.
+pub fn think(stream: &mut Stream) -> f64 {
+    exponential(THINK, stream)
+}
+
 /// What a browser does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
@@ -60,7 +65,7 @@ impl<'a> Browser<'a> {
     /// The next step. Sessions end by the time that their users have thought, whether or not anybody waits for it, so
     /// that what a browser asks for never depends on how fast the server is.
     pub fn step(&mut self) -> Step {
-        let think = exponential(THINK, &mut self.waiting);
+        let think = think(&mut self.waiting);
         self.left -= think;
         let begins = self.at.is_none() || self.left <= 0.0;
         let interaction = match self.at {

@@ -6,11 +6,12 @@
 
 use std::io::Write;
 
-use servsim_driver::rng::{Purpose, Stream};
+use servsim_driver::rng::Stream;
 use servsim_driver::text::{digits, text};
 
 use super::names::{syllables, word, Size, CARDS, COUNTRIES, SHIPPING, SUBJECTS};
-use crate::{Error, Result};
+use crate::rows::{self, put, Day};
+use crate::Result;
 
 /// The last day before the shop opens, in days since 1970: 2004-06-30.
 const TODAY: i32 = 12_599;
@@ -19,24 +20,6 @@ const FIRST_BOOK: i32 = -14_610;
 const FIRST_BIRTHDAY: i32 = -32_872;
 const BACKINGS: [&str; 5] = ["HARDBACK", "PAPERBACK", "USED", "AUDIO", "LIMITED-EDITION"];
 const STATUSES: [&str; 4] = ["PROCESSING", "SHIPPED", "PENDING", "DENIED"];
-/// Bytes of rows that are kept before they are written.
-const CHUNK: usize = 256 << 10;
-
-/// A day as SQL writes it (Gregorian calendar, counted in eras of 400 years from March 0000).
-struct Day(i32);
-
-impl std::fmt::Display for Day {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let days = self.0 + 719_468;
-        let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-        write!(f, "{:04}-{month:02}-{day:02}", year + era * 400 + next)
-    }
-}
 
 /// An amount of money.
 #[derive(Clone, Copy)]
@@ -46,11 +29,6 @@ impl std::fmt::Display for Cents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:02}", self.0 / 100, self.0 % 100)
     }
-}
-
-/// Appends formatted text; writing to memory does not fail.
-macro_rules! put {
-    ($out:expr, $($format:tt)*) => { let _ = write!($out, $($format)*); };
 }
 
 /// Appends a tab and a random text of `low` to `high` characters.
@@ -92,19 +70,20 @@ impl Population {
     pub fn write(self, to: &mut impl Write) -> Result<()> {
         let Size { items, .. } = self.size;
         let (customers, authors, orders) = (self.size.customers(), self.size.authors(), self.size.orders());
-        let costs: Vec<(u64, u64)> = (1..=items).map(|id| prices(&mut self.stream("cost", id))).collect();
-        self.table(to, ("country", "country"), COUNTRIES, country)?;
-        self.table(to, ("author", "author"), authors, |out, stream, id| self.author(out, stream, id))?;
-        self.table(to, ("item", "item"), items, |out, stream, id| self.item(out, stream, id, &costs))?;
-        self.table(to, ("address", "address"), 2 * customers, address)?;
-        self.table(to, ("customer", "customer"), customers, |out, stream, id| {
+        let costs: Vec<(u64, u64)> =
+            (1..=items).map(|id| prices(&mut rows::stream(self.seed, "cost", id))).collect();
+        self.table(to, "country", COUNTRIES, country)?;
+        self.table(to, "author", authors, |out, stream, id| self.author(out, stream, id))?;
+        self.table(to, "item", items, |out, stream, id| self.item(out, stream, id, &costs))?;
+        self.table(to, "address", 2 * customers, address)?;
+        self.table(to, "customer", customers, |out, stream, id| {
             self.customer(out, stream, id);
         })?;
         // One stream for all three, from which each draws the same order first.
-        for (table, write) in
+        for (name, write) in
             [("orders", Order::row as OrderRow), ("order_line", Order::lines), ("cc_xacts", Order::payment)]
         {
-            self.table(to, (table, "orders"), orders, |out, stream, id| {
+            rows::table(to, (name, "orders", self.seed), orders, |out, stream, id| {
                 let order = Order::drawn(self.size, stream, &costs);
                 write(&order, out, stream, id);
             })?;
@@ -112,32 +91,15 @@ impl Population {
         Ok(())
     }
 
-    fn stream(self, rows: &str, id: u32) -> Stream {
-        let table = rows.bytes().take(4).fold(0u64, |sum, byte| sum << 8 | u64::from(byte));
-        Stream::new(self.seed, Purpose::Load, table << 32 | u64::from(id))
-    }
-
-    /// Writes a table: its name and that of its streams, how many times `rows` is called, with which numbers.
+    /// Writes a table, whose streams have its name.
     fn table(
         self,
         to: &mut impl Write,
-        (name, streams): (&str, &str),
+        name: &str,
         count: u32,
-        mut rows: impl FnMut(&mut Vec<u8>, &mut Stream, u32),
+        write: impl FnMut(&mut Vec<u8>, &mut Stream, u32),
     ) -> Result<()> {
-        let failed = |error| Error::Environment(format!("the rows of {name} could not be written: {error}"));
-        let mut out = Vec::with_capacity(CHUNK * 2);
-        // Rows of a table that the same transaction has made: no later query has to set their visibility.
-        put!(out, "COPY {name} FROM stdin (FREEZE);\n");
-        for id in 1..=count {
-            rows(&mut out, &mut self.stream(streams, id), id);
-            if out.len() >= CHUNK {
-                to.write_all(&out).map_err(failed)?;
-                out.clear();
-            }
-        }
-        out.extend_from_slice(b"\\.\n");
-        to.write_all(&out).map_err(failed)
+        rows::table(to, (name, name, self.seed), count, write)
     }
 
     fn author(self, out: &mut Vec<u8>, stream: &mut Stream, id: u32) {
@@ -370,16 +332,5 @@ mod tests {
         assert_eq!(words.len(), 200);
         assert!(words.values().all(|&books| books == 5));
         assert_eq!(rows(&script, "customer")[122][1..3], ["OGALRI", "ogalri"]);
-    }
-
-    #[test]
-    fn days_follow_the_calendar() {
-        for (day, text) in
-            [(0, "1970-01-01"), (-1, "1969-12-31"), (TODAY, "2004-06-30"), (11_016, "2000-02-29")]
-        {
-            assert_eq!(Day(day).to_string(), text);
-        }
-        assert_eq!(Day(FIRST_BOOK).to_string(), "1930-01-01");
-        assert_eq!(Day(FIRST_BIRTHDAY).to_string(), "1880-01-01");
     }
 }

@@ -3,7 +3,6 @@
 //! A user knows what is in its cart, and every page that shows the cart must agree: no session sees another's.
 
 use std::hash::Hasher;
-use std::io::Write;
 use std::time::Instant;
 
 use servsim_driver::rng::Purpose;
@@ -12,11 +11,13 @@ use super::browser::{Browser, Step};
 use super::images::whole;
 use super::mix::{Interaction, Mix};
 use super::names::Size;
-use super::page::Page;
 use super::wishes::Wishes;
 use crate::crew::{User, Work};
-use crate::http::{Client, Reply};
+use crate::http::{write_request, Client};
 use crate::log::Log;
+use crate::page::{answered, Page};
+use crate::rows::put;
+use crate::visit::Visitor;
 use crate::{Error, Result};
 
 /// Longest page that needs no more memory.
@@ -39,8 +40,6 @@ pub struct Habits<'a> {
 /// What a user has done, warm-up included.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deeds {
-    /// Requests that were answered, those for images included.
-    pub requests: u64,
     /// Orders placed.
     pub orders: u64,
     /// Customers entered.
@@ -62,11 +61,8 @@ pub struct Shopper<'a> {
     image: Vec<u8>,
     log: Log,
     deeds: Deeds,
-}
-
-/// Appends formatted text; writing to memory does not fail.
-macro_rules! put {
-    ($out:expr, $($format:tt)*) => { let _ = write!($out, $($format)*); };
+    /// Requests that were answered, those for images included.
+    requests: u64,
 }
 
 /// The address of an interaction, and the title of its page.
@@ -107,17 +103,8 @@ impl<'a> Shopper<'a> {
             image: Vec::with_capacity(IMAGE),
             log: Log::default(),
             deeds: Deeds::default(),
+            requests: 0,
         })
-    }
-
-    /// Hash of what it has asked for in the measurement's requests.
-    pub fn log(&self) -> Log {
-        self.log
-    }
-
-    /// What it has done.
-    pub fn deeds(&self) -> Deeds {
-        self.deeds
     }
 
     fn asks(&mut self, step: Step) -> Result<u64> {
@@ -135,32 +122,11 @@ impl<'a> Shopper<'a> {
         ) {
             self.log.write(form);
         }
-        self.request.clear();
-        let cookie = self.pages.cookie();
-        if sent {
-            put!(
-                self.request,
-                "POST /shop/{path} HTTP/1.1\r\nHost: servsim\r\nContent-Length: {}\r\n",
-                form.len()
-            );
-        } else {
-            put!(self.request, "GET /shop/{path}?");
-            self.request.extend_from_slice(form);
-            put!(self.request, " HTTP/1.1\r\nHost: servsim\r\n");
-        }
-        if !cookie.is_empty() {
-            put!(self.request, "Cookie: ");
-            self.request.extend_from_slice(cookie);
-            put!(self.request, "\r\n");
-        }
-        put!(self.request, "\r\n");
-        if sent {
-            self.request.extend_from_slice(form);
-        }
+        write_request(&mut self.request, ("/shop/", path), (sent, form), self.pages.cookie());
         self.page.clear();
         let page = &mut self.page;
         let reply = self.pages.exchange(&self.request, |part| page.extend_from_slice(part))?;
-        self.deeds.requests += 1;
+        self.requests += 1;
         let right = answered(reply).and_then(|()| {
             Page(&self.page).complete(title, self.pages.cookie())?;
             self.is_right(step.interaction)
@@ -243,7 +209,7 @@ impl<'a> Shopper<'a> {
             let image = &mut self.image;
             let client = self.images.as_mut().unwrap_or(&mut self.pages);
             let reply = client.exchange(&self.request, |part| image.extend_from_slice(part))?;
-            self.deeds.requests += 1;
+            self.requests += 1;
             bytes += reply.bytes;
             answered(reply).map_err(|error| Error::Check(format!("the image {path} {error}")))?;
             if !whole(&self.image) {
@@ -252,13 +218,6 @@ impl<'a> Shopper<'a> {
         }
         Ok(bytes)
     }
-}
-
-fn answered(reply: Reply) -> Result<()> {
-    if reply.status == 200 {
-        return Ok(());
-    }
-    Err(Error::Check(format!("is answered with status {}", reply.status)))
 }
 
 impl User for Shopper<'_> {
@@ -282,5 +241,22 @@ impl User for Shopper<'_> {
         let begin = Instant::now();
         let bytes = self.asks(step)?;
         work.ended(step.interaction as u8, bytes, begin.elapsed())
+    }
+}
+
+impl Visitor for Shopper<'_> {
+    type Deeds = Deeds;
+
+    fn log(&self) -> Log {
+        self.log
+    }
+
+    fn tell(&self, deeds: &mut Deeds) {
+        deeds.orders += self.deeds.orders;
+        deeds.customers += self.deeds.customers;
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests
     }
 }

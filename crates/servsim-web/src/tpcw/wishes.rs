@@ -3,8 +3,6 @@
 //! What is asked for depends on seed, mix and the number of the user alone: books are drawn (unevenly, as the
 //! specification has it), not picked from the page before, whose books depend on what others have bought.
 
-use std::io::Write;
-
 use servsim_driver::rng::{Purpose, Stream};
 use servsim_driver::text::{digits, text};
 
@@ -12,6 +10,7 @@ use super::browser::Step;
 use super::mix::Interaction;
 use super::names::{syllables, word, Size, CARDS, COUNTRIES, SHIPPING, SUBJECTS};
 use super::page::Line;
+use crate::rows::put;
 
 /// Of a hundred sessions, how many are of known customers; of a hundred orders, how many go to another address.
 const KNOWN: u64 = 80;
@@ -29,11 +28,6 @@ pub struct Wishes {
     pub cart: Vec<Line>,
     /// The fields of the next request.
     pub form: Vec<u8>,
-}
-
-/// Appends formatted text; writing to memory does not fail.
-macro_rules! put {
-    ($out:expr, $($format:tt)*) => { let _ = write!($out, $($format)*); };
 }
 
 impl Wishes {

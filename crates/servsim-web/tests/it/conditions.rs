@@ -2,13 +2,13 @@
 
 use servsim_web::surge::check::check;
 use servsim_web::surge::files::Set;
-use servsim_web::surge::sizes::Wanted;
+use servsim_web::surge::sizes::SetSpec;
 
-const WANTED: Wanted = Wanted { files: 1000, total_bytes: 25_000_000, seed: 42 };
+const SPEC: SetSpec = SetSpec { files: 1000, total_bytes: 25_000_000, seed: 42 };
 
 /// A set without its files: only the catalogue and the requests.
 fn set(root: &std::path::Path) -> Set {
-    Set::make(&root.join("set"), WANTED, |_| ()).unwrap()
+    Set::make(&root.join("set"), SPEC, |_| ()).unwrap()
 }
 
 fn failed(set: &Set, root: Option<&std::path::Path>) -> Vec<String> {
@@ -31,7 +31,7 @@ fn a_set_as_made_fails_no_condition_and_is_read_back_as_written() {
     assert_eq!(failed(&set, Some(&root)), Vec::<String>::new());
     assert_eq!(Set::read(&root).unwrap(), set);
     // The same seed makes the same set again, in place of the old.
-    assert_eq!(Set::make(&root, WANTED, |_| ()).unwrap(), set);
+    assert_eq!(Set::make(&root, SPEC, |_| ()).unwrap(), set);
 }
 
 #[test]

@@ -14,8 +14,9 @@ use servsim_driver::pause::Pause;
 use servsim_driver::window::SavePoint;
 use servsim_web::crew::{Plan, Then};
 use servsim_web::surge::files::Set;
-use servsim_web::surge::run::{run, Site};
-use servsim_web::surge::sizes::Wanted;
+use servsim_web::surge::run::{run, StaticSite};
+use servsim_web::surge::sizes::SetSpec;
+use servsim_web::visit::Site;
 
 /// What the server does wrong, from a request on.
 #[derive(Clone, Copy, PartialEq)]
@@ -87,12 +88,16 @@ fn plan(users: u64, seed: u64) -> Plan<'static> {
     }
 }
 
+fn static_site<'a>(address: &'a str, counts: bool, set: &'a Set) -> StaticSite<'a> {
+    StaticSite { site: Site { address, counts, consistency: None, memory: None }, set, off_scale: 0.0 }
+}
+
 fn report(fault: Fault, plan: Plan<'_>) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("set");
-    let set = Set::make(&root, Wanted { files: 200, total_bytes: 4_500_000, seed: 1 }, |_| ()).unwrap();
+    let set = Set::make(&root, SetSpec { files: 200, total_bytes: 4_500_000, seed: 1 }, |_| ()).unwrap();
     let address = serve(root.join("htdocs"), fault, 100);
-    run(Site { address: &address, set: &set, off_scale: 0.0, counts: true }, plan).unwrap()
+    run(static_site(&address, true, &set), plan).unwrap()
 }
 
 #[test]
@@ -162,8 +167,8 @@ fn every_fault_of_the_server_makes_the_run_invalid_and_is_named() {
 fn more_users_than_pages_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("set");
-    let set = Set::make(&root, Wanted { files: 100, total_bytes: 2_250_000, seed: 1 }, |_| ()).unwrap();
+    let set = Set::make(&root, SetSpec { files: 100, total_bytes: 2_250_000, seed: 1 }, |_| ()).unwrap();
     let address = serve(root.join("htdocs"), Fault::None, 0);
-    let site = Site { address: &address, set: &set, off_scale: 0.0, counts: false };
+    let site = static_site(&address, false, &set);
     assert_eq!(run(site, plan(9999, 1)).unwrap_err().exit_code(), 2);
 }

@@ -10,20 +10,21 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use serde_json::Value;
 use servsim_workload::oltp::check::{self, After};
-use servsim_workload::oltp::connect::Server;
 use servsim_workload::oltp::deck::Mix;
+use servsim_workload::oltp::engine::{Engine, RoundTrip};
 use servsim_workload::oltp::guest::{self, Checkpoint};
 use servsim_workload::oltp::load;
+use servsim_workload::oltp::postgres::Server;
 use servsim_workload::oltp::report;
 use servsim_workload::oltp::run::{Options, Run, Warehouses};
 use servsim_workload::oltp::scale::{Preset, Scale};
-use servsim_workload::oltp::session::RoundTrip;
 use servsim_workload::oltp::settling::WarmUp;
+use servsim_workload::oltp::sqlite::Sqlite;
 use servsim_workload::oltp::user::Stop;
 use servsim_workload::pause::Pause;
 use servsim_workload::{Error, Result};
 
-/// TPC-C-derived transactions against `PostgreSQL`, natively or inside an emulated guest.
+/// TPC-C-derived transactions on `PostgreSQL` or `SQLite`, natively or inside an emulated guest.
 #[derive(Parser)]
 #[command(name = "servsim-oltp", after_help = servsim_workload::oltp::NOTICE)]
 struct Cli {
@@ -43,10 +44,23 @@ enum Command {
     Guest(GuestArgs),
 }
 
+/// Where the database is: with a server, or in a file.
+#[derive(Args)]
+struct Database {
+    #[command(flatten)]
+    server: Server,
+    /// A database of `SQLite` in this file, instead of a server.
+    #[arg(long, conflicts_with_all = ["host", "port", "user", "password", "database"])]
+    file: Option<PathBuf>,
+    /// Settings of `SQLite`, such as synchronous=NORMAL,cache_size=-8192.
+    #[arg(long, value_delimiter = ',', requires = "file")]
+    pragma: Vec<String>,
+}
+
 #[derive(Args)]
 struct Load {
     #[command(flatten)]
-    server: Server,
+    place: Database,
     /// Named scale.
     #[arg(long, value_enum, default_value_t = Preset::Small)]
     preset: Preset,
@@ -92,7 +106,7 @@ struct Behaviour {
     #[arg(long, default_value_t = 0.0)]
     think_scale: f64,
     /// How much of a transaction a user sends at a time.
-    #[arg(long, value_enum, default_value_t = RoundTrip::Transaction)]
+    #[arg(long, value_enum, default_value_t = RoundTrip::Transaction, conflicts_with = "file")]
     round_trip: RoundTrip,
 }
 
@@ -117,7 +131,7 @@ impl Behaviour {
 #[derive(Args)]
 struct RunArgs {
     #[command(flatten)]
-    server: Server,
+    place: Database,
     #[command(flatten)]
     behaviour: Behaviour,
     /// Transactions to measure, over all users.
@@ -160,7 +174,7 @@ impl RunArgs {
 #[derive(Args)]
 struct CheckArgs {
     #[command(flatten)]
-    server: Server,
+    place: Database,
     /// What came before: a load (all conditions hold) or a run (all but condition 11).
     #[arg(long, value_enum, default_value_t = After::Run)]
     after: After,
@@ -172,7 +186,7 @@ struct CheckArgs {
 #[derive(Args)]
 struct GuestArgs {
     #[command(flatten)]
-    server: Server,
+    place: Database,
     #[command(flatten)]
     behaviour: Behaviour,
     /// Block device that carries orders and result.
@@ -202,16 +216,35 @@ fn fail(error: &Error) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-async fn execute(command: Command) -> Result<u8> {
+async fn execute(mut command: Command) -> Result<u8> {
+    let (place, behaviour) = match &mut command {
+        Command::Load(args) => (&args.place, None),
+        Command::Run(args) => (&args.place, Some(&mut args.behaviour)),
+        Command::Check(args) => (&args.place, None),
+        Command::Guest(args) => (&args.place, Some(&mut args.behaviour)),
+    };
+    let Some(file) = &place.file else {
+        let server = place.server.clone();
+        return execute_on(&server, command).await;
+    };
+    let database = Sqlite::new(file.clone(), &place.pragma)?;
+    if let Some(behaviour) = behaviour {
+        // A library has no stored procedures.
+        behaviour.round_trip = RoundTrip::Statement;
+    }
+    execute_on(&database, command).await
+}
+
+async fn execute_on<E: Engine>(engine: &E, command: Command) -> Result<u8> {
     match command {
-        Command::Load(args) => load_command(args).await,
-        Command::Run(args) => run_command(args).await,
-        Command::Check(args) => check_command(args).await,
-        Command::Guest(args) => guest_command(args).await,
+        Command::Load(args) => load_command(engine, args).await,
+        Command::Run(args) => run_command(engine, args).await,
+        Command::Check(args) => check_command(engine, args).await,
+        Command::Guest(args) => guest_command(engine, args).await,
     }
 }
 
-async fn load_command(args: Load) -> Result<u8> {
+async fn load_command<E: Engine>(engine: &E, args: Load) -> Result<u8> {
     let base = args.preset.scale(args.warehouses);
     let scale = Scale {
         warehouses: base.warehouses,
@@ -220,7 +253,7 @@ async fn load_command(args: Load) -> Result<u8> {
         items: args.items.unwrap_or(base.items),
     };
     let mut progress = |step: &str| eprintln!("loading {scale}: {step}");
-    let report = load::load(&args.server, scale, args.seed, &mut progress).await?;
+    let report = load::load(engine, scale, args.seed, &mut progress).await?;
     if args.json {
         println!("{report:#}");
     } else {
@@ -231,9 +264,9 @@ async fn load_command(args: Load) -> Result<u8> {
     Ok(0)
 }
 
-async fn run_command(args: RunArgs) -> Result<u8> {
+async fn run_command<E: Engine>(engine: &E, args: RunArgs) -> Result<u8> {
     let stop = args.stop()?;
-    let mut run = Run::connect(&args.server, args.options()?).await?;
+    let mut run = Run::connect(engine, args.options()?).await?;
     // Without the name of the program, which marks what a failure is told by.
     run.warm_up(|line| eprintln!("{line}"))?;
     let report = run.measure(stop, args.behaviour.seed).await?;
@@ -242,8 +275,8 @@ async fn run_command(args: RunArgs) -> Result<u8> {
     Ok(verdict(&report, "valid"))
 }
 
-async fn check_command(args: CheckArgs) -> Result<u8> {
-    let report = check::check_server(&args.server, args.after).await?;
+async fn check_command<E: Engine>(engine: &E, args: CheckArgs) -> Result<u8> {
+    let report = check::check_database(engine, args.after).await?;
     if args.json {
         println!("{report:#}");
     } else {
@@ -267,9 +300,9 @@ fn tell_problems(report: &Value) {
     }
 }
 
-async fn guest_command(args: GuestArgs) -> Result<u8> {
+async fn guest_command<E: Engine>(engine: &E, args: GuestArgs) -> Result<u8> {
     let checkpoint = Checkpoint { control: &args.control, pause: args.pause };
-    let report = guest::guest(&args.server, args.behaviour.options()?, checkpoint).await?;
+    let report = guest::guest(engine, args.behaviour.options()?, checkpoint).await?;
     print_run(&report, true);
     Ok(verdict(&report, "valid"))
 }

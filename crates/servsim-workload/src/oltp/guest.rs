@@ -12,21 +12,13 @@ use std::path::Path;
 use serde_json::{json, Value};
 
 use super::check::{self, After};
-use super::connect::Server;
+use super::engine::Engine;
 use super::run::{Options, Run};
 use super::settling::WarmUp;
-use super::shared_memory::{self, Buffers};
 use crate::control::Control;
-use crate::error::Context;
 use crate::pause::Pause;
 use crate::window::SavePoint;
 use crate::{Error, Result};
-
-/// Reads every table and index into the server's buffers, or into the page cache where the buffers
-/// do not hold the database.
-const PREWARM: &str = "SELECT sum(pg_prewarm(c.oid, CASE WHEN pg_database_size(current_database()) < \
-     pg_size_bytes(current_setting('shared_buffers')) THEN 'buffer' ELSE 'read' END)) \
-     FROM pg_class c WHERE relkind IN ('r', 'i', 't', 'm')";
 
 /// How the guest program stops and where it is told what to do.
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +34,16 @@ pub struct Checkpoint<'a> {
 /// # Errors
 /// When the preparation fails, or the control device does not work. A failure after the resume
 /// is written to the control device as well.
-pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>) -> Result<Value> {
+pub async fn guest<E: Engine>(engine: &E, options: Options, checkpoint: Checkpoint<'_>) -> Result<Value> {
     // Opened before the stop: a missing device must be noticed while the image is being prepared.
     let control = Control::open(checkpoint.control)?;
     if options.warm_up == WarmUp::Settled {
-        prewarm(server).await?;
+        engine.prewarm().await?;
     }
-    let buffers = shared_memory::buffers(server).await?;
-    let mut run = Run::connect(server, options).await?;
-    let outcome =
-        measured(SavePoint { control: &control, pause: checkpoint.pause }, &mut run, server, &buffers).await;
+    let memory = engine.memory().await?;
+    let mut run = Run::connect(engine, options).await?;
+    let save_point = SavePoint { control: &control, pause: checkpoint.pause };
+    let outcome = measured(save_point, &mut run, engine, &memory).await;
     let result = match &outcome {
         Ok(result) => result.clone(),
         Err(error) => failure(error),
@@ -60,28 +52,23 @@ pub async fn guest(server: &Server, options: Options, checkpoint: Checkpoint<'_>
     outcome
 }
 
-/// Reads the database, so that only what a transaction needs anew comes from disk later.
-async fn prewarm(server: &Server) -> Result<()> {
-    let client = server.connect().await?;
-    let statements = format!("CREATE EXTENSION IF NOT EXISTS pg_prewarm; {PREWARM}");
-    client.batch_execute(&statements).await.context("reading the database into memory")
-}
-
-async fn measured(
+async fn measured<E: Engine>(
     save_point: SavePoint<'_>,
-    run: &mut Run,
-    server: &Server,
-    before: &Buffers,
+    run: &mut Run<E>,
+    engine: &E,
+    before: &E::Memory,
 ) -> Result<Value> {
     let (mut result, orders) = run.capture(save_point).await?;
     let Some(orders) = orders else { return Ok(result) };
     result["lead_in_transactions"] = json!(orders.lead_in(run.users() as u64));
     result["orders"] = json!(orders);
     result["warm_up"] = run.settling().clone();
-    result["data"] = shared_memory::describe(server, run.control(), before).await?;
+    let data = engine.describe(run.control(), before).await?;
+    if !data.is_null() {
+        result["data"] = data;
+    }
     if orders.check && result["valid"] == json!(true) {
-        let scale = run.made().scale;
-        let check = check::check(run.control(), scale, After::Run).await?;
+        let check = check::check(run.control(), run.made().scale, After::Run).await?;
         if check["passed"] != json!(true) {
             result["valid"] = json!(false);
             result["problems"] = check["problems"].clone();

@@ -7,21 +7,21 @@
 //! work, with more of the kernel in it.
 
 pub mod check;
-pub mod connect;
 pub mod deck;
+pub mod engine;
 pub mod guest;
 pub mod load;
 pub mod names;
-pub mod procedures;
+pub mod postgres;
 pub mod reconcile;
 pub mod report;
 pub mod request;
 pub mod rows;
 pub mod run;
 pub mod scale;
-pub mod session;
+pub mod schema;
 pub mod settling;
-pub mod shared_memory;
+pub mod sqlite;
 pub mod statements;
 pub mod terminal;
 pub mod user;

@@ -1,21 +1,17 @@
 //! Does the server agree with what its clients were told? Rows and commit counts before and after.
 //!
-//! Between the two snapshots the driver itself causes a fixed number of transactions: one per user
-//! (publishing its counts) and two of the control connection. Only other work in the same
-//! database, such as autovacuum, may add commits; with autovacuum off the counts must be equal.
+//! Between the two snapshots the driver itself causes a fixed number of transactions, which the engine states.
+//! Only other work in the same database, such as autovacuum, may add commits; where there is none the counts must
+//! be equal.
 
 use serde_json::{json, Value};
-use tokio_postgres::Client;
 
-use super::connect::{number, value};
+use super::engine::{Control, Counting, RoundTrip, Session};
+use super::request::TransactionKind;
 use super::run::Options;
-use super::session::{RoundTrip, FLUSH};
 use super::terminal::{self, Terminal};
 use super::user::Tally;
 use crate::Result;
-
-/// Transactions of the control connection between the two readings of the commit counts.
-const CONTROL_TRANSACTIONS: u64 = 2;
 
 /// What the server holds at one quiet moment.
 #[derive(Clone, Copy, Debug)]
@@ -41,39 +37,31 @@ pub enum Moment {
 ///
 /// # Errors
 /// When a statement fails.
-pub async fn snapshot(control: &Client, terminals: &mut [Terminal], moment: Moment) -> Result<Snapshot> {
+pub async fn snapshot<C: Control, S: Session>(
+    control: &C,
+    terminals: &mut [Terminal<S>],
+    moment: Moment,
+) -> Result<Snapshot> {
     let mut rows = [0; 3];
     if moment == Moment::Before {
         rows = count_rows(control).await?;
     }
-    for flushed in terminal::each(terminals, async |user| user.session.flush_statistics().await) {
-        flushed?;
+    for published in terminal::each(terminals, async |user| user.session.publish().await) {
+        published?;
     }
-    value(control, FLUSH).await?;
-    let counts = value(
-        control,
-        "SELECT xact_commit || ' ' || xact_rollback FROM pg_stat_database WHERE datname = current_database()",
-    )
-    .await?;
-    let (commits, rollbacks) = counts.split_once(' ').unwrap_or_default();
+    let (commits, rollbacks) = control.counts().await?;
     if moment == Moment::After {
         rows = count_rows(control).await?;
     }
     let [next_orders, history, new_orders] = rows;
-    Ok(Snapshot {
-        next_orders,
-        history,
-        new_orders,
-        commits: commits.parse().unwrap_or_default(),
-        rollbacks: rollbacks.parse().unwrap_or_default(),
-    })
+    Ok(Snapshot { next_orders, history, new_orders, commits, rollbacks })
 }
 
-async fn count_rows(control: &Client) -> Result<[i64; 3]> {
+async fn count_rows<C: Control>(control: &C) -> Result<[i64; 3]> {
     Ok([
-        number(control, "SELECT sum(d_next_o_id) FROM district").await?,
-        number(control, "SELECT count(*) FROM history").await?,
-        number(control, "SELECT count(*) FROM new_order").await?,
+        control.number("SELECT sum(d_next_o_id) FROM district").await?,
+        control.number("SELECT count(*) FROM history").await?,
+        control.number("SELECT count(*) FROM new_order").await?,
     ])
 }
 
@@ -81,15 +69,15 @@ async fn count_rows(control: &Client) -> Result<[i64; 3]> {
 ///
 /// # Errors
 /// When the server's settings cannot be read.
-pub async fn compare(
-    control: &Client,
+pub async fn compare<C: Control>(
+    control: &C,
     before: Snapshot,
     after: Snapshot,
     acknowledged: &[Tally],
     options: &Options,
 ) -> Result<(Value, Vec<String>)> {
-    let autovacuum = value(control, "SHOW autovacuum").await? == "on";
-    Ok(judge(before, after, acknowledged, options.users, options.round_trip, autovacuum))
+    let others = control.has_others().await?;
+    Ok(judge(before, after, acknowledged, options.users, options.round_trip, C::COUNTING, others))
 }
 
 /// The comparison itself: a report, and one sentence for each disagreement.
@@ -99,18 +87,21 @@ fn judge(
     acknowledged: &[Tally],
     users: usize,
     round_trip: RoundTrip,
-    autovacuum: bool,
+    counting: Counting,
+    has_others: bool,
 ) -> (Value, Vec<String>) {
     let [new_order, payment, _, delivery, _] = acknowledged else { unreachable!("five kinds") };
     let rolled_back = new_order.rolled_back as i64;
     let orders = new_order.count as i64 - rolled_back;
-    let replies: u64 = acknowledged.iter().map(|tally| tally.count).sum();
+    let counted =
+        TransactionKind::ALL.iter().zip(acknowledged).filter(|(kind, _)| counting.reads || kind.writes());
+    let replies: u64 = counted.map(|(_, tally)| tally.count).sum();
     // A procedure that rolls back ends in an empty transaction, which commits.
     let all = match round_trip {
         RoundTrip::Transaction => replies,
         RoundTrip::Statement => replies - new_order.rolled_back,
     };
-    let set_up = users as u64 + CONTROL_TRANSACTIONS;
+    let set_up = users as u64 * counting.per_user + counting.control;
     let other = after.commits - before.commits - (all + set_up) as i64;
     let mut problems = Vec::new();
     let mut compare = |what: &str, server: i64, clients: i64| {
@@ -133,11 +124,12 @@ fn judge(
         "server": after.commits - before.commits,
         "clients": all,
         "set_up_constant": set_up,
-        "set_up_meaning": "one transaction per user that publishes its counts, two of the control connection",
+        "set_up_meaning": "transactions of the driver itself: its users publish their counts, and they are read",
+        "counted": if counting.reads { "all transactions" } else { "transactions that may write" },
         "others": other,
-        "autovacuum": autovacuum,
+        "autovacuum": has_others,
     });
-    if other < 0 || other > 0 && !autovacuum {
+    if other < 0 || other > 0 && !has_others {
         problems.push(format!(
             "commits: the server counted {}, expected {} ({all} acknowledged + {set_up} of the driver itself)",
             after.commits - before.commits,
@@ -150,6 +142,12 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SERVER: Counting = Counting { reads: true, per_user: 1, control: 2 };
+
+    fn judged(after: Snapshot, round_trip: RoundTrip, has_others: bool) -> (Value, Vec<String>) {
+        judge(BEFORE, after, &told(), 4, round_trip, SERVER, has_others)
+    }
 
     fn told() -> Vec<Tally> {
         let mut tallies = vec![Tally::default(); 5];
@@ -167,7 +165,7 @@ mod tests {
 
     #[test]
     fn agreement_has_no_problems() {
-        let (report, problems) = judge(BEFORE, AFTER, &told(), 4, RoundTrip::Transaction, false);
+        let (report, problems) = judged(AFTER, RoundTrip::Transaction, false);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(report["commits"]["others"], 0);
     }
@@ -182,7 +180,7 @@ mod tests {
             (Snapshot { commits: 1025, ..AFTER }, "commits"),
             (Snapshot { commits: 1027, ..AFTER }, "commits"),
         ] {
-            let (_, problems) = judge(BEFORE, after, &told(), 4, RoundTrip::Transaction, false);
+            let (_, problems) = judged(after, RoundTrip::Transaction, false);
             assert!(problems.len() == 1 && problems[0].contains(word), "{word}: {problems:?}");
         }
     }
@@ -190,15 +188,15 @@ mod tests {
     #[test]
     fn a_rolled_back_transaction_of_statements_does_not_commit() {
         let one_fewer = Snapshot { commits: 1025, ..AFTER };
-        assert!(judge(BEFORE, one_fewer, &told(), 4, RoundTrip::Statement, false).1.is_empty());
-        assert_eq!(judge(BEFORE, AFTER, &told(), 4, RoundTrip::Statement, false).1.len(), 1);
+        assert!(judged(one_fewer, RoundTrip::Statement, false).1.is_empty());
+        assert_eq!(judged(AFTER, RoundTrip::Statement, false).1.len(), 1);
     }
 
     #[test]
     fn autovacuum_may_add_commits_but_never_remove_any() {
         let more = Snapshot { commits: 1040, ..AFTER };
-        assert!(judge(BEFORE, more, &told(), 4, RoundTrip::Transaction, true).1.is_empty());
+        assert!(judged(more, RoundTrip::Transaction, true).1.is_empty());
         let fewer = Snapshot { commits: 1020, ..AFTER };
-        assert_eq!(judge(BEFORE, fewer, &told(), 4, RoundTrip::Transaction, true).1.len(), 1);
+        assert_eq!(judged(fewer, RoundTrip::Transaction, true).1.len(), 1);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{json, Map, Value};
 
+use super::engine::Session;
 use super::load::Made;
 use super::request::{Generator, LogHash, TransactionKind};
 use super::run::{Options, Warehouses};
@@ -14,7 +15,9 @@ use crate::latency::milliseconds;
 
 /// Everything a report is made of.
 #[derive(Debug)]
-pub struct Measured<'a> {
+pub struct Measured<'a, S> {
+    /// Name of the engine.
+    pub engine: &'static str,
     /// How users behaved.
     pub options: &'a Options,
     /// How the database was made.
@@ -22,7 +25,7 @@ pub struct Measured<'a> {
     /// The constants of the run.
     pub generator: &'a Generator,
     /// The users after the run.
-    pub users: &'a [&'a User],
+    pub users: &'a [&'a User<S>],
     /// Users whose connection stands.
     pub live: usize,
     /// Duration of the measurement.
@@ -46,7 +49,7 @@ pub struct Measured<'a> {
 }
 
 /// The report as JSON.
-pub fn run(measured: &Measured<'_>) -> Value {
+pub fn run<S: Session>(measured: &Measured<'_, S>) -> Value {
     let options = measured.options;
     let total: u64 = measured.tallies.iter().map(|tally| tally.count).sum();
     let new_orders = measured.tallies[0].count;
@@ -55,6 +58,7 @@ pub fn run(measured: &Measured<'_>) -> Value {
         "schema": "servsim.workload.run/1",
         "workload": "oltp",
         "notice": super::NOTICE,
+        "engine": measured.engine,
         "valid": measured.problems.is_empty(),
         "problems": measured.problems,
         "scale": measured.made.scale,
@@ -89,16 +93,16 @@ pub fn run(measured: &Measured<'_>) -> Value {
     })
 }
 
-fn user(user: &User) -> Value {
+fn user<S: Session>(user: &User<S>) -> Value {
     json!({
         "user": user.index,
-        "server_process": user.session.backend,
+        "server_process": user.session.process(),
         "transactions": user.done,
         "request_log_hash": format!("{:016x}", user.log.0),
     })
 }
 
-fn all_logs(users: &[&User]) -> u64 {
+fn all_logs<S>(users: &[&User<S>]) -> u64 {
     let mut hash = LogHash::default();
     for user in users {
         writeln!(hash, "{:016x}", user.log.0).expect("hashing cannot fail");

@@ -34,6 +34,11 @@ impl TransactionKind {
         TransactionKind::StockLevel,
     ];
 
+    /// Whether it changes the database.
+    pub fn writes(self) -> bool {
+        !matches!(self, TransactionKind::OrderStatus | TransactionKind::StockLevel)
+    }
+
     /// The key in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -45,6 +50,9 @@ impl TransactionKind {
         }
     }
 }
+
+/// Number of the kinds, for arrays indexed by kind.
+pub const KINDS: usize = TransactionKind::ALL.len();
 
 /// How a customer is named.
 #[derive(Clone, Debug, PartialEq, Eq)]

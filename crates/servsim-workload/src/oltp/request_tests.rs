@@ -15,10 +15,17 @@ fn requests(kind: TransactionKind, count: usize) -> Vec<TransactionInput> {
     (0..count).map(|_| generator.request(kind, UserWarehouse::Random, &mut stream)).collect()
 }
 
+/// By how many standard deviations a count is off its share.
+fn off(hits: usize, of: usize, share: f64) -> f64 {
+    ((hits as f64 - of as f64 * share) / (of as f64 * share * (1.0 - share)).sqrt()).abs()
+}
+
+/// The count fits its share, and shares a fifth off would have been found out.
 fn assert_share(hits: usize, of: usize, share: f64) {
-    let sigma = (of as f64 * share * (1.0 - share)).sqrt();
-    let off = hits as f64 - of as f64 * share;
-    assert!(off.abs() < 3.0 * sigma, "{hits} of {of} for a share of {share}: {:.2} sigma", off / sigma);
+    assert!(off(hits, of, share) < 3.0, "{hits} of {of} for a share of {share}");
+    for wrong in [0.8 * share, 1.2 * share] {
+        assert!(off(hits, of, wrong) > 3.0, "{hits} of {of} would pass for a share of {wrong}");
+    }
 }
 
 #[test]

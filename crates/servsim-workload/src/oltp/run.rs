@@ -7,21 +7,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio_postgres::Client;
 
-use super::connect::Server;
 use super::deck::Mix;
+use super::engine::{Engine, RoundTrip, Session};
 use super::load::{self, Made};
 use super::reconcile::{self, Moment, Snapshot};
 use super::report::{self, Measured};
-use super::request::{Generator, UserWarehouse};
-use super::session::{RoundTrip, KINDS};
+use super::request::{Generator, UserWarehouse, KINDS};
 use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
 use super::user::{lock, Phase, Stop, Tallies, Tally, User};
 use super::windows::Windows;
 use crate::control::Orders;
-use crate::cpu::{self, Times};
+use crate::cpu::Times;
 use crate::mark::{MarkKind, Marker};
 use crate::rng::Purpose;
 use crate::window::SavePoint;
@@ -58,13 +56,12 @@ pub struct Options {
 }
 
 /// A run in progress: connected users and what was counted so far.
-#[derive(Debug)]
-pub struct Run {
+pub struct Run<E: Engine> {
     options: Options,
     made: Made,
     generator: Generator,
-    terminals: Vec<Terminal>,
-    control: Client,
+    terminals: Vec<Terminal<E::Session>>,
+    control: E::Control,
     marker: Mutex<Marker>,
     before: Snapshot,
     /// Replies of all phases since the first snapshot.
@@ -83,18 +80,18 @@ struct Done {
     errors: Vec<Error>,
 }
 
-impl Run {
+impl<E: Engine> Run<E> {
     /// Connects all users and takes the first snapshot.
     ///
     /// # Errors
     /// When the server is not reachable, has too few connections, or holds no workload.
-    pub async fn connect(server: &Server, options: Options) -> Result<Self> {
+    pub async fn connect(engine: &E, options: Options) -> Result<Self> {
         if options.users == 0 {
             return Err(Error::Usage("at least one user is needed".to_owned()));
         }
         let marker = Mutex::new(Marker::default());
         lock(&marker).event(MarkKind::Client);
-        let control = server.connect().await?;
+        let control = engine.control().await?;
         let made = load::made(&control).await?;
         let mut terminals = Vec::with_capacity(options.users);
         for index in 0..options.users as u64 {
@@ -103,7 +100,7 @@ impl Run {
                 Warehouses::Home => home(index as i32, &made),
             };
             let user = |session| User::new(index, session, works_at, options.mix);
-            terminals.push(Terminal::open(server, options.round_trip, user)?);
+            terminals.push(Terminal::open(engine, options.round_trip, user)?);
         }
         let generator = generator(&made, options.seed);
         let before = reconcile::snapshot(&control, &mut terminals, Moment::Before).await?;
@@ -138,12 +135,12 @@ impl Run {
     pub async fn measure(&mut self, stop: Stop<'_>, seed: u64) -> Result<Value> {
         self.options.seed = seed;
         self.generator = generator(&self.made, seed);
-        let backend = self.terminals[0].user.session.backend;
-        let cpu_before = cpu::read(backend);
+        let server = self.terminals[0].user.session.server();
+        let cpu_before = server.times();
         lock(&self.marker).event(MarkKind::Start);
         let done = self.phase(stop, seed, Purpose::Measured);
         lock(&self.marker).event(MarkKind::Stop);
-        let cpu = cpu::read(backend).since(cpu_before);
+        let cpu = server.times().since(cpu_before);
         let replies = done.tallies.all.iter().map(|tally| tally.count).sum();
         self.report(done, cpu, replies).await
     }
@@ -174,7 +171,7 @@ impl Run {
         } else {
             (Value::Null, Vec::new())
         };
-        let users: Vec<&User> = self.terminals.iter().map(|terminal| &terminal.user).collect();
+        let users: Vec<&User<E::Session>> = self.terminals.iter().map(|terminal| &terminal.user).collect();
         let live = users.iter().filter(|user| user.session.is_live()).count();
         problems.extend(errors.iter().map(ToString::to_string));
         if live != self.options.users {
@@ -186,6 +183,7 @@ impl Run {
             problems.push(format!("{} marks for {acknowledged} replies", marker.transactions()));
         }
         Ok(report::run(&Measured {
+            engine: E::NAME,
             options: &self.options,
             made: &self.made,
             generator: &self.generator,
@@ -244,8 +242,8 @@ impl Run {
     }
 
     /// The control connection, idle between phases.
-    pub fn control(&mut self) -> &mut Client {
-        &mut self.control
+    pub fn control(&self) -> &E::Control {
+        &self.control
     }
 
     /// Number of users.

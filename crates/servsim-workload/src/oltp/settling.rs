@@ -14,8 +14,7 @@ use std::fs;
 
 use serde_json::{json, Map, Value};
 
-use super::request::TransactionKind;
-use super::session::KINDS;
+use super::request::{TransactionKind, KINDS};
 
 /// How often each user runs each kind in the rehearsal: the sixth execution of a statement may be
 /// the first with a plan for all parameters, and the seventh shows what it costs.

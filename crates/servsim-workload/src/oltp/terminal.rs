@@ -6,36 +6,39 @@
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::connect::Server;
-use super::session::{RoundTrip, Session};
+use super::engine::{Engine, RoundTrip};
 use super::user::User;
 use crate::{Error, Result};
 
 /// A user with the event loop that drives its connection.
 #[derive(Debug)]
-pub struct Terminal {
+pub struct Terminal<S> {
     /// Nothing moves on the connection unless this runs. Present until the terminal is dropped.
     runtime: Option<Runtime>,
     /// The user.
-    pub user: User,
+    pub user: User<S>,
 }
 
-impl Terminal {
+impl<S: Send> Terminal<S> {
     /// Connects a user; `make` turns the connection into the user.
     ///
     /// # Errors
     /// When no event loop can be made, or the server is not reachable.
-    pub fn open(server: &Server, round_trip: RoundTrip, make: impl FnOnce(Session) -> User) -> Result<Self> {
+    pub fn open<E: Engine<Session = S>>(
+        engine: &E,
+        round_trip: RoundTrip,
+        make: impl FnOnce(S) -> User<S>,
+    ) -> Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::Environment(format!("no event loop: {error}")))?;
-        let session = aside(|| runtime.block_on(Session::open(server, round_trip)))?;
+        let session = aside(|| runtime.block_on(engine.session(round_trip)))?;
         Ok(Terminal { runtime: Some(runtime), user: make(session) })
     }
 }
 
-impl Drop for Terminal {
+impl<S> Drop for Terminal<S> {
     fn drop(&mut self) {
         // The control connection's event loop may be running here, where none may be waited for.
         if let Some(runtime) = self.runtime.take() {
@@ -59,9 +62,9 @@ fn joined<R>(thread: std::thread::ScopedJoinHandle<'_, R>) -> R {
 ///
 /// # Panics
 /// When the work of a user panics.
-pub fn each<R: Send>(
-    terminals: &mut [Terminal],
-    work: impl AsyncFn(&mut User) -> Result<R> + Sync,
+pub fn each<S: Send, R: Send>(
+    terminals: &mut [Terminal<S>],
+    work: impl AsyncFn(&mut User<S>) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
     let work = &work;
     std::thread::scope(|scope| {

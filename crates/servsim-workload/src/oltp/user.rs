@@ -8,13 +8,13 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use super::deck::{Deck, Mix};
-use super::request::{Generator, LogHash, TransactionKind, UserWarehouse};
-use super::session::{Outcome, Session, KINDS};
+use super::engine::{Outcome, Session};
+use super::request::{Generator, LogHash, TransactionKind, UserWarehouse, KINDS};
 use super::settling::{Settling, WarmUp, REHEARSALS};
 use super::waiting;
 use super::windows::Windows;
 use crate::control::Orders;
-use crate::cpu::{ProcessTime, Server, Times};
+use crate::cpu::Times;
 use crate::latency;
 use crate::mark::Marker;
 use crate::rng::{Purpose, Stream};
@@ -185,12 +185,12 @@ impl<'a> Phase<'a> {
     /// Marks the end of a transaction, and the window's beginning and end where they fall on it.
     /// Returns whether the transaction is measured. All under the marker's lock, so that as many
     /// transactions are marked between start and stop as were asked for.
-    fn mark(&self, kind: TransactionKind, outcome: Outcome, server_process: u32) -> bool {
+    fn mark(&self, kind: TransactionKind, outcome: Outcome, session: &impl Session) -> bool {
         let mut marker = lock(self.marker);
-        marker.transaction(kind as u8, outcome.rolled_back, server_process);
+        marker.transaction(kind as u8, outcome.rolled_back, session.process());
         let Stop::Captured(..) = self.stop else { return true };
         let mut window = lock(&self.window);
-        let within = window.ended(self.users, Server::Siblings(server_process), &mut marker);
+        let within = window.ended(self.users, session.server(), &mut marker);
         if window.measured().is_some() {
             self.over.store(true, Ordering::Relaxed);
         }
@@ -205,11 +205,11 @@ pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// One user.
 #[derive(Debug)]
-pub struct User {
+pub struct User<S> {
     /// From 0; keys the random streams.
     pub index: u64,
     /// The user's connection.
-    pub session: Session,
+    pub session: S,
     /// Transactions completed in the current phase.
     pub done: u64,
     /// Hash of the requests of the current phase.
@@ -220,17 +220,15 @@ pub struct User {
     deck: Deck,
     requests: Stream,
     waiting: Stream,
-    /// Processor time of the user's server process, and what of it has been accounted for.
-    server_time: ProcessTime,
+    /// What of the engine's processor time for this user has been accounted for.
     accounted: u64,
 }
 
-impl User {
+impl<S: Session> User<S> {
     /// A user without streams yet; [`User::begin`] gives them.
-    pub fn new(index: u64, session: Session, works_at: UserWarehouse, mix: Mix) -> Self {
+    pub fn new(index: u64, session: S, works_at: UserWarehouse, mix: Mix) -> Self {
         User {
             index,
-            server_time: ProcessTime::of(session.backend),
             accounted: 0,
             session,
             done: 0,
@@ -252,7 +250,6 @@ impl User {
         self.deck = Deck::new(self.mix);
         self.log = LogHash::default();
         self.done = 0;
-        self.accounted = self.server_time.nanoseconds();
     }
 
     /// The next transactions are so many of each kind, before the mix goes on.
@@ -265,6 +262,8 @@ impl User {
     /// # Errors
     /// The first error of this user; the other users then stop after their current transaction.
     pub async fn work(&mut self, phase: &Phase<'_>) -> Result<()> {
+        // Here, and not where the phase is prepared: an engine may count by thread.
+        self.accounted = self.session.nanoseconds();
         while phase.take(self.index, self.done) {
             if let Err(error) = self.transaction(phase).await {
                 phase.over.store(true, Ordering::Relaxed);
@@ -290,7 +289,7 @@ impl User {
         self.pause(phase, waiting::seconds(kind).0).await;
         let begin = Instant::now();
         let outcome = self.session.execute(&request, phase.generator.scale.districts).await?;
-        let measured = phase.mark(kind, outcome, self.session.backend);
+        let measured = phase.mark(kind, outcome, &self.session);
         let microseconds = begin.elapsed().as_micros() as u64;
         {
             let tallies = &mut *lock(&phase.tallies);
@@ -300,7 +299,7 @@ impl User {
             }
         }
         if self.purpose == Purpose::WarmUp {
-            let now = self.server_time.nanoseconds();
+            let now = self.session.nanoseconds();
             let spent = now - std::mem::replace(&mut self.accounted, now);
             if !phase.warms_up(kind, spent) {
                 phase.warm()?;

@@ -3,11 +3,12 @@
 use crate::common::Cluster;
 
 use serde_json::Value;
+use servsim_workload::oltp::engine::{Control, Engine};
 use servsim_workload::oltp::{check, load};
 
 /// One corruption of a freshly loaded database per condition, and further ones that a query
 /// with plain joins or sums would overlook: missing rows and NULLs.
-const CORRUPTIONS: [(u64, &str); 23] = [
+pub const CORRUPTIONS: [(u64, &str); 23] = [
     (1, "UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 2"),
     (1, "UPDATE warehouse SET w_ytd = NULL WHERE w_id = 2"),
     (2, "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = 1 AND d_id = 2"),
@@ -18,9 +19,9 @@ const CORRUPTIONS: [(u64, &str); 23] = [
     (5, "UPDATE orders SET o_carrier_id = NULL WHERE o_w_id = 1 AND o_d_id = 1 AND o_id = 1"),
     (5, "INSERT INTO new_order VALUES (7, 1, 1)"),
     (6, "DELETE FROM order_line WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 4"),
-    (6, "INSERT INTO order_line SELECT 999, ol_d_id, ol_w_id, ol_number, ol_i_id FROM order_line LIMIT 1"),
+    (6, "INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number) SELECT 999, ol_d_id, ol_w_id, ol_number FROM order_line LIMIT 1"),
     (7, "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 1 AND ol_number = 1"),
-    (7, "UPDATE order_line SET ol_delivery_d = now() WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 30"),
+    (7, "UPDATE order_line SET ol_delivery_d = CURRENT_TIMESTAMP WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 30"),
     (8, "UPDATE history SET h_w_id = 1 WHERE h_w_id = 2 AND h_d_id = 1 AND h_c_id = 1"),
     (8, "DELETE FROM history WHERE h_w_id = 2"),
     (9, "UPDATE history SET h_d_id = 2 WHERE h_w_id = 2 AND h_d_id = 1 AND h_c_id = 1"),
@@ -33,7 +34,7 @@ const CORRUPTIONS: [(u64, &str); 23] = [
     (12, "UPDATE customer SET c_ytd_payment = NULL WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1"),
 ];
 
-fn violated(report: &Value) -> Vec<u64> {
+pub fn violated(report: &Value) -> Vec<u64> {
     let conditions = report["conditions"].as_array().unwrap().iter();
     let bad = conditions.filter(|condition| condition["violations"].as_i64().is_some_and(|rows| rows > 0));
     bad.map(|condition| condition["condition"].as_u64().unwrap()).collect()
@@ -46,21 +47,23 @@ fn every_condition_holds_after_the_load_and_notices_its_corruption() {
     assert_eq!((code, violated(&report)), (0, vec![]), "{report:#}");
     assert_eq!(report["conditions"].as_array().unwrap().len(), 12);
     for corruption in CORRUPTIONS {
-        let rows = Cluster::block_on(violations_of(&cluster, corruption));
+        let rows = Cluster::block_on(violations_of(&cluster.server(), corruption));
         assert!(rows > 0, "condition {} does not notice: {}", corruption.0, corruption.1);
     }
     assert_eq!(cluster.report(&["check", "--after", "load"]).0, 0, "the corruptions were all undone");
 }
 
-/// Corrupts the database in a transaction that is never committed, and asks the condition.
-async fn violations_of(cluster: &Cluster, (number, corruption): (u64, &str)) -> i64 {
-    let mut client = cluster.server().connect().await.unwrap();
-    let scale = load::made(&client).await.unwrap().scale;
-    let transaction = client.transaction().await.unwrap();
-    let changed = transaction.execute(corruption, &[]).await.unwrap();
-    assert!(changed > 0, "nothing was corrupted by: {corruption}");
+/// Corrupts the database in a transaction that is undone, and asks the condition.
+pub async fn violations_of<E: Engine>(engine: &E, (number, corruption): (u64, &str)) -> i64 {
+    let control = engine.control().await.unwrap();
+    let scale = load::made(&control).await.unwrap().scale;
     let condition = check::CONDITIONS.iter().find(|condition| u64::from(condition.number) == number).unwrap();
-    condition.violations(&transaction, scale).await.unwrap()
+    assert_eq!(condition.violations(&control, scale).await.unwrap(), 0, "before: {corruption}");
+    control.batch("BEGIN").await.unwrap();
+    control.batch(corruption).await.unwrap();
+    let violations = condition.violations(&control, scale).await.unwrap();
+    control.batch("ROLLBACK").await.unwrap();
+    violations
 }
 
 #[test]

@@ -3,3 +3,4 @@
 mod common;
 mod consistency;
 mod runs;
+mod sqlite;

@@ -15,8 +15,8 @@ from servsim.cli.disk.options import (
     ModelFile,
     OptionalTrace,
     OtherDevice,
-    Seed,
     Trace,
+    Using,
     expand,
 )
 from servsim.cli.disk.printing import (
@@ -25,16 +25,18 @@ from servsim.cli.disk.printing import (
     print_json,
     print_models,
     print_run,
+    print_sweep,
     warn,
     warn_of_skipped,
     write_plots,
     write_run,
 )
+from servsim.cli.options import load_range
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
 from servsim.files import atomic_write, atomic_writer, make_folder
 
-app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simulate, reorganise, capture.")
+app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simulate, sweep, reorganise, capture.")
 
 
 @app.command("formats")
@@ -140,7 +142,8 @@ def evaluate(
         list[str] | None, typer.Option(metavar="X=TRACE", help="Compare, at load X, with what really happened.")
     ] = None,
     allow_other_device: OtherDevice = False,
-    plots: Annotated[Path | None, typer.Option(help="Folder for quantile and density plots (SVG).")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Folder for plots of distribution and slices (SVG).")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Judge a model on the requests it was not fitted to."""
@@ -159,6 +162,10 @@ def evaluate(
         )
     if plots:
         write_plots(result, plots)
+    if html:
+        from servsim.disk.page import write_evaluation
+
+        write_evaluation(result, str(trace.trace), html)
     if as_json:
         print_json(result)
         return
@@ -172,29 +179,15 @@ def evaluate(
 @expand
 def simulate(
     trace: Trace,
-    model: Annotated[str, typer.Option("--model-file", "-m", help="Model file.")],
+    using: Using,
     mode: Annotated[
         str, typer.Option(help="closed (the server makes the queue) or open (queue of the trace).")
     ] = "closed",
     load: Annotated[float, typer.Option(help="Factor on the density of arrivals.")] = 1.0,
-    seed: Seed = 0,
-    block_map: Annotated[str | None, typer.Option("--map", help="Block map to apply first.")] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="SET",
-            help="A set of such drives: raid0, raid1 or raid5:5,unit=64KiB; of one device: sda=raid1:2.",
-        ),
-    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write arrival_ns,response_ns, and the device of several, here (CSV)."),
     ] = None,
-    allow_other_device: OtherDevice = False,
-    allow_unskilled: Annotated[
-        bool, typer.Option("--allow-unskilled", help="Take a model that failed its trial when it was fitted.")
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a model on the requests of a trace: open or closed loop, scaled load, remapped, as a set of drives.
@@ -203,17 +196,7 @@ def simulate(
     """
     from servsim import disk
 
-    run = disk.simulate(
-        trace.source(),
-        model,
-        mode=mode,
-        load=load,
-        seed=seed,
-        map_path=block_map,
-        sets=sets or [],
-        allow_other_device=allow_other_device,
-        allow_unskilled=allow_unskilled,
-    )
+    run = disk.simulate(trace.source(), using.model, mode=mode, load=load, **using.arguments())
     if output:
         with atomic_writer(output, "wb") as file:
             write_run(run, file)
@@ -223,6 +206,43 @@ def simulate(
     warn(run.summary["import"])
     for entry in run.summary["devices"]:
         print_run(entry)
+
+
+@app.command()
+@expand
+def sweep(
+    trace: Trace,
+    using: Using,
+    load: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIRST:LAST[:POINTS]", help="Factors on the density of arrivals; up to saturation if left out."
+        ),
+    ] = None,
+    replications: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at each load, by other draws.")] = 4,
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a model at several loads: responses, throughput, use, and the knee between them.
+
+    Example: servsim disk fit trace.csv -o drive.model && servsim disk sweep trace.csv -m drive.model --html sweep.html
+    """
+    from servsim import disk
+
+    loads = None if load is None else load_range(load)
+    with Progress() as progress:
+        progress("running the model at several loads")
+        result = disk.sweep(trace.source(), using.model, loads, runs=replications, **using.arguments())
+    if html:
+        from servsim.disk.page import write_sweep
+
+        write_sweep(result, str(trace.trace), using.model, html)
+    if as_json:
+        print_json(result)
+        return
+    warn(result["import"])
+    for entry in result["devices"]:
+        print_sweep(entry)
 
 
 @app.command()
@@ -288,13 +308,23 @@ def capture(
     method: Annotated[
         str, typer.Option(help="bpf: a program in the kernel; tracefs: its trace events; auto: bpf where it works.")
     ] = "auto",
+    device: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Keep one disk, such as sda; may be given again.")
+    ] = None,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Keep what processes of this name ask for themselves; may be given again."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Record the block requests of this Linux host (as root)."""
+    """Record the block requests of this Linux host (as root).
+
+    What a process writes through the page cache is asked for by the kernel's own threads: --process leaves it out.
+    """
     from servsim import disk
     from servsim.disk.capture import capture as record
 
-    facts = record(output, seconds, method)
+    facts = record(output, seconds, method, devices=device or (), processes=process or ())
     if facts["method_reason"]:
         reason = facts["method_reason"]
         print(f"captured through tracefs, which costs a request more than bpf: {reason}", file=sys.stderr)
@@ -310,11 +340,12 @@ def capture(
         print_json({"schema": "servsim.disk.capture/1", "output": str(output), **facts, "import": report})
         return
     warn(report)
-    per_request = 1e6 * facts["reader_cpu_seconds"] / max(report["requests"], 1)
+    used = f"{facts['reader_cpu_seconds']:.3f} s of processor time"
+    if report["requests"]:
+        used += f", {1e6 * facts['reader_cpu_seconds'] / report['requests']:.1f} us a request"
     print(
         f"{report['requests']} requests in {facts['seconds']:.1f} s by {facts['method']}, "
         f"{facts['lost_events']} events lost; "
-        "the reader used "
-        f"{facts['reader_cpu_seconds']:.3f} s of processor time, {per_request:.1f} us a request"
+        f"the reader used {used}"
     )
     print(f"wrote {output}; leave the tracer's own requests out with --tracer {facts['tracer']} --exclude-tracer")

@@ -44,6 +44,38 @@ class OptionalTrace(Trace):
 
 
 @dataclass(frozen=True)
+class Using:
+    """The model to run, and on what."""
+
+    model: Annotated[str, typer.Option("--model-file", "-m", help="Model file.")]
+    seed: Seed = 0
+    block_map: Annotated[str | None, typer.Option("--map", help="Block map to apply first.")] = None
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="SET",
+            help="A set of such drives: raid0, raid1 or raid5:5,unit=64KiB; of one device: sda=raid1:2.",
+        ),
+    ] = None
+    allow_other_device: OtherDevice = False
+    allow_unskilled: Annotated[
+        bool,
+        typer.Option("--allow-unskilled", help="Take a model that failed its trial, or whose trace does not tell."),
+    ] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the functions of :mod:`servsim.disk`, but for the model."""
+        return {
+            "seed": self.seed,
+            "map_path": self.block_map,
+            "sets": self.sets or [],
+            "allow_other_device": self.allow_other_device,
+            "allow_unskilled": self.allow_unskilled,
+        }
+
+
+@dataclass(frozen=True)
 class Kind:
     """What to fit, and to how much of the trace."""
 
@@ -80,7 +112,7 @@ class HeldOut(Fitting):
     train: Annotated[float, typer.Option(help="Share of each device's requests that trains.")] = 0.24
 
 
-GROUPS: tuple[type, ...] = (Trace, OptionalTrace, Kind, Fitting, HeldOut)
+GROUPS: tuple[type, ...] = (Trace, OptionalTrace, Using, Kind, Fitting, HeldOut)
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:

@@ -153,6 +153,34 @@ def print_run(entry: dict[str, Any]) -> None:
         print(f"  drive {at}: {work}, busy {100 * member['utilization']:.1f} %")
 
 
+def print_sweep(entry: dict[str, Any]) -> None:
+    """Print a sweep of one device: a line for each load, the knee, and where it saturates."""
+    from servsim.disk.page import knee_text, refused_text
+    from servsim.report.format import number
+    from servsim.statistics.intervals import reported
+
+    sweep = entry["sweep"]
+    print(f"{entry['device']}: {entry['model']}, {entry['requests']} requests")
+    rows = [["load", "arriving/s", "completed/s", "busy, %", "mean, ms", "+-", "p95", "p99", "p99.9"]]
+    for point in sweep["points"]:
+        if (f := point["figures"]) is None:
+            continue
+        half = reported([run["mean_ms"] for run in f["runs"]]).half_width
+        times = [number(f["response"][key]) for key in ("p95_ms", "p99_ms", "p999_ms")]
+        rates = [number(f["arrivals_per_second"]), number(f["throughput_per_second"])]
+        spread = "" if half is None else number(half, 2)
+        mean = number(f["response"]["mean_ms"], 4)
+        rows.append([f"x{point['load']:.3g}", *rates, f"{100 * f['utilization']:.0f}", mean, spread, *times])
+    for line in columns(rows):
+        print(f"  {line}")
+    print(f"  {knee_text(sweep)}; +- holds the draws of the model, not its error")
+    if sweep["saturated_from"] is not None:
+        print(f"  saturated from x{sweep['saturated_from']:.3g} on: completions do not keep up with arrivals")
+    refused = refused_text(sweep)
+    for warning in [*([refused] if refused else []), *entry["warnings"]]:
+        print(f"warning: {entry['device']}: {warning}", file=sys.stderr)
+
+
 def write_run(run: "Simulation", file: IO[bytes]) -> None:
     """Write a simulation as CSV, a line for each request; where there are several devices, with the name of each."""
     # Loaded here: commands that write no table do not wait for it.

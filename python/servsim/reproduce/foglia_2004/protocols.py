@@ -1,10 +1,11 @@
-"""Rows F14 to F19: coherence protocols, other workloads, processors against tasks (5.2.2 and on)."""
+"""Rows F14 to F17 and F19: coherence protocols, and processors against tasks (5.2.2 and on)."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 from servsim.critical_point import critical_point
+from servsim.reproduce.foglia_2004 import distributed
 from servsim.reproduce.foglia_2004.study import COUNTS, POLICIES, PROTOCOLS, Study, added, at, gsp_at
 from servsim.reproduce.rows import Part, Row, ordered, shown, within
 from servsim.reproduce.runs import (
@@ -125,8 +126,7 @@ def _why_pscr(study: Study, grid: dict[tuple[str, str, int], Configuration]) -> 
 
 
 def _many(study: Study) -> list[Row]:
-    """F18 waits; F19: affinity when processors are as many as tasks."""
-    waits = "waits for the TPC-W workloads: web server, database and both on one machine"
+    """F19: affinity when processors are as many as tasks."""
     gains = []
     counts = (8, 16, 24, 28)
     for n in counts:
@@ -136,14 +136,6 @@ def _many(study: Study) -> list[Row]:
     vanishes = gains[0].mean > 0 and abs(gains[-1].mean) < 0.25 * gains[0].mean
     part = Part("gain of GSP by affinity", "vanishes towards 26", ours, vanishes)
     return [
-        Row(
-            "F18",
-            "16 processors: Web beats EC beats DB in GSP; the order of protocols holds in each",
-            "hard",
-            True,
-            (),
-            waits,
-        ),
         study.row(
             "F19", "the gain by affinity vanishes as processors near the tasks", "shape", [part], Configuration(28)
         ),
@@ -151,4 +143,4 @@ def _many(study: Study) -> list[Row]:
 
 
 #: Rows in order.
-PARTS = (_protocols, _many)
+PARTS = (_protocols, distributed.row, _many)

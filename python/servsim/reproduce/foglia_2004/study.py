@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from servsim.critical_point import CriticalPoint, critical_point
+from servsim.reproduce.foglia_2004.tiers import Workload
 from servsim.reproduce.rows import Part, Row, shown
 from servsim.reproduce.runs import Configuration, Replication, Runs, gsp, mean, why
 from servsim.statistics.intervals import estimate
@@ -27,9 +28,11 @@ Figure = Callable[[Replication], float]
 class Study:
     """Makes the rows, each from the runs that it needs."""
 
-    def __init__(self, made: Runs, quick: bool) -> None:
+    def __init__(self, made: Runs, quick: bool, workloads: Mapping[Workload, Runs] | None = None) -> None:
         self.made = made
         self.quick = quick
+        #: Runs on the traces of section 5.3, as far as they are there.
+        self.workloads = dict(workloads or {})
         self.sizes = QUICK_SIZES if quick else SIZES
 
     def values(self, configuration: Configuration, figure: Figure) -> list[float]:

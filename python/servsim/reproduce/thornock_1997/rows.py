@@ -82,8 +82,13 @@ def cross_checks() -> tuple[list[Row], list[str]]:
 
 def demerit_ms(ours: Times, real: Times) -> float:
     """Return the root mean square of the horizontal distance between two distributions, ms."""
-    gap = np.quantile(ours, POINTS) - np.quantile(real, POINTS)
+    gap = _quantiles(ours) - _quantiles(real)
     return float(np.sqrt((gap**2).mean()))
+
+
+def _quantiles(times: Times) -> Times:
+    """Return the quantiles at all POINTS, from one sort: NumPy's own looks up so many points ten times slower."""
+    return np.interp(POINTS * (len(times) - 1), np.arange(len(times)), np.sort(times))
 
 
 def chance_ms(real: Times) -> float:

@@ -2,7 +2,10 @@
 //! the accuracy benchmarks.
 #![allow(dead_code)]
 
+use servsim_disk::metrics::autocorrelation::of_logarithms;
+use servsim_disk::models::DeviceModel;
 use servsim_disk::request::{Op, Request, NO_START};
+use servsim_disk::simulate::{closed_loop, responses_us};
 use servsim_oracle::drive::{workload, Drive, Job, Order, Words};
 use servsim_oracle::flash::Flash;
 
@@ -50,6 +53,16 @@ pub fn heated(drive: &Drive, requests: usize, mean_gap_us: f64, seed: u64) -> Ve
         }
     };
     workload(drive, requests, mean_gap_us, seed).into_iter().map(heat).collect()
+}
+
+/// Error of the mean of `model`, fitted to `jobs` at load 1, at `load`, percent, and by how much its autocorrelation is off.
+pub fn flash_errors(model: &DeviceModel, flash: &Flash, jobs: &[Job], load: f64) -> (f64, f64) {
+    let real = flash_truth(flash, jobs, load);
+    let real_us: Vec<f64> = real.iter().map(|request| request.response_ns() as f64 * 1e-3).collect();
+    let said_us = responses_us(&closed_loop(model, &flash_truth(flash, jobs, 1.0), load, 1).unwrap());
+    let said = said_us.iter().sum::<f64>() / said_us.len() as f64;
+    let (real_acf, said_acf) = (of_logarithms(&real_us, 1), of_logarithms(&said_us, 1));
+    (100.0 * (said / (mean(&real) * 1e-3) - 1.0), (said_acf - real_acf).abs())
 }
 
 /// Mean response, ns.

@@ -6,6 +6,7 @@ pub mod handlers;
 pub mod mutation;
 pub mod one_run;
 pub mod setup;
+pub mod sharing;
 pub mod small_trace;
 pub mod text;
 pub mod whole_trace;

@@ -16,11 +16,13 @@ pub(super) struct Ask {
     /// Since when.
     pub since: u64,
     /// When its home ordered it, if it did.
-    pub ordered: u64,
+    pub ordered: Option<u64>,
     /// The node whose memory or caches have the line, if it is fetched.
     pub served_by: Option<NodeId>,
     /// Whether its access is done then.
     pub done: bool,
+    /// Whether an invalidation overtook the line, which is used once.
+    pub used_once: bool,
 }
 
 /// What the request that was granted last leads to when it is performed.
@@ -104,9 +106,10 @@ impl ByMessages {
             state: if held { NodeState::S } else { NodeState::I },
             ..NodeLine::default()
         });
-        // What the home has taken from the node's caches is used no more, though the message is still on its way.
+        // What the home has taken from the node's caches is used no more, though the message is still on its way; nor is a
+        // copy that it has let become the writer's, though the node may still read the old one.
         let taken = self.coming.contains_key(&key)
-            || self.asks.contains_key(&key) && line.state.is_stable()
+            || self.asks.get(&key).is_some_and(|ask| line.state.is_stable() || ask.ordered.is_some())
             || (known.is_some() && !held && line.state.is_readable());
         let event = if op == BusOp::Read { NodeEvent::Load } else { NodeEvent::Store };
         let (packet, mut sent) = (own_packet(node, home), Vec::new());
@@ -138,7 +141,8 @@ impl ByMessages {
     /// A request goes beyond its bus.
     fn begin(&mut self, node: NodeId, request: BusRequest) {
         self.counts.transactions += 1;
-        let ask = Ask { request, since: self.now, ordered: self.now, served_by: None, done: false };
+        let ask =
+            Ask { request, since: self.now, ordered: None, served_by: None, done: false, used_once: false };
         self.asks.insert((node, request.line), ask);
         self.oldest.push_back((self.now, node, request.line));
     }
@@ -177,7 +181,7 @@ impl ByMessages {
     pub fn defer(&mut self, request: &BusRequest, done: bool) {
         let key = (self.node_of(request.cpu), request.line);
         if let Some(ask) = self.asks.get_mut(&key) {
-            (ask.ordered, ask.done) = (self.now, done);
+            (ask.ordered, ask.done) = (Some(self.now), done);
         }
     }
 
@@ -192,7 +196,15 @@ impl ByMessages {
             self.pair(node, other).read_cycles += at - ask.since;
         }
         let BusRequest { cpu, origin, .. } = ask.request;
-        self.completed.push(Completed { cpu, origin, granted: ask.ordered, time: at, done: ask.done });
+        let (done, used_once) = (ask.done, ask.used_once);
+        self.completed.push(Completed {
+            cpu,
+            origin,
+            granted: ask.ordered.unwrap_or(ask.since),
+            time: at,
+            done,
+            used_once,
+        });
         if node == self.home_known(line, node) {
             self.changed_at_home(line);
         } else {

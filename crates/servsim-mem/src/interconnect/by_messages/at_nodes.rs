@@ -10,9 +10,9 @@ use servsim_core::{Cycles, LineAddr, NodeId};
 impl ByMessages {
     /// The first forward in the queue from `home` asks for the bus of its node; a receipt needs none.
     pub(super) fn begin_forward(&mut self, home: NodeId, node: NodeId) {
-        let queue = &mut self.traffic.queues[home.0 * self.memory.len() + node.0];
-        queue.1 = false;
-        let Some(&flight) = queue.0.front() else { return };
+        let stalled = &mut self.traffic.stalled[node];
+        *stalled = stalled.without(home);
+        let Some(&flight) = self.traffic.queues[home.0 * self.memory.len() + node.0].front() else { return };
         if flight.packet.message == Message::PutAck {
             self.forwarded(flight, self.now);
         } else {
@@ -26,11 +26,12 @@ impl ByMessages {
         let place = home.0 * self.memory.len() + node.0;
         let event = NodeEvent::of(message, false);
         let Some(before) = self.apply_at_node(&flight, event, at) else {
-            self.traffic.queues[place].1 = true;
+            let stalled = &mut self.traffic.stalled[node];
+            *stalled = stalled.with(home);
             return;
         };
         debug_assert!(before != NodeState::I || message == Message::Inv);
-        self.traffic.queues[place].0.pop_front();
+        self.traffic.queues[place].pop_front();
         if message != Message::PutAck {
             let key = (node, flight.line);
             match self.coming.get_mut(&key) {
@@ -56,7 +57,10 @@ impl ByMessages {
             unreachable!("responses never wait");
         }
         let state = self.node_lines.get(&(node, line)).map_or(NodeState::I, |line| line.state);
-        self.counts.used_once += u64::from(waited == Some(NodeState::IS_D_I) && state == NodeState::I);
+        if waited == Some(NodeState::IS_D_I) && state == NodeState::I {
+            self.counts.used_once += 1;
+            self.asks.get_mut(&(node, line)).into_iter().for_each(|ask| ask.used_once = true);
+        }
         // It leaves the transient states when the last of what it waits for is there.
         if matches!(state, NodeState::I | NodeState::M) {
             let bytes = if message == Message::Data { self.latency.bus.transfer } else { Cycles(0) };
@@ -111,9 +115,9 @@ impl ByMessages {
                 self.buses[node].post(super::BusRequest { ready, ..request });
             }
         }
-        for home in NodeId::all(self.memory.len()) {
-            let (queue, waits) = &self.traffic.queues[home.0 * self.memory.len() + node.0];
-            if *waits && queue.front().is_some_and(|flight| flight.line == line) {
+        for home in self.traffic.stalled[node].iter() {
+            let first = self.traffic.queues[home.0 * self.memory.len() + node.0].front();
+            if self.traffic.stalled[node].has(home) && first.is_some_and(|flight| flight.line == line) {
                 self.begin_forward(home, node);
             }
         }

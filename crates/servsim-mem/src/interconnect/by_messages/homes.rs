@@ -30,7 +30,7 @@ impl ByMessages {
         match message.network() {
             Network::Request => self.ask_for_bus(flight),
             Network::Forward => {
-                let queue = &mut self.traffic.queues[from.0 * self.memory.len() + to.0].0;
+                let queue = &mut self.traffic.queues[from.0 * self.memory.len() + to.0];
                 queue.push_back(flight);
                 if queue.len() == 1 {
                     self.begin_forward(from, to);
@@ -96,6 +96,7 @@ impl ByMessages {
     ) -> Option<Grant> {
         let mut line = self.home_lines.get(&flight.line).copied().unwrap_or_default();
         let event = line.event_of(&flight.packet);
+        let takes_line = line.takes_line(&self.homes, event);
         let mut sent = Vec::new();
         let applied = self.must(line.apply(&self.homes, event, &flight.packet, &mut sent), flight.line);
         let occupied = |machine: &mut Self, cycles| machine.buses[home].occupy(time, request, cycles, None);
@@ -113,7 +114,7 @@ impl ByMessages {
         if flight.packet.message.has_line() {
             let (latency, occupancy) = self.latency.of(BusOp::WriteBack, Supplier::Memory);
             occupied(self, occupancy);
-            self.put(home, event, &flight, (line, sent), time + latency);
+            self.put(home, takes_line, &flight, (line, sent), time + latency);
             return None;
         }
         occupied(self, self.latency.bus.of(BusOp::Read, false).1);
@@ -128,12 +129,12 @@ impl ByMessages {
     fn put(
         &mut self,
         home: NodeId,
-        event: HomeEvent,
+        takes_line: bool,
         flight: &Flight,
         (line, sent): (HomeLine, Vec<Packet>),
         at: u64,
     ) {
-        if event != HomeEvent::PutLate {
+        if takes_line {
             self.write_memory(at, home);
             self.take_line(flight, home);
         }
@@ -194,7 +195,7 @@ impl ByMessages {
         };
         let event = line.event_of(&flight.packet);
         let data = event == HomeEvent::Data;
-        if data {
+        if line.takes_line(&self.homes, event) {
             self.write_memory(now, home);
             self.take_line(flight, home);
         }
@@ -208,7 +209,14 @@ impl ByMessages {
     }
 
     fn take_line(&mut self, flight: &Flight, home: NodeId) {
-        if let (Some(values), Some(words)) = (&mut self.values, flight.words) {
+        let Some(values) = &mut self.values else { return };
+        let Packet { message, from, .. } = flight.packet;
+        let words = match message {
+            // It was sent when the node gave the line up, which may be before the write is done that it was fetched for.
+            Message::PutM | Message::PutMS => Some(*values.of(from, home, flight.line)),
+            _ => flight.words,
+        };
+        if let Some(words) = words {
             *values.of(home, home, flight.line) = words;
         }
     }

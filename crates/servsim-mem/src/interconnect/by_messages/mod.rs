@@ -7,35 +7,39 @@
 //! directory stands in its own setting, and the rest in the distance.
 //!
 //! * `asks.rs`: requests from a bus to their completion.
+//! * `buses.rs`: the buses, and which grants first.
 //! * `homes.rs`: what reaches a home. `at_nodes.rs`: what reaches another node.
 //! * `traffic.rs`: messages on their way, and room for them.
 //! * `counts.rs`: what is counted.
 //! * `values.rs`: the data in them, which only tests look at.
-//!
-//! Over 400 lines: what the machine holds, and its loop.
+//! * `spec.rs`: what is chosen. `stuck.rs`: a request that is never complete.
 
 mod asks;
 mod at_nodes;
+mod buses;
 mod counts;
 mod homes;
+mod spec;
+mod stuck;
 mod traffic;
 mod values;
 
 pub use counts::MessageCounters;
+pub use spec::{Completed, MessageSpec};
 pub use values::Words;
 
 use super::arbiter::Arbiter;
 use super::calendar::Calendar;
 use super::latency::LatencyTable;
 use super::links::Links;
-use super::monitor::{Monitor, MonitorSpec, Traffic};
+use super::monitor::{Monitor, MonitorSpec};
 use super::node_counts::{LinkCounters, NodeCounts, PairCounters};
 use super::nodes::NodeSpec;
 use super::pages::{PagePlan, Pages};
-use super::{BusRequest, Class, Grant, InterconnectSpec, Origin, RequestCounters, Supplier};
-use crate::messages::{HomeLine, HomeTable, NodeLine, NodeTable, Options};
-use crate::protocol::BusOp;
+use super::{BusRequest, Class, Grant, InterconnectSpec, Origin, RequestCounters};
+use crate::messages::{HomeLine, HomeTable, NodeLine, NodeTable};
 use asks::{Ask, Plan};
+use buses::Buses;
 use servsim_core::source::PageHash;
 use servsim_core::{CpuId, Cycles, LineAddr, NodeId, RandomStream};
 use std::cmp::Reverse;
@@ -43,51 +47,6 @@ use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use traffic::{Event, Flight, Happens};
 use values::Values;
-
-/// What of the machine only tests choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MessageSpec {
-    /// The open points of the protocol.
-    pub options: Options,
-    /// Requests that a home has room for.
-    pub requests: usize,
-    /// Forwards that a node has room for.
-    pub forwards: usize,
-    /// Cycles that every message may be late by, at random.
-    pub jitter: u64,
-    /// Cycles after which a request that is not complete ends the run: something is stuck.
-    pub oldest: u64,
-    /// Whether messages carry data.
-    pub values: bool,
-}
-
-impl Default for MessageSpec {
-    fn default() -> Self {
-        Self {
-            options: Options::default(),
-            requests: 16,
-            forwards: 16,
-            jitter: 0,
-            oldest: 5_000_000,
-            values: false,
-        }
-    }
-}
-
-/// A request that is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completed {
-    /// Whose it is.
-    pub cpu: CpuId,
-    /// What of the processor asked.
-    pub origin: Origin,
-    /// When it was ordered.
-    pub granted: u64,
-    /// When it is complete.
-    pub time: u64,
-    /// Whether its access is done; otherwise it has to ask again.
-    pub done: bool,
-}
 
 /// Nodes at work.
 #[derive(Debug)]
@@ -102,7 +61,7 @@ pub(super) struct ByMessages {
     /// Per node.
     memory: Vec<Calendar>,
     /// Per node; processors and units have numbers there, units those behind all processors.
-    buses: Vec<Arbiter>,
+    buses: Buses,
     /// Lines that somebody beside their home has, or had.
     home_lines: HashMap<LineAddr, HomeLine, LineHash>,
     /// Lines of other nodes' memory, where the state is neither invalid nor shared: that is for the caches to say.
@@ -167,7 +126,7 @@ impl ByMessages {
             pages: Pages::new(spec.policy, spec.stride, room, &spec.distances),
             links: Links::new(spec),
             memory: vec![Calendar::default(); nodes],
-            buses: (0..nodes).map(|_| Arbiter::new(askers, joined.fifo, joined.most_fetches)).collect(),
+            buses: Buses::new(vec![Arbiter::new(askers, joined.fifo, joined.most_fetches); nodes]),
             home_lines: HashMap::default(),
             node_lines: HashMap::default(),
             asks: HashMap::default(),
@@ -223,16 +182,9 @@ impl ByMessages {
         Monitor::new(spec, self.spec.of_processor.len(), self.spec.distances.len())
     }
 
-    /// A performed transaction as a monitor sees it.
-    pub fn traffic(&self, grant: &Grant, op: BusOp, supplier: Supplier) -> Traffic {
-        let Grant { time, request, home } = *grant;
-        let home = NodeId(home.0);
-        let (served_by, by_cache) = match supplier {
-            Supplier::Processor(other) if op.is_fetch() => (self.node_of(other), true),
-            _ => (home, false),
-        };
-        let (cpu, line) = (request.cpu, request.line);
-        Traffic { time, cpu, asker: self.node_of(cpu), home, served_by, by_cache, op, line }
+    /// The node of each processor.
+    pub fn of_processor(&self) -> &[NodeId] {
+        &self.spec.of_processor
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.
@@ -244,15 +196,23 @@ impl ByMessages {
         home
     }
 
+    /// What nodes and homes go by.
+    pub fn tables(&mut self) -> (&mut NodeTable, &mut HomeTable) {
+        (&mut self.nodes, &mut self.homes)
+    }
+
     /// When something happens next; `u64::MAX` if nothing does.
     #[inline]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Whether a granted request is for a line of another node's memory.
-    pub fn is_remote(&self, grant: &Grant) -> bool {
+    /// Whether nobody may own the line of a granted request by reading it: it is of another node's memory, or the
+    /// directory says that others have it. These may have given it up unsaid and yet have an upgrade under way, which
+    /// is granted without the line: a silent write meanwhile would be lost.
+    pub fn drives_shared(&self, grant: &Grant) -> bool {
         self.node_of(grant.request.cpu).0 != grant.home.0
+            || self.home_lines.get(&grant.request.line).is_some_and(|line| !line.sharers.is_empty())
     }
 
     /// What a line has in it at the node of `cpu`.
@@ -286,8 +246,7 @@ impl ByMessages {
     pub fn step(&mut self) -> Option<Grant> {
         self.now = self.now.max(self.next);
         let event = self.events.peek().map_or(u64::MAX, |Reverse(event)| event.time);
-        let bus = NodeId::all(self.buses.len()).min_by_key(|&node| self.buses[node].next_grant())?;
-        let granted = self.buses[bus].next_grant();
+        let (bus, granted) = self.buses.first();
         if event.min(granted) > self.now {
             self.give_in();
         }
@@ -324,14 +283,14 @@ impl ByMessages {
     /// Finds out when something happens next.
     pub fn look_ahead(&mut self) {
         let event = self.events.peek().map_or(u64::MAX, |Reverse(event)| event.time);
-        let bus = self.buses.iter().map(Arbiter::next_grant).min().unwrap_or(u64::MAX);
+        let (_, bus) = self.buses.first();
         while let Some(&(since, node, line)) = self.oldest.front() {
             if self.asks.get(&(node, line)).is_some_and(|ask| ask.since == since) {
                 break;
             }
             self.oldest.pop_front();
         }
-        let stuck = self.oldest.front().map_or(u64::MAX, |&(since, ..)| since + self.more.oldest);
+        let stuck = self.oldest.front().map_or(u64::MAX, |&(since, ..)| since + self.more.oldest.0);
         self.next = event.min(bus).min(stuck).max(self.now);
         if event.min(bus).min(stuck) == u64::MAX {
             self.next = u64::MAX;
@@ -354,7 +313,7 @@ impl ByMessages {
 
     /// Cycles that the buses of nodes were taken, on average.
     pub fn buses_busy(&self) -> u64 {
-        self.buses.iter().map(|bus| bus.busy).sum::<u64>() / self.buses.len() as u64
+        self.buses.busy()
     }
 
     /// What was counted so far.
@@ -369,36 +328,12 @@ impl ByMessages {
             requests: self.request_counts(),
             pairs: self.pairs.clone(),
             messages: Some(self.counts),
+            migration: None,
         }
     }
 
     /// What became of requests so far.
     pub fn request_counts(&self) -> RequestCounters {
         RequestCounters { link_busy: self.links.busy.iter().sum(), ..self.requests }
-    }
-
-    /// Something is stuck: ends the run with what is known of it.
-    #[cold]
-    fn give_in(&self) -> ! {
-        let Some(&(since, node, line)) = self.oldest.front() else {
-            panic!("nothing to wait for, and no request")
-        };
-        let state = self.node_lines.get(&(node, line)).copied().unwrap_or_default().state.name();
-        let home = self.home_lines.get(&line).copied().unwrap_or_default();
-        panic!(
-            "node {}'s request for line {:#x} is not complete after {} cycles: the line is in {state} there and in {} at \
-             its home; what happened to it, the last at the end:\n{}",
-            node.0,
-            line.0,
-            self.now - since,
-            home.state.name(),
-            self.log_of(line),
-        )
-    }
-
-    /// What is known of a line, in words.
-    fn log_of(&self, line: LineAddr) -> String {
-        let lines = self.log.iter().filter(|happens| happens.line == line);
-        lines.map(|happens| happens.to_string() + "\n").collect()
     }
 }

@@ -6,6 +6,7 @@
 //! Left out: the way of the credit that room is free again.
 
 use super::super::links::Packet as Size;
+use super::super::node_set::NodeSet;
 use super::{ByMessages, MessageSpec, Words};
 use crate::messages::controller::Packet;
 use crate::messages::{Message, Network};
@@ -91,8 +92,10 @@ pub(super) struct Rooms {
     waiting: Vec<VecDeque<Flight>>,
     /// By home and node, when the last forward arrives.
     last: Vec<u64>,
-    /// By home and node, forwards that arrived, and whether the first waits for its line.
-    pub queues: Vec<(VecDeque<Flight>, bool)>,
+    /// By home and node, forwards that arrived.
+    pub queues: Vec<VecDeque<Flight>>,
+    /// By node, the homes whose first forward there waits for its line.
+    pub stalled: Vec<NodeSet>,
 }
 
 impl Rooms {
@@ -102,7 +105,8 @@ impl Rooms {
             forwards: vec![spec.forwards; nodes],
             waiting: vec![VecDeque::new(); nodes],
             last: vec![0; nodes * nodes],
-            queues: vec![(VecDeque::new(), false); nodes * nodes],
+            queues: vec![VecDeque::new(); nodes * nodes],
+            stalled: vec![NodeSet::NONE; nodes],
         }
     }
 }

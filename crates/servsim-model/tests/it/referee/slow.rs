@@ -1,10 +1,15 @@
-//! A slow, obvious event simulator, written from the description of the models alone: every request is a row with
-//! the work it has left; at each event the speed of every request is found anew and the smallest remaining time
-//! elapses. Shares nothing with the crate's engine (but the drawing of one service time of a law), its queue of events, its stations or its random numbers. Over 400 lines because it has to be read beside nothing else.
+//! A plain event simulator, written from the description of the models alone: every request is a row with the work it
+//! has left. When anybody comes to a station or leaves it, the rows there are brought up to date, the speed of each is
+//! found anew, and with it who is served next; of all stations the soonest is what happens. Where all go at the same
+//! speed, what each was given so far is kept instead, and at how much of it each is served. Shares nothing
+//! with the crate's engine (but the drawing of one service time of a law), its queue of events, its stations or its
+//! random numbers. Over 400 lines because it has to be read beside nothing else.
 
 use crate::common::Draw;
 use servsim_model::network::Part;
-use servsim_model::{Discipline, Full, Load, Network, Speed, Station};
+use servsim_model::{Discipline, Full, Load, Network, Speed};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// One thing a request does.
 #[derive(Clone, Debug)]
@@ -50,11 +55,27 @@ struct Row {
     gone: bool,
 }
 
-/// What was seen of a class.
+/// A request that ended: when, and after how long.
+#[derive(Clone, Copy)]
+pub struct Ended {
+    pub at: f64,
+    pub response: f64,
+}
+
+/// Who is at a station, and how fast each goes.
 #[derive(Default, Clone)]
-pub struct Seen {
-    pub throughput: f64,
-    pub responses: Vec<f64>,
+struct StationState {
+    /// In order of arrival; empty where all go at one speed.
+    present: Vec<usize>,
+    speeds: Vec<f64>,
+    /// Where all go at one speed: who is served after how much work, work being given to everybody alike.
+    sharing: BinaryHeap<Reverse<(u64, usize)>>,
+    given: f64,
+    /// When what is left of each was last brought up to date.
+    since: f64,
+    /// When the next is served, and who.
+    soonest: Option<(f64, usize)>,
+    changed: bool,
 }
 
 pub struct Simulation<'a> {
@@ -62,14 +83,20 @@ pub struct Simulation<'a> {
     draw: Draw,
     rows: Vec<Row>,
     free: Vec<usize>,
+    places: Vec<StationState>,
+    /// When each who thinks asks again; times are positive, so that their bits are in order.
+    thinking: BinaryHeap<Reverse<(u64, usize)>>,
+    blocked: Vec<usize>,
     arrivals: Vec<f64>,
     units: Vec<usize>,
     lines: Vec<Vec<usize>>,
-    now: f64,
+    pub now: f64,
     tickets: u64,
-    measuring: bool,
-    pub seen: Vec<Seen>,
+    /// By class.
+    pub seen: Vec<Vec<Ended>>,
     pub ended: u64,
+    /// How often a request was looked at.
+    pub looks: u64,
 }
 
 fn itinerary(network: &Network, class: usize, draw: &mut Draw) -> Vec<Act> {
@@ -166,14 +193,17 @@ impl<'a> Simulation<'a> {
             draw: Draw(seed),
             rows: Vec::new(),
             free: Vec::new(),
+            places: vec![StationState::default(); network.stations.len()],
+            thinking: BinaryHeap::new(),
+            blocked: Vec::new(),
             arrivals: vec![f64::INFINITY; network.classes.len()],
             units: network.pools.iter().map(|p| p.size).collect(),
             lines: vec![Vec::new(); network.pools.len()],
             now: 0.0,
             tickets: 0,
-            measuring: false,
-            seen: vec![Seen::default(); network.classes.len()],
+            seen: vec![Vec::new(); network.classes.len()],
             ended: 0,
+            looks: 0,
         };
         for (c, class) in network.classes.iter().enumerate() {
             match class.load {
@@ -181,7 +211,7 @@ impl<'a> Simulation<'a> {
                 Load::Closed { population, think } => {
                     for _ in 0..population {
                         let row = simulation.row(c, None);
-                        simulation.rows[row].left = simulation.exponential(think);
+                        simulation.think(row, think);
                     }
                 }
             }
@@ -191,6 +221,12 @@ impl<'a> Simulation<'a> {
 
     fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.draw.unit()).ln()
+    }
+
+    fn think(&mut self, i: usize, mean: f64) {
+        let until = self.now + self.exponential(mean);
+        self.rows[i].at = At::Thinks;
+        self.thinking.push(Reverse((until.to_bits(), i)));
     }
 
     fn row(&mut self, class: usize, whole: Option<usize>) -> usize {
@@ -219,124 +255,166 @@ impl<'a> Simulation<'a> {
 
     /// Requests for which a station has no further room: those there, and those who keep a server.
     fn present(&self, k: usize) -> usize {
-        let here = |row: &&Row| match row.at {
-            At::Station(at) => at == k,
-            At::Blocked { keeps, .. } => keeps == Some(k),
-            _ => false,
-        };
-        self.rows.iter().filter(|row| !row.gone).filter(here).count()
+        self.places[k].present.len() + self.places[k].sharing.len() + self.kept(k)
     }
 
     fn kept(&self, k: usize) -> usize {
-        let here = |row: &&Row| matches!(row.at, At::Blocked { keeps, .. } if keeps == Some(k));
-        self.rows.iter().filter(|row| !row.gone).filter(here).count()
-    }
-
-    /// Begins services that are not interrupted wherever a server is free.
-    fn begin_services(&mut self) {
-        let turns = |s: &Station| {
-            matches!(s.discipline, Discipline::Fcfs | Discipline::NonPreemptive)
-                && matches!(s.speed, Speed::Servers(_))
-        };
-        for (k, station) in self.network.stations.iter().enumerate().filter(|(_, s)| turns(s)) {
-            let Speed::Servers(servers) = station.speed else { continue };
-            let there = |row: &Row| !row.gone && row.at == At::Station(k);
-            let busy = self.rows.iter().filter(|row| there(row) && row.serving).count() + self.kept(k);
-            let mut waiting: Vec<usize> =
-                (0..self.rows.len()).filter(|&i| there(&self.rows[i]) && !self.rows[i].serving).collect();
-            let ranked = station.discipline == Discipline::NonPreemptive;
-            let rank = |i: usize| if ranked { -self.network.classes[self.rows[i].class].priority } else { 0 };
-            waiting.sort_by_key(|&i| (rank(i), self.rows[i].ticket));
-            for &i in waiting.iter().take(servers.saturating_sub(busy)) {
-                self.rows[i].serving = true;
-            }
-        }
+        let here = |&&i: &&usize| matches!(self.rows[i].at, At::Blocked { keeps, .. } if keeps == Some(k));
+        self.blocked.iter().filter(here).count()
     }
 
     /// Lets in who has waited longest, as long as there is room anywhere.
     fn unblock(&mut self) {
         loop {
-            let free = |row: &Row| match row.at {
-                At::Blocked { wants, .. } if !row.gone => {
+            let free = |&i: &usize| match self.rows[i].at {
+                At::Blocked { wants, .. } => {
                     self.network.stations[wants].room.is_none_or(|room| self.present(wants) < room.most)
                 }
                 _ => false,
             };
-            let first =
-                (0..self.rows.len()).filter(|&i| free(&self.rows[i])).min_by_key(|&i| self.rows[i].ticket);
+            let first = self.blocked.iter().copied().filter(free).min_by_key(|&i| self.rows[i].ticket);
             let Some(i) = first else { return };
             let At::Blocked { wants, mean, .. } = self.rows[i].at else { return };
             self.enter(i, wants, mean);
         }
     }
 
-    /// Speed of each request; zero for those who wait.
-    fn speeds(&self) -> Vec<f64> {
-        let mut speeds = vec![0.0; self.rows.len()];
-        let mut there: Vec<Vec<usize>> = vec![Vec::new(); self.network.stations.len()];
-        for (i, row) in self.rows.iter().enumerate().filter(|(_, row)| !row.gone) {
-            match row.at {
-                At::Thinks => speeds[i] = 1.0,
-                At::Station(k) => there[k].push(i),
-                At::Pool(_) | At::Split | At::Blocked { .. } => {}
+    /// Who may be in service: in turn, those who came first (a service once begun is not interrupted).
+    fn nearest(&self, k: usize) -> usize {
+        let number = self.places[k].present.len();
+        match (self.network.stations[k].discipline, &self.network.stations[k].speed) {
+            (Discipline::Fcfs, Speed::Servers(servers)) => number.min(*servers),
+            _ => number,
+        }
+    }
+
+    /// True where everybody present goes at the same speed.
+    fn shares(&self, k: usize) -> bool {
+        let station = &self.network.stations[k];
+        match station.discipline {
+            Discipline::Weighted => false,
+            Discipline::Ps => true,
+            _ => !matches!(station.speed, Speed::Servers(_)),
+        }
+    }
+
+    /// Brings what is left of everybody at a station up to date: someone is about to come or go.
+    fn touch(&mut self, k: usize) {
+        let place = &mut self.places[k];
+        if place.changed {
+            return; // at this very moment
+        }
+        let passed = self.now - place.since;
+        for (&i, speed) in place.present.iter().zip(&place.speeds) {
+            self.rows[i].left -= passed * speed;
+        }
+        if !place.sharing.is_empty() {
+            place.given += passed * place.speeds[0];
+        }
+        (place.since, place.changed) = (self.now, true);
+    }
+
+    /// Begins services that are not interrupted, if a server is free.
+    fn begin_services(&mut self, k: usize) {
+        let station = &self.network.stations[k];
+        let (Discipline::Fcfs | Discipline::NonPreemptive, Speed::Servers(servers)) =
+            (station.discipline, &station.speed)
+        else {
+            return;
+        };
+        let near = &self.places[k].present[..self.nearest(k)];
+        let busy = near.iter().filter(|&&i| self.rows[i].serving).count() + self.kept(k);
+        let ranked = station.discipline == Discipline::NonPreemptive;
+        let rank =
+            |row: &Row| (if ranked { -self.network.classes[row.class].priority } else { 0 }, row.ticket);
+        let waiting =
+            |rows: &[Row]| near.iter().copied().filter(|&i| !rows[i].serving).min_by_key(|&i| rank(&rows[i]));
+        for _ in busy..*servers {
+            let Some(first) = waiting(&self.rows) else { return };
+            self.rows[first].serving = true;
+        }
+    }
+
+    /// Finds anew how fast everybody at a station goes, and who is served next.
+    fn renew(&mut self, k: usize) {
+        self.places[k].changed = false;
+        if self.shares(k) {
+            return self.share(k);
+        }
+        self.begin_services(k);
+        let near = self.nearest(k);
+        let station = &self.network.stations[k];
+        let place = &mut self.places[k];
+        let (rows, classes) = (&self.rows, &self.network.classes);
+        place.speeds.clear();
+        place.speeds.resize(near, 0.0);
+        let each = place.speeds.iter_mut().zip(&place.present);
+        match (station.discipline, &station.speed) {
+            (Discipline::Priority, Speed::Servers(servers)) => {
+                let rank = |i: usize| (-classes[rows[i].class].priority, rows[i].ticket);
+                let mut order: Vec<usize> = (0..near).collect();
+                order.sort_by_key(|&at| rank(place.present[at]));
+                order.iter().take(*servers).for_each(|&at| place.speeds[at] = 1.0);
+            }
+            (Discipline::Weighted, _) => {
+                let weight = |i: usize| station.weights.get(rows[i].class).copied().unwrap_or(1.0);
+                let all: f64 = place.present.iter().map(|&i| weight(i)).sum();
+                each.for_each(|(speed, &i)| *speed = weight(i) / all);
+            }
+            _ => each.filter(|(_, &i)| rows[i].serving).for_each(|(speed, _)| *speed = 1.0),
+        }
+        place.soonest = None;
+        for (&i, speed) in place.present.iter().zip(&place.speeds).filter(|(_, s)| **s > 0.0) {
+            let at = self.now + rows[i].left.max(0.0) / speed;
+            if place.soonest.is_none_or(|(soonest, _)| at < soonest) {
+                place.soonest = Some((at, i));
             }
         }
-        for (station, present) in self.network.stations.iter().zip(&mut there) {
-            if present.is_empty() {
-                continue;
-            }
-            let rate = station.speed.at(present.len());
-            match (station.discipline, &station.speed) {
-                (Discipline::Priority, Speed::Servers(servers)) => {
-                    let rank = |&i: &usize| {
-                        (-self.network.classes[self.rows[i].class].priority, self.rows[i].ticket)
-                    };
-                    present.sort_by_key(rank);
-                    present.iter().take(*servers).for_each(|&i| speeds[i] = 1.0);
-                }
-                (Discipline::Fcfs | Discipline::NonPreemptive, Speed::Servers(_)) => {
-                    present.iter().filter(|&&i| self.rows[i].serving).for_each(|&i| speeds[i] = 1.0);
-                }
-                (Discipline::Weighted, _) => {
-                    let weight = |i: usize| station.weights.get(self.rows[i].class).copied().unwrap_or(1.0);
-                    let all: f64 = present.iter().map(|&i| weight(i)).sum();
-                    present.iter().for_each(|&i| speeds[i] = weight(i) / all);
-                }
-                _ => present.iter().for_each(|&i| speeds[i] = rate / present.len() as f64),
-            }
+        self.looks += near as u64;
+    }
+
+    /// The same where everybody goes at one speed.
+    fn share(&mut self, k: usize) {
+        let place = &mut self.places[k];
+        let number = place.sharing.len();
+        place.soonest = place.sharing.peek().map(|Reverse((until, row))| {
+            let speed = self.network.stations[k].speed.at(number) / number as f64;
+            place.speeds = vec![speed];
+            (self.now + (f64::from_bits(*until) - place.given).max(0.0) / speed, *row)
+        });
+        if number == 0 {
+            place.given = 0.0;
         }
-        speeds
+        self.looks += 1;
     }
 
     /// Lets the next thing happen.
     pub fn event(&mut self) {
         self.unblock();
-        self.begin_services();
-        let speeds = self.speeds();
-        let mut soonest = (f64::INFINITY, None);
-        for (i, speed) in speeds.iter().enumerate().filter(|(_, s)| **s > 0.0) {
-            let at = self.now + self.rows[i].left / speed;
-            if at < soonest.0 {
-                soonest = (at, Some(i));
+        for k in 0..self.places.len() {
+            if self.places[k].changed {
+                self.renew(k);
             }
         }
-        let arrives = (0..self.arrivals.len()).min_by(|&a, &b| self.arrivals[a].total_cmp(&self.arrivals[b]));
-        let class = arrives.filter(|&c| self.arrivals[c] < soonest.0);
-        let until = class.map_or(soonest.0, |c| self.arrivals[c]);
-        for (row, speed) in self.rows.iter_mut().zip(&speeds) {
-            row.left -= (until - self.now) * speed;
-        }
-        self.now = until;
-        match (class, soonest.1) {
-            (Some(c), _) => {
-                let Load::Open { rate } = self.network.classes[c].load else { return };
-                self.arrivals[c] = self.now + self.exponential(1.0 / rate);
-                let row = self.row(c, None);
-                self.begin(row);
-            }
-            (None, Some(i)) if self.rows[i].at == At::Thinks => self.begin(i),
-            (None, Some(i)) => self.served(i),
-            (None, None) => panic!("nothing can happen"),
+        self.looks += 1;
+        let served = self.places.iter().filter_map(|p| p.soonest).min_by(|a, b| a.0.total_cmp(&b.0));
+        let served = served.unwrap_or((f64::INFINITY, 0));
+        let asks = self.thinking.peek().map_or(f64::INFINITY, |Reverse((at, _))| f64::from_bits(*at));
+        let comes = (0..self.arrivals.len()).min_by(|&a, &b| self.arrivals[a].total_cmp(&self.arrivals[b]));
+        let arrives = comes.map_or(f64::INFINITY, |c| self.arrivals[c]);
+        self.now = served.0.min(asks).min(arrives);
+        assert!(self.now.is_finite(), "nothing can happen");
+        if served.0 <= self.now {
+            self.served(served.1);
+        } else if asks <= self.now {
+            let Some(Reverse((_, row))) = self.thinking.pop() else { return };
+            self.begin(row);
+        } else {
+            let Some(c) = comes else { return };
+            let Load::Open { rate } = self.network.classes[c].load else { return };
+            self.arrivals[c] = self.now + self.exponential(1.0 / rate);
+            let row = self.row(c, None);
+            self.begin(row);
         }
     }
 
@@ -349,6 +427,12 @@ impl<'a> Simulation<'a> {
 
     fn served(&mut self, i: usize) {
         if let At::Station(k) = self.rows[i].at {
+            self.touch(k);
+            if self.shares(k) {
+                self.places[k].sharing.pop();
+            } else {
+                self.places[k].present.retain(|&other| other != i);
+            }
             self.rows[i].from = (self.network.stations[k].speed != Speed::Delay).then_some(k);
         }
         self.rows[i].serving = false;
@@ -403,9 +487,11 @@ impl<'a> Simulation<'a> {
         let keeps = self.rows[i].from.take();
         // Where it was it is no longer counted, unless it has to stay.
         self.rows[i].at = At::Blocked { wants: station, mean, keeps };
+        self.blocked.push(i);
         match self.network.stations[station].room {
             Some(room) if self.present(station) >= room.most => {
                 if room.full == Full::Lose {
+                    self.unblocked(i);
                     return self.leave(i);
                 }
                 self.tickets += 1;
@@ -415,21 +501,36 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// No longer blocked: the server it kept is free.
+    fn unblocked(&mut self, i: usize) {
+        self.blocked.retain(|&other| other != i);
+        if let At::Blocked { keeps: Some(kept), .. } = self.rows[i].at {
+            self.touch(kept);
+        }
+    }
+
     fn enter(&mut self, i: usize, station: usize, mean: f64) {
+        self.unblocked(i);
+        self.touch(station);
         self.tickets += 1;
         let law = self.network.stations[station].law(self.rows[i].class).clone();
         let left = mean * law.draw(&mut || self.draw.unit());
         let row = &mut self.rows[i];
         row.serving = false;
         (row.at, row.left, row.ticket) = (At::Station(station), left, self.tickets);
+        let sharing = self.shares(station);
+        let place = &mut self.places[station];
+        if sharing {
+            place.sharing.push(Reverse(((place.given + left).to_bits(), i)));
+        } else {
+            place.present.push(i);
+        }
     }
 
     fn end(&mut self, i: usize) {
         let (class, response) = (self.rows[i].class, self.now - self.rows[i].began);
         self.ended += 1;
-        if self.measuring {
-            self.seen[class].responses.push(response);
-        }
+        self.seen[class].push(Ended { at: self.now, response });
         self.leave(i);
     }
 
@@ -437,8 +538,7 @@ impl<'a> Simulation<'a> {
     fn leave(&mut self, i: usize) {
         let class = self.rows[i].class;
         if let Load::Closed { think, .. } = self.network.classes[class].load {
-            self.rows[i].at = At::Thinks;
-            self.rows[i].left = self.exponential(think);
+            self.think(i, think);
             if think > 0.0 {
                 self.rows[i].from = None;
             }
@@ -448,20 +548,10 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Runs for `warm` requests unmeasured, then for `requests`.
-    pub fn run(mut self, warm: u64, requests: u64) -> Vec<Seen> {
-        while self.ended < warm {
+    /// Runs until so many requests have ended.
+    pub fn until(&mut self, requests: u64) {
+        while self.ended < requests {
             self.event();
         }
-        let (from, first) = (self.now, self.ended);
-        self.measuring = true;
-        while self.ended - first < requests {
-            self.event();
-        }
-        let span = self.now - from;
-        for seen in &mut self.seen {
-            seen.throughput = seen.responses.len() as f64 / span;
-        }
-        self.seen
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use servsim_workload::oltp::connect::Server;
+use servsim_workload::oltp::postgres::Server;
 use tempfile::TempDir;
 
 /// Where Debian and its relatives keep the server's programs.

@@ -1,0 +1,72 @@
+"""Requests a second of whole disk commands, in processor time, start-up apart.
+
+A command is run on a short trace and on a long one; what the rest costs is the rate. Growing the trees costs the same
+from 65,000 requests on, so the short one has more.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+#: Requests of the long trace and of the short one.
+LONG, SHORT = 4_000_000, 100_000
+SERVSIM = Path(sys.executable).with_name("servsim")
+
+
+def write(path: Path, count: int) -> None:
+    """Write a trace of a disk that serves in order of arrival, at about half of what it can do."""
+    draw = np.random.default_rng(1)
+    arrival = np.cumsum(draw.exponential(9000, count)).astype(np.int64)
+    place = draw.integers(0, 8_000_000, count)
+    place = np.where(draw.random(count) < 0.5, np.roll(place, 1) + 8, place)
+    seek = 3 * np.sqrt(np.abs(np.diff(place, prepend=0)))
+    service = (1000 + seek + 4000 * draw.random(count)).astype(np.int64)
+    # Completions in order: the latest of all arrivals so far with the services since.
+    before = np.cumsum(service) - service
+    done = np.maximum.accumulate(arrival - before) + before + service
+    columns = [arrival, (draw.random(count) > 0.3).astype(np.int64), place, np.full(count, 8), done]
+    np.savetxt(path, np.column_stack(columns), "%d", ",", header="arrival_us,op,lba,sectors,completion_us", comments="")
+
+
+def seconds(words: list[str]) -> float:
+    """Return the processor time of a command: the least of three runs."""
+    used = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([SERVSIM, "disk", *words], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(used)
+
+
+def main() -> None:
+    """Print the rates."""
+    figures = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for size, count in (("long", LONG), ("short", SHORT)):
+            write(folder / f"{size}.csv", count)
+        model = str(folder / "m.model")
+        for title, words in (
+            ("fit", ["fit", "TRACE", "-o", model]),
+            ("closed loop", ["simulate", "TRACE", "-m", model]),
+            ("open loop", ["simulate", "TRACE", "-m", model, "--mode", "open"]),
+            ("closed loop, written", ["simulate", "TRACE", "-m", model, "-o", str(folder / "out.csv")]),
+            ("import", ["import", "TRACE", "-o", str(folder / "out.bin")]),
+        ):
+            long, short = (
+                seconds([word.replace("TRACE", str(folder / f"{size}.csv")) for word in words])
+                for size in ("long", "short")
+            )
+            rate = (LONG - SHORT) / (long - short)
+            figures.append({"name": f"disk {title}, whole command", "value": rate, "unit": "requests/s"})
+    print(json.dumps({"figures": figures}))
+
+
+if __name__ == "__main__":
+    main()

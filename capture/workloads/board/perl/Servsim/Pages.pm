@@ -1,0 +1,1 @@
+../../../../tiers/perl/Servsim/Pages.pm

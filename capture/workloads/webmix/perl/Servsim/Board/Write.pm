@@ -1,0 +1,1 @@
+../../../../board/perl/Servsim/Board/Write.pm

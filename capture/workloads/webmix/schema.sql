@@ -1,0 +1,1 @@
+../board/schema.sql

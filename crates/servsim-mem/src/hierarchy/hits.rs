@@ -1,0 +1,86 @@
+//! Runs of hits ([`crate::hits`]) of whichever first level a hierarchy has: coherent itself, or inside the private
+//! levels of its processor.
+//!
+//! A plain hit inside private levels changes three things: what the processor knows of the line (in its pool), the
+//! age of the copy in the first level, and with a store whether that copy is dirty. Levels further out are
+//! not looked up, as in [`Hierarchy::try_hit`], which does the same with all questions asked.
+
+#![allow(clippy::inline_always)] // the loop of hits is one function
+
+use super::{Domain, Hierarchy};
+use crate::array::{Array, Frame};
+use crate::hits::{FirstLevel, Run, RunCounts};
+use crate::observer::Observer;
+use crate::words::WordMask;
+use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
+
+/// The first level of a processor with private levels outside it.
+struct Inner<'a, W> {
+    domain: &'a mut Domain,
+    pool: &'a mut Array<W>,
+    /// The states that are dirty, one bit each.
+    dirty: u16,
+}
+
+impl<W: WordMask> FirstLevel<W> for Inner<'_, W> {
+    #[inline(always)]
+    fn use_copy(
+        &mut self,
+        half: usize,
+        line: LineAddr,
+        write: bool,
+        perform: impl FnOnce(&mut Frame<W>) -> bool,
+    ) -> bool {
+        let (level, quick) = (&mut self.domain.levels[half], &mut self.domain.quick[half]);
+        let Some((index, state)) = level.use_copy(quick, self.pool, line, perform) else { return false };
+        // A word that was written through leaves nothing to write back.
+        if write && self.dirty >> (state & 15) & 1 != 0 {
+            level.write_at(index);
+        }
+        true
+    }
+}
+
+impl<W: WordMask, O: Observer> Hierarchy<W, O> {
+    /// Performs the records from the first on as long as they are plain hits of `cpu` and of the same task and
+    /// processor field, with lines of `1 << shift` bytes. Adds to `counts`, which the caller reports to
+    /// [`Hierarchy::count_hits`] at the end; returns how many it performed.
+    pub fn run_hits(&mut self, cpu: CpuId, shift: u32, records: &[Record], counts: &mut RunCounts) -> usize {
+        if self.domains.is_empty() {
+            let cache = CacheId(cpu.0 * self.first);
+            return self.system.run_hits(cache, self.first - 1, shift, records, counts);
+        }
+        self.run_inner_hits(CacheId(cpu.0), shift, records, counts)
+    }
+
+    #[inline(never)]
+    fn run_inner_hits(
+        &mut self,
+        cache: CacheId,
+        shift: u32,
+        records: &[Record],
+        counts: &mut RunCounts,
+    ) -> usize {
+        let system = &mut self.system;
+        // One shadow for all levels of a processor.
+        let shadows = system.shadows.get_mut(cache.0..=cache.0).unwrap_or_default();
+        let run = Run { data: self.first - 1, shift, stays: system.stays, shadows };
+        let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
+        let mut first_level = Inner { domain, pool, dirty: system.dirty };
+        run.take(&mut first_level, records, counts)
+    }
+
+    /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.
+    pub fn count_hits(&mut self, cpu: CpuId, hits: &RunCounts) {
+        for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
+            let half = self.half(op);
+            if self.domains.is_empty() {
+                self.lookups[cpu.0 * self.first + half] += hits[mode][op];
+            } else {
+                self.domains[CacheId(cpu.0)].levels[half].counters.hits += hits[mode][op];
+            }
+        }
+    }
+}
+
+const _: () = assert!(Op::Fetch as usize == 0, "the half of a split first level is chosen by the operation");

@@ -1,0 +1,87 @@
+//! Runs of hits do what the same references do one by one: to the counters, and to all that the future depends on.
+
+use crate::snapshot::{empty, saved, shapes, CPUS};
+use servsim_core::reference::KERNEL;
+use servsim_core::{CpuId, LineAddr, Op, RandomStream, Record};
+use servsim_mem::protocol::PROTOCOLS;
+use servsim_mem::{Access, Hierarchy, HierarchySpec, Page, RunCounts, WordMask};
+
+const SHIFT: u32 = 6;
+
+/// References of one processor and task, mostly to a few lines; some cross into the next.
+fn turn(random: &mut RandomStream, task: u32) -> Vec<Record> {
+    let near = random.below(140);
+    let mut records = Vec::new();
+    for _ in 0..random.below(40) {
+        let line = if random.below(8) == 0 { random.below(150) } else { near + random.below(6) };
+        let op = [Op::Fetch, Op::Load, Op::Store][random.below(3) as usize];
+        let mut record = Record::new(task, op, line << SHIFT | random.below(64), 1 + random.below(8) as u8);
+        record.flags = if random.below(4) == 0 { KERNEL } else { 0 };
+        records.push(record);
+    }
+    records
+}
+
+/// Performs one record, line by line.
+fn perform(caches: &mut Hierarchy<u16>, cpu: CpuId, record: &Record) {
+    let (first, last) = (record.address, record.address + u64::from(record.size) - 1);
+    for line in first >> SHIFT..=last >> SHIFT {
+        let within = |address: u64| address.clamp(line << SHIFT, (line << SHIFT) + 63) & 63;
+        let access = Access {
+            at: cpu,
+            line: LineAddr(line),
+            words: u16::of_bytes(within(first), within(last)),
+            write: record.op == Op::Store,
+            kernel: record.is_kernel(),
+            task: record.task,
+            slot: record.op as usize,
+        };
+        caches.access(&access, || Page { private: line < 40, kernel: None });
+    }
+}
+
+/// Of these, how many were performed in runs.
+fn compare(spec: &HierarchySpec, protocol: &str, random: &mut RandomStream) -> u64 {
+    let (mut one_by_one, mut in_runs) = (empty(spec, protocol, false), empty(spec, protocol, false));
+    let mut running = [0_u32; CPUS];
+    let mut hits = [RunCounts::default(); CPUS];
+    for _ in 0..600 {
+        let cpu = CpuId(random.below(CPUS as u64) as usize);
+        if random.below(8) == 0 {
+            running[cpu.0] = random.below(5) as u32;
+        }
+        let records = turn(random, running[cpu.0]);
+        for caches in [&mut one_by_one, &mut in_runs] {
+            caches.system.run_task(cpu, running[cpu.0]);
+        }
+        records.iter().for_each(|record| perform(&mut one_by_one, cpu, record));
+        let mut rest = records.as_slice();
+        while !rest.is_empty() {
+            rest = &rest[in_runs.run_hits(cpu, SHIFT, rest, &mut hits[cpu.0])..];
+            if let Some((record, others)) = rest.split_first() {
+                perform(&mut in_runs, cpu, record);
+                rest = others;
+            }
+        }
+        assert!(saved(&one_by_one) == saved(&in_runs), "{protocol} {spec:?}");
+    }
+    for (cpu, hits) in CpuId::all(CPUS).zip(&hits) {
+        in_runs.count_hits(cpu, hits);
+    }
+    assert_eq!(one_by_one.processor_counters(), in_runs.processor_counters(), "{protocol} {spec:?}");
+    assert_eq!(one_by_one.counters(), in_runs.counters(), "{protocol} {spec:?}");
+    hits.as_flattened().as_flattened().iter().sum()
+}
+
+#[test]
+fn a_run_of_hits_does_what_its_references_do_one_by_one() {
+    let inclusive = shapes().into_iter().find(|spec| !spec.private.is_empty());
+    let around = inclusive.map(|spec| HierarchySpec { write_around: true, ..spec });
+    for spec in &shapes().into_iter().chain(around).collect::<Vec<_>>() {
+        for (number, (protocol, _)) in PROTOCOLS.iter().enumerate() {
+            let mut random = RandomStream::new(number as u64, "hits");
+            let in_runs = compare(spec, protocol, &mut random);
+            assert!(in_runs > 2_000, "{protocol} {spec:?}: {in_runs} in runs");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+"""``servsim partitions``: whole nodes of a described machine set apart for workloads of their own."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from servsim.cli import options
+from servsim.cli.options import Settings, pairs
+from servsim.cli.progress import Progress
+from servsim.cli.terminal import say, warn
+from servsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from servsim.machine_partitions import Step
+    from servsim.run_options import RunOptions
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Divide a described machine into partitions of whole nodes. Those of this host: servsim rset partition.",
+)
+
+Machine = Annotated[str, typer.Option("--machine", "-m", help="Description with nodes: file or shipped name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(application: typer.Typer) -> None:
+    """Add the group to the application."""
+    application.add_typer(app, name="partitions")
+
+
+@app.command("shapes")
+def shapes_command(machine: Machine, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Print how many nodes partitions may have, in all ways to divide the machine.
+
+    Example: servsim partitions shapes -m brock-2001-4x4
+    """
+    from servsim.machine_partitions import shapes
+    from servsim.simulation import machine_text, resolve
+
+    nodes = int(resolve(machine_text(machine), machine, settings or [])["node"]["count"])
+    if nodes > 16:
+        raise UsageError(f"{nodes} nodes can be divided in too many ways to print: name partitions with partitions cut")
+    found = shapes(nodes)
+    if as_json:
+        print(json.dumps({"schema": "servsim.partitions.shapes/1", "nodes": nodes, "shapes": found}, indent=1))
+        return
+    print("\n".join("+".join(map(str, shape)) for shape in found))
+
+
+@app.command("cut")
+def cut_command(
+    wanted: Annotated[list[str], typer.Argument(metavar="NAME=NODES...", help="Nodes from 1, such as 2-4, by name.")],
+    machine: Machine,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the settings that make the machine each partition: `servsim simulate -m MACHINE` takes them with --set.
+
+    A partition has its nodes, their memory, and all disks; traffic of others on a shared switch is left out.
+
+    Example: servsim partitions cut web=1 database=2-4 -m brock-2001-4x4
+    """
+    from servsim.machine_partitions import cut
+    from servsim.rset import numbers
+
+    named = list(pairs(wanted, "a partition is NAME=NODES"))
+    if len(dict(named)) < len(named):
+        raise UsageError("a partition is named twice: give its nodes in one list")
+    made = cut(machine, {name: sorted(numbers(nodes)) for name, nodes in named}, settings or [])
+    if as_json:
+        print(json.dumps({"schema": "servsim.partitions.cut/1", "machine": machine, "partitions": made}, indent=1))
+        return
+    for name, given in made.items():
+        print(f"{name}: " + " ".join(f"--set '{setting}'" for setting in given))
+
+
+@app.command("day")
+def day_command(
+    goals: Annotated[Path, typer.Argument(metavar="GOALS", help="File of goals: see docs/parts/partitions.md.")],
+    wanted: Annotated[list[str], typer.Argument(metavar="NAME=TRACE...", help="The trace that each partition runs.")],
+    machine: Machine,
+    load: Annotated[
+        Path, typer.Option(metavar="FILE.csv", help="Transactions/s: a column by partition, a row for each look.")
+    ],
+    settings: Settings = None,
+    transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
+    warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the runs.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every look, decision and move.")] = False,
+) -> None:
+    """Move nodes between partitions as a day's load changes, and say what that is worth.
+
+    What each partition serves with so many nodes is simulated, and so is moving a page. Between looks the day is
+    arithmetic.
+
+    Example: servsim partitions day goals.toml web=web.svt database=oltp.svt -m brock-2001-4x4 --load day.csv
+    """
+    from servsim.machine_partitions import live
+    from servsim.machine_partitions.measure import doubts, loads, move_seconds, rates
+    from servsim.manager import load as goals_of
+
+    managed, day = goals_of(goals), loads(load)
+    traces = {name: Path(trace) for name, trace in pairs(wanted, "a partition's trace is NAME=TRACE")}
+    if day.keys() != managed.partitions.keys():
+        raise UsageError(f"{load} must have the columns {', '.join(managed.partitions)}, one for each partition")
+    run: RunOptions = {"transactions": options.transactions(transactions), "warmup": warmup, "seed": seed}
+    with Progress() as progress:
+        served = rates(managed, machine, traces, settings or [], run, lambda what: progress(f"simulating {what}", None))
+        progress("simulating a node that is drained", None)
+        move_s, cycles = move_seconds(machine, next(iter(traces.values())), settings or [], run)
+    doubtful = doubts(served)
+    warn(doubtful)
+    kept = live(managed, served, day, move_s, managed=False)
+    moved = live(managed, served, day, move_s)
+    document = {
+        "schema": "servsim.partitions.day/1",
+        "machine": machine,
+        "rates": served,
+        "warnings": doubtful,
+        "move": {"seconds": move_s, "cycles_per_page": cycles},
+        "static": _summary(kept),
+        "managed": _summary(moved),
+        "log": [asdict(step) for step in moved],
+    }
+    if as_json:
+        print(json.dumps(document, indent=1))
+        return
+    for name, by_size in served.items():
+        each = ", ".join(f"{rate:,.0f} with {size}" for size, rate in by_size.items())
+        print(f"{name} serves {each} nodes, in transactions/s")
+    print(f"a node's memory takes {move_s:,.2f} s to move ({cycles:,.0f} cycles a page)")
+    for step in moved:
+        if step.move:
+            print(f"{step.time_s:>8,.0f} s: {step.reason}")
+    for title, steps in (("as they began", kept), ("managed", moved)):
+        told = ", ".join(
+            f"{name} {one['served_share']:.1%} served, at most {one['longest_wait_s']:,.0f} s behind".replace("%", " %")
+            for name, one in _summary(steps).items()
+        )
+        print(f"{title}: {told}")
+    if not any(step.move for step in moved):
+        say("no node moved: no partition asked long enough, or none could spare one")
+
+
+def _summary(steps: "list[Step]") -> dict[str, dict[str, float]]:
+    """Return, by partition, the share of a day's load that was served in it, and the longest backlog in seconds."""
+    found = {}
+    for name in steps[0].partitions:
+        each = [step.partitions[name] for step in steps]
+        offered, served = sum(one.offered for one in each), sum(one.served for one in each)
+        length = steps[0].time_s
+        longest = max((one.waiting / one.served * length for one in each if one.served), default=0.0)
+        found[name] = {"served_share": served / offered if offered else 1.0, "longest_wait_s": longest}
+    return found

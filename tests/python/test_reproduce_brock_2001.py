@@ -1,0 +1,199 @@
+"""The study of Brock et al. (2001): its probes on the machines, the arithmetic of its tables, its verdicts."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servsim.errors import UsageError
+from servsim.reproduce import brock_2001, run
+from servsim.reproduce.brock_2001 import kernels, printed, probes
+from servsim.reproduce.brock_2001.kernels import Kernel
+from servsim.reproduce.brock_2001.probes import DIRECT, SWITCH, Probes
+from servsim.reproduce.rows import Row
+
+SERVSIM = Path(sys.executable).with_name("servsim")
+
+
+@pytest.fixture(scope="module")
+def measured() -> Probes:
+    return Probes(None, lambda *_: None)
+
+
+def test_a_chase_costs_what_the_description_adds_up_to(measured: Probes) -> None:
+    # A line: its bus and memory, 44 + 32 / 2; a request of 16 B and a line of 48 B at 2 B a cycle; four hops or two.
+    lines = probes.REGION_KIB * 1024 // probes.LINE
+    local, request, data, bus = 60, 8, 24, 16
+    for machine, way in ((DIRECT, 37), (SWITCH, 2 * 65)):
+        whole = measured.cycles("chase", machine, 1, "remote") / lines
+        # Beyond that there is the reference itself, and the look-up in the outer cache.
+        assert way * 2 + local + request + data + bus <= whole <= way * 2 + local + request + data + bus + 4
+    assert local <= measured.cycles("chase", SWITCH) / lines <= local + 4
+
+
+def test_the_calibration_is_where_the_descriptions_say(measured: Probes) -> None:
+    assert measured.ratio("chase", DIRECT) == pytest.approx(2.98, abs=0.005)
+    assert measured.ratio("chase", SWITCH) == pytest.approx(6.00, abs=0.005)
+
+
+def test_the_rows_of_the_probes_have_their_verdicts(measured: Probes) -> None:
+    rows = {row.name: row for part in probes.PARTS for row in part(measured)}
+    assert {name: row.verdict for name, row in rows.items()} == {
+        "B1": "reproduced",
+        "B2": "missed",
+        "B3": "reproduced",
+        "B8": "reproduced",
+    }
+    assert [part.what for part in rows["B2"].parts if not part.holds] == ["BwMemWr, the same"]
+    assert "one store's miss" in rows["B2"].explanation
+    assert rows["B8"].parts[0].ours == "5"
+
+
+def test_a_probe_that_is_further_away_turns_its_row(measured: Probes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Probes, "ratio", lambda _, probe, machine: 3.4 if machine == DIRECT else 6.7)
+    row = next(iter(probes.PARTS[0](measured)))
+    assert [part.holds for part in row.parts] == [False] * 4 + [True] * 3
+
+
+def test_probes_touch_each_word_or_each_line_once() -> None:
+    for probe, loads, stores in (("chase", 2048, 0), ("read", 16384, 0), ("write", 0, 16384), ("copy", 16384, 16384)):
+        touched = list(probes.references(probe, 1))
+        assert [sum(op == kind for op, _ in touched) for kind in "LS"] == [loads, stores]
+        assert len(set(touched)) == len(touched)
+    assert {at // 32 for _, at in probes.references("chase", 0)} == {at // 32 for _, at in probes.references("read", 0)}
+
+
+def test_tables_2_and_3_agree_on_packets_and_disagree_on_the_gain_of_ocean() -> None:
+    assert {finding.rule for finding in printed.findings()} == {"gain-by-two-tables"}
+    ocean = printed.APPLICATIONS["Ocean"]
+    assert ocean.orig.seconds / ocean.reorg.seconds == pytest.approx(2.22, abs=0.01)
+    fft = printed.APPLICATIONS["3DFFT"]
+    assert (fft.speedup(fft.orig), fft.speedup(fft.reorg)) == (
+        pytest.approx(3.7, abs=0.05),
+        pytest.approx(9.1, abs=0.05),
+    )
+
+
+def test_an_interrupted_study_tells_the_rows_that_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: Probes) -> Iterator[Row]:
+        raise KeyboardInterrupt
+
+    made = Row("B1", "made", "shape", False, ())
+    monkeypatch.setattr(probes, "PARTS", (lambda _: [made], stopped))
+    report = brock_2001.run()
+    assert report.interrupted and [row.name for row in report.rows] == ["B1", "B9"]
+
+
+def test_studies_of_one_trace_refuse_several() -> None:
+    with pytest.raises(UsageError, match="du-2001 runs one trace, and 2 were given"):
+        run("du-2001", traces=[Path(__file__), Path(__file__)])
+
+
+def test_the_command_prints_every_row() -> None:
+    done = subprocess.run([SERVSIM, "reproduce", "brock-2001", "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+    assert set(rows) == {f"B{number}" for number in range(1, 10)}
+    for name in ("B4", "B5", "B6", "B7", "B9"):
+        assert rows[name]["verdict"] == "waiting" and rows[name]["explanation"], name
+
+
+def made_up(
+    cycles: float, small: int = 60, large: int = 40, transactions: int = 50, use: float = 0.1
+) -> dict[str, Any]:
+    """Return a run over a switch, where each packet is counted on two links."""
+    return {
+        "cycles": cycles,
+        "bus": {
+            "read": transactions,
+            "read_exclusive": 0,
+            "invalidate": 0,
+            "write": 0,
+            "write_back": 0,
+            "cache_to_cache": 0,
+        },
+        "nodes": {
+            "request_packets": 2 * small,
+            "data_packets": 2 * large,
+            "messages": {"requests": small, "forwards": 0, "responses": large, "received": small + large},
+        },
+        "figures": {"nodes.link_utilization": use, "nodes.remote_share": 0.75},
+        "references_by_kind": {kind: {"user": 1000, "kernel": 0} for kind in ("fetch", "load", "store")},
+    }
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Kernel]:
+    """Kernels of made-up runs with the paper's gains; the advisor says nothing of Barnes-Hut."""
+    gain = {"3DFFT": 2.46, "Ocean": 2.22, "Barnes-Hut": 1.0}
+
+    def simulate(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
+        assert machine == SWITCH and options["seed"] == kernels.MEASURED
+        text = options["placement"].read_text() if options["placement"] else ""
+        cycles = 1000.0 / (gain[trace.stem] if text.startswith("advice") else 1.0)
+        if "[[thread]]" in text:
+            cycles = 1000 * printed.APPLICATIONS[trace.stem].speedup(printed.APPLICATIONS[trace.stem].orig)
+        return {"replications": [made_up(cycles) for _ in range(options["replications"])]}
+
+    def advise(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
+        assert options["replications"] == 0 and options["seed"] != kernels.MEASURED
+        advised = trace.stem != "Barnes-Hut"
+        placement = "advice" if advised else None
+        return {"predicted": {"gain": gain[trace.stem] - 1}, "advised": advised, "placement": placement}
+
+    monkeypatch.setattr(kernels, "simulate", simulate)
+    monkeypatch.setattr(kernels, "advise", advise)
+    monkeypatch.setattr(kernels, "expected_references", lambda *_, **__: None)
+    monkeypatch.setattr(kernels, "tasks_dealt", lambda _: ["kernel 1"])
+    monkeypatch.setattr(kernels, "trace_info", lambda _: {})
+    found = []
+    for name, size in (("3DFFT", 64), ("Ocean", 130), ("Barnes-Hut", 4096)):
+        trace = tmp_path / f"{name}.svt"
+        trace.write_text(name)
+        found.append(Kernel(name, trace, size, 3, None, lambda *_: None))
+    return found
+
+
+def test_caches_shrink_with_the_data(several: list[Kernel]) -> None:
+    assert [kernel.factor for kernel in several] == [8, 16, 32]
+    assert [kernel.overrides[2:] for kernel in several] == [
+        ["l2.size=128 KiB", "cache.size=16 KiB"],
+        ["l2.size=64 KiB", "cache.size=16 KiB"],
+        ["l2.size=32 KiB", "cache.size=8 KiB"],
+    ]
+
+
+def test_packets_are_counted_once_though_they_take_two_links() -> None:
+    assert kernels.by_size(made_up(1)) == (60, 40)
+    assert kernels.per_transaction(made_up(1)) == 2.0
+
+
+def test_gains_and_speedups_of_the_paper_are_reproduced_by_runs_that_have_them(several: list[Kernel]) -> None:
+    rows = {row.name: row for row in kernels.rows(several)}
+    assert rows["B6"].verdict == rows["B7"].verdict == "reproduced"
+    order = rows["B6"].parts[-1]
+    assert order.what == "order of gains" and order.ours.startswith("3DFFT 2.46")
+    assert [part.holds for part in rows["B4"].parts] == [True, False, True, False, True, False]
+    assert "Waits for traces of Water-spatial, FMM, Water-nsquared" in rows["B6"].explanation
+    assert kernels.gains(several[2]) == [1.0] * 3, "without advice nothing is moved"
+
+
+def test_links_in_use_and_an_order_of_gains_turn_their_rows(
+    several: list[Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "gains", lambda kernel: [3.0 if kernel.name == "Barnes-Hut" else 2.0])
+    assert not next(row for row in kernels.rows(several) if row.name == "B6").parts[-1].holds
+    monkeypatch.setattr(Kernel, "orig", lambda _: [made_up(1, use=0.19)])
+    assert next(row for row in kernels.rows(several) if row.name == "B7").verdict == "missed"
+
+
+def test_a_trace_of_anything_else_is_refused_with_what_to_do() -> None:
+    shipped = Path(str(files("servsim"))) / "data" / "quickstart.svt"
+    done = subprocess.run(
+        [SERVSIM, "reproduce", "brock-2001", "--trace", shipped], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and "servsim capture kernels --set kernel=fft" in done.stderr, done.stderr
