@@ -117,3 +117,22 @@ def test_a_damaged_description_is_refused_with_its_line(tmp_path: Path) -> None:
     _core.trace_describe_shared_data(trace, "program postgres\n10 zz item\n")
     done = servsim("classify", trace, "-m", "foglia-2004-4p", "--by", "relation")
     assert done.returncode == 2 and "line 2" in done.stderr
+
+
+def test_a_machine_of_three_levels_is_classified_as_it_is_simulated(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_text(TRACE, encoding="ascii")
+    common = (trace, "-m", "epyc-9124-cxl", "--set", "cache.line=128 B")
+    classes = json.loads(servsim("classify", *common, "--json").stdout)
+    counted = json.loads(servsim("simulate", *common, "--json", "--engine", "functional").stdout)["replications"][0]
+    assert classes["total"]["misses"] == counted["misses"]
+    assert classes["total"]["misses"]["false_sharing"] == {"user": 1, "kernel": 1}
+    head = servsim("classify", *common).stdout.splitlines()[0]
+    assert "16 processors, 32 KiB split caches, 1 MiB private l2, 16 MiB group l3, 128 B lines, moesi" in head
+    refused = servsim("classify", *common, "--set", "prefetch.policy=next-line")
+    assert refused.returncode == 2 and "leave out [tlb] and [prefetch]" in refused.stderr
+
+
+def test_a_watched_line_names_the_half_of_a_split_cache(tmp_path: Path) -> None:
+    steps = classified(tmp_path, "--watch", "0x1044", "--set", "cache.organisation=split").stdout.splitlines()
+    assert "2 cpu 0 data cpu 1 data 1 user store BusRdX M -> I" in " ".join(steps[4].split())

@@ -11,6 +11,7 @@ from servsim.errors import UsageError
 from servsim.machine_partitions import cut, live, measure, shapes
 from servsim.manager import Goal, Goals, Look, Manager
 from servsim.simulation import machine_text, resolve, simulate_text
+from servsim.statistics.intervals import Estimate, reported
 from typer.testing import CliRunner
 
 FOUR = """processors = 8
@@ -172,12 +173,14 @@ def test_rates_and_moves_come_from_runs_of_the_partitions(monkeypatch: pytest.Mo
     def run(trace: Path, machine: str, *, overrides: list[str], **_: Any) -> dict[str, Any]:
         runs.append((trace.name, overrides))
         moved = {"cycles": 80_000, "nodes": {"migration": {"pages": 4, "cycles": 14_000}}}
-        return {"summary": {"cycles_per_transaction": {"mean": 3.5e6 / len(runs)}}, "replications": [moved]}
+        return {"replications": [{**moved, "cycles_per_transaction": 3.5e6 / len(runs)}]}
 
     monkeypatch.setattr(measure, "simulate", run)
     traces = {"web": tmp_path / "w.svt", "database": tmp_path / "d.svt"}
     found = measure.rates(TWO, "brock-2001-4x4", traces, [], {}, lambda _: None)
-    assert found == {name: {1: at, 2: at + 100, 3: at + 200} for name, at in (("web", 100), ("database", 400))}
+    means = {name: {size: one.mean for size, one in by_size.items()} for name, by_size in found.items()}
+    expected = {name: {1: at, 2: at + 100, 3: at + 200} for name, at in (("web", 100), ("database", 400))}
+    assert means == {name: pytest.approx(by_size) for name, by_size in expected.items()}
     processors = [next(one for one in settings if one.startswith("processors=")) for _, settings in runs]
     assert processors == [f"processors={count}" for count in (4, 8, 12)] * 2
     seconds, cycles = measure.move_seconds("brock-2001-4x4", traces["web"], [], {})
@@ -188,17 +191,26 @@ def test_rates_and_moves_come_from_runs_of_the_partitions(monkeypatch: pytest.Mo
 
 
 def test_more_nodes_that_serve_less_are_doubted() -> None:
-    assert measure.doubts(RATES) == []
-    assert len(measure.doubts({"web": {1: 3.0, 2: 2.0, 3: 1.0}, "database": {1: 1.0, 2: 1.0}})) == 2
+    def known(*rates: float) -> dict[int, Estimate]:
+        return {size: reported([rate - 1, rate, rate + 1]) for size, rate in enumerate(rates, 1)}
+
+    assert measure.doubts({"web": known(100, 180, 240)}) == []
+    doubts = measure.doubts({"web": known(300, 200, 100), "database": known(100, 102)})
+    assert ["more nodes do harm" in one for one in doubts] == [True, True, False]
+    assert "database: 1 and 2 nodes are not told apart" in doubts[2]
+    once = measure.doubts({"web": {1: reported([300.0]), 2: reported([200.0])}})
+    assert "no interval: use --replications 3" in once[0]
+    assert once[1].endswith("measure more transactions, or more nodes do harm")
 
 
 def test_a_day_is_told_with_its_doubts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def run(trace: Path, *_: Any, overrides: list[str], **__: Any) -> dict[str, Any]:
+    def run(trace: Path, *_: Any, overrides: list[str], replications: int = 1, **__: Any) -> dict[str, Any]:
         processors = next((int(one.partition("=")[2]) for one in overrides if one.startswith("processors=")), 16)
         # The database serves as much as it has processors, the web less the more it has.
         mean = 3.5e6 / processors if trace.name == "d.svt" else 3.5e5 * processors
         moved = {"cycles": 80_000, "nodes": {"migration": {"pages": 4, "cycles": 14_000}}}
-        return {"summary": {"cycles_per_transaction": {"mean": mean}}, "replications": [moved]}
+        seeds = [1 + 0.01 * number for number in range(replications)]
+        return {"replications": [{**moved, "cycles_per_transaction": mean * by} for by in seeds]}
 
     monkeypatch.setattr(measure, "simulate", run)
     monkeypatch.chdir(tmp_path)
@@ -208,12 +220,19 @@ def test_a_day_is_told_with_its_doubts(monkeypatch: pytest.MonkeyPatch, tmp_path
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 0
     assert "node 2 comes from web" in told.stdout
-    assert "database serves 400 with 1, 800 with 2, 1,200 with 3 nodes" in told.stdout
-    assert "warning: web served 125/s with 2 nodes and 250/s with 1" in told.stderr
+    assert "transactions/s (95 % interval, n = 3)" in told.stdout
+    assert "database serves 396 (386 to 406) with 1, 792 (773 to 812) with 2, 1,188 (1,159 to 1,217) with 3 nodes" in (
+        told.stdout
+    )
+    assert "warning: web served 124/s with 2 nodes and 248/s with 1: more nodes do harm" in told.stderr
     document = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert document["managed"]["database"]["served_share"] > document["static"]["database"]["served_share"]
     assert len(document["log"]) == 30
     assert len(document["warnings"]) == 2
+    assert document["rates"]["database"]["1"]["n"] == 3
+    once = CliRunner().invoke(app, [*words, "--replications", "1"])
+    assert "database serves 400 (no interval) with 1" in once.stdout
+    assert "rates of fewer than 3 runs have no interval" in once.stderr
 
 
 def test_a_drained_node_gives_up_pages_on_a_shipped_machine(trace: Path) -> None:

@@ -189,6 +189,18 @@ def test_falsely_shared_lines_are_told_on_machines_of_several_levels(own: Path) 
         assert hint["false_sharing"] > 50 and len(hint["tasks"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("homes", "nodes"),
+    [([0, 0, 1, 2, 2], 'nodes = "2 3"\n'), ([0, 1, 2, 2], ""), ([0, 0, 1, 1, 1, 1, 2, 2, 2], 'nodes = "3"\n')],
+)
+def test_pages_without_a_rule_stay_out_of_nodes_that_others_fill(homes: list[int], nodes: str) -> None:
+    module = importlib.import_module("servsim.placement.advise")
+    node = {"count": "3", "placement": "striped", "stride": "4", "memory": "8 KiB, 16 KiB, unlimited"}
+    assert module._rest(node, np.array(homes)) == f'policy = "striped"\nstride = 4\n{nodes}'
+    full = {**node, "memory": "4 KiB"}
+    assert "nodes" not in module._rest(full, np.array([0, 1, 2])), "they have to lie somewhere"
+
+
 def test_without_a_gain_there_is_no_advice_and_no_file(own: Path) -> None:
     done = servsim(own, "-o", "p.toml")
     assert done.returncode == 0, done.stderr

@@ -260,11 +260,6 @@ impl Machine {
         }
     }
 
-    /// Whether there is more than one unified LRU cache per processor.
-    pub fn has_hierarchy(&self) -> bool {
-        self.split || self.replacement != "lru" || !self.levels.is_empty()
-    }
-
     /// The complete description, defaults included, as nested JSON of texts with units.
     pub fn resolved(&self) -> Json {
         let mut root = Map::new();

@@ -18,7 +18,7 @@ pub(crate) fn open_machine(
 ) -> Result<(Machine, Setup, Box<dyn GlobalSource>), SimulateError> {
     let machine = Machine::from_toml(&request.machine, &request.machine_file, &request.overrides)
         .map_err(|faults| SimulateError::Usage(faults.to_string()))?;
-    one_level(&machine, "`classify`")?;
+    neither_walks_nor_prefetches(&machine)?;
     clients_here(&machine)?;
     let setup = setup_of(&machine)?;
     let kernel = machine.protocol.private_kernel;
@@ -113,20 +113,15 @@ pub(crate) fn clients_here(machine: &Machine) -> Result<(), SimulateError> {
     ))
 }
 
-/// Refuses machines with more than one unified LRU cache per processor.
-fn one_level(machine: &Machine, who: &str) -> Result<(), SimulateError> {
-    if machine.tlb.is_some() || machine.prefetch.is_some() {
-        return Err(SimulateError::Usage(format!(
-            "{who} follows neither page walks nor prefetches: leave out [tlb] and [prefetch], or use `simulate`"
-        )));
-    }
-    if !machine.has_hierarchy() {
+/// Refuses machines whose caches see more than the references of the trace.
+fn neither_walks_nor_prefetches(machine: &Machine) -> Result<(), SimulateError> {
+    if machine.tlb.is_none() && machine.prefetch.is_none() {
         return Ok(());
     }
-    Err(SimulateError::Usage(format!(
-        "{who} knows machines with one unified LRU cache per processor only: leave out \
-         cache.organisation, cache.replacement, [l2] and [l3], or use `simulate`"
-    )))
+    Err(SimulateError::Usage(
+        "`classify` follows neither page walks nor prefetches: leave out [tlb] and [prefetch], or use `simulate`"
+            .into(),
+    ))
 }
 
 /// How the timing engine reads a trace.

@@ -11,11 +11,11 @@ use crate::read_ahead::for_each_batch;
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{
-    Batch, CacheId, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
+    Batch, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
 };
 use servsim_mem::{
-    Access, CoherentSystem, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, Observer,
-    PrefetchCounters, RunCounts, Shard, TlbCounters, WordMask,
+    Access, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, PrefetchCounters, RunCounts,
+    Shard, TlbCounters, WordMask,
 };
 use std::collections::HashMap;
 use translation_and_prefetch::{run_translated, TranslationAndPrefetch};
@@ -332,24 +332,6 @@ impl Tally {
             }
         }
     }
-}
-
-/// Applies one reference to coherent caches, one a processor, that are all there is.
-#[inline]
-pub(crate) fn apply<W: WordMask, O: Observer>(
-    system: &mut CoherentSystem<W, O>,
-    privacy: &Privacy,
-    record: &Record,
-    cpu: CpuId,
-    shift: u32,
-) {
-    for_each_line(record, cpu, shift, |access, piece| {
-        let access = access.served_by(CacheId(cpu.0));
-        if !system.try_hit(&access) {
-            let page = page_of(privacy, piece);
-            while !system.transact(&access, page).done {}
-        }
-    });
 }
 
 /// Calls `touch` for each line that a reference overlaps, in ascending order, with the access and

@@ -178,6 +178,23 @@ impl<W: WordMask> Hierarchy<W> {
     /// When the machine has more coherent caches than the index of copies holds, or for a policy that is
     /// not registered: descriptions are checked before.
     pub fn new(processors: usize, first: Geometry, table: Table, shadow: bool, spec: &HierarchySpec) -> Self {
+        Self::watched(processors, first, table, shadow, spec, ())
+    }
+}
+
+impl<W: WordMask, O: Observer> Hierarchy<W, O> {
+    /// The same with someone who watches the point of coherence.
+    ///
+    /// # Panics
+    /// As [`Hierarchy::new`].
+    pub fn watched(
+        processors: usize,
+        first: Geometry,
+        table: Table,
+        shadow: bool,
+        spec: &HierarchySpec,
+        observer: O,
+    ) -> Self {
         let per_processor = spec.coherent_caches();
         let caches = processors * per_processor;
         assert!(caches <= crate::MAX_CACHES, "{caches} coherent caches");
@@ -193,7 +210,8 @@ impl<W: WordMask> Hierarchy<W> {
         let domains = if pooled { processors } else { 0 };
         let mut inclusion = vec![Inclusion::Neither; 1 + usize::from(spec.split)];
         inclusion.extend(spec.private.iter().map(|level| level.inclusion));
-        let mut system = CoherentSystem::of_arrays(arrays, spec.shadow_geometry(first), table, shadow, ());
+        let mut system =
+            CoherentSystem::of_arrays(arrays, spec.shadow_geometry(first), table, shadow, observer);
         let groups = Groups::new(processors, spec);
         system.per_processor = per_processor;
         system.around = groups.around();

@@ -102,6 +102,14 @@ def _by_class(title: str, table: dict[str, Any]) -> list[str]:
     return columns(rows)
 
 
+def _caches(machine: dict[str, Any]) -> str:
+    """Return the levels of a machine in words."""
+    split = "split " if machine["cache"]["organisation"] == "split" else ""
+    outer = [(name, machine[name]) for name in ("l2", "l3") if machine[name]["size"] != "none"]
+    levels = [f"{level['size']} {level['sharing']} {name}" for name, level in outer]
+    return ", ".join([f"{machine['cache']['size']} {split}caches", *levels])
+
+
 def _tables(result: dict[str, Any], sort: str) -> str:
     """Return the totals and the rows for people."""
     from servsim.classification import NO_MIGRATION
@@ -111,7 +119,7 @@ def _tables(result: dict[str, Any], sort: str) -> str:
     misses = _sum(total["misses"]["total"])
     lines = [
         f"{result['trace']['name']} on {machine['name']}: {machine['processors']} processors, "
-        f"{machine['cache']['size']} caches, {machine['cache']['line']} lines, {machine['protocol']['name']}",
+        f"{_caches(machine)}, {machine['cache']['line']} lines, {machine['protocol']['name']}",
         f"{references:,} references, {misses:,} misses ({_share(misses, references)})",
         "",
         *_by_class("misses", total["misses"]),
@@ -192,8 +200,8 @@ def _steps(result: dict[str, Any]) -> str:
         rows.append(
             [
                 f"{step['reference']:,}",
-                f"cpu {step['cpu']}",
-                f"cpu {step['by_cpu']}",
+                f"cpu {step['cpu']} {step.get('cache', '')}".rstrip(),
+                f"cpu {step['by_cpu']} {step.get('by_cache', '')}".rstrip(),
                 step["task"],
                 step["mode"],
                 step["op"],

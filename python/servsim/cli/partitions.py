@@ -16,6 +16,7 @@ from servsim.errors import UsageError
 if TYPE_CHECKING:
     from servsim.machine_partitions import Step
     from servsim.run_options import RunOptions
+    from servsim.statistics.intervals import Estimate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -88,13 +89,14 @@ def day_command(
     settings: Settings = None,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
     warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the runs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first run of each.")] = 1,
+    replications: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each size, successive seeds.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every look, decision and move.")] = False,
 ) -> None:
     """Move nodes between partitions as a day's load changes, and say what that is worth.
 
     What each partition serves with so many nodes is simulated, and so is moving a page. Between looks the day is
-    arithmetic.
+    arithmetic, with the mean rates.
 
     Example: servsim partitions day goals.toml web=web.svt database=oltp.svt -m brock-2001-4x4 --load day.csv
     """
@@ -107,18 +109,22 @@ def day_command(
     if day.keys() != managed.partitions.keys():
         raise UsageError(f"{load} must have the columns {', '.join(managed.partitions)}, one for each partition")
     run: RunOptions = {"transactions": options.transactions(transactions), "warmup": warmup, "seed": seed}
+    several: RunOptions = {**run, "replications": replications}
     with Progress() as progress:
-        served = rates(managed, machine, traces, settings or [], run, lambda what: progress(f"simulating {what}", None))
+        known = rates(
+            managed, machine, traces, settings or [], several, lambda what: progress(f"simulating {what}", None)
+        )
         progress("simulating a node that is drained", None)
         move_s, cycles = move_seconds(machine, next(iter(traces.values())), settings or [], run)
-    doubtful = doubts(served)
+    doubtful = doubts(known)
+    served = {name: {size: one.mean for size, one in by_size.items()} for name, by_size in known.items()}
     warn(doubtful)
     kept = live(managed, served, day, move_s, managed=False)
     moved = live(managed, served, day, move_s)
     document = {
         "schema": "servsim.partitions.day/1",
         "machine": machine,
-        "rates": served,
+        "rates": {name: {size: _rate(one) for size, one in by_size.items()} for name, by_size in known.items()},
         "warnings": doubtful,
         "move": {"seconds": move_s, "cycles_per_page": cycles},
         "static": _summary(kept),
@@ -128,9 +134,10 @@ def day_command(
     if as_json:
         print(json.dumps(document, indent=1))
         return
-    for name, by_size in served.items():
-        each = ", ".join(f"{rate:,.0f} with {size}" for size, rate in by_size.items())
-        print(f"{name} serves {each} nodes, in transactions/s")
+    print(f"transactions/s (95 % interval, n = {replications})")
+    for name, by_size in known.items():
+        each = ", ".join(f"{_interval(one)} with {size}" for size, one in by_size.items())
+        print(f"{name} serves {each} nodes")
     print(f"a node's memory takes {move_s:,.2f} s to move ({cycles:,.0f} cycles a page)")
     for step in moved:
         if step.move:
@@ -143,6 +150,19 @@ def day_command(
         print(f"{title}: {told}")
     if not any(step.move for step in moved):
         say("no node moved: no partition asked long enough, or none could spare one")
+
+
+def _interval(rate: "Estimate") -> str:
+    """Return a rate with its interval."""
+    if rate.low is None or rate.high is None:
+        return f"{rate.mean:,.0f} (no interval)"
+    return f"{rate.mean:,.0f} ({rate.low:,.0f} to {rate.high:,.0f})"
+
+
+def _rate(rate: "Estimate") -> dict[str, object]:
+    """Return a rate as JSON has it."""
+    interval = None if rate.low is None else [rate.low, rate.high]
+    return {"mean": rate.mean, "interval_95": interval, "n": rate.n}
 
 
 def _summary(steps: "list[Step]") -> dict[str, dict[str, float]]:

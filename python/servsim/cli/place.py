@@ -60,7 +60,6 @@ def command(
             found["hints"] = falsely_shared(
                 trace,
                 machine,
-                found["machine"],
                 format=format,
                 overrides=settings or [],
                 progress=of_references(progress, "looking for falsely shared lines", expected),

@@ -13,6 +13,7 @@ from servsim.manager import Goals
 from servsim.result import hertz
 from servsim.run_options import RunOptions
 from servsim.simulation import machine_text, resolve, simulate
+from servsim.statistics.intervals import LEAST, Estimate, reported
 
 #: Bytes of a page that moves.
 PAGE = 4096
@@ -37,8 +38,8 @@ def rates(
     overrides: list[str],
     options: RunOptions,
     began: Callable[[str], None],
-) -> dict[str, dict[int, float]]:
-    """Simulate each partition at each size that it may come to; transactions per second of each.
+) -> dict[str, dict[int, Estimate]]:
+    """Simulate each partition at each size that it may come to; transactions per second of each, over its replications.
 
     Raises
     ------
@@ -51,7 +52,7 @@ def rates(
         raise UsageError(f"give a trace for each of the partitions {', '.join(goals.partitions)}: NAME=TRACE")
     clock = hertz(whole["clock"])
     order = sorted(node for goal in goals.partitions.values() for node in goal.nodes)
-    found: dict[str, dict[int, float]] = {}
+    found: dict[str, dict[int, Estimate]] = {}
     for name, wanted in sizes(goals).items():
         first = list(goals.partitions[name].nodes)
         nodes = first + [node for node in order if node not in first]
@@ -59,30 +60,44 @@ def rates(
             began(f"{name} on {size} node{'s' if size > 1 else ''}")
             settings = cut(machine, {name: nodes[:size]}, overrides)[name]
             result = simulate(traces[name], machine, overrides=settings, **options)
-            cycles = result["summary"].get("cycles_per_transaction")
-            if cycles is None:
+            cycles = [one["cycles_per_transaction"] for one in result["replications"]]
+            if not all(cycles):
                 raise UsageError(
                     f"{str(traces[name])!r} has no transactions, so what partition {name} serves is not known"
                 )
-            found.setdefault(name, {})[size] = clock / cycles["mean"]
+            found.setdefault(name, {})[size] = reported([clock / one for one in cycles])
     return found
 
 
-def doubts(found: Mapping[str, Mapping[int, float]]) -> list[str]:
-    """Return a sentence for each size that served less than a smaller one, which short windows make likely.
+def doubts(found: Mapping[str, Mapping[int, Estimate]]) -> list[str]:
+    """Return a sentence for each two sizes that runs do not tell apart, or of which the larger one served less.
 
     Examples
     --------
-    >>> doubts({"web": {1: 300.0, 2: 280.0, 3: 500.0}})
-    ['web served 280/s with 2 nodes and 300/s with 1: measure more transactions, or more nodes do harm']
-    """
-    return [
-        f"{name} served {by_size[size]:,.0f}/s with {size} nodes and {by_size[fewer]:,.0f}/s with {fewer}: measure more"
-        " transactions, or more nodes do harm"
-        for name, by_size in found.items()
-        for fewer, size in itertools.pairwise(sorted(by_size))
-        if by_size[size] < by_size[fewer]
-    ]
+    >>> one, two = reported([299.0, 300.0, 301.0]), reported([279.0, 280.0, 281.0])
+    >>> doubts({"web": {1: one, 2: two}})
+    ['web served 280/s with 2 nodes and 300/s with 1: more nodes do harm']
+    >>> doubts({"web": {1: one, 2: reported([250.0, 380.0, 300.0])}})
+    ['web: 1 and 2 nodes are not told apart, the intervals of 300/s and 310/s overlap: more --transactions or --replications']
+    """  # noqa: E501
+    said = []
+    if any(one.n < LEAST for by_size in found.values() for one in by_size.values()):
+        said.append(f"rates of fewer than {LEAST} runs have no interval: use --replications {LEAST} or more")
+    for name, by_size in found.items():
+        for fewer, size in itertools.pairwise(sorted(by_size)):
+            less, more = by_size[fewer], by_size[size]
+            known = less.low is not None and more.low is not None
+            if known and less.overlaps(more):
+                said.append(
+                    f"{name}: {fewer} and {size} nodes are not told apart, the intervals of {less.mean:,.0f}/s and "
+                    f"{more.mean:,.0f}/s overlap: more --transactions or --replications"
+                )
+            elif more.mean < less.mean:
+                why = "more nodes do harm" if known else "measure more transactions, or more nodes do harm"
+                said.append(
+                    f"{name} served {more.mean:,.0f}/s with {size} nodes and {less.mean:,.0f}/s with {fewer}: {why}"
+                )
+    return said
 
 
 def move_seconds(machine: str, trace: Path, overrides: list[str], options: RunOptions) -> tuple[float, float]:

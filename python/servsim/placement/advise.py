@@ -9,14 +9,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from servsim.placement.greedy import Homes
 from servsim.placement.learn import Learnt, learn
-from servsim.placement.predict import Plan, plan
+from servsim.placement.predict import Plan, plan, room
 from servsim.placement.rules import rules, toml
 from servsim.simulation import simulate, trace_info
 from servsim.statistics.intervals import reported
 
 #: Predicted gains up to this are not worth a placement file.
 LEAST_GAIN = 0.05
+#: Share of a node's memory from which on named pages leave no room for others.
+FULL = 0.95
 #: Transactions from which on a trace is long enough to be learnt from and measured in different parts.
 ENOUGH = 8
 
@@ -102,7 +107,7 @@ def advise(
     if gain <= LEAST_GAIN:
         return document
     head = ["Advice of servsim place; docs/placement.md says what the lines mean."]
-    text = toml(found, _rest(node), _threads(order, best, dealt), best.learnt.per_cpu, head)
+    text = toml(found, _rest(node, best.homes), _threads(order, best, dealt), best.learnt.per_cpu, head)
     document |= {"placement": text, "rules": len(found), "data": _data(best), "threads": order}
     document["numactl"] = _numactl(described, best)
     if replications == 0:
@@ -143,9 +148,20 @@ def _alone(learnt: Learnt, dealt: Sequence[str]) -> bool:
     return 0 < len(dealt) <= len(learnt.nodes)
 
 
-def _rest(node: dict[str, Any]) -> str:
-    stride = f"\nstride = {node['stride']}" if node["placement"] == "striped" else ""
-    return f'policy = "{node["placement"]}"{stride}\n'
+def _rest(node: dict[str, Any], homes: Homes | None = None) -> str:
+    """Return the rule of pages that the advice does not name.
+
+    Where those that it does name fill a node, the others stay out of it: they would come first and take their room.
+    """
+    lines = [f'policy = "{node["placement"]}"']
+    if node["placement"] == "striped":
+        lines.append(f"stride = {node['stride']}")
+    if homes is not None:
+        held = np.bincount(homes, minlength=int(node["count"]))
+        left = [at for at, space in enumerate(room(node, len(homes))) if held[at] < FULL * space]
+        if left and any(held[at] >= FULL * space > 0 for at, space in enumerate(room(node, len(homes)))):
+            lines.append(f'nodes = "{" ".join(str(at + 1) for at in left)}"')
+    return "\n".join(lines) + "\n"
 
 
 def _threads(order: str, best: Plan, dealt: Sequence[str]) -> list[str]:

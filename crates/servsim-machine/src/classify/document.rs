@@ -7,7 +7,7 @@ use crate::json::by_mode;
 use crate::names::{place_of, DataNames};
 use crate::run_spec::RunSpec;
 use serde_json::{json, Map, Value};
-use servsim_core::{GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
+use servsim_core::{CacheId, GlobalSource, PageOrigin, TaskInfo, PAGE_SHIFT};
 use servsim_mem::{CoherenceClass, Counters, MissClass, SwitchCause};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,8 @@ pub struct Frame<'a> {
     pub names: DataNames,
     /// Bytes per line.
     pub line: u64,
+    /// Coherent caches of a processor.
+    pub per_processor: usize,
 }
 
 /// A group being made.
@@ -192,10 +194,10 @@ impl Frame<'_> {
         let line = address / self.line * self.line;
         let json = |step: &Step| {
             let op = if step.by.write { "store" } else { ["fetch", "load", "store"][step.by.slot.min(2)] };
-            json!({
+            let mut row = json!({
                 "reference": step.reference,
-                "cpu": step.cache.0,
-                "by_cpu": step.by.cache.0,
+                "cpu": step.cache.0 / self.per_processor,
+                "by_cpu": step.by.cache.0 / self.per_processor,
                 "task": task_name(tasks, step.by.task),
                 "mode": if step.by.kernel { "kernel" } else { "user" },
                 "op": op,
@@ -204,7 +206,14 @@ impl Frame<'_> {
                 "transaction": step.change.and_then(|c| c.transaction),
                 "to": step.change.map(|c| c.to),
                 "class": step.class,
-            })
+            });
+            if self.per_processor > 1 {
+                // Both halves of a split first level are coherent: which of the two.
+                let half = |cache: CacheId| ["instruction", "data"][cache.0 % self.per_processor];
+                row["cache"] = half(step.cache).into();
+                row["by_cache"] = half(step.by.cache).into();
+            }
+            row
         };
         object.insert(
             "watch".into(),

@@ -1,11 +1,12 @@
 //! A functional run whose observer also learns which reference is being made.
 
 use crate::error::{Proceed, SimulateError};
-use crate::functional::{apply, processor_of};
+use crate::functional::{for_each_line, processor_of};
+use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind};
-use servsim_mem::{CoherentSystem, Counters, Observer, WordMask};
+use servsim_mem::{Counters, Hierarchy, HierarchySpec, Observer, WordMask};
 
 /// An observer that follows a trace.
 pub trait ReferenceObserver: Observer {
@@ -20,21 +21,23 @@ pub trait ReferenceObserver: Observer {
 pub fn follow<F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
+    spec: &HierarchySpec,
     follower: F,
     proceed: &mut Proceed<'_>,
 ) -> Result<(F, Counters), SimulateError> {
-    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, follower, proceed))
+    with_word_mask!(setup.geometry.line, follow_with<_>(source, setup, spec, follower, proceed))
 }
 
 fn follow_with<W: WordMask, F: ReferenceObserver>(
     source: &mut dyn GlobalSource,
     setup: &Setup,
+    spec: &HierarchySpec,
     follower: F,
     proceed: &mut Proceed<'_>,
 ) -> Result<(F, Counters), SimulateError> {
     let table = setup.protocol.clone();
-    let mut system: CoherentSystem<W, F> =
-        CoherentSystem::watched(setup.processors, setup.geometry, table, setup.shadow, follower);
+    let mut caches: Hierarchy<W, F> =
+        Hierarchy::watched(setup.processors, setup.geometry, table, setup.shadow, spec, follower);
     let handlers: Vec<bool> = source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect();
     let shift = setup.geometry.line.trailing_zeros();
     let mut references = [[0; 3]; 2];
@@ -43,7 +46,7 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
         for record in &batch.records {
             if record.op == Op::Event {
                 if let Event::TransactionEnd { kind, user } = batch.events[record.address as usize] {
-                    system.observer.transaction_end(record.task, kind, user);
+                    caches.system.observer.transaction_end(record.task, kind, user);
                 }
                 continue;
             }
@@ -52,19 +55,22 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
                 number += 1;
                 references[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
             }
-            system.observer.reference(number, record);
+            caches.system.observer.reference(number, record);
             if !handlers[record.task as usize] {
-                system.run_task(cpu, record.task);
+                caches.system.run_task(cpu, record.task);
             }
-            apply(&mut system, source.privacy(), record, cpu, shift);
+            let privacy = source.privacy();
+            for_each_line(record, cpu, shift, |access, piece| {
+                caches.access(access, || page_of(privacy, piece));
+            });
         }
         done += batch.records.len() as u64;
         if !proceed(done) {
             return Err(SimulateError::Interrupted);
         }
     }
-    system.finish();
-    let mut total = system.total();
+    caches.system.finish();
+    let mut total = caches.system.total();
     total.references = references;
-    Ok((system.observer, total))
+    Ok((caches.system.observer, total))
 }

@@ -8,7 +8,7 @@ mod watch;
 
 pub use crate::names::Symbols;
 
-use crate::builders::open_machine;
+use crate::builders::{hierarchy_of, open_machine};
 use crate::error::{Proceed, SimulateError};
 use crate::names::{DataNames, SharedData};
 use crate::replay;
@@ -140,19 +140,21 @@ pub fn classify(
         }
         (None, None) => None,
     };
+    let spec = hierarchy_of(&machine, request.seed)?;
     let by = grouping(question.by, source, symbols.is_some())?;
     let symbols = symbols.unwrap_or_default();
     let shared = source.shared_data().map_or(Ok(SharedData::default()), SharedData::parse);
     let shared = shared.map_err(SimulateError::Usage)?;
     let names = DataNames { symbols, shared };
-    let frame = Frame { request, names, machine: machine.resolved(), line: setup.geometry.line };
+    let (line, per_processor) = (setup.geometry.line, spec.coherent_caches());
+    let frame = Frame { request, names, machine: machine.resolved(), line, per_processor };
     if let Some(address) = question.watch {
         let watch = Watch::new(LineAddr(address / setup.geometry.line), &setup.protocol);
-        let (watch, _) = replay::guarded(&setup, || follow(source, &setup, watch, proceed))??;
+        let (watch, _) = replay::guarded(&setup, || follow(source, &setup, &spec, watch, proceed))??;
         return Ok(frame.watched(address, source.tasks(), &watch));
     }
     let ledger = Ledger::new(source.tasks(), setup.geometry.line);
-    let (ledger, total) = replay::guarded(&setup, || follow(source, &setup, ledger, proceed))??;
+    let (ledger, total) = replay::guarded(&setup, || follow(source, &setup, &spec, ledger, proceed))??;
     Ok(frame.classified(question, by, source, &ledger, &total))
 }
 

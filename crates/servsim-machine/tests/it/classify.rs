@@ -4,7 +4,7 @@ use crate::support::whole_trace::whole_trace;
 
 use serde_json::Value;
 use servsim_machine::classify::{classify, Grouping, Order, Question, Symbols};
-use servsim_machine::{RunSpec, SimulateError};
+use servsim_machine::{simulate, RunSpec, SimulateError};
 use std::path::{Path, PathBuf};
 
 fn request(trace: PathBuf, overrides: &[&str]) -> RunSpec {
@@ -128,4 +128,48 @@ fn the_groups_of_a_captured_trace_add_up() {
             }
         }
     }
+}
+
+/// What each level holds decides which misses there are, and `simulate` counts the same ones.
+#[test]
+fn machines_with_more_caches_are_classified_where_they_keep_coherence() {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
+    let split = "cache.organisation=split";
+    let cases: [&[&str]; 3] = [
+        &["l2.size=256 KiB", "l2.sharing=private", "l3.size=1 MiB", "l3.sharing=shared"],
+        &[split, "cache.replacement=tree-plru", "l2.size=256 KiB", "l2.sharing=group", "group.count=2"],
+        &["interconnect.kind=network", "node.count=2", split, "l2.size=48 KiB", "l2.associativity=12"],
+    ];
+    let mut seen = Vec::new();
+    for case in cases {
+        let overrides = [&["processors=4", "cache.size=32 KiB"], case].concat();
+        let asked = request(trace.clone(), &overrides);
+        let document = classify(&asked, &ask(Some(Grouping::Line)), &mut |_| true).unwrap();
+        let functional = RunSpec { functional: true, ..asked };
+        let run = simulate(&functional, &mut |_| true).unwrap();
+        let counted = &run["replications"][0];
+        for table in ["misses", "coherence"] {
+            assert_eq!(document["total"][table], counted[table], "{case:?} {table}");
+            let rows = document["rows"].as_array().unwrap();
+            let sum: u64 = rows.iter().map(|row| count(row, table, "total")).sum();
+            assert_eq!(sum, count(&document["total"], table, "total"), "{case:?} {table}");
+        }
+        seen.push(count(&document["total"], "misses", "total"));
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), cases.len(), "machines that differ miss differently: {seen:?}");
+}
+
+#[test]
+fn halves_of_a_split_cache_are_told_apart_in_a_watched_line() {
+    // Processor 0 runs what processor 1 then writes.
+    let trace = text_trace("halves.txt", "0 I 1000 4 s\n1 S 1000 4 s\n");
+    let question = Question { watch: Some(0x1000), ..ask(None) };
+    let document =
+        classify(&request(trace, &["cache.organisation=split"]), &question, &mut |_| true).unwrap();
+    let steps = document["watch"]["steps"].as_array().unwrap();
+    let lost = steps.iter().find(|step| step["to"] == "I").expect("the copy goes");
+    let said = ["cpu", "cache", "by_cpu", "by_cache"].map(|key| &lost[key]);
+    assert_eq!(serde_json::json!(said), serde_json::json!([0, "instruction", 1, "data"]), "{lost:#}");
 }
