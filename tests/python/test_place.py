@@ -196,9 +196,22 @@ def test_falsely_shared_lines_are_told_on_machines_of_several_levels(own: Path) 
 def test_pages_without_a_rule_stay_out_of_nodes_that_others_fill(homes: list[int], nodes: str) -> None:
     module = importlib.import_module("servsim.placement.advise")
     node = {"count": "3", "placement": "striped", "stride": "4", "memory": "8 KiB, 16 KiB, unlimited"}
-    assert module._rest(node, np.array(homes)) == f'policy = "striped"\nstride = 4\n{nodes}'
-    full = {**node, "memory": "4 KiB"}
-    assert "nodes" not in module._rest(full, np.array([0, 1, 2])), "they have to lie somewhere"
+    left = module._left(node, np.array(homes))
+    assert module._rest(node, left) == f'policy = "striped"\nstride = 4\n{nodes}'
+    assert module._left({**node, "memory": "4 KiB"}, np.array([0, 1, 2])) == [], "they have to lie somewhere"
+
+
+def test_of_too_many_rules_those_that_are_worth_most_are_kept() -> None:
+    # Pages of a process, each alone, that hardly matter; data with a name, last in order, that do.
+    lone = [Page("process", "7", 0x10000 * at) for at in range(40)]
+    data = [Page("structure", "stock", 0x1000 * at) for at in range(6)]
+    costs = np.array([[1.0, 2.0]] * 40 + [[100.0, 300.0]] * 3 + [[300.0, 100.0]] * 3)
+    homes = costs.argmin(axis=1)
+    found = rules([*lone, *data], homes, costs, most=10)
+    assert [(rule.start, rule.node) for rule in found if rule.name == "stock"] == [(0, 0), (0x3000, 1)]
+    assert len(found) == 10
+    one = rules([*lone, *data], homes, costs, most=10, others=0)
+    assert [(rule.name, rule.start, rule.node) for rule in one] == [("stock", 0x3000, 1)], "the rest is there anyway"
 
 
 def test_without_a_gain_there_is_no_advice_and_no_file(own: Path) -> None:
@@ -212,6 +225,7 @@ def test_one_memory_and_missing_traces_are_refused(own: Path) -> None:
     (own / "four.toml").write_text('name = "one"\nprocessors = 4\n')
     refused = servsim(own)
     assert (refused.returncode, "one has one memory" in refused.stderr) == (2, True), refused.stderr
+    assert "--monitor" not in refused.stderr, "which nobody gave"
     (own / "t.txt").unlink()
     missing = servsim(own)
     assert (missing.returncode, "there is no trace 't.txt'" in missing.stderr) == (2, True), missing.stderr

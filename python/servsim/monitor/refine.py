@@ -12,14 +12,26 @@ from typing import Any, Unpack
 from servsim.errors import UsageError
 from servsim.monitor.filters import MOST_COUNTERS, Region, program, regions, size
 from servsim.run_options import RunOptions
-from servsim.simulation import simulate
+from servsim.simulation import machine_text, resolve, simulate
 
 #: Bytes of a counter in each pass.
 GRANULES = (2 << 20, 4 << 10, 32)
 
 
 def run(trace: str | Path, machine: str | Path, text: str, **options: Any) -> dict[str, Any]:
-    """Simulate with a monitor's program given as text."""
+    """Simulate with a monitor's program given as text.
+
+    Raises
+    ------
+    UsageError
+        For a machine with one memory, and as for `servsim.simulation.simulate`.
+    """
+    described = resolve(machine_text(machine), str(machine), options.get("overrides") or [])
+    if described["node"]["count"] == "1":
+        raise UsageError(
+            f"{described['name']} has one memory, so that nothing goes between nodes: take a machine with "
+            "nodes, such as brock-2001-4x4"
+        )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "monitor.toml"
         file.write_text(text, encoding="utf-8")

@@ -89,7 +89,8 @@ def advise(
         candidates.append((order, plan(bound, swaps=order == "pinned" and bool(dealt))))
     order, best = min(candidates, key=lambda one: one[1].time)
     gain = described.time / best.time - 1
-    found = rules(best.learnt.pages, best.homes, best.costs)
+    left = _left(node, best.homes)
+    found = rules(best.learnt.pages, best.homes, best.costs, others=left[0] if len(left) == 1 else None)
     document: dict[str, Any] = {
         "schema": "servsim.place/1",
         "trace": described.result["trace"],
@@ -107,7 +108,7 @@ def advise(
     if gain <= LEAST_GAIN:
         return document
     head = ["Advice of servsim place; docs/placement.md says what the lines mean."]
-    text = toml(found, _rest(node, best.homes), _threads(order, best, dealt), best.learnt.per_cpu, head)
+    text = toml(found, _rest(node, left), _threads(order, best, dealt), best.learnt.per_cpu, head)
     document |= {"placement": text, "rules": len(found), "data": _data(best), "threads": order}
     document["numactl"] = _numactl(described, best)
     if replications == 0:
@@ -148,19 +149,23 @@ def _alone(learnt: Learnt, dealt: Sequence[str]) -> bool:
     return 0 < len(dealt) <= len(learnt.nodes)
 
 
-def _rest(node: dict[str, Any], homes: Homes | None = None) -> str:
-    """Return the rule of pages that the advice does not name.
+def _left(node: dict[str, Any], homes: Homes) -> list[int]:
+    """Return the nodes, from 0, that pages without a rule keep to; none if they may lie anywhere.
 
-    Where those that it does name fill a node, the others stay out of it: they would come first and take their room.
+    Where pages with a rule fill a node, others stay out of it: they would come first and take their room.
     """
+    held, space = np.bincount(homes, minlength=int(node["count"])), room(node, len(homes))
+    left = [at for at, pages in enumerate(space) if held[at] < FULL * pages]
+    return left if any(held[at] >= FULL * pages > 0 for at, pages in enumerate(space)) else []
+
+
+def _rest(node: dict[str, Any], left: Sequence[int] = ()) -> str:
+    """Return the rule of pages that the advice does not name."""
     lines = [f'policy = "{node["placement"]}"']
     if node["placement"] == "striped":
         lines.append(f"stride = {node['stride']}")
-    if homes is not None:
-        held = np.bincount(homes, minlength=int(node["count"]))
-        left = [at for at, space in enumerate(room(node, len(homes))) if held[at] < FULL * space]
-        if left and any(held[at] >= FULL * space > 0 for at, space in enumerate(room(node, len(homes)))):
-            lines.append(f'nodes = "{" ".join(str(at + 1) for at in left)}"')
+    if left:
+        lines.append(f'nodes = "{" ".join(str(at + 1) for at in left)}"')
     return "\n".join(lines) + "\n"
 
 

@@ -47,11 +47,14 @@ class Rule:
     pages: int
 
 
-def rules(places: Sequence[Page], homes: Homes, costs: Costs, most: int = MOST_RULES) -> list[Rule]:
+def rules(
+    places: Sequence[Page], homes: Homes, costs: Costs, most: int = MOST_RULES, others: int | None = None
+) -> list[Rule]:
     """Return the rules that put pages where they should be, at most so many.
 
     The homes of neighbours are those of least cost when every rule has a price; the price grows until the rules are
-    few enough.
+    few enough. Pages with none beside them need a rule each at any price: where these are too many, those that are
+    worth most are kept, of the price that keeps most. ``others`` is the node of pages without a rule, if they have one.
     """
     # What another home than the chosen one costs; a cheaper one was full.
     away = np.abs(costs - costs[np.arange(len(costs)), homes][:, None])
@@ -66,16 +69,26 @@ def rules(places: Sequence[Page], homes: Homes, costs: Costs, most: int = MOST_R
         groups.setdefault((place.key, place.name), []).append(index)
     ordered = [sorted(group, key=lambda index: places[index].start) for _, group in sorted(groups.items())]
     price = float(away.max(axis=1).sum()) * 1e-5 + 1e-9
+    best: tuple[float, list[Rule]] = (-np.inf, [])
     while True:
-        found = [rule for group in ordered for rule in _runs(places, away, group, price)]
-        if len(found) <= most or price > away.sum():
-            return found[:most]
+        found = [one for group in ordered for one in _runs(places, away, group, price) if one[1].node != others]
+        if len(found) <= most:
+            return [rule for _, rule in found]
+        kept = sorted(sorted(range(len(found)), key=lambda at: -found[at][0])[:most])
+        worth = sum(found[at][0] for at in kept)
+        if worth > best[0]:
+            best = worth, [found[at][1] for at in kept]
+        if price > away.sum():
+            return best[1]
         price *= 2
 
 
-def _runs(places: Sequence[Page], away: Costs, group: list[int], price: float) -> list[Rule]:
-    """Return the runs of one group; only those of named data reach over pages that nobody touched."""
-    runs: list[Rule] = []
+def _runs(places: Sequence[Page], away: Costs, group: list[int], price: float) -> list[tuple[float, Rule]]:
+    """Return the runs of one group, and what each saves beside pages dealt over all nodes.
+
+    Only those of named data reach over pages that nobody touched.
+    """
+    runs: list[tuple[float, Rule]] = []
     pieces: list[list[int]] = []
     for index in group:
         joined = places[index].key == "structure" or (
@@ -92,7 +105,9 @@ def _runs(places: Sequence[Page], away: Costs, group: list[int], price: float) -
             if at == len(piece) or nodes[at] != nodes[first]:
                 start, last = places[piece[first]], places[piece[at - 1]]
                 end = places[piece[at]].start if at < len(piece) else last.start + PAGE
-                runs.append(Rule(start.key, start.name, start.start, end, int(nodes[first]), at - first))
+                own = away[piece[first:at]]
+                worth = float((own.mean(axis=1) - own[:, nodes[first]]).sum())
+                runs.append((worth, Rule(start.key, start.name, start.start, end, int(nodes[first]), at - first)))
                 first = at
     return runs
 
