@@ -76,7 +76,7 @@ def test_a_killed_run_continues_where_it_stopped(tree: Path) -> None:
     child = subprocess.Popen(_command(tree), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: started.exists() and started.read_text().strip(), during=child)
     child.send_signal(signal.SIGTERM)
-    _, messages = child.communicate(timeout=20)
+    _, messages = child.communicate(timeout=120)
     assert child.returncode == 130 and "continues from here" in messages
     wait_for(lambda: _has_ended(int(started.read_text())), seconds=20)
     assert len(list((tree.parent / "cache").rglob("first.json"))) == 1

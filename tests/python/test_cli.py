@@ -104,7 +104,7 @@ def test_an_interrupt_signal_ends_with_130() -> None:
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGINT)
-    _, messages = child.communicate(timeout=20)
+    _, messages = child.communicate(timeout=120)
     assert (child.returncode, messages) == (130, "servsim: interrupted\n")
 
 
