@@ -179,3 +179,25 @@ def test_an_image_that_was_changed_a_port_in_use_and_packages_that_lack_are_name
     done = workload(cache, "run", "--set-seed", "7")
     assert done.returncode == 1 and "is not whole: its checksum differs" in done.stderr
     wait_for(lambda: not servers())
+
+
+@pytest.mark.parametrize("name", ["ls", "awk", "cp", "gzip", "rm"])
+def test_a_utility_works_without_a_word_and_rests_when_the_database_is_checked(tmp_path: Path, name: str) -> None:
+    environment = os.environ | {"servsim_run": str(tmp_path)}
+    with (tmp_path / "said").open("w") as said:
+        utility = subprocess.Popen([FOLDER / "utilities", name], env=environment, stderr=said, start_new_session=True)
+    try:
+        folder = tmp_path / name
+        wait_for(lambda: _children(utility.pid) or any(folder.glob("*")), during=utility)
+        (tmp_path / "resting").touch()
+        wait_for(lambda: _children(utility.pid) == ["sleep"], during=utility)
+    finally:
+        os.killpg(utility.pid, signal.SIGKILL)
+        utility.wait()
+    assert (tmp_path / "said").read_text() == ""
+
+
+def _children(process: int) -> list[str]:
+    """Names of a process's children."""
+    listed = subprocess.run(["ps", "-o", "comm=", "--ppid", str(process)], capture_output=True, text=True, check=False)
+    return listed.stdout.split()
