@@ -1,4 +1,5 @@
-//! Calls beside the malloc family that rules need to see: names of mappings, memory given back, threads begun.
+//! Calls beside the malloc family that rules need to see: names of mappings, memory given back or
+//! protected, threads begun.
 
 use crate::{rules, sampler, threads};
 use libc::{c_int, c_long, c_ulong, c_void, pthread_attr_t, pthread_t, size_t};
@@ -26,6 +27,27 @@ pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: size_t) -> c_int {
     sampler::goes(start as usize, bytes);
     // SAFETY: the call as it was made.
     unsafe { libc::syscall(libc::SYS_munmap, start, bytes) as c_int }
+}
+
+/// What the program protects itself, or moves, is no longer the sampler's to protect.
+#[no_mangle]
+pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
+    sampler::goes(start as usize, bytes);
+    // SAFETY: the call as it was made.
+    unsafe { libc::syscall(libc::SYS_mprotect, start, bytes, protection) as c_int }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mremap(
+    start: *mut c_void,
+    old: size_t,
+    new: size_t,
+    flags: c_int,
+    to: *mut c_void,
+) -> *mut c_void {
+    sampler::goes(start as usize, old);
+    // SAFETY: the call as it was made; the last argument is only read where the flags say that there is one.
+    unsafe { libc::syscall(libc::SYS_mremap, start, old, new, flags, to) as *mut c_void }
 }
 
 #[no_mangle]

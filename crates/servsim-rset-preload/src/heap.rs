@@ -11,7 +11,7 @@ use crate::lock::Lock;
 use crate::placing::{Placing, MOST_NODES};
 use crate::rules;
 use crate::sizes::{self, CHUNK, CLASSES, PAGE};
-use crate::{sampler, sites};
+use crate::{pool, sampler, sites};
 use servsim_rset::raw;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -95,6 +95,10 @@ pub struct Heap {
     placed: AtomicUsize,
     aligned: Lock<[Aligned; MOST_ALIGNED]>,
     complained: AtomicBool,
+    /// Chunks with mappings of their own, and how many there may be; whether there were too many.
+    chunks: AtomicUsize,
+    most_chunks: AtomicUsize,
+    crowded: AtomicBool,
 }
 
 /// A chunk, for whoever looks at all of them.
@@ -149,6 +153,9 @@ impl Heap {
             placed: AtomicUsize::new(0),
             aligned: Lock::new([Aligned { memory: 0, header: 0 }; MOST_ALIGNED]),
             complained: AtomicBool::new(false),
+            chunks: AtomicUsize::new(0),
+            most_chunks: AtomicUsize::new(usize::MAX),
+            crowded: AtomicBool::new(false),
         }
     }
 
@@ -184,10 +191,12 @@ impl Heap {
     pub fn hold(&self) {
         self.zones_in_use().flat_map(|zone| &zone.arenas).for_each(Lock::take);
         self.aligned.take();
+        pool::hold();
     }
 
     /// Gives them back.
     pub fn release(&self) {
+        pool::release();
         self.aligned.give();
         self.zones_in_use().flat_map(|zone| &zone.arenas).for_each(Lock::give);
     }
@@ -279,7 +288,7 @@ impl Heap {
         unsafe { (*chunk).begin = memory };
         if alignment >= CHUNK && !self.remember(memory, chunk as usize) {
             // SAFETY: nobody knows of it.
-            unsafe { raw::unmap(chunk as usize, length) };
+            unsafe { self.unmap(chunk as usize, length) };
             return null_mut();
         }
         self.zones[here.zone].arenas[here.arena].with(|held| held.link(chunk));
@@ -288,14 +297,7 @@ impl Heap {
 
     /// A chunk of at least `length` bytes, placed; null when there is no memory.
     fn chunk(&self, here: Here, length: usize) -> *mut Header {
-        let Ok(found) = raw::map(length + CHUNK) else { return null_mut() };
-        let start = found.next_multiple_of(CHUNK);
-        // SAFETY: both ends are of the mapping just made, outside of the chunk.
-        unsafe {
-            raw::unmap(found, start - found);
-            raw::unmap(start + length, found + CHUNK - start);
-        }
-        let placed = self.place_chunk(here, start, length);
+        let Some((start, placed)) = self.map(here, length) else { return null_mut() };
         let chunk = start as *mut Header;
         // SAFETY: the chunk is mapped, zeroed and nobody else's.
         unsafe {
@@ -307,13 +309,51 @@ impl Heap {
         chunk
     }
 
+    /// Fresh memory for a chunk, and whether it lies as its policy says.
+    fn map(&self, here: Here, length: usize) -> Option<(usize, bool)> {
+        if self.chunks.load(Ordering::Relaxed) < self.most_chunks.load(Ordering::Relaxed) {
+            if let Ok(found) = raw::map(length + CHUNK) {
+                let start = found.next_multiple_of(CHUNK);
+                // SAFETY: both ends are of the mapping just made, outside of the chunk.
+                unsafe {
+                    raw::unmap(found, start - found);
+                    raw::unmap(start + length, found + CHUNK - start);
+                }
+                self.chunks.fetch_add(1, Ordering::Relaxed);
+                return Some((start, self.place_chunk(here, start, length)));
+            }
+        }
+        let start = pool::take(length);
+        if start != 0 && !self.crowded.swap(true, Ordering::Relaxed) {
+            say(b"servsim rset: the process has almost as many mappings as it may have (vm.max_map_count); memory is placed as the kernel does by default from now on\n");
+        }
+        (start != 0).then_some((start, false))
+    }
+
+    /// Gives a chunk's memory back.
+    ///
+    /// # Safety
+    /// It came from [`Self::map`], and nobody uses it.
+    unsafe fn unmap(&self, start: usize, length: usize) {
+        // SAFETY: as promised.
+        unsafe {
+            if !pool::give_back(start, length) {
+                raw::unmap(start, length);
+                self.chunks.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How many mappings the process may have: a large allocation takes up to two, and half of all are left to the program.
+    pub fn may_map(&self, mappings: usize) {
+        self.most_chunks.store(mappings / 4, Ordering::Relaxed);
+    }
+
     fn place_chunk(&self, here: Here, start: usize, length: usize) -> bool {
         let done =
             self.placing(here.zone).is_none_or(|placing| placing.take(start, length, here.arena).is_ok());
         if !done && !self.complained.swap(true, Ordering::Relaxed) {
-            let said = b"servsim rset: the kernel refuses the policy of memory; it is placed as the kernel does by default\n";
-            // SAFETY: writes from a constant.
-            unsafe { libc::write(2, said.as_ptr().cast(), said.len()) };
+            say(b"servsim rset: the kernel refuses the policy of memory; it is placed as the kernel does by default\n");
         }
         done
     }
@@ -383,7 +423,7 @@ impl Heap {
                             .for_each(|entry| entry.memory = 0);
                     });
                 }
-                raw::unmap(header as usize, (*header).length);
+                self.unmap(header as usize, (*header).length);
                 return;
             }
             let class = (*header).class[memory as usize % CHUNK / RUN] as usize;
@@ -408,6 +448,12 @@ impl Heap {
             }
         }
     }
+}
+
+/// Says something without allocating.
+fn say(what: &[u8]) {
+    // SAFETY: writes from what lives.
+    unsafe { libc::write(2, what.as_ptr().cast(), what.len()) };
 }
 
 impl Arena {

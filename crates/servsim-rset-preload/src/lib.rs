@@ -20,6 +20,8 @@ mod heap;
 mod lock;
 mod modules;
 mod placing;
+mod pool;
+mod ranges;
 mod report;
 mod rules;
 mod sampled;
@@ -41,6 +43,8 @@ static END: extern "C" fn() = end;
 extern "C" fn begin() {
     // SAFETY: the handlers only take and give back the heap's locks.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    pool::prepare();
+    HEAP.may_map(pool::mappings());
     // Its thread is none of those that are dealt.
     sampler::begin();
     settings::apply();

@@ -1,15 +1,17 @@
 //! What the sampler found: notes of faults, counted by page, thread and processor, and the document made of them.
 
-use crate::faults::{NOTES, PAGES, RING, SLOTS, WRITTEN};
+use crate::faults::Touch;
 use crate::{modules, sizes::PAGE};
 use serde_json::{json, Value};
 use servsim_rset::Topology;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a name (the kernel's `ANON_VMA_NAME_MAX_LEN`).
 pub const NAME: usize = 80;
+
+/// A thread with less than one of so many touches is none that the pages are shared with.
+const FEW: u64 = 50;
 
 /// What lies in a range: a name, or the site that allocated it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,35 +36,31 @@ pub struct Key {
 pub struct Found {
     /// Notes by what they are for.
     pub counts: BTreeMap<Key, u64>,
-    /// Notes that were read.
-    pub read: usize,
-    /// Notes without a range, or overwritten.
+    /// The same by thread.
+    pub threads: BTreeMap<u64, u64>,
+    /// Notes of what was given back before they were read.
     pub lost: u64,
-    /// Looks so far.
-    pub periods: u64,
+    /// Moments so far, and pages that were protected in them.
+    pub moments: u64,
+    pub pages: u64,
 }
 
 impl Found {
-    /// Reads what faults have noted; `data` tells what lies at an address, and how far from its beginning.
-    pub fn count(&mut self, data: impl Fn(usize) -> Option<(Data, usize)>) {
-        let written = WRITTEN.load(Relaxed);
-        let oldest = written.saturating_sub(NOTES);
-        self.lost += oldest.saturating_sub(self.read) as u64;
-        self.read = self.read.max(oldest);
-        while self.read < written {
-            let note = RING[self.read % NOTES].swap(0, Relaxed);
-            if note == 0 {
-                return;
-            }
-            self.read += 1;
-            let address = PAGES[(note >> 34) as usize & (SLOTS - 1)].load(Relaxed);
-            let Some((data, offset)) = data(address) else {
-                self.lost += 1;
-                continue;
-            };
-            let key = Key { data, offset, address, processor: note >> 22 & 0xfff, thread: note & 0x3f_ffff };
-            *self.counts.entry(key).or_default() += 1;
-        }
+    /// Counts a touch of the page at an address, where something lies so far from its beginning.
+    pub fn count(&mut self, data: Option<(Data, usize)>, address: usize, touch: &Touch) {
+        let Some((data, offset)) = data else {
+            self.lost += 1;
+            return;
+        };
+        let key = Key { data, offset, address, processor: touch.processor, thread: touch.thread };
+        *self.counts.entry(key).or_default() += 1;
+        *self.threads.entry(touch.thread).or_default() += 1;
+    }
+
+    /// Threads with more than a few of the touches so far, at least one.
+    pub fn threads(&self) -> usize {
+        let all: u64 = self.threads.values().sum();
+        self.threads.values().filter(|&&own| own * FEW > all).count().max(1)
     }
 
     /// As it is written.
@@ -96,7 +94,8 @@ impl Found {
                 "who": ["node", "processor", "thread"],
                 "sees_kernel": false,
             },
-            "periods": self.periods,
+            "moments": self.moments,
+            "pages_protected": self.pages,
             "lost": self.lost,
             "samples": self.counts.values().sum::<u64>(),
             "histogram": {

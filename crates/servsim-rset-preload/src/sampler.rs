@@ -1,16 +1,37 @@
-//! A monitor without performance counters: pages are protected at random moments, and whoever touches one next is noted.
+//! A monitor without performance counters: pages are protected for short moments, and whoever touches one next is noted.
 //!
-//! Watched are mappings with a name and large allocations, whose pages hold data of the program alone. Every period a
-//! thread of this library protects some of their pages, drawn at random, for a short moment. The fault of a touch opens
-//! the page and notes the page, the thread and the processor; what nobody touched is opened at the end of the moment. So a
-//! count is the number of moments in which somebody was first: short moments, because in long ones somebody who touches a
-//! page seldom comes first while its owner does not run. How many pages are protected goes by what a fault takes here.
+//! Watched are mappings with a name and large allocations, whose pages hold data of the program alone. They are divided
+//! into *stretches*, which a thread of this library protects in turn, each by one call, for a moment. The fault of a touch
+//! opens the page and notes the thread and the processor; then the rest is opened, by one call again. So a count is the
+//! number of moments in which somebody was first.
+//!
+//! What it costs: a signal for each touch, which nothing avoids without help by the kernel, and changes of mappings, during
+//! which everybody who touches one waits. To split a mapping at every touched page and to join it again takes longer than
+//! the signal; so a stretch is split into its pages for good, once, by advice about reading ahead, which means nothing to
+//! such memory, for every other page. Of a process's mappings ([`pool::mappings`]) a quarter may be used up so; what is watched
+//! beyond is split for its moment only. What was spent is counted, and the next moment comes when that is no more than
+//! a share of the program's processor time. Stretches are long, so that whoever runs has pages of its own in them.
+//!
+//! A thread's moment begins with its first touch, which counts nothing because somebody is always first, and is of the
+//! thread's own processor time without that of its faults: so a thread that faults at every step sees as much of what it
+//! uses as one that rarely does, whoever has the processors. Moments are so long that about half of the pages that a
+//! thread uses all the time are touched, and no more count of a thread than half of its equal share of a stretch; in longer
+//! ones those that it uses seldom would catch up. Later touches count
+//! nothing, and much later ones open all, because this library's own thread did not get a processor in time.
+//!
+//! Other ways were weighed. Userfaultfd's write protection neither splits mappings nor needs as long, but does not see who
+//! reads. Its missing pages see that, at the price of moving the program's data out and back. Protection keys would need
+//! no change of mappings at all; few hosts have them. The kernel's own hint faults are on machines of several nodes only,
+//! at the kernel's times, and tell their addresses to privileged readers of events.
 //!
 //! The kernel itself does not fault on a protected page but fails the call (`EFAULT`), so memory that a program hands to
-//! system calls must not be watched this way; numeric programs rarely do that.
+//! system calls must not be watched this way; numeric programs rarely do that. A range whose protection the program changes
+//! is watched no more.
 
-use crate::faults::{self, WATCHING, WRITTEN};
+use crate::faults::{self, FAULTS, WATCHING};
 use crate::lock::Lock;
+use crate::pool;
+use crate::ranges::{Ranges, RANGES};
 use crate::sampled::{Data, Found, NAME};
 use crate::sizes::PAGE;
 use serde_json::Value;
@@ -21,33 +42,29 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Ranges that can be watched at once.
-const MOST_RANGES: usize = 4096;
-/// Pages that are protected at once: each is a mapping of its own for the kernel, of 65,530.
-const MOST_PROTECTED: usize = 1000;
-/// Share of the program's processor time that faults may take.
+/// Share of the program's processor time that sampling may take.
 const SHARE: f64 = 0.02;
 /// Faults that are tried to know what one takes.
-const TRIED: u32 = 64;
-#[derive(Clone, Copy)]
-struct Watched {
-    start: usize,
-    end: usize,
-    data: Data,
-}
+const TRIED: usize = 64;
+/// The first, the shortest and the longest moment, of a thread's own time.
+const MOMENT: Duration = Duration::from_micros(40);
+const SHORTEST: Duration = Duration::from_micros(20);
+const LONGEST: Duration = Duration::from_millis(5);
+/// The moment shrinks by a factor when fewer pages are touched in its second half than this share of those in its first,
+/// and grows otherwise: so a thread touches half of the pages that it uses all the time (1 - .7^2).
+const LATER: f64 = 0.7;
+const CHANGES: f64 = 1.3;
+/// Touches that tell.
+const ENOUGH: u64 = 50;
+/// The longest time between two moments, when the program does hardly anything.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often it is looked whether a moment has begun.
+const POLL: Duration = Duration::from_millis(1);
+/// The fractional part of the golden ratio: its multiples, modulo one, fill every interval evenly.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-struct Ranges {
-    held: usize,
-    list: [Watched; MOST_RANGES],
-    pages: usize,
-}
-
-static RANGES: Lock<Ranges> = Lock::new(Ranges {
-    held: 0,
-    list: [Watched { start: 0, end: 0, data: Data { name: [0; NAME], site: 0 } }; MOST_RANGES],
-    pages: 0,
-});
-static FOUND: Lock<Found> = Lock::new(Found { counts: BTreeMap::new(), read: 0, lost: 0, periods: 0 });
+static FOUND: Lock<Found> =
+    Lock::new(Found { counts: BTreeMap::new(), threads: BTreeMap::new(), lost: 0, moments: 0, pages: 0 });
 /// Where what was found goes.
 static TARGET: OnceLock<OsString> = OnceLock::new();
 
@@ -56,15 +73,49 @@ pub fn begin() {
     let Some(target) = std::env::var_os("SERVSIM_RSET_SAMPLE") else { return };
     std::env::remove_var("SERVSIM_RSET_SAMPLE");
     let _ = TARGET.set(target);
-    let period: u64 =
-        std::env::var("SERVSIM_RSET_SAMPLE_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let share = std::env::var("SERVSIM_RSET_SAMPLE_SHARE").ok().and_then(|text| text.parse().ok());
     if !faults::handle() {
         return;
     }
+    let looks = Looks::new(share.filter(|share| (0.0001..=1.0).contains(share)).unwrap_or(SHARE));
     WATCHING.store(true, Relaxed);
-    let cost = cost_of_a_fault();
-    FOUND.with(|found| found.read = WRITTEN.load(Relaxed));
-    let looks = move || {
+    if std::thread::Builder::new().name("servsim-sampler".into()).spawn(move || looks.go_on()).is_err() {
+        WATCHING.store(false, Relaxed);
+        eprintln!("servsim rset: cannot begin a thread to sample with; nothing is sampled");
+    }
+}
+
+/// What this library's thread knows.
+struct Looks {
+    share: f64,
+    /// What a fault takes.
+    fault: Duration,
+    /// Pages that may be split for good.
+    pages: usize,
+    moment: Duration,
+    /// Moments so far.
+    number: u64,
+    /// Whether it was said that pages cannot be protected.
+    said: bool,
+}
+
+/// What a moment took.
+struct Took {
+    pages: usize,
+    faults: u64,
+    /// In which the kernel changed mappings.
+    changing: Duration,
+}
+
+impl Looks {
+    fn new(share: f64) -> Self {
+        let fault = cost_of_a_fault();
+        // A little less: what is taken off too much would never let a moment end.
+        faults::FAULT.store(fault.as_nanos() as u64 * 9 / 10, Relaxed);
+        Self { share, fault, pages: pool::mappings() / 4, moment: MOMENT, number: 0, said: false }
+    }
+
+    fn go_on(mut self) {
         // The program's signals are for its own threads.
         // SAFETY: a set of this thread's own.
         unsafe {
@@ -73,32 +124,90 @@ pub fn begin() {
             libc::sigdelset(&raw mut set, libc::SIGSEGV);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         }
-        let mut before = processor_time();
+        let mut allowed = Duration::ZERO;
+        // Processors that the program keeps busy, as last seen.
+        let mut busy = 1.0;
         while WATCHING.load(Relaxed) {
-            std::thread::sleep(Duration::from_millis(period));
-            let now = processor_time();
-            let faults = now.saturating_sub(before).as_secs_f64() * SHARE / cost.as_secs_f64();
-            look(faults as usize);
-            before = now;
+            let (used, begin) = (processor_time(), Instant::now());
+            std::thread::sleep(allowed.clamp(SHORTEST, PAUSE));
+            let passed = begin.elapsed().as_secs_f64();
+            let had = processor_time().saturating_sub(used).as_secs_f64();
+            busy = 0.9 * busy + 0.1 * (had / passed);
+            allowed = allowed.saturating_sub(Duration::from_secs_f64(had / busy.max(0.01)));
+            if allowed > SHORTEST {
+                continue;
+            }
+            let Some(took) = self.look() else {
+                allowed = PAUSE;
+                continue;
+            };
+            // Whoever runs meanwhile waits for the kernel's lock of the mappings.
+            let spent = took.changing.mul_f64(1.0 + busy) + self.fault * took.faults as u32;
+            allowed = spent.div_f64(self.share * busy.max(0.01));
+            let [early, late] = faults::halves();
+            let fewer = early + late >= ENOUGH && (late as f64) < LATER * early as f64;
+            let changed = if fewer { self.moment.div_f64(CHANGES) } else { self.moment.mul_f64(CHANGES) };
+            self.moment = changed.clamp(SHORTEST, LONGEST);
         }
-    };
-    if std::thread::Builder::new().name("servsim-sampler".into()).spawn(looks).is_err() {
-        WATCHING.store(false, Relaxed);
-        eprintln!("servsim rset: cannot begin a thread to sample with; nothing is sampled");
+    }
+
+    /// Protects a stretch for a moment, and counts who touched it.
+    fn look(&mut self) -> Option<Took> {
+        self.number += 1;
+        let (begin, faults) = (thread_time(), FAULTS.load(Relaxed));
+        let (at, pages, moment) = (self.number as f64 * GOLDEN % 1.0, self.pages, self.moment);
+        let threads = FOUND.with(|found| found.threads());
+        let stretch = match RANGES.with(|ranges| ranges.close(at, pages, threads, moment))? {
+            Ok(stretch) => stretch,
+            Err(number) => {
+                if !std::mem::replace(&mut self.said, true) {
+                    let error = std::io::Error::from_raw_os_error(number);
+                    eprintln!("servsim rset: cannot protect pages to sample who uses them ({error}; vm.max_map_count is what a process may have of mappings); the samples are of other moments");
+                }
+                return None;
+            }
+        };
+        // While no thread of the program touches it, which may be because none has a processor, it costs nothing.
+        let closed = Instant::now();
+        while !faults::begun() && closed.elapsed() < PAUSE && WATCHING.load(Relaxed) {
+            std::thread::sleep(POLL);
+        }
+        std::thread::sleep(moment + self.fault * (stretch.bytes / PAGE) as u32 / 4);
+        let mut took = Took { pages: stretch.bytes / PAGE, faults: 0, changing: Duration::ZERO };
+        FOUND.with(|found| {
+            RANGES.with(|ranges| {
+                ranges.open();
+                took.faults = FAULTS.load(Relaxed) - faults;
+                took.changing = thread_time().saturating_sub(begin);
+                found.moments += 1;
+                found.pages += took.pages as u64;
+                for touch in faults::touches() {
+                    let address = stretch.start + touch.page * PAGE;
+                    found.count(ranges.data(address), address, &touch);
+                }
+            });
+        });
+        Some(took)
     }
 }
 
-/// What a fault takes on this host: of some on a page of ours, the mean.
+/// What a fault takes on this host: of some on a page of ours, the median.
 fn cost_of_a_fault() -> Duration {
-    let Ok(page) = servsim_rset::raw::map(PAGE) else { return Duration::from_micros(50) };
-    let Some(slot) = faults::take_slot(page) else { return Duration::from_micros(50) };
-    let begin = Instant::now();
-    for _ in 0..TRIED {
-        faults::close(slot);
+    let unknown = Duration::from_micros(10);
+    let Ok(page) = servsim_rset::raw::map(PAGE) else { return unknown };
+    let mut took = [unknown; TRIED];
+    for took in &mut took {
+        if faults::close(page, PAGE, Duration::from_secs(1), 1).is_err() {
+            return unknown;
+        }
+        let begin = thread_time();
         // SAFETY: the handler opens the page.
         unsafe { (page as *mut u8).write_volatile(1) };
+        *took = thread_time().saturating_sub(begin);
     }
-    let took = begin.elapsed() / TRIED;
+    took.sort_unstable();
+    let took = took[TRIED / 2];
+    faults::open(page, PAGE);
     // SAFETY: nobody else knows of it.
     unsafe { servsim_rset::raw::unmap(page, PAGE) };
     took.max(Duration::from_nanos(500))
@@ -107,6 +216,11 @@ fn cost_of_a_fault() -> Duration {
 /// What the process has used of processors.
 fn processor_time() -> Duration {
     faults::clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// What this thread has used of them.
+fn thread_time() -> Duration {
+    faults::clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Watches a mapping with a name.
@@ -126,35 +240,15 @@ fn watch(start: usize, bytes: usize, data: Data) {
         return;
     }
     goes(start, bytes);
-    RANGES.with(|ranges| {
-        if ranges.held < MOST_RANGES {
-            ranges.list[ranges.held] = Watched { start, end: start + bytes / PAGE * PAGE, data };
-            ranges.held += 1;
-            ranges.pages += bytes / PAGE;
-        }
-    });
+    RANGES.with(|ranges| ranges.add(start, bytes, data));
 }
 
-/// Watches a range no more; its protected pages are opened.
+/// Watches a range no more; what of it is protected is opened.
 pub fn goes(start: usize, bytes: usize) {
     if !WATCHING.load(Relaxed) {
         return;
     }
-    let end = start.saturating_add(bytes);
-    RANGES.with(|ranges| {
-        let mut at = 0;
-        while at < ranges.held {
-            let range = ranges.list[at];
-            if range.start < end && start < range.end {
-                (range.start..range.end).step_by(PAGE).filter_map(faults::slot_of).for_each(faults::open);
-                ranges.held -= 1;
-                ranges.list[at] = ranges.list[ranges.held];
-                ranges.pages -= (range.end - range.start) / PAGE;
-            } else {
-                at += 1;
-            }
-        }
-    });
+    RANGES.with(|ranges| ranges.remove(start, start.saturating_add(bytes)));
 }
 
 /// Takes the locks, so that a child of a fork finds all whole.
@@ -169,71 +263,10 @@ pub fn release() {
     FOUND.give();
 }
 
-/// In a child of a fork nobody looks: pages that are protected open when they are touched.
+/// In a child of a fork nobody looks: what is protected is opened.
 pub fn abandon() {
-    WATCHING.store(false, Relaxed);
-}
-
-/// Protects some pages for a moment, and counts who touched them.
-fn look(faults: usize) {
-    let mut period = 0;
-    FOUND.with(|found| {
-        found.periods += 1;
-        period = found.periods;
-    });
-    let mut closed = [0; MOST_PROTECTED];
-    let many = RANGES.with(|ranges| close(ranges, period, &mut closed[..faults.min(MOST_PROTECTED)]));
-    std::thread::sleep(faults::MOMENT);
-    FOUND.with(|found| {
-        RANGES.with(|ranges| {
-            closed[..many].iter().copied().for_each(faults::open);
-            found.count(|address| ranges.data(address));
-        });
-    });
-}
-
-/// Protects pages drawn at random, as many as there is room for; returns how many.
-fn close(ranges: &mut Ranges, period: u64, closed: &mut [usize]) -> usize {
-    if !WATCHING.load(Relaxed) || ranges.pages == 0 {
-        return 0;
-    }
-    // Splitmix64 (Steele, Lea and Flood 2014) from a number for each period: further apart than there are draws in one.
-    let mut state = (period << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut draw = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    };
-    let mut many = 0;
-    for _ in 0..closed.len() {
-        let page = ranges.page(draw() as usize % ranges.pages);
-        if let Some(slot) = page.and_then(faults::take_slot).filter(|&slot| faults::close(slot)) {
-            closed[many] = slot;
-            many += 1;
-        }
-    }
-    many
-}
-
-impl Ranges {
-    /// What lies at an address, and how far from its beginning.
-    fn data(&self, address: usize) -> Option<(Data, usize)> {
-        let range =
-            self.list[..self.held].iter().find(|range| (range.start..range.end).contains(&address))?;
-        Some((range.data, address - range.start))
-    }
-
-    /// A page by its number among all.
-    fn page(&self, mut number: usize) -> Option<usize> {
-        for range in &self.list[..self.held] {
-            let pages = (range.end - range.start) / PAGE;
-            if number < pages {
-                return Some(range.start + number * PAGE);
-            }
-            number -= pages;
-        }
-        None
+    if WATCHING.swap(false, Relaxed) {
+        RANGES.with(Ranges::open);
     }
 }
 
@@ -244,9 +277,6 @@ pub fn at_exit() {
     }
     let Some(target) = TARGET.get() else { return };
     let mut document = Value::Null;
-    FOUND.with(|found| {
-        RANGES.with(|ranges| found.count(|address| ranges.data(address)));
-    });
     FOUND.with(|found| document = found.document());
     if let Err(error) = write(target, &format!("{document}\n")) {
         eprintln!("servsim rset: cannot write what was sampled to {}: {error}", target.to_string_lossy());

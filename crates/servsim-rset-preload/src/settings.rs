@@ -6,6 +6,8 @@
 //! | `SERVSIM_RSET_NODES` | nodes to take memory from, such as `0-3`; all that this process may use when it is not set |
 //! | `SERVSIM_RSET_RULES` | rules as a list of JSON: `site` or `structure`, `policy`, and where needed `nodes`, `start`, `end` |
 //! | `SERVSIM_RSET_THREADS` | `{"processors": [LIST, ...], "again": BOOLEAN}`: of the first thread, the second, ... |
+//! | `SERVSIM_RSET_SAMPLE` | a file for who touched which page |
+//! | `SERVSIM_RSET_SAMPLE_SHARE` | the share of the program's processor time that sampling may take; .02 without it |
 //! | `SERVSIM_RSET_REPORT` | a file for the report at the end, `-` for standard error |
 
 use crate::heap::HEAP;

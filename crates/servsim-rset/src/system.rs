@@ -53,14 +53,36 @@ pub fn set_affinity(thread: i32, processors: &Processors) -> Result<(), RsetErro
 
 /// Processors that this process's cpuset allows: what is left when a thread asks for all.
 pub fn allowed_processors() -> Result<Processors, RsetError> {
-    let ask = || {
-        let all = (0..PROCESSOR_BITS as u32).collect();
-        // Where asking is forbidden, nothing more than what was inherited can be had.
-        let _ = set_affinity(0, &all);
-        affinity(0)
-    };
-    // A thread of its own: nobody else's affinity changes.
-    std::thread::scope(|scope| scope.spawn(ask).join().expect("asking does not panic"))
+    // A thread of its own: nobody else's affinity changes. Not the standard library's, which ends the process where there
+    // is a mapping for its stack, but none for that of its signals.
+    let mut answer: Option<Result<Processors, RsetError>> = None;
+    // SAFETY: the thread writes into the answer and has ended before anybody else looks at it.
+    unsafe {
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        if libc::pthread_create(&raw mut thread, std::ptr::null(), ask, (&raw mut answer).cast()) == 0 {
+            libc::pthread_join(thread, std::ptr::null_mut());
+        }
+    }
+    // Without room for another thread this one asks, and goes back to where it was.
+    answer.unwrap_or_else(|| {
+        let before = affinity(0)?;
+        let all = ask_for_all();
+        set_affinity(0, &before)?;
+        all
+    })
+}
+
+extern "C" fn ask(answer: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: as `allowed_processors` gave it.
+    unsafe { *answer.cast::<Option<Result<Processors, RsetError>>>() = Some(ask_for_all()) };
+    std::ptr::null_mut()
+}
+
+fn ask_for_all() -> Result<Processors, RsetError> {
+    let all = (0..PROCESSOR_BITS as u32).collect();
+    // Where asking is forbidden, nothing more than what was inherited can be had.
+    let _ = set_affinity(0, &all);
+    affinity(0)
 }
 
 /// Nodes whose memory this process's cpuset allows.
