@@ -2,9 +2,9 @@
 //!
 //! `cargo bench -p servsim-machine --bench nodes` runs 64 processors in 1 to 64 nodes, each kind of coherence, with pages
 //! striped over the nodes: every processor walks through memory of its own, a new line with every tenth reference, so
-//! that the miss rate is the same everywhere. `-- KIND COUNT` runs one machine only, and `-- KIND trace` the kind beside
-//! the bus on `SERVSIM_BENCH_TRACE`: 16 processors in four nodes; to be run under `valgrind --tool=callgrind`
-//! (docs/parts/nodes.md has the instructions).
+//! that the miss rate is the same everywhere. `-- KIND COUNT LENGTH` runs one machine only, so many references each, and
+//! `-- KIND trace` the kind beside the bus on `SERVSIM_BENCH_TRACE`: 16 processors in four nodes; to be run under
+//! `valgrind --tool=callgrind`, as `benches/node_cost.py` does (docs/parts/nodes.md has the instructions).
 
 use servsim_config::Machine;
 use servsim_core::{Batch, Op, Record, TaskInfo, TaskKind, TaskSource};
@@ -82,15 +82,15 @@ fn main() {
         figures.push(serde_json::json!({"name": name, "value": nanos, "unit": "ns/reference"}));
     };
     if let [kind, of] = words.as_slice() {
-        if of == "trace" {
-            let path = std::env::var_os("SERVSIM_BENCH_TRACE").expect("SERVSIM_BENCH_TRACE is set");
-            let source = CapturedTasks::open(Path::new(&path), 128, true).expect("a captured trace");
-            let count = if kind == "bus" { 1 } else { 4 };
-            report(kind.clone(), measure(&source, 16, &nodes(kind, count)));
-        } else {
-            let count = of.parse().expect("a number of nodes");
-            report(format!("{kind}, {count} nodes"), measure(&walks(4000), PROCESSORS, &nodes(kind, count)));
-        }
+        assert_eq!(of, "trace", "give KIND trace, or KIND COUNT LENGTH");
+        let path = std::env::var_os("SERVSIM_BENCH_TRACE").expect("SERVSIM_BENCH_TRACE is set");
+        let source = CapturedTasks::open(Path::new(&path), 128, true).expect("a captured trace");
+        let count = if kind == "bus" { 1 } else { 4 };
+        report(kind.clone(), measure(&source, 16, &nodes(kind, count)));
+    } else if let [kind, count, length] = words.as_slice() {
+        let count = count.parse().expect("a number of nodes");
+        let source = walks(length.parse().expect("references of each processor"));
+        report(format!("{kind}, {count} nodes"), measure(&source, PROCESSORS, &nodes(kind, count)));
     } else {
         let source = walks(20_000);
         for (kind, count) in KINDS.iter().flat_map(|kind| COUNTS.map(|count| (kind, count))) {
