@@ -1,5 +1,5 @@
 //! Models of disks that serve requests side by side, asked about three times the load that they were fitted at:
-//! `cargo bench -p servsim-disk --bench side_by_side -- [FIRST LAST]`; ends with 1 if one was wrong and did not refuse.
+//! `cargo bench -p servsim-disk --bench side_by_side -- [FIRST LAST] [DISK...]`; ends with 1 if one was wrong and did not refuse.
 //!
 //! Truth is the solid-state disk of `servsim-oracle`. The models were made looking at MQSim's parameters with the
 //! arrivals of seed 5; here are other arrivals, two disks that nobody looked at then (`small`, `large`), and
@@ -10,6 +10,7 @@
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::Model;
 use servsim_disk::simulate::check_load;
+use servsim_disk::trial::trial;
 use servsim_oracle::drive::Words;
 use servsim_oracle::flash::{workload, Bucket, Flash};
 
@@ -41,7 +42,10 @@ fn one(name: &str, flash: &Flash, writes: f64, seed: u64, tally: &mut Tally) {
     let (own, _) = flash_errors(&model, flash, &jobs, 1.0);
     let (error, acf) = flash_errors(&model, flash, &jobs, LOAD);
     let right = error.abs() <= 10.0 && acf <= 0.1;
-    let refused = check_load(&model, &before, LOAD, 0).is_err();
+    // As `disk fit` tries it, and as `disk simulate` asks at the load.
+    let tried = trial("parallel", &before, &FitOptions::default()).expect("a long trace");
+    let problem = tried.and_then(|tried| tried.problem());
+    let refused = problem.is_some() || check_load(&model, &before, LOAD, 0).is_err();
     // No trace shows a limit beyond all that it held: `disk simulate` warns of that at every load denser than seen.
     let Model::Parallel(found) = &model.model else { panic!("{}", model.model.kind()) };
     let warned = flash.bucket.is_some() && found.throttle.is_none();
@@ -60,11 +64,16 @@ fn one(name: &str, flash: &Flash, writes: f64, seed: u64, tally: &mut Tally) {
     };
     println!(
         "  {name:<10} seed {seed:4} writes {writes:.2} gap {gap_us:6.0} us: at its load {own:+6.1} %, x{LOAD} {error:+7.1} %, \
-         autocorrelation off {acf:.3}  {verdict}"
+         autocorrelation off {acf:.3}  {verdict}{}",
+        problem.map_or(String::new(), |problem| format!(" ({problem})"))
     );
 }
 
 fn main() {
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-') && argument.parse::<u64>().is_err())
+        .collect();
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let (first, last) = if let [first, last] = numbers[..] { (first, last) } else { (500, 509) };
     println!("fitted at load 1, asked at x{LOAD}: error of the mean and of the autocorrelation, {REQUESTS} requests each");
@@ -74,11 +83,18 @@ fn main() {
         let mqsim = Flash::mqsim();
         let limited =
             Flash { bucket: Some(Bucket { per_second: 3000.0, burst: 100.0 }), spare: 0.4, ..Flash::mqsim() };
-        one("mqsim", &mqsim, 0.0, seed, &mut tally);
-        one("limited", &limited, writes, seed, &mut tally);
-        one("small", &Flash::small(), writes, seed, &mut tally);
-        one("large", &Flash::large(), writes, seed, &mut tally);
-        one("random", &Flash::at_random(seed), writes, seed, &mut tally);
+        let disks = [
+            ("mqsim", mqsim, 0.0),
+            ("limited", limited, writes),
+            ("small", Flash::small(), writes),
+            ("large", Flash::large(), writes),
+            ("random", Flash::at_random(seed), writes),
+        ];
+        for (name, disk, writes) in &disks {
+            if asked.is_empty() || asked.iter().any(|one| one == name) {
+                one(name, disk, *writes, seed, &mut tally);
+            }
+        }
     }
     let Tally { right, wrong, warned, refused, refused_in_vain } = tally;
     println!("right {right}, refused {refused} (would have been wrong) and {refused_in_vain} (would have been right), warned {warned}, wrong {wrong}");

@@ -7,6 +7,7 @@
 //! ([`crate::models::DeviceModel::check_worth`]).
 
 use crate::error::ModelError;
+use crate::metrics::autocorrelation::of_logarithms;
 use crate::metrics::mean;
 use crate::models::fit::{fit, FitOptions, Tried, SIDE_BY_SIDE};
 use crate::models::Trial;
@@ -35,15 +36,16 @@ pub fn trial(kind: &str, requests: &[Request], options: &FitOptions) -> Result<O
         Ok(_) | Err(ModelError::TooShort { .. }) => return Ok(None),
         Err(other) => return Err(other),
     };
-    let real = mean(&requests[cut..].iter().map(|r| r.response_ns() as f64 * 1e-3).collect::<Vec<_>>());
-    if real == 0.0 {
+    let real = requests[cut..].iter().map(|r| r.response_ns() as f64 * 1e-3).collect::<Vec<_>>();
+    if mean(&real) == 0.0 {
         return Ok(None);
     }
-    let simulated = mean(&responses_us(&closed_loop(&model, requests, 1.0, options.seed)?)[cut..]);
+    let simulated = responses_us(&closed_loop(&model, requests, 1.0, options.seed)?).split_off(cut);
     Ok(Some(Trial {
-        requests: (requests.len() - cut) as u64,
+        requests: real.len() as u64,
         skill: free_running(&model, requests, cut, options.seed)?.over_histogram,
-        mean_error_percent: 100.0 * (simulated / real - 1.0),
+        mean_error_percent: 100.0 * (mean(&simulated) / mean(&real) - 1.0),
+        autocorrelation_error: Some(of_logarithms(&simulated, 1) - of_logarithms(&real, 1)),
     }))
 }
 

@@ -5,7 +5,7 @@
 //! arrivals is asked for, nothing has to tell when a request completes.
 
 use super::columns::{parse as parse_columns, Column};
-use super::text::{first_line, for_each_line, plain, scaled};
+use super::text::{first_line, for_lines, numbers, scaled, Around, Lines, BEFORE};
 use super::{Collector, Importer, Pending};
 use crate::error::ImportError;
 use crate::request::{Op, SECTOR_BYTES};
@@ -48,27 +48,60 @@ impl Importer for Csv {
             .as_deref()
             .map(|spec| parse_columns(spec, arrivals_only))
             .transpose()?;
-        let mut columns = named.clone().unwrap_or_default();
-        let mut previous_arrival = 0;
-        let mut first = true;
-        for_each_line(input, &mut |number, line| {
-            if line[0] == b'#' {
+        let is_named = named.is_some();
+        let columns = named.unwrap_or_default();
+        let mut reader =
+            Reader { collector, columns, is_named, quick: None, is_first: true, previous_arrival: 0 };
+        for_lines(input, &mut reader)
+    }
+}
+
+/// What has been found out about the lines, and where their requests go.
+struct Reader<'a, 'b> {
+    collector: &'a mut Collector<'b>,
+    columns: Vec<Column>,
+    /// Whether the columns were named by who asked.
+    is_named: bool,
+    quick: Option<Quick>,
+    is_first: bool,
+    previous_arrival: i64,
+}
+
+impl Lines for Reader<'_, '_> {
+    fn one(&mut self, number: u64, line: &[u8]) -> Result<(), ImportError> {
+        if line[0] == b'#' {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.is_first) {
+            let heading = heading(line, self.is_named, &mut self.columns, self.collector)?;
+            self.quick = Quick::of(&self.columns);
+            if heading {
                 return Ok(());
             }
-            if std::mem::take(&mut first) {
-                let heading = heading(line, named.is_some(), &mut columns, collector)?;
-                if heading {
-                    return Ok(());
-                }
-            }
-            collector.line(number);
-            let row = Row::parse(line, &columns).map_err(|problem| ImportError::Malformed {
-                format: "csv",
-                place: format!("line {number}"),
-                problem,
-            })?;
-            row.emit(&mut previous_arrival, collector)
-        })
+        }
+        self.collector.line(number);
+        let row = Row::parse(line, &self.columns).map_err(|problem| ImportError::Malformed {
+            format: "csv",
+            place: format!("line {number}"),
+            problem,
+        })?;
+        row.emit(&mut self.previous_arrival, self.collector)
+    }
+
+    fn several(&mut self, buffer: &[u8], from: usize, number: u64) -> Result<(usize, u64), ImportError> {
+        let (mut at, mut taken) = (from, 0);
+        let Some(quick) = &self.quick else { return Ok((at, taken)) };
+        while let Some(around) = at.checked_sub(BEFORE).and_then(|first| buffer[first..].first_chunk()) {
+            let Some((pending, completion_ns, length)) = quick.parse(around) else { break };
+            at += length;
+            taken += 1;
+            self.previous_arrival = pending.arrival_ns;
+            self.collector.line(number + taken);
+            self.collector.at(pending.arrival_ns);
+            let device = Row::NAMELESS.number(self.collector);
+            self.collector.emit(device, &pending, completion_ns)?;
+        }
+        Ok((at, taken))
     }
 }
 
@@ -105,6 +138,75 @@ fn heading(
     Ok(is_heading)
 }
 
+/// Most columns of a line that is read the quick way.
+const QUICK_COLUMNS: usize = 16;
+
+/// Where each thing stands in lines that hold nothing but whole numbers, as those of most traces do: all are read, then
+/// each is taken from its place, and nothing branches on what it is.
+struct Quick {
+    columns: usize,
+    arrival: (usize, i64),
+    /// Completion, or response.
+    end: (usize, i64),
+    end_is_response: bool,
+    op: usize,
+    lba: usize,
+    sectors: usize,
+}
+
+impl Quick {
+    /// `None` where the columns are not an arrival, an end, an operation, a sector and a length, once each.
+    fn of(columns: &[Column]) -> Option<Quick> {
+        let only = |is: &dyn Fn(&Column) -> bool| {
+            let mut places = (0..columns.len()).filter(|&at| is(&columns[at]));
+            places.next().filter(|_| places.next().is_none())
+        };
+        let arrival = only(&|column| matches!(column, Column::Arrival(_)))?;
+        let end = only(&|column| matches!(column, Column::Completion(_) | Column::Response(_)))?;
+        let (Column::Arrival(unit), Column::Completion(end_unit) | Column::Response(end_unit)) =
+            (columns[arrival], columns[end])
+        else {
+            return None;
+        };
+        let quick = Quick {
+            columns: columns.len(),
+            arrival: (arrival, unit),
+            end: (end, end_unit),
+            end_is_response: matches!(columns[end], Column::Response(_)),
+            op: only(&|column| *column == Column::Op)?,
+            lba: only(&|column| *column == Column::Lba)?,
+            sectors: only(&|column| *column == Column::Sectors)?,
+        };
+        let skipped = columns.iter().filter(|column| **column == Column::Skip).count();
+        (columns.len() <= QUICK_COLUMNS && columns.len() == 5 + skipped).then_some(quick)
+    }
+
+    /// The request of a line, when it completes, and the length of the line; `None` for anything that needs the general way.
+    #[inline(always)]
+    fn parse(&self, around: &Around) -> Option<(Pending, i64, usize)> {
+        let mut values = [0; QUICK_COLUMNS];
+        // The usual number of columns is known where the loop over them is made.
+        let length = if self.columns == 5 {
+            numbers(around, &mut values[..5])?
+        } else {
+            numbers(around, &mut values[..self.columns])?
+        };
+        // Fewer than 16 digits each: no sign is lost.
+        let time = |(at, unit): (usize, i64)| (values[at % QUICK_COLUMNS] as i64).checked_mul(unit);
+        let value = |at: usize| values[at % QUICK_COLUMNS];
+        let (arrival_ns, end_ns) = (time(self.arrival)?, time(self.end)?);
+        let completion_ns = if self.end_is_response { arrival_ns.saturating_add(end_ns) } else { end_ns };
+        if value(self.op) > 1 {
+            return None;
+        }
+        let op = if value(self.op) == 0 { Op::Read } else { Op::Write };
+        let sectors = u32::try_from(value(self.sectors)).unwrap_or(u32::MAX);
+        let pending =
+            Pending { arrival_ns, start_ns: None, lba: value(self.lba), sectors, op, by_tracer: false };
+        Some((pending, completion_ns, length))
+    }
+}
+
 /// One line, in base units.
 struct Row<'a> {
     arrival: Option<i64>,
@@ -121,32 +223,31 @@ struct Row<'a> {
     unanswered: bool,
 }
 
+impl Row<'static> {
+    /// A line that tells nothing.
+    const NAMELESS: Self = Row {
+        arrival: None,
+        since_previous: 0,
+        start: None,
+        completion: None,
+        service: None,
+        response: None,
+        op: None,
+        lba: 0,
+        sectors: 0,
+        device: b"disk0",
+        unanswered: false,
+    };
+}
+
 impl<'a> Row<'a> {
     fn parse(line: &'a [u8], columns: &[Column]) -> Result<Self, String> {
-        let mut row = Row {
-            arrival: None,
-            since_previous: 0,
-            start: None,
-            completion: None,
-            service: None,
-            response: None,
-            op: None,
-            lba: 0,
-            sectors: 0,
-            device: b"disk0",
-            unanswered: false,
-        };
+        let mut row = Row::NAMELESS;
         // Past the end by one when the line has no further field.
         let mut from = 0;
         for (at, column) in columns.iter().enumerate() {
             if from > line.len() {
                 return Err(format!("{at} columns, expected {}", columns.len()));
-            }
-            if let Some((value, end)) = plain(line, from) {
-                if row.set_whole(*column, value) {
-                    from = end + 1;
-                    continue;
-                }
             }
             let rest = &line[from..];
             let field = &rest[..rest.iter().position(|&byte| byte == b',').unwrap_or(rest.len())];
@@ -158,31 +259,6 @@ impl<'a> Row<'a> {
         Ok(row)
     }
 
-    /// Sets `column` to a whole number; false where that needs the general way.
-    #[inline(always)]
-    fn set_whole(&mut self, column: Column, value: u64) -> bool {
-        let time = |scale: i64| (value as i64).checked_mul(scale);
-        match column {
-            Column::Arrival(scale) => self.arrival = time(scale),
-            Column::Completion(scale) => self.completion = time(scale),
-            Column::Response(scale) => self.response = time(scale),
-            Column::Lba => self.lba = value,
-            Column::Sectors => self.sectors = value,
-            Column::Op if value == 0 => self.op = Some(Op::Read),
-            Column::Op if value == 1 => self.op = Some(Op::Write),
-            Column::Skip => {}
-            _ => return false,
-        }
-        // A time too large for its unit is told the general way.
-        !matches!(
-            (column, self.arrival, self.completion, self.response),
-            (Column::Arrival(_), None, _, _)
-                | (Column::Completion(_), _, None, _)
-                | (Column::Response(_), _, _, None)
-        )
-    }
-
-    #[inline]
     fn set(&mut self, column: Column, field: &'a [u8]) -> Option<()> {
         if field.is_empty() && matches!(column, Column::Op | Column::Completion(_) | Column::Response(_)) {
             self.unanswered = true;
@@ -205,6 +281,15 @@ impl<'a> Row<'a> {
             Column::Skip => {}
         }
         Some(())
+    }
+
+    /// The number of its device.
+    #[inline]
+    fn number(&self, collector: &mut Collector<'_>) -> u16 {
+        if self.device == b"disk0" && collector.report.devices.len() == 1 {
+            return 0;
+        }
+        collector.device(&String::from_utf8_lossy(self.device))
     }
 
     fn emit(self, previous_arrival: &mut i64, collector: &mut Collector<'_>) -> Result<(), ImportError> {
@@ -230,11 +315,7 @@ impl<'a> Row<'a> {
             .service
             .filter(|&service| service >= 0)
             .map(|service| completion_ns.saturating_sub(service)));
-        let device = if self.device == b"disk0" && collector.report.devices.len() == 1 {
-            0
-        } else {
-            collector.device(&String::from_utf8_lossy(self.device))
-        };
+        let device = self.number(collector);
         let sectors = u32::try_from(self.sectors).unwrap_or(u32::MAX);
         let pending = Pending { arrival_ns, start_ns, lba: self.lba, sectors, op, by_tracer: false };
         collector.emit(device, &pending, completion_ns)

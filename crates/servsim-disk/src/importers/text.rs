@@ -9,11 +9,45 @@ const UTF8_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Called with the number and the text of each line.
 type EachLine<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ImportError>;
 
+/// What is done with lines.
+pub trait Lines {
+    /// With one of them: its number, and its text without its end.
+    ///
+    /// # Errors
+    /// When it has not the form of its format.
+    fn one(&mut self, number: u64, line: &[u8]) -> Result<(), ImportError>;
+
+    /// With several at once, if there is a quick way: those of `buffer` from `from` on, after line `number`. Returns where the
+    /// first begins that was not taken, and how many were.
+    ///
+    /// # Errors
+    /// As of one.
+    fn several(&mut self, _buffer: &[u8], from: usize, _number: u64) -> Result<(usize, u64), ImportError> {
+        Ok((from, 0))
+    }
+}
+
+struct OneByOne<'a>(EachLine<'a>);
+
+impl Lines for OneByOne<'_> {
+    fn one(&mut self, number: u64, line: &[u8]) -> Result<(), ImportError> {
+        (self.0)(number, line)
+    }
+}
+
 /// Calls `each` with the number and the bytes of every line that is not blank, without its end.
 ///
 /// # Errors
 /// Those of the input and of `each`.
 pub fn for_each_line(input: &mut dyn BufRead, each: EachLine<'_>) -> Result<(), ImportError> {
+    for_lines(input, &mut OneByOne(each))
+}
+
+/// The same for what knows a quick way with several.
+///
+/// # Errors
+/// Those of the input and of `lines`.
+pub fn for_lines(input: &mut dyn BufRead, lines: &mut dyn Lines) -> Result<(), ImportError> {
     let mut carried: Vec<u8> = Vec::new();
     let mut number = 0;
     skip_mark(input)?;
@@ -28,12 +62,15 @@ pub fn for_each_line(input: &mut dyn BufRead, each: EachLine<'_>) -> Result<(), 
             from += length + 1;
             number += 1;
             if carried.is_empty() {
-                line(number, piece, each)?;
+                line(number, piece, lines)?;
             } else {
                 carried.extend_from_slice(piece);
-                line(number, &carried, each)?;
+                line(number, &carried, lines)?;
                 carried.clear();
             }
+            let taken;
+            (from, taken) = lines.several(buffer, from, number)?;
+            number += taken;
         }
         carried.extend_from_slice(&buffer[from..]);
         let used = buffer.len();
@@ -42,7 +79,7 @@ pub fn for_each_line(input: &mut dyn BufRead, each: EachLine<'_>) -> Result<(), 
     if carried.is_empty() {
         return Ok(());
     }
-    line(number + 1, &carried, each)
+    line(number + 1, &carried, lines)
 }
 
 /// Passes over the mark that some programs put before UTF-8 text.
@@ -57,12 +94,12 @@ fn skip_mark(input: &mut dyn BufRead) -> Result<(), ImportError> {
 }
 
 /// Drops a trailing carriage return and passes over blank lines.
-fn line(number: u64, bytes: &[u8], each: EachLine<'_>) -> Result<(), ImportError> {
+fn line(number: u64, bytes: &[u8], lines: &mut dyn Lines) -> Result<(), ImportError> {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
-    each(number, bytes)
+    lines.one(number, bytes)
 }
 
 /// Position of the first newline, eight bytes at a time.
@@ -139,22 +176,61 @@ fn exponent(bytes: &[u8], scale: i64) -> Option<i64> {
     (scaled.is_finite() && scaled.abs() < 9.0e18).then_some(scaled.floor() as i64)
 }
 
-/// The whole number that begins at `from` and ends with its field, at a comma or the end of `line`,
-/// with the place where it ends; `None` for anything else, which [`scaled`] may still read.
+/// Bytes before a line that [`numbers`] may read, and its longest line, end included.
+pub const BEFORE: usize = 16;
+const LONGEST: usize = 48;
+/// What [`numbers`] looks at.
+pub type Around = [u8; BEFORE + LONGEST];
+
+/// The whole numbers of the line that begins [`BEFORE`] bytes into `bytes`, and its length with its end; `None` if it
+/// is not as many numbers of 1 to 15 digits with commas between them.
+///
+/// Where fields end is found for all of them before any is read: one after the other, each would wait for the one
+/// before it, and digit by digit its length, as good as random, would be guessed wrongly each time.
 #[inline(always)]
-pub fn plain(line: &[u8], from: usize) -> Option<(u64, usize)> {
-    /// So many digits never overflow.
-    const SAFE: usize = 18;
-    let rest = &line[from..];
-    let mut value = 0_u64;
-    for (at, byte) in rest.iter().enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return (*byte == b',' && at > 0 && at <= SAFE).then_some((value, from + at));
-        }
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+pub fn numbers(bytes: &Around, values: &mut [u64]) -> Option<usize> {
+    const EVERY: u64 = 0x0101_0101_0101_0101;
+    let word = |at: usize| {
+        let chunk = bytes[at..].first_chunk::<8>().expect("within");
+        // Digits become 0 to 9.
+        u64::from_le_bytes(*chunk) ^ (EVERY * 0x30)
+    };
+    // A bit for every byte that is no digit: anything but 0 to 9 has the highest bit, or has it with 118 more.
+    let mut ends = 0_u64;
+    for at in 0..LONGEST / 8 {
+        let word = word(BEFORE + 8 * at);
+        let others = (((word & (EVERY * 0x7f)) + EVERY * 118) | word) >> 7 & EVERY;
+        ends |= (others.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * at);
     }
-    (!rest.is_empty() && rest.len() <= SAFE).then_some((value, line.len()))
+    let count = values.len();
+    let (mut start, mut is_good) = (0, true);
+    for (at, value) in values.iter_mut().enumerate() {
+        let end = ends.trailing_zeros() as usize;
+        if end >= LONGEST {
+            return None;
+        }
+        ends &= ends - 1;
+        let length = end - start;
+        let expected = if at + 1 == count { b'\n' } else { b',' };
+        is_good &= (1..16).contains(&length) && bytes[BEFORE + end] == expected;
+        let kept = |digits: usize| u64::MAX << (64 - 8 * digits.clamp(1, 8));
+        *value = eight_digits(word(BEFORE + end - 8) & kept(length));
+        if length > 8 {
+            *value += 100_000_000 * eight_digits(word(BEFORE + end - 16) & kept(length - 8));
+        }
+        start = end + 1;
+    }
+    is_good.then_some(start)
+}
+
+/// The number that eight bytes of 0 to 9 make, the lowest first.
+#[inline(always)]
+fn eight_digits(bytes: u64) -> u64 {
+    // Pairs, then the sum of the four of them, each with its power.
+    let pairs = (bytes.wrapping_mul(10).wrapping_add(bytes >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let upper = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
+    let lower = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
+    upper.wrapping_add(lower) >> 32
 }
 
 /// A whole number, decimal or `0x` hexadecimal.
@@ -189,6 +265,39 @@ mod tests {
         for bad in ["", ".", "-", "12x", "nan", "99999999999999999999"] {
             assert_eq!(scaled(bad.as_bytes(), 1000), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_read_all_at_once_and_anything_else_is_left() {
+        let mut words = servsim_oracle::drive::Words(3);
+        let mut read = 0;
+        for _ in 0..20_000 {
+            let fields: Vec<String> = (0..3)
+                .map(|_| match words.below(40) {
+                    0 => String::new(),
+                    1 => ["x", "1.5", "-3", " 7", "\u{e9}1", "/", ":", "1\r"][words.below(8) as usize]
+                        .to_owned(),
+                    _ => (0..=words.below(16)).map(|_| char::from(b'0' + words.below(10) as u8)).collect(),
+                })
+                .collect();
+            let line = fields.join(",");
+            let text = format!("7777777777777777{line}\n{}", "8,".repeat(40));
+            let mut values = [0; 3];
+            let found = numbers(text.as_bytes().first_chunk().expect("long enough"), &mut values);
+            let is_plain = |field: &String| {
+                (1..16).contains(&field.len()) && field.bytes().all(|byte| byte.is_ascii_digit())
+            };
+            if fields.iter().all(is_plain) {
+                assert_eq!(found, Some(line.len() + 1), "{line}");
+                assert_eq!(values.to_vec(), fields.iter().map(|f| f.parse().unwrap()).collect::<Vec<u64>>());
+                read += 1;
+            } else {
+                assert_eq!(found, None, "{line}");
+            }
+        }
+        assert!((5000..19_000).contains(&read), "{read}");
+        let long = "1".repeat(80);
+        assert_eq!(numbers(long.as_bytes().first_chunk().unwrap(), &mut [0; 3]), None);
     }
 
     #[test]

@@ -192,8 +192,10 @@ impl ServiceModel for Service<'_> {
 
 /// Skill over a histogram below which a model is not worth running.
 pub const SKILL_FLOOR: f64 = 0.1;
-/// Error of the mean, percent, beyond which it is not.
-const MEAN_FLOOR: f64 = 10.0;
+/// What a trial must show: skill, error of the mean in percent, and by how much neighbours may be less or more alike.
+const TRIAL_SKILL: f64 = 0.3;
+const TRIAL_MEAN: f64 = 5.0;
+const TRIAL_AUTOCORRELATION: f64 = 0.1;
 
 /// How a fit to the first three quarters of a trace did on the last, run freely (see [`crate::trial`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -204,19 +206,32 @@ pub struct Trial {
     pub skill: f64,
     /// Error of the mean response, percent.
     pub mean_error_percent: f64,
+    /// Autocorrelation of the logarithms of neighbouring responses, less the true one; files of older versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autocorrelation_error: Option<f64>,
 }
 
 impl Trial {
     /// What is wrong, if it is not worth running.
     pub fn problem(&self) -> Option<String> {
-        if self.skill < SKILL_FLOOR {
+        if self.skill < TRIAL_SKILL {
             return Some(format!(
-                "it predicts single requests no better than a histogram (skill {:.2})",
+                "it predicts single requests hardly better than a histogram (skill {:.2}, at least {TRIAL_SKILL} wanted)",
                 self.skill
             ));
         }
         let error = self.mean_error_percent;
-        (error.abs() > MEAN_FLOOR).then(|| format!("its mean response is off by {error:+.0} %"))
+        if error.abs() > TRIAL_MEAN {
+            return Some(format!(
+                "its mean response is off by {error:+.0} % (at most {TRIAL_MEAN} % wanted)"
+            ));
+        }
+        let unlike = self.autocorrelation_error.filter(|error| error.abs() > TRIAL_AUTOCORRELATION)?;
+        let how = if unlike < 0.0 { "less" } else { "more" };
+        Some(format!(
+            "neighbouring requests are {how} alike than they are (autocorrelation off by {unlike:+.2}, at most \
+             {TRIAL_AUTOCORRELATION} wanted)"
+        ))
     }
 }
 

@@ -66,28 +66,56 @@ impl Rates {
 /// `1 / frequency`.
 fn score(pairs: &[Pair], frequency: f64, rates: Rates) -> (f64, f64) {
     let turned = |turns: f64| (turns.fract() * TAU).sin_cos();
-    let mut state: Vec<[f32; 2]> = Vec::with_capacity(pairs.len());
-    let mut steps: Vec<[f32; 2]> = Vec::with_capacity(pairs.len());
-    for pair in pairs {
-        let (sin, cos) = turned(pair.us * frequency - pair.sectors * rates.first);
-        state.push([cos as f32, sin as f32]);
-        let (sin, cos) = turned(-pair.sectors * rates.step);
-        steps.push([cos as f32, sin as f32]);
+    let mut turning: Vec<Turning> = Vec::with_capacity(pairs.len().div_ceil(SIDE_BY_SIDE));
+    for some in pairs.chunks(SIDE_BY_SIDE) {
+        let mut these = Turning::default();
+        for (at, pair) in some.iter().enumerate() {
+            let (sin, cos) = turned(pair.us * frequency - pair.sectors * rates.first);
+            (these.re[at], these.im[at]) = (cos as f32, sin as f32);
+            let (sin, cos) = turned(-pair.sectors * rates.step);
+            (these.by_re[at], these.by_im[at]) = (cos as f32, sin as f32);
+        }
+        turning.push(these);
     }
     let mut best = (0.0, rates.first);
     for k in 0..rates.count {
-        let (mut re, mut im) = (0.0, 0.0);
-        for (at, by) in state.iter_mut().zip(&steps) {
-            re += at[0];
-            im += at[1];
-            *at = [at[0] * by[0] - at[1] * by[1], at[0] * by[1] + at[1] * by[0]];
+        let (mut re, mut im) = ([0.0; SIDE_BY_SIDE], [0.0; SIDE_BY_SIDE]);
+        for these in &mut turning {
+            these.step(&mut re, &mut im);
         }
+        let (re, im): (f32, f32) = (re.iter().sum(), im.iter().sum());
         let squared = re * re + im * im;
         if squared > best.0 {
             best = (squared, rates.first + k as f64 * rates.step);
         }
     }
     (f64::from(best.0) / pairs.len() as f64, best.1)
+}
+
+/// Pairs that turn side by side: what one instruction can do for several.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Where pairs point, and by how much each turns from one rate to the next; those that are missing have no length.
+#[derive(Debug, Clone, Copy, Default)]
+struct Turning {
+    re: [f32; SIDE_BY_SIDE],
+    im: [f32; SIDE_BY_SIDE],
+    by_re: [f32; SIDE_BY_SIDE],
+    by_im: [f32; SIDE_BY_SIDE],
+}
+
+impl Turning {
+    /// Adds where they point to `re` and `im`, and turns them.
+    #[inline(always)]
+    fn step(&mut self, re: &mut [f32; SIDE_BY_SIDE], im: &mut [f32; SIDE_BY_SIDE]) {
+        for at in 0..SIDE_BY_SIDE {
+            let (a, b) = (self.re[at], self.im[at]);
+            re[at] += a;
+            im[at] += b;
+            self.re[at] = a * self.by_re[at] - b * self.by_im[at];
+            self.im[at] = a * self.by_im[at] + b * self.by_re[at];
+        }
+    }
 }
 
 /// `pairs` by part of the drive, each with as many.
