@@ -19,6 +19,7 @@ pub mod error;
 pub mod evaluate;
 pub mod features;
 pub mod importers;
+pub mod in_order;
 pub mod mechanics;
 pub mod metrics;
 pub mod models;

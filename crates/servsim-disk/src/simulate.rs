@@ -5,26 +5,21 @@
 //! replays the arrivals, at any load, and lets the server produce the queue.
 
 use crate::error::ModelError;
-use crate::features::{Command, Features, Start, FEATURES};
+use crate::features::{Command, Features};
+use crate::in_order::{Batch, ClosedInOrder, OpenInOrder};
 use crate::metrics::mean;
-use crate::models::bulk::{keys, set_time_keys, Guesses, Keys, Walker, LANES};
-use crate::models::forest::Forest;
 use crate::models::parallel::Parallel;
-use crate::models::{service_ns, DeviceModel, Model, ResponseContext, ResponseModel, Service};
+use crate::models::{DeviceModel, Model, ResponseContext, ResponseModel, Service};
 use crate::observed::Observed;
 use crate::order::{Served, ServiceOrder};
 use crate::request::{distance, Op, Request};
 use crate::server::station::{Device, ServiceContext, ServiceModel, Started, Station};
-use crate::server::Discipline;
 use crate::sets::array::{Array, MemberWork};
 use crate::sets::layout::Layout;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Requests drawn together in open loop; their features share the nearest cache with the trees.
-const BATCH: usize = 64;
 
 /// Simulated response times in ns, one a request in arrival order, with the queue of the trace.
 /// `requests` are those of one device in arrival order, with real completions.
@@ -40,14 +35,15 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut responses = vec![0; requests.len()];
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
     if let Model::Forest(forest) = &model.model {
-        let mut batch = Batch::new(&model.model, forest, rng.clone());
-        let mut add = |served: Served| batch.add(&served, &mut responses);
-        if !requests.iter().all(|request| order.next_in_order(request).map(&mut add).is_some()) {
-            order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
-            batch = Batch::new(&model.model, forest, rng);
-            order.run(requests, &mut |served| batch.add(served, &mut responses));
+        let put = &mut |number: usize, response_ns| responses[number] = response_ns;
+        let mut in_order = OpenInOrder::new(model, seed).expect("a forest");
+        if requests.iter().all(|request| in_order.push(request, put)) {
+            in_order.finish(put);
+            return responses;
         }
-        batch.flush(&mut responses);
+        let mut batch = Batch::new(&model.model, forest, rng);
+        order.run(requests, &mut |served| batch.add(served, put));
+        batch.flush(put);
         return responses;
     }
     let mut service = model.model.as_service().expect("a model predicts responses or services");
@@ -59,53 +55,6 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     };
     order.run(requests, &mut each);
     responses
-}
-
-/// Draws for many requests at once.
-struct Batch<'a> {
-    walker: Walker<'a>,
-    rng: Pcg64Mcg,
-    device: Observed,
-    features: Box<[Features; BATCH]>,
-    numbers: [usize; BATCH],
-    draws: [f32; BATCH],
-    length: usize,
-}
-
-impl<'a> Batch<'a> {
-    fn new(model: &'a Model, forest: &'a Forest, rng: Pcg64Mcg) -> Self {
-        Batch {
-            walker: Walker::new(forest),
-            rng,
-            device: Observed::of(model, forest.history()),
-            features: Box::new([Features::default(); BATCH]),
-            numbers: [0; BATCH],
-            draws: [0.0; BATCH],
-            length: 0,
-        }
-    }
-
-    #[inline(always)]
-    fn add(&mut self, served: &Served, responses: &mut [u64]) {
-        let at = self.length % BATCH;
-        self.features[at] = self.device.features(served);
-        self.numbers[at] = served.number;
-        responses[served.number] = served.wait_ns();
-        self.device.completed(served, &self.features[at]);
-        self.length += 1;
-        if self.length == BATCH {
-            self.flush(responses);
-        }
-    }
-
-    fn flush(&mut self, responses: &mut [u64]) {
-        let draws = &mut self.draws[..self.length];
-        self.walker.draw_many_us(&self.features[..self.length], &mut self.rng, draws);
-        for (number, draw) in self.numbers.iter().zip(draws) {
-            responses[*number] += (draw.max(0.0) * 1e3) as i64 as u64;
-        }
-        self.length = 0;
-    }
 }
 
 /// `draws` service or response times in us for every request, with the queue (and wait) of the
@@ -162,10 +111,12 @@ pub fn closed_loop(
     if let Some(response) = model.model.as_response() {
         return Ok(closed_responses(response, arrivals, rng));
     }
-    if let (Model::Forest(forest @ Forest { platters: None, .. }), Discipline::Fcfs, 1) =
-        (&model.model, model.server.discipline, model.server.slots)
-    {
-        return Ok(closed_in_order(forest, arrivals, requests.len(), rng));
+    if let Some(mut in_order) = ClosedInOrder::new(model, seed) {
+        let mut results = Vec::with_capacity(requests.len());
+        let each = &mut |_, started| results.push(started);
+        arrivals.for_each(|(arrival_ns, command)| in_order.push(arrival_ns, command, each));
+        in_order.finish(each);
+        return Ok(results);
     }
     let service = model.model.as_service().expect("a model predicts responses or services");
     Ok(closed_services(model, service, arrivals, requests.len(), rng))
@@ -211,75 +162,6 @@ pub fn check_load(model: &DeviceModel, requests: &[Request], load: f64, seed: u6
         return Err(ModelError::WaitsBeyond { device, load, said_ms: said * 1e-3, had_ms });
     }
     Ok(())
-}
-
-/// A device that serves one request at a time in order of arrival: what is in the way of the next.
-#[derive(Debug, Clone, Copy, Default)]
-struct Ahead {
-    free_ns: u64,
-    last_write_ns: Option<u64>,
-}
-
-impl Ahead {
-    /// When a request that arrives at `arrival_ns` starts; sets what of its row depends on that.
-    #[inline(always)]
-    fn start_ns(&self, arrival_ns: u64, row: &mut Keys) -> u64 {
-        let start_ns = arrival_ns.max(self.free_ns);
-        let idle_ns = if self.free_ns == 0 { 0 } else { start_ns - self.free_ns };
-        set_time_keys(row, idle_ns, self.last_write_ns.map(|at| start_ns - at));
-        start_ns
-    }
-
-    #[inline(always)]
-    fn complete(&mut self, op: Op, completion_ns: u64) {
-        self.free_ns = completion_ns;
-        if op == Op::Write {
-            self.last_write_ns = Some(completion_ns);
-        }
-    }
-}
-
-/// What [`closed_services`] does for a device that serves one request at a time in order of arrival:
-/// nothing needs to wait in a list, since its start is known when it arrives. Several requests walk
-/// the trees together, with guesses of their starts.
-fn closed_in_order(
-    forest: &Forest,
-    mut arrivals: impl Iterator<Item = (u64, Command)>,
-    count: usize,
-    mut rng: Pcg64Mcg,
-) -> Vec<Started> {
-    let guesses = Guesses::new(forest);
-    let mut results = Vec::with_capacity(count);
-    let mut history = forest.history();
-    let mut rows = [[0; FEATURES]; LANES];
-    let mut command = [(0, Command { lba: 0, sectors: 0, op: Op::Read }); LANES];
-    let mut ahead = Ahead::default();
-    loop {
-        let mut length = 0;
-        for (row, arrival) in rows.iter_mut().zip(arrivals.by_ref()) {
-            *row = keys(&history.features(&Start { command: arrival.1, start_ns: 0, idle_ns: 0, others: 0 }));
-            history.advance(&arrival.1, 0);
-            command[length] = arrival;
-            length += 1;
-        }
-        if length == 0 {
-            return results;
-        }
-        let mut guessed = ahead;
-        let lanes = guesses.walk(&mut rows, length, &mut rng, |lane, row, mean_ns| {
-            let (arrival_ns, Command { op, .. }) = command[lane];
-            let start_ns = guessed.start_ns(arrival_ns, row);
-            guessed.complete(op, start_ns.saturating_add(mean_ns));
-        });
-        for lane in 0..length {
-            let (arrival_ns, Command { op, .. }) = command[lane];
-            let start_ns = ahead.start_ns(arrival_ns, &mut rows[lane]);
-            let drawn_ns = service_ns(guesses.end(&lanes, lane, &rows[lane], &mut rng));
-            let completion_ns = start_ns.saturating_add(drawn_ns);
-            ahead.complete(op, completion_ns);
-            results.push(Started { id: results.len() as u64, arrival_ns, start_ns, completion_ns });
-        }
-    }
 }
 
 /// What a set of drives did with the requests of one device.

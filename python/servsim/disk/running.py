@@ -56,6 +56,7 @@ def simulate(
     sets: Sequence[str] = (),
     allow_other_device: bool = False,
     allow_unskilled: bool = False,
+    times: bool = True,
 ) -> Simulation:
     """Run a model file on the requests of a trace.
 
@@ -81,9 +82,11 @@ def simulate(
         Take a model of another class of device.
     allow_unskilled
         Take a model that failed its trial when it was fitted.
+    times
+        Return the times of all requests; without them the arrays are empty, and memory does not hold them.
     """
     using = _using(model, seed, map_path, sets, allow_other_device, allow_unskilled)
-    request = {"using": using, "mode": mode, "load": factor(load)}
+    request = {"using": using, "mode": mode, "load": factor(load), "times": times}
     summary, arrivals, responses = _core.disk_simulate(source_text(source), json.dumps(request))
     return Simulation(
         parsed(summary), np.frombuffer(arrivals, dtype=np.uint64), np.frombuffer(responses, dtype=np.uint64)

@@ -29,12 +29,16 @@ impl Percentiles {
 
     /// The same of times that nobody needs any more.
     pub(crate) fn of_owned(mut times_us: Vec<f64>) -> Option<Percentiles> {
+        Percentiles::reordering(&mut times_us)
+    }
+
+    fn reordering(times_us: &mut [f64]) -> Option<Percentiles> {
         if times_us.is_empty() {
             return None;
         }
-        let mean_ms = mean(&times_us) * 1e-3;
+        let mean_ms = mean(times_us) * 1e-3;
         let [p50_ms, p95_ms, p99_ms, p999_ms] =
-            quantiles(&mut times_us, [0.5, 0.95, 0.99, 0.999]).map(|us| us * 1e-3);
+            quantiles(times_us, [0.5, 0.95, 0.99, 0.999]).map(|us| us * 1e-3);
         Some(Percentiles { requests: times_us.len(), mean_ms, p50_ms, p95_ms, p99_ms, p999_ms })
     }
 }
@@ -58,5 +62,16 @@ impl ByOperation {
             Percentiles::of_owned(times)
         };
         ByOperation { read: of(Op::Read), write: of(Op::Write) }
+    }
+
+    /// Those of the times of reads and of writes, us, and the 99th percentile of all, ms.
+    pub fn of_parts([mut reads, mut writes]: [Vec<f64>; 2]) -> (ByOperation, f64) {
+        let found = ByOperation {
+            read: Percentiles::reordering(&mut reads),
+            write: Percentiles::reordering(&mut writes),
+        };
+        reads.append(&mut writes);
+        let p99_ms = if reads.is_empty() { 0.0 } else { quantiles(&mut reads, [0.99])[0] * 1e-3 };
+        (found, p99_ms)
     }
 }

@@ -282,13 +282,8 @@ impl<'a> Channels<'a> {
             Placement::Hidden => (((rng.next_u64() >> 32) * count as u64) >> 32) as usize,
             Placement::First => {
                 let mut best = 0;
-                let counts = self.model.collection.is_some();
                 for at in 0..count {
                     self.catch_up(at, now);
-                    // All that are free serve it alike, unless they count what they serve.
-                    if !counts && self.each[at].busy_until_us <= now {
-                        return at;
-                    }
                     if self.each[at].busy_until_us < self.each[best].busy_until_us {
                         best = at;
                     }

@@ -6,7 +6,7 @@ use crate::truth::{flash_errors, flash_truth};
 use servsim_disk::models::file;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::models::parallel::{Parallel, Unit};
-use servsim_disk::models::{DeviceModel, Model};
+use servsim_disk::models::{DeviceModel, Model, Trial};
 use servsim_disk::request::Request;
 use servsim_disk::simulate::check_load;
 use servsim_disk::trial::try_out;
@@ -82,6 +82,36 @@ fn the_default_fit_takes_the_mechanism_where_trees_run_freely_are_no_better() {
     let requests = flash_truth(&flash, &workload(flash.sectors(), 6000, 25.0, 0.0, 6), 1.0);
     let options = FitOptions { try_out: Some(try_out), ..FitOptions::default() };
     let model = fit("forest", &requests, &[], &options).unwrap().remove(0);
-    assert_eq!(model.model.kind(), "parallel");
-    model.check_worth().unwrap();
+    assert_eq!(model.model.kind(), "parallel", "{:?}", model.training);
+    // Hardly a request waits, so that next to nothing tells one from another: as good as it gets, and refused.
+    let trial = model.training.as_ref().and_then(|training| training.trial).expect("tried");
+    assert!(trial.skill > 0.1 && trial.mean_error_percent.abs() < 5.0, "{trial:?}");
+    let refused = model.check_worth().unwrap_err().to_string();
+    assert!(
+        refused.contains("hardly better than a histogram") && refused.contains("0.3 wanted"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_trial_needs_skill_and_the_mean_and_neighbours_as_alike_as_they_are() {
+    let good =
+        Trial { requests: 1000, skill: 0.31, mean_error_percent: -4.9, autocorrelation_error: Some(0.09) };
+    assert_eq!(good.problem(), None);
+    assert_eq!(Trial { autocorrelation_error: None, ..good }.problem(), None);
+    for (bad, said) in [
+        (Trial { skill: 0.29, ..good }, "skill 0.29, at least 0.3 wanted"),
+        (Trial { mean_error_percent: -5.6, ..good }, "off by -6 % (at most 5 % wanted)"),
+        (
+            Trial { autocorrelation_error: Some(-0.39), ..good },
+            "less alike than they are (autocorrelation off by -0.39",
+        ),
+        (
+            Trial { autocorrelation_error: Some(0.11), ..good },
+            "more alike than they are (autocorrelation off by +0.11",
+        ),
+    ] {
+        let problem = bad.problem().expect("a problem");
+        assert!(problem.contains(said), "{problem}");
+    }
 }

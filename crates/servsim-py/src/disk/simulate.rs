@@ -1,5 +1,7 @@
 //! Models run on the arrivals of a trace: once, or over a range of loads.
 
+mod one_by_one;
+
 use super::fit::read_models;
 use super::run::model_for;
 use super::source::{report_json, Source};
@@ -41,6 +43,13 @@ struct SimulateRequest {
     using: Using,
     mode: String,
     load: f64,
+    /// Whether arrivals and responses of all requests are asked for.
+    #[serde(default = "yes")]
+    times: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What to sweep.
@@ -95,6 +104,15 @@ fn denser_than_seen(model: &DeviceModel, arrivals_ns: impl Iterator<Item = u64>)
         format!(
             "up to {most} requests arrive within 0.1 s; at most {seen} did where the model was fitted: a limit of the host between \
              the two (requests or bytes a second) would not have shown"
+        )
+    })
+}
+
+fn of_another(model: &DeviceModel, name: &str) -> Option<String> {
+    (model.training.is_some() && model.device != name).then(|| {
+        format!(
+            "the model is of `{}`, the only one in its file: right only if that is this device or one like it",
+            model.device
         )
     })
 }
@@ -184,12 +202,7 @@ impl Using {
                 model.check_worth()?;
             }
             let mut warnings = Vec::new();
-            if model.training.is_some() && model.device != *name {
-                warnings.push(format!(
-                    "the model is of `{}`, the only one in its file: right only if that is this device or one like it",
-                    model.device
-                ));
-            }
+            warnings.extend(of_another(&model, name));
             if let Some(map) = &map {
                 part = map.apply(&part);
                 if knows_places(&model) {
@@ -208,12 +221,18 @@ impl Using {
     }
 }
 
-fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, Vec<u64>, Vec<u64>)> {
+/// The summary, and of each request the arrival and the response, ns.
+type Simulated = (String, Vec<u64>, Vec<u64>);
+
+fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<Simulated> {
     let (using, seed) = (&request.using, request.using.seed);
     if !using.sets.is_empty() && request.mode != "closed" {
         return Err(Fault::Usage(
             "a set has a queue of its own: leave --mode out, or write --mode closed".to_owned(),
         ));
+    }
+    if let Some(done) = one_by_one::simulate(source, request)? {
+        return Ok(done);
     }
     let (prepared, report) = using.prepare(&source.arrivals_only(request.mode == "closed"))?;
     let (mut arrivals, mut responses, mut devices) = (Vec::new(), Vec::new(), Vec::new());
@@ -258,8 +277,15 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<(String, 
         };
         devices.push(json!({"device": name, "requests": part.len(), "figures": told, "warnings": warnings}));
     }
-    let summary = json!({"schema": "servsim.disk.simulate/1", "mode": request.mode, "seed": seed, "remapped": using.map, "sets": using.sets, "import": report_json(&report), "devices": devices});
-    Ok((summary.to_string(), arrivals, responses))
+    if !request.times {
+        (arrivals, responses) = (Vec::new(), Vec::new());
+    }
+    Ok((summary(request, &report, &devices), arrivals, responses))
+}
+
+fn summary(request: &SimulateRequest, report: &ImportReport, devices: &[serde_json::Value]) -> String {
+    let using = &request.using;
+    json!({"schema": "servsim.disk.simulate/1", "mode": request.mode, "seed": using.seed, "remapped": using.map, "sets": using.sets, "import": report_json(report), "devices": devices}).to_string()
 }
 
 /// Runs a model on the requests of a trace at each of several loads. Returns JSON.

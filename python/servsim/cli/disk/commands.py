@@ -196,7 +196,9 @@ def simulate(
     """
     from servsim import disk
 
-    run = disk.simulate(trace.source(), using.model, mode=mode, load=load, **using.arguments())
+    run = disk.simulate(
+        trace.source(), using.model, mode=mode, load=load, times=output is not None, **using.arguments()
+    )
     if output:
         with atomic_writer(output, "wb") as file:
             write_run(run, file)
