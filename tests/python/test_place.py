@@ -13,6 +13,7 @@ import pytest
 from scipy.optimize import linprog
 from servsim.placement.greedy import Costs, assign, swap_threads
 from servsim.placement.learn import learn
+from servsim.placement.predict import plan
 from servsim.placement.rules import Page, rules
 from servsim.simulation import simulate
 from test_placement import MACHINE
@@ -246,3 +247,17 @@ def test_what_is_measured_was_not_learnt_from(own: Path, monkeypatch: pytest.Mon
     for one in measured:
         assert one["seed"] > 7 and (one["warmup"], one["transactions"]) == (101, 50)
     assert ["placement" in one for one in measured] == [False, True]
+
+
+def test_what_a_node_serves_itself_is_hardly_a_loss_by_messages(tmp_path: Path) -> None:
+    # All processors read the same lines again and again, as program text: what one node is spared another fetches.
+    stream = np.random.default_rng(1)
+    lines = stream.integers(0, 1024, 8000)
+    (tmp_path / "t.txt").write_text(
+        "".join(f"{at % 16} L {0x100000 + 32 * line:x} 4 s\n" for at, line in enumerate(lines))
+    )
+    small = ["node.placement=striped", "node.threads=pinned", "l2.size=16 KiB", "cache.size=4 KiB"]
+    learnt = learn(tmp_path / "t.txt", "brock-2001-4x4", overrides=small)
+    assert learnt.fetched.sum() > 1.05 * learnt.reads("memory").sum(), "the monitor counts what stays inside"
+    # Which pages they are of the counters do not tell, so a small loss is left (without the correction .6).
+    assert plan(learnt, swaps=False).time < 1.15 * learnt.time
