@@ -184,6 +184,14 @@ if for_purpose quickstart; then
             backports+=(qemu-system-x86)
         fi
     fi
+    if for_purpose && ! command -v qemu-system-aarch64 >/dev/null; then
+        version=$(candidate qemu-system-arm | sed 's/^.*://')
+        if [ -n "$version" ] && at_least "$version" "$oldest_emulator"; then
+            want qemu-system-arm "emulates Arm64, for a test of Resource Sets"
+        else
+            backports+=(qemu-system-arm)
+        fi
+    fi
     if ! command -v qemu-img >/dev/null; then
         if [ ${#backports[@]} -gt 0 ]; then backports+=(qemu-utils); else want qemu-utils "makes the guest's disk layers (qemu-img)"; fi
     fi
@@ -199,7 +207,7 @@ if [ ${#backports[@]} -gt 0 ]; then
     release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     [ "$release" = bookworm ] || fail "this release ($release) has no emulator of version $oldest_emulator or newer; \
 install one and name it in SERVSIM_QEMU"
-    say "install ${backports[*]} from bookworm-backports: the emulator that captures are made in (Debian 12's own is too old)"
+    say "install ${backports[*]} from bookworm-backports: what captures and tests are emulated by (Debian 12's own is too old)"
     keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -e "$keyring" ] || fail "the keyring $keyring is missing; install debian-archive-keyring"
     apt=$cache/apt-backports

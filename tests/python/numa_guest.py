@@ -147,9 +147,11 @@ def _needs_packages() -> None:
         pytest.skip("needs the package manager of Debian for what the guest runs")
 
 
-def _unpacked(name: str, partial: Path) -> Path:
+def _unpacked(name: str, partial: Path, options: Sequence[str] = ()) -> Path:
     """Download a package into a folder and return what it holds."""
-    done = subprocess.run(["apt-get", "download", name], cwd=partial, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["apt-get", *options, "download", name], cwd=partial, capture_output=True, text=True, check=False
+    )
     packages = list(partial.glob("*.deb"))
     if done.returncode != 0 or not packages:
         raise EnvironmentProblem(f"apt-get cannot download {name}: {done.stderr.strip()}")
@@ -217,3 +219,88 @@ def _machine(removable: bool) -> list[str]:
         for to in range(source + 1, NODES):
             words += ["-numa", f"dist,src={source},dst={to},val=30"]
     return words
+
+
+#: Rust's name of what programs of the Arm64 guest are compiled for: linked statically by Rust's own linker.
+ARM_TARGET = "aarch64-unknown-linux-musl"
+ARM_NODES = 2
+_ARM_MIRROR = "http://deb.debian.org/debian"
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+def arm_example(name: str) -> bytes:
+    """Return an example program of a crate, compiled for Arm64; skips where the compiler has no library for it."""
+    try:
+        (cargo, *words), program = static_build(ROOT, name)
+    except EnvironmentProblem as error:
+        pytest.skip(str(error))
+    told = subprocess.run(
+        ["rustc", "--print", "target-libdir", "--target", ARM_TARGET], capture_output=True, text=True, check=False
+    )
+    if told.returncode != 0 or not any(Path(told.stdout.strip()).glob("libstd-*")):
+        pytest.skip(f"the compiler has no library for Arm64: rustup target add {ARM_TARGET}")
+    at = words.index("--")
+    linker = ["--target", ARM_TARGET, "--config", f'target.{ARM_TARGET}.linker="rust-lld"']
+    subprocess.run([cargo, *words[:at], *linker, *words[at:]], check=True)
+    return (ROOT / "target" / ARM_TARGET / program.relative_to(ROOT / "target")).read_bytes()
+
+
+def arm_kernel() -> Path:
+    """Return Debian's kernel for Arm64; its package lists are fetched beside the host's, which stay as they are."""
+    _needs_packages()
+    if not _KEYRING.exists():
+        pytest.skip(f"the keyring {_KEYRING} is missing; install debian-archive-keyring")
+
+    def download(partial: Path) -> None:
+        (partial / "lists" / "partial").mkdir(parents=True)
+        mirror = os.environ.get("SERVSIM_MIRROR", _ARM_MIRROR)
+        (partial / "sources").write_text(f"deb [arch=arm64 signed-by={_KEYRING}] {mirror} bookworm main\n")
+        settings = {
+            "Dir::Etc::SourceList": partial / "sources",
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::State::Lists": partial / "lists",
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "APT::Architectures::": "arm64",
+        }
+        options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+        _told(["apt-get", *options, "-q", "update"], partial)
+        depends = _told(["apt-cache", *options, "depends", "linux-image-arm64:arm64"], partial)
+        names = [line.split()[-1] for line in depends.splitlines() if line.strip().startswith("Depends:")]
+        if not names:
+            raise EnvironmentProblem(f"{mirror} has no linux-image-arm64")
+        tree = _unpacked(names[0], partial, options)
+        shutil.move(next((tree / "boot").glob("vmlinuz-*")), partial / "vmlinuz")
+        shutil.rmtree(tree)
+        shutil.rmtree(partial / "lists")
+
+    return _built("linux-image-arm64", download) / "vmlinuz"
+
+
+def _told(command: Sequence[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EnvironmentProblem(f"{command[0]} cannot tell of Arm64's packages: {done.stderr.strip()}")
+    return done.stdout
+
+
+def boot_arm(folder: Path, program: bytes, words: str, limit_s: int = LIMIT_S) -> list[str]:
+    """Boot an Arm64 guest of two nodes with four processors each, as :func:`boot` does."""
+    emulator = shutil.which("qemu-system-aarch64")
+    if emulator is None:
+        pytest.skip("no qemu-system-aarch64: scripts/install-deps.sh test")
+    initrd, console = folder / "initrd", folder / "console"
+    initrd.write_bytes(archive([*(Member(name) for name in ("dev", "proc", "sys")), Member("init", program)]))
+    processors = ARM_NODES * PROCESSORS_PER_NODE
+    command = [emulator, "-accel", "tcg,thread=multi", "-machine", "virt", "-cpu", "cortex-a72"]
+    command += ["-m", str(ARM_NODES * MEBIBYTES_PER_NODE), "-nodefaults", "-display", "none", "-no-reboot"]
+    command += ["-smp", f"{processors},sockets={ARM_NODES},cores={PROCESSORS_PER_NODE}"]
+    for node in range(ARM_NODES):
+        first = node * PROCESSORS_PER_NODE
+        command += ["-object", f"memory-backend-ram,size={MEBIBYTES_PER_NODE}M,id=m{node}"]
+        command += ["-numa", f"node,nodeid={node},memdev=m{node},cpus={first}-{first + PROCESSORS_PER_NODE - 1}"]
+    command += ["-numa", "dist,src=0,dst=1,val=30", "-kernel", str(arm_kernel()), "-initrd", str(initrd)]
+    command += ["-append", f"console=ttyAMA0 panic=-1 quiet rdinit=/init -- {words}", "-serial", f"file:{console}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+    assert done.returncode == 0, done.stderr
+    return console.read_text(errors="replace").splitlines()

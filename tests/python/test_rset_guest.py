@@ -56,3 +56,17 @@ def test_a_node_moves_a_hundred_times_under_load(tmp_path: Path) -> None:
     assert moves.startswith("a hundred moves ok "), moves
     found = json.loads(moves.removeprefix("a hundred moves ok "))
     assert len(found["milliseconds of a move"]) == 100
+
+
+#: Checks that go by how many nodes there are.
+ON_ARM = ("topology", "orders", "local", "touch", "remote", "striped", "mappings", "process")
+
+
+@pytest.mark.acceptance
+def test_policies_and_processes_on_arm64_with_two_nodes(tmp_path: Path) -> None:
+    lines = numa_guest.boot_arm(tmp_path, numa_guest.arm_example("guest_check"), " ".join(ON_ARM), limit_s=1200)
+    told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]
+    assert told[-1] == "done", lines
+    assert [re.split(r" ok | failed: ", line)[0] for line in told[:-1]] == list(ON_ARM)
+    assert all(" ok " in line for line in told[:-1]), told
+    assert len(json.loads(told[0].removeprefix("topology ok "))["memory"]) == numa_guest.ARM_NODES
