@@ -90,7 +90,7 @@ def test_the_ends_of_transactions_matter_less_in_longer_traces() -> None:
         ends.append(at)
     short, long = work_between(ends[:100], 12), work_between(ends, 12)
     assert 0.01 < long.half_width * 8 < 2 * short.half_width < 0.5
-    assert long.mean == pytest.approx(at / 1600, rel=0.02)
+    assert long.mean == pytest.approx(at / 1600), "the ends as they lie"
 
 
 @pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.05", 0.05), ("0.5%", 0.005)])

@@ -186,10 +186,11 @@ def work_between(ends: Sequence[int], users: int) -> Ends:
     """
     at = np.asarray([0, *ends], dtype=float)
     n = len(ends)
-    # At both ends the mean of as many places as users, who end about then in some order.
+    # Both runs end about the same transactions of the same trace, large and small, in about one order: the last end as
+    # it lies tells more than a mean of ends around it, which other transactions decide.
+    mean = float(at[-1]) / n
+    # How far ends lie from an even course nearby is how far another order may move one, at most.
     m = max(1, min(users, n // 4))
-    mean = float((at[-m:] - at[:m]).mean()) / (n + 1 - m)
-    # How far ends lie from an even course nearby is how far another order may move one.
     length = min(max(2 * m, 4), n + 1)
     residuals = []
     for low in range(0, n + 2 - length, length):
@@ -197,7 +198,7 @@ def work_between(ends: Sequence[int], users: int) -> Ends:
         line = np.polyfit(places, at[low : low + length], 1)
         left = at[low : low + length] - np.polyval(line, places)
         residuals.append(float(left @ left) / max(1, length - 2))
-    # Two ends of the run that is foretold, and half as much for the two means above.
+    # Both ends of both runs would be four of these if their orders had nothing in common; they have more than that.
     error = sqrt(3 * float(np.mean(residuals))) / (n * mean)
     half = 1.96 * error
     return Ends(mean, half if half > 1e-9 else 0.0)
