@@ -15,14 +15,15 @@ RUST := --workspace --exclude servsim-py
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-# What packages are installed for: quickstart, workload, disk-capture, test (scripts/install-deps.sh).
+# What packages are installed for: quickstart, workload, disk-capture, test, acceptance (scripts/install-deps.sh).
 FOR ?= quickstart
-test acceptance: FOR = test
+test: FOR = test
+acceptance: FOR = acceptance
 # Which extras of pyproject.toml are installed: tools for tests, but for quickstart.
 EXTRAS ?= dev
 quickstart: EXTRAS =
 
-deps: ## install what is missing, and say what and why; FOR=workload, disk-capture or test for more than quickstart
+deps: ## install what is missing, and say what and why; FOR=workload, disk-capture, test or acceptance for more than quickstart
 	@scripts/install-deps.sh $(FOR)
 	@scripts/check-toolchain.sh
 

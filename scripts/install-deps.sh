@@ -6,6 +6,7 @@
 #   workload      run the workloads natively on this host
 #   disk-capture  record this host's disk requests by a program in the kernel
 #   test          everything that `make test` uses
+#   acceptance    what `make acceptance` uses besides: the emulator of Arm64
 #
 # Idempotent: what is there already is left alone. Prints every package with the reason for it; what the
 # package manager says goes to a log, and its end is shown when it fails. Debian 12's own emulator is version 7.2, too old to instrument; 10 comes from bookworm-backports,
@@ -28,9 +29,9 @@ fail() {
 purposes=" ${*:-quickstart} "
 for purpose in $purposes; do
     case $purpose in
-        quickstart | workload | disk-capture | test) ;;
+        quickstart | workload | disk-capture | test | acceptance) ;;
         *)
-            say "there is no purpose $purpose; there are quickstart, workload, disk-capture, test"
+            say "there is no purpose $purpose; there are quickstart, workload, disk-capture, test, acceptance"
             exit 2
             ;;
     esac
@@ -38,7 +39,7 @@ done
 # Whether something is wanted for one of the purposes named; the tests use all of it.
 for_purpose() {
     local purpose
-    for purpose in "$@" test; do
+    for purpose in "$@" test acceptance; do
         if [[ $purposes == *" $purpose "* ]]; then return 0; fi
     done
     return 1
@@ -184,11 +185,11 @@ if for_purpose quickstart; then
             backports+=(qemu-system-x86)
         fi
     fi
-    if for_purpose && ! command -v qemu-system-aarch64 >/dev/null; then
+    if [[ $purposes == *" acceptance "* ]]; then
         version=$(candidate qemu-system-arm | sed 's/^.*://')
         if [ -n "$version" ] && at_least "$version" "$oldest_emulator"; then
             want qemu-system-arm "emulates Arm64, for a test of Resource Sets"
-        else
+        elif ! command -v qemu-system-aarch64 >/dev/null; then
             backports+=(qemu-system-arm)
         fi
     fi

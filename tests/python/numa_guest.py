@@ -288,7 +288,7 @@ def boot_arm(folder: Path, program: bytes, words: str, limit_s: int = LIMIT_S) -
     """Boot an Arm64 guest of two nodes with four processors each, as :func:`boot` does."""
     emulator = shutil.which("qemu-system-aarch64")
     if emulator is None:
-        pytest.skip("no qemu-system-aarch64: scripts/install-deps.sh test")
+        pytest.skip("no qemu-system-aarch64: scripts/install-deps.sh acceptance")
     initrd, console = folder / "initrd", folder / "console"
     initrd.write_bytes(archive([*(Member(name) for name in ("dev", "proc", "sys")), Member("init", program)]))
     processors = ARM_NODES * PROCESSORS_PER_NODE

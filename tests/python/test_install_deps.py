@@ -84,6 +84,13 @@ def test_a_feature_installs_its_own_packages(host: Host, purpose: str, wanted: s
     assert host.installed() & (FOR_TESTS | {"mmdebstrap"}) == wanted
 
 
+def test_the_emulator_of_arm_is_for_acceptance_alone(host: Host) -> None:
+    assert host.install("test").returncode == 0
+    assert "qemu-system-arm" not in host.installed()
+    assert host.install("acceptance").returncode == 0
+    assert {"qemu-system-arm", *FOR_TESTS} <= host.installed()
+
+
 def test_what_the_package_manager_says_is_in_the_log_and_not_on_the_screen(host: Host) -> None:
     done = host.install("test")
     assert len(done.stderr.splitlines()) < 25
