@@ -58,13 +58,16 @@ def plot(costs: dict[str, dict[int, float]]) -> str:
         end = at(COUNTS[-1], 0)[0]
         drawn.append(f'<path d="M{x:.0f} {y:.1f}H{end:.0f}" stroke="#ddd"/>')
         drawn.append(f'<text x="{x - 8:.0f}" y="{y + 4:.1f}" text-anchor="end">{1000 * step:,}</text>')
-    for kind, by_count in costs.items():
+    ends: list[float] = []
+    # From the top down, each name a line below the one before.
+    for kind, by_count in sorted(costs.items(), key=lambda item: -item[1][COUNTS[-1]]):
         points = [at(count, value) for count, value in sorted(by_count.items())]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         drawn.append(f'<polyline points="{line}" fill="none" stroke="{KINDS[kind]}" stroke-width="2"/>')
         drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{KINDS[kind]}"/>' for x, y in points]
         x, y = points[-1]
-        drawn.append(f'<text x="{x + 8:.0f}" y="{y + 4:.1f}" fill="{KINDS[kind]}">{kind}</text>')
+        ends.append(max([y + 4, *(end + 12 for end in ends)]))
+        drawn.append(f'<text x="{x + 8:.0f}" y="{ends[-1]:.1f}" fill="{KINDS[kind]}">{kind}</text>')
     drawn.append(f'<text x="{(wide - 30) / 2:.0f}" y="{high - 6}" text-anchor="middle">nodes of 64 processors</text>')
     drawn.append('<text x="8" y="12">instructions of the host for a reference</text>')
     body = "\n".join(drawn)

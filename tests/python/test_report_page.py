@@ -171,6 +171,16 @@ def test_the_scale_of_the_database_stands_in_the_report() -> None:
     assert "users 24" in text
 
 
+def test_settings_stand_once_and_without_those_that_have_no_value() -> None:
+    document = layout_result()
+    settings = {"workload": "oltp", "users": "8", "warm_up": "", "think_scale": "0"}
+    document["workload"] = {"name": "oltp", "users": 24, "warm_up": "settled", "settings": settings}
+    text = _text(_render(document))
+    assert "users 24" in text and "users 8" not in text and "settled" in text
+    assert "think scale 0" in text and "settings" not in text[text.index("users 24") : text.index("think scale 0")]
+    assert text.count("workload oltp") == 1
+
+
 def test_recorded_warnings_are_shown() -> None:
     document = layout_result()
     document["warnings"] = ["processors outnumber ready tasks"]

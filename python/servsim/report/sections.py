@@ -189,7 +189,12 @@ def _workload_of(result: Result) -> list[tuple[str, str]]:
         if isinstance(part, Mapping):
             named = {"trace" if (name, key) == ("trace", "name") else key: value for key, value in part.items()}
             part = with_scale(named) if name == "workload" else named
-        for key, value in flat(part, "" if isinstance(part, Mapping) else name) if part is not None else []:
+        told = dict(flat(part, "" if isinstance(part, Mapping) else name)) if part is not None else {}
+        for long, value in told.items():
+            key = long.removeprefix("settings.")
+            # Of a setting the workload itself may tell what came of it; settings without a value tell nothing.
+            if not value or (key != long and (key in told or key == "workload")):
+                continue
             text = value[:16] + "…" if len(value) > 40 and " " not in value else value
             entries.append((_WORKLOAD.get(key, key.replace("_", " ").replace(".", ", ")), text))
     kinds = figures.transaction_kinds(result)
