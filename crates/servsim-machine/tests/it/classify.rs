@@ -138,7 +138,7 @@ fn machines_with_more_caches_are_classified_where_they_keep_coherence() {
     let cases: [&[&str]; 3] = [
         &["l2.size=256 KiB", "l2.sharing=private", "l3.size=1 MiB", "l3.sharing=shared"],
         &[split, "cache.replacement=tree-plru", "l2.size=256 KiB", "l2.sharing=group", "group.count=2"],
-        &["interconnect.kind=network", "node.count=2", split, "l2.size=48 KiB", "l2.associativity=12"],
+        &["interconnect.kind=network", "node.count=2", split, "l2.size=96 KiB", "l2.associativity=12"],
     ];
     let mut seen = Vec::new();
     for case in cases {
