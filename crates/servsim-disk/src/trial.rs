@@ -75,14 +75,14 @@ pub fn try_out(requests: &[Request], options: &FitOptions, inferred: u32) -> Opt
     let mechanism = mechanism.map(|trial| Tried { slots: SIDE_BY_SIDE, parallel: true, trial });
     let is_worth = |tried: &Tried| tried.trial.problem().is_none();
     let off = |tried: &Tried| tried.trial.mean_error_percent.abs();
-    // Where neither is worth running, the one that says why is to be the likelier explanation.
+    // Where neither is worth running, the refusal tells of the mechanism only if that explains more in both regards.
     mechanism
         .filter(|tried| {
             let as_skilled = tried.trial.skill + MUST_GAIN >= slots.trial.skill;
             match (is_worth(tried), is_worth(&slots)) {
                 (true, slots_are) => as_skilled || !slots_are,
                 (false, true) => false,
-                (false, false) => as_skilled || off(tried) < off(&slots),
+                (false, false) => as_skilled && off(tried) < off(&slots),
             }
         })
         .or(Some(slots))
