@@ -10,7 +10,7 @@ use crate::error::ModelError;
 use crate::metrics::autocorrelation::of_logarithms;
 use crate::metrics::mean;
 use crate::models::fit::{fit, FitOptions, Tried, SIDE_BY_SIDE};
-use crate::models::Trial;
+use crate::models::{Trial, SKILL_FLOOR};
 use crate::request::Request;
 use crate::server::infer::depth;
 use crate::simulate::{closed_loop, responses_us};
@@ -22,6 +22,8 @@ const TRIED: usize = 16_000;
 const SLOTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Skill by which another number must beat the inferred one.
 const MUST_GAIN: f64 = 0.02;
+/// Error of the mean, percent, up to which a mechanism explains a trace.
+const PLAUSIBLE_MEAN: f64 = 10.0;
 
 /// Tries a fit of the model called `kind` to `requests` (one device, in arrival order). `None` if
 /// three quarters are too short for one, or what is left takes no time.
@@ -73,17 +75,12 @@ pub fn try_out(requests: &[Request], options: &FitOptions, inferred: u32) -> Opt
     }
     let mechanism = trial("parallel", requests, options).ok().flatten();
     let mechanism = mechanism.map(|trial| Tried { slots: SIDE_BY_SIDE, parallel: true, trial });
-    let is_worth = |tried: &Tried| tried.trial.problem().is_none();
-    let off = |tried: &Tried| tried.trial.mean_error_percent.abs();
-    // Where neither is worth running, the refusal tells of the mechanism only if that explains more in both regards.
+    // Which explains the trace better is one question; whether that is good enough to be run, `Trial::problem` says.
+    let explains = |tried: &Tried| {
+        tried.trial.skill >= SKILL_FLOOR && tried.trial.mean_error_percent.abs() <= PLAUSIBLE_MEAN
+    };
     mechanism
-        .filter(|tried| {
-            let as_skilled = tried.trial.skill + MUST_GAIN >= slots.trial.skill;
-            match (is_worth(tried), is_worth(&slots)) {
-                (true, slots_are) => as_skilled || !slots_are,
-                (false, true) => false,
-                (false, false) => as_skilled && off(tried) < off(&slots),
-            }
-        })
+        .filter(|tried| tried.trial.skill + MUST_GAIN >= slots.trial.skill || !explains(&slots))
+        .filter(explains)
         .or(Some(slots))
 }
