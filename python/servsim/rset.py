@@ -6,6 +6,9 @@ values with the algebra of Python's sets; the work is done by ``servsim-rset``.
 
 import json
 import os
+import shutil
+import struct
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -268,6 +271,24 @@ class Threads:
 _LONGEST = 128 * 1024 - 64
 
 
+def _is_static(program: str) -> bool:
+    """Whether a program is an ELF file that names no loader (elf(5): no segment ``PT_INTERP``)."""
+    path = shutil.which(program)
+    if path is None:
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(64)
+            if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
+                return False
+            offset, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+            file.seek(offset)
+            table = file.read(size * count)
+    except OSError:
+        return False
+    return all(struct.unpack_from("<I", table, at)[0] != 3 for at in range(0, len(table) - 3, size))
+
+
 def run(
     command: Sequence[str],
     resources: ResourceSet,
@@ -306,6 +327,12 @@ def run(
         policies = {rule.policy for rule in rules} | ({policy} if policy is not None else set())
         for one in policies:
             _core.rset_check_policy(one, sorted(resources.processors), sorted(resources.nodes))
+        if _is_static(command[0]):
+            sys.stderr.write(
+                f"servsim rset: {command[0]} is linked statically, so that no library can be loaded into it: it runs "
+                "in its set, and its memory is placed as the kernel does by default\n"
+            )
+            sys.stderr.flush()
         before = environment.get("LD_PRELOAD")
         environment["LD_PRELOAD"] = f"{preload_library()}:{before}" if before else str(preload_library())
         environment["SERVSIM_RSET_NODES"] = listed(resources.nodes)

@@ -367,3 +367,15 @@ def test_every_wrong_rule_is_refused_by_name(tmp_path: Path) -> None:
     assert _run("run", "--placement", str(file), "--", "true").returncode == 2
     both = _run("run", "--placement", str(file), "--policy", "local", "--", "true")
     assert both.returncode == 2 and "leave out the other options of memory" in both.stderr
+
+
+def test_a_program_that_no_library_can_be_loaded_into_runs_and_says_so(tmp_path: Path) -> None:
+    source, program = tmp_path / "nothing.c", tmp_path / "nothing"
+    source.write_text("int main(void) { return 7; }\n")
+    subprocess.run(["cc", "-static", source, "-o", program], check=True)
+    done = _run("run", "--policy", "touch", "--", str(program))
+    assert (done.returncode, done.stderr.count("\n")) == (7, 1)
+    assert "is linked statically" in done.stderr and "placed as the kernel does by default" in done.stderr
+    subprocess.run(["cc", source, "-o", program], check=True)
+    done = _run("run", "--policy", "touch", "--", str(program))
+    assert (done.returncode, done.stderr) == (7, "")

@@ -69,6 +69,14 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return applied(folder, advice)
 
 
+def _dynamic_kernel() -> Path:
+    """Return the kernels as a program that a library can be loaded into: `make build` links them statically."""
+    target = numa_guest.ROOT / "target" / "dynamic"
+    words = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "servsim-kernels", "--target-dir", str(target)]
+    subprocess.run([*words, "--bin", "servsim-kernel"], cwd=numa_guest.ROOT, check=True)
+    return target / "release" / "servsim-kernel"
+
+
 def applied(folder: Path, advice: dict[str, Any]) -> dict[str, Any]:
     """Apply advice in the guest."""
     plugin, counted = folder / "remote.so", folder / "counted"
@@ -81,7 +89,7 @@ def applied(folder: Path, advice: dict[str, Any]) -> dict[str, Any]:
     files["waiting.py"] = (numa_guest.ROOT / "tests/python/waiting.py").read_bytes()
     library = preload_library()
     files |= {"servsim/Cargo.toml": b"", str("servsim" / library.relative_to(numa_guest.ROOT)): library.read_bytes()}
-    files |= numa_guest.with_libraries({"servsim-kernel": library.with_name("servsim-kernel")})
+    files |= numa_guest.with_libraries({"servsim-kernel": _dynamic_kernel()})
     # The processors' outer caches are those that the advice was given for.
     size = {int(KERNELS[kernel][1].split()[0]) << 10 for kernel in advice}
     assert len(size) == 1
