@@ -95,6 +95,11 @@ def test_mistakes_are_told_in_one_sentence(trace: Path, tmp_path: Path) -> None:
         disk.fit(str(trace), train=2)
     with pytest.raises(UsageError, match="not a usable model file"):
         disk.simulate(str(trace), str(trace))
+    older = tmp_path / "older.model"
+    disk.fit(str(trace), str(older))
+    older.write_bytes(older.read_bytes().replace(b"SSDM1", b"SSDM0", 1))
+    with pytest.raises(UsageError, match="it is of another version than 1"):
+        disk.simulate(str(trace), str(older))
     with pytest.raises(UsageError, match="cannot open"):
         disk.load(str(tmp_path / "absent"))
 

@@ -53,6 +53,14 @@ pub enum ImportError {
     /// Most requests have times or places that no device has.
     #[error("most requests have times or places that no device has ({0}); check the format and the units of its columns")]
     Implausible(String),
+    /// Arrivals and completions that both go down from line to line.
+    #[error("arrivals run backwards: {backward} requests arrive and complete before the one before them, the first at {place}; check which column is the arrival, and if it is, sort the trace by it")]
+    Backward {
+        /// How many do.
+        backward: u64,
+        /// `line 12` or `record 3`.
+        place: String,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -20,6 +20,7 @@ pub mod evaluate;
 pub mod features;
 pub mod importers;
 pub mod in_order;
+pub mod lines;
 pub mod mechanics;
 pub mod metrics;
 pub mod models;

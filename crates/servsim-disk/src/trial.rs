@@ -38,16 +38,19 @@ pub fn trial(kind: &str, requests: &[Request], options: &FitOptions) -> Result<O
         Ok(_) | Err(ModelError::TooShort { .. }) => return Ok(None),
         Err(other) => return Err(other),
     };
-    let real = requests[cut..].iter().map(|r| r.response_ns() as f64 * 1e-3).collect::<Vec<_>>();
+    let mut all_real = requests.iter().map(|r| r.response_ns() as f64 * 1e-3).collect::<Vec<_>>();
+    let mut all_simulated = responses_us(&closed_loop(&model, requests, 1.0, options.seed)?);
+    let whole = 100.0 * (mean(&all_simulated) / mean(&all_real) - 1.0);
+    let (real, simulated) = (all_real.split_off(cut), all_simulated.split_off(cut));
     if mean(&real) == 0.0 {
         return Ok(None);
     }
-    let simulated = responses_us(&closed_loop(&model, requests, 1.0, options.seed)?).split_off(cut);
     Ok(Some(Trial {
         requests: real.len() as u64,
         skill: free_running(&model, requests, cut, options.seed)?.over_histogram,
         mean_error_percent: 100.0 * (mean(&simulated) / mean(&real) - 1.0),
         autocorrelation_error: Some(of_logarithms(&simulated, 1) - of_logarithms(&real, 1)),
+        whole_mean_error_percent: Some(whole),
     }))
 }
 

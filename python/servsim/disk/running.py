@@ -1,7 +1,7 @@
 """Models run on the arrivals of a trace, once or at several loads; the work is done in ``servsim._core``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,9 @@ import numpy.typing as npt
 from servsim import _core
 from servsim.disk.api import Source, factor, parsed, source_text
 from servsim.errors import UsageError
+
+#: Lines made at a time: a block stays in the nearest caches.
+LINES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,20 @@ class Simulation:
     summary: dict[str, Any]
     arrival_ns: npt.NDArray[np.uint64]
     response_ns: npt.NDArray[np.uint64]
+
+    def csv(self) -> Iterator[bytes]:
+        """Yield the times as CSV, a line for each request; where there are several devices, with the name of each."""
+        devices = self.summary["devices"]
+        yield b"arrival_ns,response_ns\n" if len(devices) == 1 else b"arrival_ns,response_ns,device\n"
+        first = 0
+        for entry in devices:
+            last = first + entry["requests"]
+            quoted = entry["device"].replace('"', '""')
+            ending = "" if len(devices) == 1 else f',"{quoted}"'
+            for at in range(first, last, LINES):
+                block = slice(at, min(at + LINES, last))
+                yield _core.disk_lines(self.arrival_ns[block].tobytes(), self.response_ns[block].tobytes(), ending)
+            first = last
 
 
 def _using(

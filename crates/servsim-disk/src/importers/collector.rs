@@ -19,6 +19,8 @@ const LAST_NS: i64 = i64::MAX / 2;
 const LONGEST_NS: i64 = 3600 * 1_000_000_000;
 /// No request is longer than the 4 GiB that a kernel counts with 32 bits.
 const REQUEST_SECTORS: u32 = 1 << 23;
+/// Fewest requests whose order tells anything.
+const FEWEST_IN_ORDER: u64 = 8;
 /// What [`Collector::device`] returns when names can no longer be told apart by 16 bits.
 const TOO_MANY_DEVICES: u16 = u16::MAX;
 
@@ -29,6 +31,7 @@ const NEGATIVE: &str = "negative_times";
 const ENDLESS: &str = "endless";
 const INSTANT: &str = "instant";
 const IMPOSSIBLE: &str = "impossible_places";
+const BACKWARD: &str = "backward";
 
 /// What an import kept, and what it could not keep and why.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -57,6 +60,8 @@ pub struct ImportReport {
     pub instant: u64,
     /// Requests beyond the end of any device, or longer than any request can be (dropped).
     pub impossible_places: u64,
+    /// Requests that both arrive and complete before the one told before them.
+    pub backward: u64,
     /// Flushes and other requests without data (dropped).
     pub zero_length: u64,
     /// Discards, formats and other operations that neither read nor write (dropped).
@@ -115,6 +120,13 @@ impl ImportReport {
         self.negative_times + self.endless + self.impossible_places
     }
 
+    /// Whether the trace is told from its end to its beginning, and where that shows first.
+    pub fn runs_backward(&self) -> Option<&str> {
+        // Lines in no order at all would be half.
+        let most = self.requests >= FEWEST_IN_ORDER && 4 * self.backward > 3 * self.requests;
+        self.first.get(BACKWARD).filter(|_| most).map(String::as_str)
+    }
+
     /// The warnings in one line.
     pub fn losses(&self) -> String {
         let parts: Vec<String> =
@@ -153,6 +165,8 @@ pub struct Collector<'a> {
     device_ids: HashMap<String, u16>,
     in_flight: HashMap<(u16, u64), VecDeque<Pending>>,
     last_event_ns: Option<i64>,
+    /// Arrival and completion of the request told last.
+    last_ns: (i64, i64),
     /// The line being read, of formats that have lines.
     line: Option<u64>,
 }
@@ -171,6 +185,7 @@ impl<'a> Collector<'a> {
             device_ids: HashMap::new(),
             in_flight: HashMap::new(),
             last_event_ns: None,
+            last_ns: (0, 0),
             line: None,
         }
     }
@@ -318,6 +333,11 @@ impl<'a> Collector<'a> {
             report.instant += 1;
             self.found(INSTANT);
         }
+        if pending.arrival_ns < self.last_ns.0 && completion_ns < self.last_ns.1 {
+            self.report.backward += 1;
+            self.found(BACKWARD);
+        }
+        self.last_ns = (pending.arrival_ns, completion_ns);
         let report = &mut self.report;
         if device == TOO_MANY_DEVICES {
             return Err(ImportError::Malformed {

@@ -1,5 +1,6 @@
-//! DiskSim's validation traces: `R|W Hit|Miss lba sectors service_us interval_us`. They were measured
-//! with one request on the drive at a time, so service starts at arrival.
+//! DiskSim's validation traces: `R|W Hit|Miss|Doub|Trip lba sectors service_us interval_us`, where the second word is what the
+//! drive's buffer did, as far as who measured could tell. They were measured with one request on the drive at a time, so service
+//! starts at arrival.
 //!
 //! Two families share the form (ADR 0509). In one the interval is the pause from the completion before
 //! to this issue; its first line's interval has no completion before it. In the other it is the pause
@@ -17,6 +18,9 @@ use std::io::BufRead;
 /// Lines that settle the family.
 const ENOUGH: usize = 600;
 
+/// What the buffer may have done; DiskSim counts the four and goes on alike.
+const BUFFER: [&str; 4] = ["Hit", "Miss", "Doub", "Trip"];
+
 /// DiskSim validation traces.
 pub struct Disksim;
 
@@ -26,13 +30,13 @@ impl Importer for Disksim {
     }
 
     fn about(&self) -> &'static str {
-        "DiskSim validation traces (R|W Hit|Miss lba sectors service_us interval_us)"
+        "DiskSim validation traces (R|W Hit|Miss|Doub|Trip lba sectors service_us interval_us)"
     }
 
     fn recognises(&self, head: &[u8]) -> bool {
         first_line(head, |line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            fields.len() == 6 && matches!(fields[0], "R" | "W") && matches!(fields[1], "Hit" | "Miss")
+            fields.len() == 6 && matches!(fields[0], "R" | "W") && BUFFER.contains(&fields[1])
         })
     }
 
@@ -45,7 +49,7 @@ impl Importer for Disksim {
             let line = parse(line).ok_or_else(|| ImportError::Malformed {
                 format: "disksim",
                 place: format!("line {number}"),
-                problem: "expected `R|W Hit|Miss lba sectors service_us interval_us`".to_owned(),
+                problem: "expected `R|W Hit|Miss|Doub|Trip lba sectors service_us interval_us`".to_owned(),
             })?;
             if line.service_ns < 0 || line.interval_ns < 0 {
                 collector.negative_time();
@@ -121,7 +125,10 @@ struct Line {
 
 fn parse(line: &[u8]) -> Option<Line> {
     let fields: Vec<&str> = words(line).collect();
-    let [op, "Hit" | "Miss", lba, sectors, service, interval] = fields[..] else { return None };
+    let [op, buffer, lba, sectors, service, interval] = fields[..] else { return None };
+    if !BUFFER.contains(&buffer) {
+        return None;
+    }
     let op = match op {
         "R" => Op::Read,
         "W" => Op::Write,

@@ -23,7 +23,7 @@ impl Importer for Fio {
     fn recognises(&self, head: &[u8]) -> bool {
         first_line(head, |line| {
             let fields: Vec<&str> = line.split(", ").collect();
-            (5..=7).contains(&fields.len()) && matches!(fields[2], "0" | "1" | "2")
+            (4..=7).contains(&fields.len()) && matches!(fields[2], "0" | "1" | "2")
         })
     }
 

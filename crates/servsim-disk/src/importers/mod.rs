@@ -139,6 +139,9 @@ pub fn stream(
     if report.requests == 0 {
         return Err(ImportError::Empty(report.losses()));
     }
+    if let Some(place) = report.runs_backward() {
+        return Err(ImportError::Backward { backward: report.backward, place: place.to_owned() });
+    }
     Ok(report)
 }
 

@@ -3,11 +3,15 @@
 /// Autocorrelation of `log y` at `lag`; 0 for a constant or too short sample. Values below 1 ns
 /// (in the caller's unit of microseconds: 0.001) are taken as that.
 pub fn of_logarithms(times_us: &[f64], lag: usize) -> f64 {
-    if times_us.len() <= lag + 1 {
+    of(&times_us.iter().map(|y| y.max(1e-3).ln()).collect::<Vec<f64>>(), lag)
+}
+
+/// Autocorrelation of `logs` themselves at `lag`.
+pub(crate) fn of(logs: &[f64], lag: usize) -> f64 {
+    if logs.len() <= lag + 1 {
         return 0.0;
     }
-    let logs: Vec<f64> = times_us.iter().map(|y| y.max(1e-3).ln()).collect();
-    let mean = super::mean(&logs);
+    let mean = super::mean(logs);
     let variance: f64 = logs.iter().map(|x| (x - mean).powi(2)).sum();
     if variance == 0.0 {
         return 0.0;

@@ -24,14 +24,10 @@ pub struct Percentiles {
 impl Percentiles {
     /// Those of times in us; `None` of no times.
     pub fn of(times_us: &[f64]) -> Option<Percentiles> {
-        Percentiles::of_owned(times_us.to_vec())
+        Percentiles::reordering(&mut times_us.to_vec())
     }
 
-    /// The same of times that nobody needs any more.
-    pub(crate) fn of_owned(mut times_us: Vec<f64>) -> Option<Percentiles> {
-        Percentiles::reordering(&mut times_us)
-    }
-
+    /// The same of times whose order nobody needs any more.
     fn reordering(times_us: &mut [f64]) -> Option<Percentiles> {
         if times_us.is_empty() {
             return None;
@@ -59,7 +55,7 @@ impl ByOperation {
             let of_op = requests.iter().cycle().zip(times_us).filter(|(request, _)| request.op == op);
             let mut times = Vec::with_capacity(times_us.len());
             times.extend(of_op.map(|(_, us)| *us));
-            Percentiles::of_owned(times)
+            Percentiles::reordering(&mut times)
         };
         ByOperation { read: of(Op::Read), write: of(Op::Write) }
     }

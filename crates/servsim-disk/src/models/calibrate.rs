@@ -9,9 +9,8 @@
 //! the search are to be read in one piece.
 
 use super::likeness::Truth;
-use super::parallel::{
-    length_class, Channels, Collection, Parallel, Phases, Placement, Throttle, Unit, LENGTHS,
-};
+use super::parallel::{length_class, Channels, Collection, Parallel, Phases, Placement, Throttle, LENGTHS};
+use super::throttles::{is_met, throttles};
 use crate::metrics::median;
 use crate::request::{Command, Op, Request};
 use rand::SeedableRng;
@@ -90,44 +89,6 @@ fn quiet(requests: &[Request], us: &[f64]) -> [Vec<Vec<f32>>; 2] {
     })
 }
 
-/// Limits that the trace may show: completions of a throttled device are never denser, in the long run.
-fn throttles(requests: &[Request]) -> Vec<Throttle> {
-    let mut done: Vec<(u64, f64)> =
-        requests.iter().map(|r| (r.completion_ns, f64::from(r.sectors))).collect();
-    done.sort_unstable_by_key(|done| done.0);
-    let span_s = done.last().map_or(0.0, |last| last.0 as f64 * 1e-9);
-    let mut found = Vec::new();
-    for unit in [Unit::Requests, Unit::Sectors] {
-        let mut totals: Vec<f64> = Vec::with_capacity(done.len() + 1);
-        totals.push(0.0);
-        for (at, &(_, sectors)) in done.iter().enumerate() {
-            totals.push(totals[at] + if unit == Unit::Requests { 1.0 } else { sectors });
-        }
-        // The most that completes within a window, for windows that double.
-        let mut windows = Vec::new();
-        let mut window_s = 1e-3;
-        while window_s < span_s / 3.0 {
-            let (mut first, mut most) = (0, 0.0_f64);
-            for at in 0..done.len() {
-                while (done[at].0 - done[first].0) as f64 * 1e-9 > window_s {
-                    first += 1;
-                }
-                most = most.max(totals[at + 1] - totals[first]);
-            }
-            windows.push((window_s, most));
-            window_s *= 2.0;
-        }
-        for pair in windows.windows(2) {
-            let per_second = (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0);
-            let burst = (pair[0].1 - per_second * pair[0].0).max(1.0);
-            if per_second > 0.0 {
-                found.push(Throttle { unit, per_second, burst });
-            }
-        }
-    }
-    found
-}
-
 /// Pauses for collection worth trying where programming a piece takes `program_us`.
 fn collections(program_us: f64) -> impl Iterator<Item = Collection> {
     [8, 32, 128].into_iter().flat_map(move |pieces| {
@@ -174,13 +135,17 @@ impl<'a> Search<'a> {
         if candidate == self.best || !candidate.is_sound() {
             return false;
         }
-        let loss = self.truth.loss(&candidate);
+        let limit = candidate.throttle.filter(|_| candidate.throttle != self.best.throttle);
+        if limit.is_some_and(|limit| !is_met(&limit, self.truth.requests)) {
+            return false;
+        }
         // The loss of a device that does always the same falls to nothing, and by chance below.
-        let better = loss < self.loss - must_gain * self.loss.abs();
-        if better {
+        let limit = self.loss - must_gain * self.loss.abs();
+        let better = self.truth.loss_within(&candidate, limit).filter(|&loss| loss < limit);
+        if let Some(loss) = better {
             (self.best, self.loss) = (candidate, loss);
         }
-        better
+        better.is_some()
     }
 
     /// Goes on by `factor` and its inverse as long as that gains.

@@ -177,14 +177,22 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
     }
 }
 
+/// What bytes are that do not begin with [`MAGIC`].
+fn stranger(bytes: &[u8]) -> &'static str {
+    // The version is the last letter before the end of the line.
+    if bytes.starts_with(&MAGIC[..MAGIC.len() - 2]) {
+        "it is of another version than 1, the one that this servsim reads; fit it again with this servsim"
+    } else {
+        "it does not begin like a servsim disk model; name a file that `servsim disk fit` wrote"
+    }
+}
+
 /// Reads what [`to_bytes`] wrote.
 ///
 /// # Errors
 /// [`ModelError::BadFile`] for anything else, and for a damaged file.
 pub fn from_bytes(bytes: &[u8]) -> Result<Vec<DeviceModel>, ModelError> {
-    let rest = bytes
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| bad("it does not begin like a servsim disk model of version 1"))?;
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad(stranger(bytes)))?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| bad("it ends within its heading"))?;
     let length = u32::from_le_bytes(*length) as usize;
     if rest.len() < length {

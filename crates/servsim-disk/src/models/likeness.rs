@@ -8,6 +8,8 @@ use rand_pcg::Pcg64Mcg;
 
 /// Free runs of a candidate.
 const RUNS: usize = 2;
+/// Requests between two looks at whether a candidate can still be good enough.
+const BLOCK: usize = 64;
 /// Classes of density of arrivals.
 const DENSITIES: usize = 4;
 
@@ -79,36 +81,112 @@ impl<'a> Truth<'a> {
         }
     }
 
-    fn run(&self, model: &Parallel, seed: u64) -> Vec<f64> {
-        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ seed);
-        let mut channels = Channels::new(model);
-        let time = |request: &Request| {
-            channels.service_ns(&Command::from(request), request.arrival_ns, &mut rng) as f64 * 1e-3
-        };
-        self.requests.iter().map(time).collect()
-    }
-
     /// How unlike the truth free runs of `model` are; about 2 for a histogram.
     pub(super) fn loss(&self, model: &Parallel) -> f64 {
-        let runs: [Vec<f64>; RUNS] = std::array::from_fn(|run| self.run(model, run as u64));
-        let score = |of: &dyn Fn(f64) -> f64, real: &[f64]| {
-            let scores = (0..real.len()).map(|at| {
-                let mut draws: [f64; RUNS] = std::array::from_fn(|run| of(runs[run][at]));
-                crps::from_draws(&mut draws, real[at])
-            });
-            scores.sum::<f64>() / real.len() as f64
+        self.loss_within(model, f64::INFINITY).unwrap_or(f64::INFINITY)
+    }
+
+    /// That loss, or nothing as soon as it is certain to be beyond `limit`: most of what a search tries is, and what is
+    /// worst takes longest to run.
+    pub(super) fn loss_within(&self, model: &Parallel, limit: f64) -> Option<f64> {
+        let mut states: [_; RUNS] = std::array::from_fn(|run| {
+            (Channels::new(model), Pcg64Mcg::seed_from_u64(self.seed ^ run as u64))
+        });
+        let count = self.requests.len();
+        let mut runs: [Vec<f64>; RUNS] = std::array::from_fn(|_| Vec::with_capacity(count));
+        let mut logs: [Vec<f64>; RUNS] = std::array::from_fn(|_| Vec::with_capacity(count));
+        // Where every request takes the same, what rounding leaves of a score is no bound.
+        let bound = if self.flat.iter().all(|&flat| flat > 1e-6) {
+            limit + 1e-6 * limit.abs()
+        } else {
+            f64::INFINITY
         };
-        let scores = score(&|us| us, &self.us) / self.flat[0]
-            + score(&|us| logarithm(us), &self.logarithms) / self.flat[1];
+        let mut sums = [0.0; 2];
+        for (at, request) in self.requests.iter().enumerate() {
+            let (mut draws, mut log_draws) = ([0.0; RUNS], [0.0; RUNS]);
+            for (run, (channels, rng)) in states.iter_mut().enumerate() {
+                let ns = channels.service_ns(&Command::from(request), request.arrival_ns, rng);
+                draws[run] = ns as f64 * 1e-3;
+                log_draws[run] = logarithm(draws[run]);
+                runs[run].push(draws[run]);
+                logs[run].push(log_draws[run]);
+            }
+            sums[0] += crps::of_pair(draws, self.us[at]);
+            sums[1] += crps::of_pair(log_draws, self.logarithms[at]);
+            if at % BLOCK == 0 && self.scores(sums) > bound {
+                return None;
+            }
+        }
         let (mut means, mut lags) = (0.0, 0.0);
-        for run in &runs {
+        for (run, logs) in runs.iter().zip(&logs) {
             let said = cell_means(&self.cells, run);
             let off = said.iter().zip(&self.means).filter(|(_, (_, share))| *share > 0.0);
             means += off.map(|(said, real)| real.1 * (said.0 / real.0).ln().abs()).sum::<f64>();
             for (lag, real) in [1, 10].into_iter().zip(self.autocorrelation) {
-                lags += (autocorrelation::of_logarithms(run, lag) - real).abs();
+                lags += (autocorrelation::of(logs, lag) - real).abs();
             }
         }
-        scores + (4.0 * means + 0.5 * lags) / RUNS as f64
+        Some(self.scores(sums) + (4.0 * means + 0.5 * lags) / RUNS as f64)
+    }
+
+    /// What sums of scores of times and of logarithms contribute; no later request makes it less.
+    fn scores(&self, sums: [f64; 2]) -> f64 {
+        let count = self.requests.len() as f64;
+        sums[0] / count / self.flat[0] + sums[1] / count / self.flat[1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::parallel::{Placement, LENGTHS};
+    use crate::request::{Op, NO_START};
+
+    #[test]
+    fn a_limit_ends_a_look_at_a_candidate_that_is_beyond_it_and_changes_no_loss() {
+        let request = |at: u64| Request {
+            arrival_ns: at / 8 * 700_000 + at % 8 * 3_000,
+            start_ns: NO_START,
+            completion_ns: at / 8 * 700_000 + at % 8 * (20_000 + at % 7 * 900) + 60_000,
+            lba: at * 8,
+            sectors: 8,
+            device: 0,
+            op: match at % 5 {
+                0 => Op::Write,
+                _ => Op::Read,
+            },
+            by_tracer: false,
+        };
+        let requests: Vec<Request> = (0..2000).map(request).collect();
+        let truth = Truth::new(&requests, 3);
+        let mut given_up = 0;
+        for (channels, read_us) in [(1, 10.0), (1, 200.0), (4, 60.0), (8, 90.0), (64, 5.0)] {
+            let model = Parallel {
+                channels,
+                placement: Placement::First,
+                piece_sectors: 8,
+                read_us,
+                program_us: 40.0,
+                buffer: None,
+                collection: None,
+                throttle: None,
+                phases: None,
+                scale: [1.0; 2],
+                undisturbed: [1.0; 2],
+                quiet_us: [(); 2].map(|()| vec![vec![40.0, 70.0]; LENGTHS]),
+                seen_in_tenth: 0,
+                rivals: Vec::new(),
+            };
+            let loss = truth.loss(&model);
+            for limit in [0.2, 0.5, 0.9, 0.999_999_9, 1.0, 1.000_000_1, 3.0].map(|share| share * loss) {
+                let within = truth.loss_within(&model, limit);
+                given_up += usize::from(within.is_none());
+                assert!(
+                    within == Some(loss) || within.is_none() && limit < loss,
+                    "{limit} {loss} {within:?}"
+                );
+            }
+        }
+        assert!(given_up >= 5, "{given_up} candidates were given up");
     }
 }

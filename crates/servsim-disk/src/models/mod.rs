@@ -6,6 +6,7 @@
 pub mod augment;
 pub mod bulk;
 pub mod calibrate;
+mod earliest;
 pub mod file;
 pub mod fit;
 pub mod forest;
@@ -17,6 +18,7 @@ pub mod parallel;
 pub mod ssd;
 pub mod support;
 pub mod tail;
+mod throttles;
 pub mod unconditional;
 
 use crate::error::{suggestion, ModelError};
@@ -196,6 +198,8 @@ pub const SKILL_FLOOR: f64 = 0.1;
 const TRIAL_SKILL: f64 = 0.3;
 const TRIAL_MEAN: f64 = 5.0;
 const TRIAL_AUTOCORRELATION: f64 = 0.1;
+/// Error of the mean, percent, over all that was tried: more than on what was held out, where chance has fewer rare requests to miss.
+const TRIAL_WHOLE_MEAN: f64 = 10.0;
 
 /// How a fit to the first three quarters of a trace did on the last, run freely (see [`crate::trial`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -209,6 +213,10 @@ pub struct Trial {
     /// Autocorrelation of the logarithms of neighbouring responses, less the true one; files of older versions lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autocorrelation_error: Option<f64>,
+    /// Error of the mean response over all that was tried, the part it was fitted to included, percent; files of older versions
+    /// lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_mean_error_percent: Option<f64>,
 }
 
 impl Trial {
@@ -224,6 +232,12 @@ impl Trial {
         if error.abs() > TRIAL_MEAN {
             return Some(format!(
                 "its mean response is off by {error:+.0} % (at most {TRIAL_MEAN} % wanted)"
+            ));
+        }
+        if let Some(error) = self.whole_mean_error_percent.filter(|error| error.abs() > TRIAL_WHOLE_MEAN) {
+            return Some(format!(
+                "and through what it was fitted to, its mean response is off by {error:+.0} % (at most \
+                 {TRIAL_WHOLE_MEAN} % wanted): the trace holds waits that it has no cause for"
             ));
         }
         let unlike = self.autocorrelation_error.filter(|error| error.abs() > TRIAL_AUTOCORRELATION)?;

@@ -9,6 +9,8 @@
 //! pieces a channel stops to collect garbage. The time of a request that meets none of this is drawn from
 //! those that found the trace quiet; phases of the host keep draws of neighbours alike.
 
+use super::earliest::Earliest;
+use super::throttles::Bucket;
 use crate::features::Command;
 use crate::request::Op;
 use rand::{Rng, RngCore};
@@ -172,16 +174,30 @@ struct Channel {
     since_collection: u32,
 }
 
+impl Channel {
+    /// When it begins to programme a piece that waits for that.
+    fn programmes_us(&self) -> f64 {
+        if self.pending > 0 {
+            self.busy_until_us
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
 /// The state of a parallel device at work.
 #[derive(Debug, Clone)]
 pub struct Channels<'a> {
     model: &'a Parallel,
     each: Vec<Channel>,
+    /// When the channels are free, where that decides who serves.
+    free: Option<Earliest>,
+    /// Room to find out who programmes next.
+    next: Earliest,
     /// Pieces in the buffer, at most: channels are asked only when that matters.
     buffered: u32,
     turn: usize,
-    tokens: f64,
-    admitted_us: f64,
+    bucket: Option<Bucket>,
     phase: f64,
     phase_ends_us: f64,
 }
@@ -196,13 +212,18 @@ impl<'a> Channels<'a> {
                 .map_or(0, |c| (u64::from(c.pieces) * u64::from(at) / u64::from(model.channels)) as u32),
             ..Channel::default()
         };
+        let mut free = (model.placement == Placement::First).then(Earliest::default);
+        if let Some(free) = &mut free {
+            free.fill((0..model.channels).map(|_| 0.0));
+        }
         Channels {
             model,
             each: (0..model.channels).map(begun).collect(),
+            free,
+            next: Earliest::default(),
             buffered: 0,
             turn: 0,
-            tokens: model.throttle.map_or(0.0, |throttle| throttle.burst),
-            admitted_us: 0.0,
+            bucket: model.throttle.as_ref().map(Bucket::new),
             phase: 0.5,
             phase_ends_us: -1.0,
         }
@@ -211,7 +232,7 @@ impl<'a> Channels<'a> {
     /// The time of `command` from `start_ns`, in ns, at least 1.
     pub fn service_ns(&mut self, command: &Command, start_ns: u64, rng: &mut Pcg64Mcg) -> u64 {
         let start_us = start_ns as f64 * 1e-3;
-        let now = self.admit(command, start_us);
+        let now = self.bucket.as_mut().map_or(start_us, |bucket| bucket.admit(command, start_us));
         let quiet_us = self.quiet_us(command, start_us, rng);
         let pieces = command.sectors.max(1).div_ceil(self.model.piece_sectors);
         // More pieces than channels go round.
@@ -223,8 +244,11 @@ impl<'a> Channels<'a> {
             let work_us = f64::from(rounds)
                 * if command.op == Op::Read { self.model.read_us } else { self.model.program_us };
             let first = command.lba / u64::from(self.model.piece_sectors);
+            if self.free.is_some() && self.buffered > 0 {
+                (0..self.each.len()).for_each(|at| self.catch_up(at, now));
+            }
             for piece in 0..u64::from(pieces) {
-                let at = self.channel_of(first + piece, now, rng);
+                let at = self.channel_of(first + piece, rng);
                 self.catch_up(at, now);
                 let channel = &mut self.each[at];
                 wait_us = wait_us.max(channel.busy_until_us - now);
@@ -232,27 +256,10 @@ impl<'a> Channels<'a> {
                 if command.op == Op::Write {
                     self.written(at, rounds);
                 }
+                self.note(at);
             }
         }
         ((now - start_us + wait_us + quiet_us) * 1e3).max(1.0) as u64
-    }
-
-    /// When the throttle lets it pass.
-    #[inline]
-    fn admit(&mut self, command: &Command, start_us: f64) -> f64 {
-        let Some(throttle) = &self.model.throttle else { return start_us };
-        let per_us = throttle.per_second * 1e-6;
-        let now = start_us.max(self.admitted_us);
-        self.tokens = (self.tokens + (now - self.admitted_us) * per_us).min(throttle.burst);
-        let cost = match throttle.unit {
-            Unit::Requests => 1.0,
-            Unit::Sectors => f64::from(command.sectors),
-        };
-        // A request larger than the bucket passes when the bucket is full, and is owed for.
-        let missing = (cost.min(throttle.burst) - self.tokens).max(0.0);
-        self.admitted_us = now + missing / per_us;
-        self.tokens += missing - cost;
-        self.admitted_us
     }
 
     /// The time it takes where nothing is in its way.
@@ -275,21 +282,22 @@ impl<'a> Channels<'a> {
     }
 
     #[inline]
-    fn channel_of(&mut self, piece: u64, now: f64, rng: &mut Pcg64Mcg) -> usize {
+    fn channel_of(&self, piece: u64, rng: &mut Pcg64Mcg) -> usize {
         let count = self.each.len();
+        if let Some(free) = &self.free {
+            return free.first();
+        }
         match self.model.placement {
             Placement::Striped => (piece % count as u64) as usize,
-            Placement::Hidden => (((rng.next_u64() >> 32) * count as u64) >> 32) as usize,
-            Placement::First => {
-                let mut best = 0;
-                for at in 0..count {
-                    self.catch_up(at, now);
-                    if self.each[at].busy_until_us < self.each[best].busy_until_us {
-                        best = at;
-                    }
-                }
-                best
-            }
+            _ => (((rng.next_u64() >> 32) * count as u64) >> 32) as usize,
+        }
+    }
+
+    /// Notes that channel `at` is free at another time.
+    #[inline]
+    fn note(&mut self, at: usize) {
+        if let Some(free) = &mut self.free {
+            free.set(at, self.each[at].busy_until_us);
         }
     }
 
@@ -308,6 +316,7 @@ impl<'a> Channels<'a> {
         channel.busy_until_us += self.model.program_us;
         self.buffered -= 1;
         self.written(at, 1);
+        self.note(at);
     }
 
     /// Counts pieces towards the next collection.
@@ -328,14 +337,17 @@ impl<'a> Channels<'a> {
         let mut free_us = now;
         if self.buffered > room {
             (0..self.each.len()).for_each(|at| self.catch_up(at, now));
-            while self.buffered > room {
-                let busy = (0..self.each.len()).filter(|&at| self.each[at].pending > 0);
-                let next =
-                    busy.min_by(|&a, &b| self.each[a].busy_until_us.total_cmp(&self.each[b].busy_until_us));
-                let Some(next) = next else { break };
-                free_us = free_us.max(self.each[next].busy_until_us);
-                self.programme(next);
+        }
+        if self.buffered > room {
+            let mut next = std::mem::take(&mut self.next);
+            next.fill(self.each.iter().map(Channel::programmes_us));
+            while self.buffered > room && next.moment() < f64::INFINITY {
+                let at = next.first();
+                free_us = free_us.max(self.each[at].busy_until_us);
+                self.programme(at);
+                next.set(at, self.each[at].programmes_us());
             }
+            self.next = next;
         }
         for _ in 0..pieces {
             let at = self.turn;
@@ -347,6 +359,7 @@ impl<'a> Channels<'a> {
             }
             channel.pending += 1;
             self.buffered += 1;
+            self.note(at);
         }
         free_us - now
     }

@@ -160,6 +160,16 @@ fn fio_nbdkit_msr_and_disksim_lines_give_their_requests() {
     assert!(report.notes[0].starts_with("too few lines"), "{:?}", report.notes);
 }
 
+#[test]
+fn all_that_a_buffer_may_have_done_begins_a_line_of_a_validation_trace() {
+    for buffer in ["Hit", "Miss", "Doub", "Trip"] {
+        let (requests, report) = read(format!("R {buffer} 64 8 663.0 45422.0\n").as_bytes());
+        assert_eq!((first(&requests), report.format), ((0, 663_000, 64, 8, Op::Read), "disksim"));
+    }
+    let refused = read_as(Some("disksim"), b"R Doub 1 2 3 4\nR Quad 1 2 3 4\n", &ImportOptions::default());
+    assert!(refused.unwrap_err().to_string().contains("line 2: expected `R|W Hit|Miss|Doub|Trip"));
+}
+
 /// Lines of a validation trace: services in us, and the interval that goes with each.
 fn validation(services: &[u64], interval: impl Fn(usize) -> u64) -> Vec<u8> {
     let line = |(at, service): (usize, &u64)| {
@@ -349,48 +359,4 @@ fn errors_name_the_format_the_line_and_the_remedy() {
     assert!(message(Some("blkparse"), b"8,0 1 1 0.1 9 D R 64 + 8 [x]\n")
         .contains("1 requests without completion"));
     assert!(message(None, b"1,2,3,4,5,6,7\n").contains("--columns"));
-}
-
-#[test]
-fn times_and_places_that_no_device_has_are_dropped_and_the_first_line_named() {
-    let good: Vec<String> =
-        (0..9).map(|at| format!("{},0,{},8,{}\n", at * 1000, at * 64, at * 1000 + 90)).collect();
-    let good = good.concat();
-    for (line, named) in [
-        ("20,R,10,8,1000000000000020", "1 requests of more than an hour (dropped), the first at line 11"),
-        ("20,R,10,1099511627776,30", "or longer than any (dropped), the first at line 11"),
-        ("-20,R,10,8,30", "1 requests with negative times (dropped), the first at line 11"),
-        ("20,R,10,8,19", "1 requests with negative times (dropped), the first at line 11"),
-        ("20,R,10,8,20", "1 requests that took no time, the first at line 11"),
-    ] {
-        let text = format!("arrival_us,op,lba,sectors,completion_us\n{good}{line}\n");
-        let (_, report) = read(text.as_bytes());
-        assert!(report.losses().contains(named), "{line}: {}", report.losses());
-        assert_eq!(report.requests, if line.ends_with(",20") { 10 } else { 9 });
-    }
-    // Columns taken for others: the last are times of arrival.
-    let text = b"419,1,8792731648,16384,1577808144360767\n725,0,59110326272,4096,1577808144360781\n";
-    let refused = refusal(text);
-    assert!(refused.contains("check the format and the units"), "{refused}");
-    assert!(refused.contains("2 requests of more than an hour (dropped), the first at line 1"), "{refused}");
-}
-
-#[test]
-fn byte_order_marks_are_passed_over_and_utf_16_is_refused() {
-    let text = "arrival_us,op,lba,sectors,completion_us\n1,R,8,8,5\n";
-    let (requests, _) = read(format!("\u{feff}{text}").as_bytes());
-    assert_eq!(first(&requests), (0, 4000, 8, 8, Op::Read));
-    let wide: Vec<u8> = format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert_eq!(refusal(&wide), "the file is UTF-16 text; save it as UTF-8");
-}
-
-#[test]
-fn a_fio_log_without_offsets_is_refused_whatever_follows_the_priority() {
-    for line in ["10, 2000, 0, 4096, 0", "10, 2000, 0, 4096, 0x0000", "10, 2000, 0, 4096, 0, 9921354"] {
-        let text = format!("{line}\n{}\n", line.replace("10, 2000", "14, 1500"));
-        assert!(refusal(text.as_bytes()).contains("record with --log_offset=1"), "{line}");
-    }
-    for line in ["10, 2000, 0, 4096, 8192, 0", "10, 2000, 0, 4096, 8192, 0x0000", "10, 2000, 0, 4096, 8192"] {
-        assert_eq!(read(line.as_bytes()).0[0].lba, 16, "{line}");
-    }
 }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod biosnoop;
+mod channels;
 mod etw;
 mod foreknowledge;
 mod fuzz;
@@ -12,5 +13,6 @@ mod parallel;
 mod platters;
 mod sets;
 mod skill;
+mod suspect;
 mod sweep;
 mod truth;

@@ -95,13 +95,23 @@ fn the_default_fit_takes_the_mechanism_where_trees_run_freely_are_no_better() {
 
 #[test]
 fn a_trial_needs_skill_and_the_mean_and_neighbours_as_alike_as_they_are() {
-    let good =
-        Trial { requests: 1000, skill: 0.31, mean_error_percent: -4.9, autocorrelation_error: Some(0.09) };
+    let good = Trial {
+        requests: 1000,
+        skill: 0.31,
+        mean_error_percent: -4.9,
+        autocorrelation_error: Some(0.09),
+        whole_mean_error_percent: Some(9.9),
+    };
     assert_eq!(good.problem(), None);
-    assert_eq!(Trial { autocorrelation_error: None, ..good }.problem(), None);
+    let older = Trial { autocorrelation_error: None, whole_mean_error_percent: None, ..good };
+    assert_eq!(older.problem(), None);
     for (bad, said) in [
         (Trial { skill: 0.29, ..good }, "skill 0.29, at least 0.3 wanted"),
         (Trial { mean_error_percent: -5.6, ..good }, "off by -6 % (at most 5 % wanted)"),
+        (
+            Trial { whole_mean_error_percent: Some(-87.2), ..good },
+            "through what it was fitted to, its mean response is off by -87 % (at most 10 % wanted)",
+        ),
         (
             Trial { autocorrelation_error: Some(-0.39), ..good },
             "less alike than they are (autocorrelation off by -0.39",

@@ -7,6 +7,7 @@ use servsim_disk::models::file;
 use servsim_disk::models::fit::{fit, FitOptions};
 use servsim_disk::request::{Op, Request, NO_START};
 use servsim_disk::server::infer::infer;
+use servsim_disk::simulate::{closed_loop, responses_us};
 use servsim_disk::trial::{trial, try_out};
 use servsim_oracle::drive::{workload, Drive, Order, Words};
 
@@ -55,6 +56,25 @@ fn side_by_side(count: u64, slow: u64) -> Vec<Request> {
         }
     };
     (0..count).map(&mut request).collect()
+}
+
+#[test]
+fn a_trial_judges_the_whole_trace_too_for_its_end_may_be_calm() {
+    // The host stands still for 30 ms at the beginning: what is asked meanwhile is answered at its end.
+    let mut requests = side_by_side(4000, 0);
+    let end = requests[0].arrival_ns + 30_000_000;
+    for request in requests.iter_mut().take_while(|request| request.arrival_ns < end) {
+        request.completion_ns = request.completion_ns.max(end);
+    }
+    let options = FitOptions { slots: Some(8), ..FitOptions::default() };
+    let found = trial("unconditional", &requests, &options).unwrap().unwrap();
+    let model = fit("unconditional", &requests[..3000], &[], &options).unwrap().remove(0);
+    let free = responses_us(&closed_loop(&model, &requests, 1.0, options.seed).unwrap());
+    let real: f64 = requests.iter().map(|request| request.response_ns() as f64 * 1e-3).sum();
+    let whole = 100.0 * (free.iter().sum::<f64>() / real - 1.0);
+    let told = found.whole_mean_error_percent.unwrap();
+    assert!((told - whole).abs() < 1e-6, "{told} {whole}");
+    assert!((told - found.mean_error_percent).abs() > 20.0, "the end is unlike the whole: {found:?}");
 }
 
 #[test]

@@ -89,6 +89,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fit::disk_info, module)?)?;
     module.add_function(wrap_pyfunction!(run::disk_evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::disk_simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::disk_lines, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::disk_sweep, module)?)?;
     module.add_function(wrap_pyfunction!(run::disk_reorganize, module)?)?;
     Ok(())

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use servsim_disk::evaluate::figures;
 use servsim_disk::importers::ImportReport;
+use servsim_disk::lines::lines;
 use servsim_disk::metrics::percentiles::ByOperation;
 use servsim_disk::metrics::{mean, quantile, sorted};
 use servsim_disk::models::calibrate::most_in_tenth;
@@ -162,6 +163,20 @@ pub(super) fn disk_simulate<'py>(
         })
     };
     Ok((summary, bytes(&arrivals)?, bytes(&responses)?))
+}
+
+/// Lines of CSV of arrivals and responses (little-endian bytes), each with `ending` before its end.
+#[pyfunction]
+pub(super) fn disk_lines<'py>(
+    py: Python<'py>,
+    arrivals: &[u8],
+    responses: &[u8],
+    ending: &str,
+) -> Bound<'py, PyBytes> {
+    let words = |bytes| {
+        <[u8]>::chunks_exact(bytes, 8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+    };
+    PyBytes::new(py, &lines(words(arrivals).zip(words(responses)), ending))
 }
 
 /// One device of a trace, and the model to run on it.

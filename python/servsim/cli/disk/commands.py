@@ -29,7 +29,6 @@ from servsim.cli.disk.printing import (
     warn,
     warn_of_skipped,
     write_plots,
-    write_run,
 )
 from servsim.cli.options import load_range
 from servsim.cli.progress import Progress
@@ -201,7 +200,7 @@ def simulate(
     )
     if output:
         with atomic_writer(output, "wb") as file:
-            write_run(run, file)
+            file.writelines(run.csv())
     if as_json:
         print_json(run.summary)
         return

@@ -3,14 +3,11 @@
 import json
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from servsim.files import atomic_write, make_folder
 from servsim.text import columns
-
-if TYPE_CHECKING:
-    from servsim.disk import Simulation
 
 
 def in_file_name(device: str) -> str:
@@ -179,18 +176,3 @@ def print_sweep(entry: dict[str, Any]) -> None:
     refused = refused_text(sweep)
     for warning in [*([refused] if refused else []), *entry["warnings"]]:
         print(f"warning: {entry['device']}: {warning}", file=sys.stderr)
-
-
-def write_run(run: "Simulation", file: IO[bytes]) -> None:
-    """Write a simulation as CSV, a line for each request; where there are several devices, with the name of each."""
-    # Loaded here: commands that write no table do not wait for it.
-    import pyarrow as pa
-    from pyarrow import csv
-
-    table = {"arrival_ns": run.arrival_ns, "response_ns": run.response_ns}
-    devices = run.summary["devices"]
-    if len(devices) > 1:
-        at = [number for number, entry in enumerate(devices) for _ in range(entry["requests"])]
-        table["device"] = pa.DictionaryArray.from_arrays(at, [entry["device"] for entry in devices]).cast(pa.string())
-    file.write((",".join(table) + "\n").encode())
-    csv.write_csv(pa.table(table), file, csv.WriteOptions(include_header=False, quoting_style="needed"))
