@@ -78,14 +78,14 @@ pub(crate) fn check_migration(given: &Given, fault: &mut Fault<'_>) {
         let what = "with node.coherence `messages` the directory of a page stays at its home; choose `none`, or another \
                     node.coherence";
         fault("node.migration", what.into());
-    }
-    if policy == "drain" {
-        check_drained(&values, fault);
-    }
-    if policy == "tiering" && !has_two_tiers(&values) {
+    } else if policy == "tiering" && !has_two_tiers(&values) {
+        // Only here: what it advises is refused too where nodes keep coherent by messages.
         let what = "`tiering` moves pages between nodes with processors and nodes without, and this machine lacks one or \
                     the other with memory; give them in node.processors and node.memory, or choose `next-touch`";
         fault("node.migration", what.into());
+    }
+    if policy == "drain" {
+        check_drained(&values, fault);
     }
 }
 

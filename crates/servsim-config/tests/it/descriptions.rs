@@ -318,6 +318,16 @@ fn nodes_that_make_no_sense_are_refused_with_the_remedy() {
     }
 }
 
+#[test]
+fn pages_that_cannot_move_are_refused_once() {
+    for policy in ["tiering", "next-touch", "replicate"] {
+        let settings = format!("{NODES}migration = \"{policy}\"\ncoherence = \"messages\"");
+        let faults = Machine::from_toml(&settings, "m.toml", &[]).unwrap_err().to_string();
+        assert_eq!(faults.matches("node.migration:").count(), 1, "{policy}: {faults}");
+        assert!(faults.contains("the directory of a page stays at its home; choose `none`"), "{faults}");
+    }
+}
+
 const GROUPS: &str = "processors = 8\n[l2]\nsize = \"4 MiB\"\nsharing = \"group\"\n[group]\ncount = 2\n";
 
 #[test]

@@ -376,8 +376,8 @@ impl Interconnect {
     fn carry_by_messages(&mut self, grant: &Grant, transaction: &Transaction) -> u64 {
         let Some(messages) = &mut self.messages else { return grant.time };
         let complete = messages.carry(grant, transaction);
-        if let (Some(monitor), Some(op)) = (&mut self.monitor, transaction.op) {
-            monitor.see(&Traffic::of(grant, op, transaction.supplier, messages.of_processor()));
+        for traffic in messages.seen.drain(..) {
+            self.monitor.iter_mut().for_each(|monitor| monitor.see(&traffic));
         }
         if let Some(line) = transaction.victim {
             let (class, origin) = (Class::WriteBack, Origin::Processor);

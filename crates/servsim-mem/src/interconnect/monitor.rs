@@ -75,6 +75,8 @@ pub struct Traffic {
     pub served_by: NodeId,
     /// Whether a cache served it.
     pub by_cache: bool,
+    /// Settled on the bus of the asker's node: nothing leaves it, wherever the home is.
+    pub within: bool,
     /// What was asked for.
     pub op: BusOp,
     /// The line.
@@ -95,7 +97,7 @@ impl Traffic {
             Supplier::Shared(_) => (asker, true),
             _ => (home, false),
         };
-        Self { time, cpu, asker, home, served_by, by_cache, op, line }
+        Self { time, cpu, asker, home, served_by, by_cache, within: false, op, line }
     }
 }
 
@@ -155,13 +157,16 @@ impl Monitor {
     /// Counts a transaction at every node that sees it.
     pub fn see(&mut self, traffic: &Traffic) {
         let Traffic { asker, home, served_by, .. } = *traffic;
-        let leaves = home != asker || served_by != asker;
+        let leaves = !traffic.within && (home != asker || served_by != asker);
         if !leaves && !self.spec.simulator {
             return;
         }
         self.counts.seen += 1;
         let outbound = if self.spec.simulator { traffic.cpu.0 } else { asker.0 };
         self.count(traffic, outbound, 1);
+        if traffic.within {
+            return;
+        }
         let first = if self.spec.simulator { self.processors } else { 0 };
         let others = [Some(home), (served_by != home).then_some(served_by)];
         for node in others.into_iter().flatten().filter(|&node| node != asker) {
@@ -221,6 +226,7 @@ mod tests {
             home: NodeId(1),
             served_by: NodeId(1),
             by_cache: false,
+            within: false,
             op: BusOp::Read,
             line: LineAddr(3),
         };

@@ -32,6 +32,12 @@ impl NodeSet {
         Self(self.0 & !(1 << node.0))
     }
 
+    /// Its nodes before `node`.
+    #[must_use]
+    pub fn before(self, node: NodeId) -> Self {
+        Self(self.0 & ((1 << node.0) - 1))
+    }
+
     /// Whether `node` is in it.
     pub fn has(self, node: NodeId) -> bool {
         self.0 >> node.0 & 1 != 0
@@ -54,6 +60,11 @@ impl NodeSet {
 
     /// Its nodes, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
-        NodeId::all(64).filter(move |&node| self.has(node))
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let node = (left != 0).then(|| NodeId(left.trailing_zeros() as usize))?;
+            left &= left - 1;
+            Some(node)
+        })
     }
 }

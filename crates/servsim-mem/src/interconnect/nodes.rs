@@ -110,13 +110,16 @@ pub(super) struct Nodes {
 impl Nodes {
     pub fn new(spec: NodeSpec, seed: u64) -> Self {
         let nodes = spec.distances.len();
-        let links = Links::new(&spec);
+        let mut links = Links::new(&spec);
         let made = Made { spec: &spec.coherence, incoming: &links.incoming(nodes), seed };
         let (_, policy) = COHERENCE
             .iter()
             .find(|(name, _)| *name == spec.coherence.policy)
             .unwrap_or_else(|| panic!("policy `{}` is not registered", spec.coherence.policy));
         let policy = policy(&made);
+        if policy.watches_links() {
+            links.tell();
+        }
         let room = spec.memories.iter().map(|memory| memory.pages).collect();
         Self {
             all: NodeSet::first(nodes),
@@ -229,7 +232,7 @@ impl Nodes {
             Some(retry) => (home, retry.to),
             None => (asker, self.first_destinations(asker, home, now)),
         };
-        let arrivals = self.links.send_to_all(now, from, to, now, Packet::Request);
+        let arrivals = self.links.send_to_several(now, from, to, now, Packet::Request);
         self.note_taken();
         match self.at_home {
             AtHome::Nothing => self.sent = Some(Sent { arrivals, concerned: NodeSet::NONE, owner: None }),
@@ -365,7 +368,7 @@ impl Nodes {
         self.requests.invalidations += sent.concerned.len() as u64 - forwards;
         let to = if back { sent.concerned.with(asker) } else { sent.concerned };
         let at = sent.arrivals.at(home) + self.spec.coherence.directory;
-        self.links.send_to_all(now, home, to, at, Packet::Request)
+        self.links.send_to_several(now, home, to, at, Packet::Request)
     }
 
     /// Tells the policy which links were taken.

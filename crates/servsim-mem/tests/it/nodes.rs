@@ -236,7 +236,8 @@ fn a_monitor_counts_what_the_log_of_transactions_holds() {
                     _ => (home, false),
                 };
                 let (cpu, line) = (CpuId(done.cpu), LineAddr(done.line));
-                (Traffic { time: 0, cpu, asker, home, served_by, by_cache, op: done.op, line }, done.took)
+                let (time, within, op) = (0, false, done.op);
+                (Traffic { time, cpu, asker, home, served_by, by_cache, within, op, line }, done.took)
             })
             .collect();
         let counts = joined.monitor_counts().unwrap();

@@ -3,6 +3,7 @@
 use super::super::{BusRequest, Supplier, Transaction};
 use super::traffic::{Flight, What};
 use super::{ByMessages, Completed};
+use crate::interconnect::monitor::Traffic;
 use crate::interconnect::Grant;
 use crate::messages::controller::{Applied, Packet};
 use crate::messages::{HomeEvent, Message, NodeEvent, NodeLine, NodeState};
@@ -102,15 +103,20 @@ impl ByMessages {
     ) -> bool {
         let key = (node, request.line);
         let known = self.node_lines.get(&key).copied();
+        // A clean copy answers its own processor's upgrade and supplies nobody: memory does, as on a bus. The home cannot tell a
+        // node that asks for what it has from one that gave it up unsaid.
+        let answers = !op.is_fetch();
         let mut line = known.unwrap_or(NodeLine {
-            state: if held { NodeState::S } else { NodeState::I },
+            state: if held && answers { NodeState::S } else { NodeState::I },
             ..NodeLine::default()
         });
-        // What the home has taken from the node's caches is used no more, though the message is still on its way; nor is a
-        // copy that it has let become the writer's, though the node may still read the old one.
+        let upgrading = matches!(line.state, NodeState::SM_AD | NodeState::SM_A);
+        // What the home has taken from the node's caches is used no more, though the message is still on its way; nor does a
+        // copy supply others that is about to be the writer's.
         let taken = self.coming.contains_key(&key)
-            || self.asks.get(&key).is_some_and(|ask| line.state.is_stable() || ask.ordered.is_some())
-            || (known.is_some() && !held && line.state.is_readable());
+            || (self.asks.contains_key(&key) && line.state.is_stable())
+            || (known.is_some() && !held && line.state.is_readable())
+            || (upgrading && !answers);
         let event = if op == BusOp::Read { NodeEvent::Load } else { NodeEvent::Store };
         let (packet, mut sent) = (own_packet(node, home), Vec::new());
         let before = line.state;
@@ -152,13 +158,27 @@ impl ByMessages {
         let Grant { time: now, request, home } = *grant;
         let (node, home) = (self.node_of(request.cpu), NodeId(home.0));
         let plan = std::mem::replace(&mut self.plan, Plan::Nothing);
-        if let Plan::Ordered(flight, event) = plan {
-            self.order(&flight, event, transaction);
-            return None;
-        }
-        let Some(op) = transaction.op else { return Some(now) };
-        if op == BusOp::WriteBack {
-            return Some(self.write_back(now, &request, (node, home)));
+        let ordered = matches!(plan, Plan::Ordered(..));
+        let served = match plan {
+            Plan::Ordered(flight, event) => self.order(&flight, event, transaction),
+            _ => (home, false),
+        };
+        let Some(op) = transaction.op else { return (!ordered).then_some(now) };
+        let (cpu, line) = (request.cpu, request.line);
+        let traffic = Traffic {
+            time: now,
+            cpu,
+            asker: node,
+            home,
+            served_by: served.0,
+            by_cache: served.1,
+            within: false,
+            op,
+            line,
+        };
+        if ordered || op == BusOp::WriteBack {
+            self.seen.push(traffic);
+            return (!ordered).then(|| self.write_back(now, &request, (node, home)));
         }
         let in_memory =
             op.is_fetch() && matches!(plan, Plan::AtHome) && transaction.supplier == Supplier::Memory;
@@ -171,8 +191,17 @@ impl ByMessages {
             *(if in_memory { &mut pair.memory_reads } else { &mut pair.cache_reads }) += 1;
             pair.read_cycles += complete - now;
         }
+        // Another home hears nothing of what the node has itself.
+        self.seen.push(Traffic {
+            served_by: node,
+            by_cache: op.is_fetch() && !in_memory,
+            within: true,
+            ..traffic
+        });
         if let Plan::InNode { downgrade: true } = plan {
             self.own_event(node, request.line, NodeEvent::Downgrade, complete);
+            self.pair(node, home).write_backs += 1;
+            self.seen.push(Traffic { op: BusOp::WriteBack, ..traffic });
         }
         Some(complete)
     }

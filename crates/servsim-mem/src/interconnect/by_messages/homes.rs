@@ -144,8 +144,13 @@ impl ByMessages {
         self.changed_at_home(flight.line);
     }
 
-    /// A request that was performed on the caches is ordered: its messages leave.
-    pub(super) fn order(&mut self, flight: &Flight, event: HomeEvent, performed: &Transaction) {
+    /// A request that was performed on the caches is ordered: its messages leave. Who serves it, and whether a cache does.
+    pub(super) fn order(
+        &mut self,
+        flight: &Flight,
+        event: HomeEvent,
+        performed: &Transaction,
+    ) -> (NodeId, bool) {
         let (home, asker, supplier) = (flight.packet.to, flight.packet.asker, performed.supplier);
         let mut line = self.home_lines.get(&flight.line).copied().unwrap_or_default();
         let mut sent = Vec::new();
@@ -167,11 +172,12 @@ impl ByMessages {
             }
             self.send(packet, flight.line, at);
         }
+        let mut served = (home, false);
         if performed.op.is_some_and(BusOp::is_fetch) {
             let served_by = owner.unwrap_or(home);
+            served = (served_by, owner.is_some() || from_cache);
             let pair = self.pair(asker, served_by);
-            *(if owner.is_some() || from_cache { &mut pair.cache_reads } else { &mut pair.memory_reads }) +=
-                1;
+            *(if served.1 { &mut pair.cache_reads } else { &mut pair.memory_reads }) += 1;
             if let Some(ask) = self.asks.get_mut(&(asker, flight.line)) {
                 ask.served_by = Some(served_by);
             }
@@ -185,6 +191,7 @@ impl ByMessages {
             None => self.free_request(home),
         }
         self.changed_at_home(flight.line);
+        served
     }
 
     /// Data or an acknowledgement reach the home that waits for them.

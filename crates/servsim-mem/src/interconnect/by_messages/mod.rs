@@ -32,7 +32,7 @@ use super::arbiter::Arbiter;
 use super::calendar::Calendar;
 use super::latency::LatencyTable;
 use super::links::Links;
-use super::monitor::{Monitor, MonitorSpec};
+use super::monitor::{Monitor, MonitorSpec, Traffic};
 use super::node_counts::{LinkCounters, NodeCounts, PairCounters};
 use super::nodes::NodeSpec;
 use super::pages::{PagePlan, Pages};
@@ -94,6 +94,8 @@ pub(super) struct ByMessages {
     plan: Plan,
     /// The bus that granted last.
     granting: NodeId,
+    /// What the last transaction was to a monitor; a read that makes its node's line clean writes it back too.
+    pub seen: Vec<Traffic>,
     /// Requests that were completed and not yet taken.
     pub completed: Vec<Completed>,
     counts: MessageCounters,
@@ -144,6 +146,7 @@ impl ByMessages {
             traffic: traffic::Rooms::new(nodes, &more),
             plan: Plan::Nothing,
             granting: NodeId(0),
+            seen: Vec::new(),
             completed: Vec::new(),
             counts: MessageCounters::default(),
             requests: RequestCounters::default(),
@@ -180,11 +183,6 @@ impl ByMessages {
     /// A monitor of these nodes.
     pub fn monitor(&self, spec: MonitorSpec) -> Monitor {
         Monitor::new(spec, self.spec.of_processor.len(), self.spec.distances.len())
-    }
-
-    /// The node of each processor.
-    pub fn of_processor(&self) -> &[NodeId] {
-        &self.spec.of_processor
     }
 
     /// The node whose memory `line` lies in, which `cpu` asks for.

@@ -146,7 +146,6 @@ impl ByMessages {
         let Packet { message, from, to, .. } = flight.packet;
         let size = if message.has_line() { Size::Data } else { Size::Request };
         let mut time = self.links.send(self.now, (from, to), at.max(self.now), size);
-        self.links.taken.clear();
         if self.more.jitter > 0 {
             time += self.random.below(self.more.jitter + 1);
         }

@@ -76,6 +76,10 @@ impl Policy for Bash {
         }
     }
 
+    fn watches_links(&self) -> bool {
+        true
+    }
+
     fn link_taken(&mut self, node: NodeId, mut start: u64, span: Cycles) {
         let (node, interval, end) = (&mut self.nodes[node], self.adaptive.interval.0, start + span);
         while start < end {

@@ -40,6 +40,10 @@ pub(super) trait Policy: Debug {
     fn at_home(&self) -> AtHome;
     /// Whom a request that node `asker` makes at `now` goes to.
     fn reach(&mut self, asker: NodeId, now: u64) -> Reach;
+    /// Whether it goes by how long links are taken.
+    fn watches_links(&self) -> bool {
+        false
+    }
     /// A link into `node` is taken for `span` from `start`.
     fn link_taken(&mut self, node: NodeId, start: u64, span: Cycles) {
         let _ = (node, start, span);

@@ -64,7 +64,7 @@ impl Nodes {
             None => (migration.told(moved).find(|&node| node == to).unwrap_or(moved.from), now),
         };
         let others = migration.told(moved).filter(|&node| node != mover).fold(NodeSet::NONE, NodeSet::with);
-        let told = self.links.send_to_all(now, mover, others, start, Packet::Request);
+        let told = self.links.send_to_several(now, mover, others, start, Packet::Request);
         let answer = |links: &mut Links, node| {
             links.send(now, (node, mover), told.at(node) + spec.shootdown, Packet::Request)
         };
