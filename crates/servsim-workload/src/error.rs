@@ -1,5 +1,7 @@
 //! What can go wrong in a driver, and the process exit code of each kind.
 
+use crate::oltp::postgres::calls::CallError;
+
 /// The result of any driver operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -31,6 +33,9 @@ pub enum DatabaseError {
     /// `PostgreSQL`'s client.
     #[error(transparent)]
     Postgres(#[from] tokio_postgres::Error),
+    /// A transaction's own messages to it.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// `SQLite`.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
@@ -62,6 +67,7 @@ impl DatabaseError {
     pub fn is_refusal(&self) -> bool {
         match self {
             DatabaseError::Postgres(error) => error.as_db_error().is_some(),
+            DatabaseError::Call(error) => matches!(error, CallError::Refused { .. }),
             DatabaseError::Sqlite(_) => true,
         }
     }
@@ -70,7 +76,7 @@ impl DatabaseError {
     fn says(&self) -> String {
         let refusal = match self {
             DatabaseError::Postgres(error) => error.as_db_error(),
-            DatabaseError::Sqlite(_) => None,
+            DatabaseError::Call(_) | DatabaseError::Sqlite(_) => None,
         };
         match refusal {
             Some(server) => {

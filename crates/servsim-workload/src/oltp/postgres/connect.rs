@@ -3,8 +3,11 @@
 //! A numeric address or a socket directory needs no name service, which a statically linked
 //! program does not have.
 
+use std::fs::File;
+
 use tokio_postgres::{Client, Config, NoTls};
 
+use super::calls::Calls;
 use super::stream::Stream;
 use crate::error::Context;
 use crate::{Error, Result};
@@ -43,6 +46,19 @@ impl Server {
     /// # Errors
     /// [`Error::Environment`] when the server does not answer or refuses.
     pub async fn connect_to(&self, database: &str) -> Result<Client> {
+        Ok(self.connect_with_handle(database).await?.0)
+    }
+
+    /// Opens a connection to the workload's database, and tells what goes over it without the client library.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when the server does not answer or refuses.
+    pub async fn connect_for_calls(&self) -> Result<(Client, Calls)> {
+        let (client, socket) = self.connect_with_handle(&self.database).await?;
+        Ok((client, Calls::over(socket)))
+    }
+
+    async fn connect_with_handle(&self, database: &str) -> Result<(Client, File)> {
         let mut config = Config::new();
         config.user(&self.user).dbname(database).application_name("servsim-oltp");
         if let Some(password) = &self.password {
@@ -50,6 +66,7 @@ impl Server {
         }
         let stream = Stream::connect(&self.host, self.port)
             .map_err(|error| self.unreachable(database, &error.to_string()))?;
+        let handle = stream.handle().map_err(|error| self.unreachable(database, &error.to_string()))?;
         let connected = config.connect_raw(stream, NoTls).await;
         let (client, connection) = connected.map_err(|error| {
             let cause = std::error::Error::source(&error).map(|source| format!(" ({source})"));
@@ -57,7 +74,7 @@ impl Server {
         })?;
         // A broken connection also fails the query in progress, which reports it.
         tokio::spawn(async move { drop(connection.await) });
-        Ok(client)
+        Ok((client, handle))
     }
 
     fn unreachable(&self, database: &str, why: &str) -> Error {

@@ -1,6 +1,7 @@
 //! `PostgreSQL` under the workload.
 
 pub mod bulk;
+pub mod calls;
 pub mod connect;
 pub mod procedures;
 pub mod session;

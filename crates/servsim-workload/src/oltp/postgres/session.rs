@@ -1,9 +1,9 @@
 //! One user's connection: the five prepared calls or the statements in their place, and what comes back.
 
-use futures_util::future::try_join_all;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::Client;
 
+use super::calls::{Calls, Row, Statement};
 use super::connect::Server;
 use crate::cpu::{self, ProcessTime};
 use crate::error::Context;
@@ -21,6 +21,8 @@ enum Prepared {
 /// A connection with what it has prepared.
 pub struct PostgresSession {
     client: Client,
+    /// Over the client's own socket.
+    calls: Calls,
     prepared: Prepared,
     /// Process identifier of the server process behind the connection.
     backend: u32,
@@ -49,20 +51,21 @@ impl PostgresSession {
     /// # Errors
     /// When the server is not reachable or does not know the procedures.
     pub async fn open(server: &Server, round_trip: RoundTrip) -> Result<Self> {
-        let client = server.connect().await?;
+        let (client, calls) = server.connect_for_calls().await?;
         let prepared = match round_trip {
             RoundTrip::Transaction => {
-                let calls = try_join_all(CALLS.map(|call| client.prepare(call))).await;
-                Prepared::Calls(calls.context("preparing the transactions")?)
+                let each = CALLS.iter().map(|call| calls.prepare(call).context("preparing the transactions"));
+                Prepared::Calls(each.collect::<Result<_>>()?)
             }
             RoundTrip::Statement => {
-                let prepared = try_join_all(STATEMENTS.map(|sql| client.prepare(sql))).await;
-                Prepared::Statements(prepared.context("preparing the statements")?)
+                let each =
+                    STATEMENTS.iter().map(|sql| calls.prepare(sql).context("preparing the statements"));
+                Prepared::Statements(each.collect::<Result<_>>()?)
             }
         };
         let row = client.query_one("SELECT pg_backend_pid()", &[]).await.context("asking for the process")?;
         let backend = row.get::<_, i32>(0) as u32;
-        Ok(PostgresSession { client, prepared, backend, time: ProcessTime::of(backend) })
+        Ok(PostgresSession { client, calls, prepared, backend, time: ProcessTime::of(backend) })
     }
 }
 
@@ -80,7 +83,7 @@ impl Session for PostgresSession {
     }
 
     fn is_live(&self) -> bool {
-        !self.client.is_closed()
+        !self.client.is_closed() && !self.calls.is_broken()
     }
 
     /// In one transaction of its own. See [`FLUSH`].
@@ -93,7 +96,7 @@ impl Session for PostgresSession {
         let call = match &self.prepared {
             Prepared::Calls(calls) => &calls[request.kind() as usize - 1],
             Prepared::Statements(prepared) => {
-                return statements::execute(&OneByOne { client: &self.client, prepared }, request, districts)
+                return statements::execute(&OneByOne { calls: &self.calls, prepared }, request, districts)
                     .await
             }
         };
@@ -102,21 +105,21 @@ impl Session for PostgresSession {
                 let supply: Vec<i32> = lines.iter().map(|line| line.0).collect();
                 let items: Vec<i32> = lines.iter().map(|line| line.1).collect();
                 let quantities: Vec<i32> = lines.iter().map(|line| line.2).collect();
-                self.client.query(call, &[warehouse, district, customer, &supply, &items, &quantities]).await
+                self.calls.execute(call, &[warehouse, district, customer, &supply, &items, &quantities])
             }
             TransactionInput::Payment { warehouse, district, home, customer, cents } => {
                 let (number, name) = columns(customer);
-                self.client.query(call, &[warehouse, district, &home.0, &home.1, &number, &name, cents]).await
+                self.calls.execute(call, &[warehouse, district, &home.0, &home.1, &number, &name, cents])
             }
             TransactionInput::OrderStatus { warehouse, district, customer } => {
                 let (number, name) = columns(customer);
-                self.client.query(call, &[warehouse, district, &number, &name]).await
+                self.calls.execute(call, &[warehouse, district, &number, &name])
             }
             TransactionInput::Delivery { warehouse, carrier } => {
-                self.client.query(call, &[warehouse, carrier, &districts]).await
+                self.calls.execute(call, &[warehouse, carrier, &districts])
             }
             TransactionInput::StockLevel { warehouse, district, threshold } => {
-                self.client.query(call, &[warehouse, district, threshold]).await
+                self.calls.execute(call, &[warehouse, district, threshold])
             }
         };
         let rows = reply.context_of(|| format!("executing {request:?}"))?;
@@ -150,10 +153,10 @@ fn outcome(request: &TransactionInput, row: &Row) -> Result<Outcome> {
             expected_customer(customer, row.get(0)) && (5..=15).contains(&lines.len())
         }
         TransactionInput::Delivery { .. } => {
-            outcome.delivered = row.get::<_, i32>(0) as u32;
+            outcome.delivered = row.get::<i32>(0) as u32;
             true
         }
-        TransactionInput::StockLevel { .. } => row.get::<_, i32>(0) >= 0,
+        TransactionInput::StockLevel { .. } => row.get::<i32>(0) >= 0,
     };
     if plausible {
         Ok(outcome)
@@ -171,7 +174,7 @@ fn expected_customer(customer: &Customer, replied: i32) -> bool {
 
 /// A connection that is sent one statement at a time.
 struct OneByOne<'a> {
-    client: &'a Client,
+    calls: &'a Calls,
     prepared: &'a [Statement],
 }
 
@@ -179,25 +182,25 @@ impl Connection for OneByOne<'_> {
     type Row = Row;
 
     async fn begin(&self, _writes: bool) -> Result<()> {
-        self.client.batch_execute("BEGIN").await.context("beginning a transaction")
+        self.calls.batch("BEGIN").context("beginning a transaction")
     }
 
     async fn roll_back(&self) -> Result<()> {
-        self.client.batch_execute("ROLLBACK").await.context("rolling back")
+        self.calls.batch("ROLLBACK").context("rolling back")
     }
 
     async fn rows(&self, sql: Sql, arguments: Arguments<'_>) -> Result<Vec<Row>> {
         let arguments: Vec<_> = arguments.iter().map(|argument| argument.for_postgres()).collect();
-        let reply = self.client.query(&self.prepared[sql as usize], &arguments).await;
+        let reply = self.calls.execute(&self.prepared[sql as usize], &arguments);
         reply.context_of(|| format!("executing {sql:?}"))
     }
 }
 
 impl Columns for Row {
     fn integer(&self, column: usize) -> i64 {
-        match *self.columns()[column].type_() {
+        match *self.kind(column) {
             Type::INT8 => self.get(column),
-            _ => self.get::<_, i32>(column).into(),
+            _ => self.get::<i32>(column).into(),
         }
     }
 

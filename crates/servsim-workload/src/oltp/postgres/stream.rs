@@ -4,7 +4,7 @@
 //! so that a user would wake twice in each round trip: once for the room, which it does not want, and once for the reply.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use std::task::{ready, Context, Poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// A connected socket of either kind, which does not block.
+/// A connected socket of either kind. It blocks by itself, for [`super::calls`]; whatever is done here asks it not to.
 #[derive(Debug)]
 pub struct Stream(AsyncFd<File>);
 
@@ -25,17 +25,24 @@ impl Stream {
     /// When nobody listens there.
     pub fn connect(host: &str, port: u16) -> io::Result<Self> {
         let socket: OwnedFd = if host.starts_with('/') {
-            let socket = UnixStream::connect(format!("{host}/.s.PGSQL.{port}"))?;
-            socket.set_nonblocking(true)?;
-            socket.into()
+            UnixStream::connect(format!("{host}/.s.PGSQL.{port}"))?.into()
         } else {
             let socket = TcpStream::connect((host, port))?;
             socket.set_nodelay(true)?;
-            socket.set_nonblocking(true)?;
             socket.into()
         };
         // SAFETY: the file owns its descriptor and is never exchanged for another.
         Ok(Stream(unsafe { AsyncFd::register_with_interest(File::from(socket), Interest::READABLE) }?))
+    }
+}
+
+impl Stream {
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    /// When the process has too many open files.
+    pub fn handle(&self) -> io::Result<File> {
+        self.0.get_ref().try_clone()
     }
 }
 
@@ -66,7 +73,7 @@ impl AsyncRead for Stream {
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, _context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            match self.0.get_ref().write(bytes) {
+            match send(self.0.as_raw_fd(), bytes) {
                 // A request larger than the socket's room: its user has nothing else to do than to wait.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for_room(self.0.as_raw_fd())?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -91,12 +98,20 @@ fn receive(descriptor: RawFd, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
     // SAFETY: nothing is taken for initialised that the kernel has not written.
     let space = unsafe { buffer.unfilled_mut() };
     // SAFETY: the kernel writes at most as many bytes as there is space.
-    let told = unsafe { libc::read(descriptor, space.as_mut_ptr().cast(), space.len()) };
+    let told = unsafe { libc::recv(descriptor, space.as_mut_ptr().cast(), space.len(), libc::MSG_DONTWAIT) };
     let count = usize::try_from(told).map_err(|_| io::Error::last_os_error())?;
     // SAFETY: the kernel has written so many.
     unsafe { buffer.assume_init(count) };
     buffer.advance(count);
     Ok(count)
+}
+
+/// Writes what there is room for.
+fn send(descriptor: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the kernel reads the bytes given and no others.
+    let told = unsafe { libc::send(descriptor, bytes.as_ptr().cast(), bytes.len(), flags) };
+    usize::try_from(told).map_err(|_| io::Error::last_os_error())
 }
 
 /// Blocks until the socket takes more, or has failed, which the next write tells.
@@ -114,7 +129,7 @@ fn wait_for_room(descriptor: RawFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
