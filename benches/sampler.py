@@ -1,14 +1,15 @@
 """What `servsim rset run --sample` costs, and of how many pages it names the right owner.
 
 Four threads refer to pages of their own with a given share of all references, elsewhere otherwise
-(tests/python/rset/owners.c). Runs with and without the sampler alternate, each with as many references, so that
-a pair is close in time; a host is never quiet, so the cost is the median over the pairs, with the least and the
-most beside it. Processor time counts all that the process used, the sampler's own thread and faults included.
+(tests/python/rset/owners.c). A host's speed changes by more than the cost from one second to the next; so a run with
+the sampler and one without are made at once, with as many references each: the kernel gives them the processors in
+turns of milliseconds, and what slows one slows the other. Between them come pairs of which neither samples, whose
+difference is that of the measurement. Processor time counts all that a process used, the sampler's own thread and
+faults included.
 """
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from servsim.rset import preload_library
+from servsim.statistics.intervals import estimate
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Half of the mebibytes are a named mapping, half an allocation; references of each thread, in millions.
@@ -26,15 +28,34 @@ MILLIONS = int(os.environ.get("MILLIONS", "100"))
 HOT = 3
 
 
-def run(program: Path, pages: int, own: int, sample: Path | None) -> tuple[list[int], int, int]:
-    """Run once and return the threads, microseconds of processors and microseconds."""
+def start(program: Path, pages: int, own: int, sample: Path | None) -> "subprocess.Popen[str]":
+    """Begin a run."""
     environment = dict(os.environ, LD_PRELOAD=str(preload_library()))
     if sample is not None:
         environment["SERVSIM_RSET_SAMPLE"] = str(sample)
     words = [str(program), str(pages), str(MILLIONS), str(own)]
-    said = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
-    *threads, used, took = map(int, said.split())
-    return threads, used, took
+    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def pair(program: Path, pages: int, own: int, sample: Path | None) -> tuple[list[int], float, float]:
+    """Run twice at once, the second with the sampler if it has a file.
+
+    Return the second's threads, its seconds of processors, and how many more than the first's these are in %.
+    """
+    both = [start(program, pages, own, None), start(program, pages, own, sample)]
+    said = [one.communicate()[0] for one in both]
+    if any(one.returncode for one in both):
+        sys.exit("a run ended with an error")
+    (*_, without, _), (*threads, used, _) = (map(int, words.split()) for words in said)
+    return list(threads), used / 1e6, 100 * (used / without - 1)
+
+
+def known(percents: list[float]) -> tuple[float, float, float]:
+    """Return the mean and its 95 % interval."""
+    of = estimate(percents)
+    if of.low is None or of.high is None:
+        sys.exit("an interval needs at least PAIRS=2")
+    return of.mean, of.low, of.high
 
 
 def right(document: dict[str, object], threads: list[int], pages: int) -> tuple[int, int, int, int]:
@@ -67,21 +88,20 @@ def main() -> None:
         subprocess.run(["cc", "-O1", "-pthread", source, "-o", program], check=True)
         for mebibytes, own in CASES:
             pages = mebibytes * 128
-            costs, shares, seconds, samples = [], [0, 0, 0, 0], 0.0, 0
+            costs, nothing, shares, seconds, samples = [], [], [0, 0, 0, 0], 0.0, 0
             for _ in range(PAIRS):
-                _, without, _ = run(program, pages, own, None)
-                threads, used, _ = run(program, pages, own, sample)
-                costs.append(100 * (used / without - 1))
+                nothing.append(pair(program, pages, own, None)[2])
+                threads, used, more = pair(program, pages, own, sample)
+                costs.append(more)
                 document = json.loads(sample.read_text())
                 shares = [a + b for a, b in zip(shares, right(document, threads, pages), strict=True)]
-                seconds += used / 1e6
+                seconds += used
                 samples += document["samples"]
-            costs.sort()
-            # Of six pairs the least and the most hold the true median in 97 of 100 cases.
             told = {
-                "cost, median": (statistics.median(costs), "% of processor time"),
-                "cost, least": (costs[0], "% of processor time"),
-                "cost, most": (costs[-1], "% of processor time"),
+                f"{what}{name}": (percent, "% of processor time")
+                for what, percents in (("cost", costs), ("two without, difference", nothing))
+                for name, percent in zip(("", ", from", ", to"), known(percents), strict=True)
+            } | {
                 "a run": (seconds / PAIRS, "processor seconds"),
                 "samples per page": (samples / PAIRS / pages / 2, "1"),
                 "pages seen": (100 * shares[0] / PAIRS / pages / 2, "%"),

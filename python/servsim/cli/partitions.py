@@ -124,7 +124,7 @@ def day_command(
     document = {
         "schema": "servsim.partitions.day/1",
         "machine": machine,
-        "rates": {name: {size: _rate(one) for size, one in by_size.items()} for name, by_size in known.items()},
+        "rates": {name: {size: one.document() for size, one in by_size.items()} for name, by_size in known.items()},
         "warnings": doubtful,
         "move": {"seconds": move_s, "cycles_per_page": cycles},
         "static": _summary(kept),
@@ -157,12 +157,6 @@ def _interval(rate: "Estimate") -> str:
     if rate.low is None or rate.high is None:
         return f"{rate.mean:,.0f} (no interval)"
     return f"{rate.mean:,.0f} ({rate.low:,.0f} to {rate.high:,.0f})"
-
-
-def _rate(rate: "Estimate") -> dict[str, object]:
-    """Return a rate as JSON has it."""
-    interval = None if rate.low is None else [rate.low, rate.high]
-    return {"mean": rate.mean, "interval_95": interval, "n": rate.n}
 
 
 def _summary(steps: "list[Step]") -> dict[str, dict[str, float]]:

@@ -2,8 +2,8 @@
  * the thread that allocates and that of the thread that touches are told apart. Holds it all until its end.
  * Usage: elsewhere ALLOCATING-PROCESSOR TOUCHING-PROCESSOR */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
+#include "on_processor.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,18 +21,6 @@ static void *touch(void *none) {
     for (int at = 0; at < PIECES; at++) memset(pieces[at], 1, SMALL);
     memset(large, 1, LARGE);
     return none;
-}
-
-static void on(const char *processor, void *(*run)(void *)) {
-    cpu_set_t set;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    CPU_ZERO(&set);
-    CPU_SET(atoi(processor), &set);
-    pthread_attr_init(&attributes);
-    pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
-    if (pthread_create(&thread, &attributes, run, NULL) != 0) exit(1);
-    pthread_join(thread, NULL);
 }
 
 int main(int count, char **words) {

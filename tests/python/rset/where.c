@@ -1,8 +1,8 @@
 /* Allocates four mebibytes on one processor, writes them on another, and prints the node of every page.
  * Usage: where ALLOCATING-PROCESSOR TOUCHING-PROCESSOR */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
+#include "on_processor.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +21,6 @@ static void *allocate(void *none) {
 static void *touch(void *none) {
     memset(memory, 1, (PAGES + 1) * PAGE);
     return none;
-}
-
-static void on(const char *processor, void *(*run)(void *)) {
-    cpu_set_t set;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    CPU_ZERO(&set);
-    CPU_SET(atoi(processor), &set);
-    pthread_attr_init(&attributes);
-    pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
-    if (pthread_create(&thread, &attributes, run, NULL) != 0) exit(1);
-    pthread_join(thread, NULL);
 }
 
 int main(int count, char **words) {

@@ -1,5 +1,6 @@
 //! Partitions: nodes that move under load, and everything taken back, wherever it was stopped.
 
+use crate::checks::machine;
 use crate::kernel;
 use serde_json::{json, Value};
 use servsim_rset::partitions::{Journal, Partitions, Step, REST};
@@ -171,11 +172,13 @@ fn moved(turns: &[&str]) -> Value {
     json!({"milliseconds of a move": milliseconds, "rounds of all threads": rounds, "pages that would not move": left})
 }
 
-/// No partition is left, nor what they needed.
+/// No partition is left, nor what they needed; all that they had is everybody's again.
 pub fn expect_nothing(parts: &Partitions) {
     assert!(parts.present().unwrap().is_empty());
     let handed_down = fs::read_to_string(format!("{TOP}/cgroup.subtree_control")).unwrap();
     assert!(!handed_down.contains("cpuset"), "{handed_down}");
+    let (machine, all) = machine();
+    assert_eq!(all, machine.online());
 }
 
 /// Stopped after any step, everything is taken back, with the processes in it; what others made stays.

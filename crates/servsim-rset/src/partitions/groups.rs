@@ -131,6 +131,11 @@ impl Groups {
                 let name = name.strip_prefix(PREFIX).unwrap_or_default();
                 let mut steps: Vec<Step> =
                     self.processes(name)?.into_iter().map(|process| self.adopt(process, REST)).collect();
+                // The kernel gives the processors of a removed group back some time after it: so it returns them before.
+                let own = path.join("cpuset.cpus.partition");
+                if own.exists() {
+                    steps.push(Step::write(&own, "member"));
+                }
                 steps.push(Step::Remove { path: path.clone() });
                 Ok(steps)
             }
