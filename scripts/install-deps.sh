@@ -172,26 +172,24 @@ else
     cargo_missing=yes
 fi
 
+# An emulator of this release, if that is recent enough to be instrumented.
+want_recent() { # PACKAGE REASON
+    local version
+    version=$(candidate "$1" | sed 's/^.*://')
+    [ -n "$version" ] && at_least "$version" "$oldest_emulator" && want "$1" "$2"
+}
+
 have_emulator=$(emulator_version)
 backports=()
 if for_purpose quickstart; then
     if [ -n "$have_emulator" ] && at_least "$have_emulator" "$oldest_emulator"; then
         have+=("qemu-system-x86_64 $have_emulator")
     else
-        version=$(candidate qemu-system-x86 | sed 's/^.*://')
-        if [ -n "$version" ] && at_least "$version" "$oldest_emulator"; then
-            want qemu-system-x86 "the emulator that captures are made in"
-        else
-            backports+=(qemu-system-x86)
-        fi
+        want_recent qemu-system-x86 "the emulator that captures are made in" || backports+=(qemu-system-x86)
     fi
     if [[ $purposes == *" acceptance "* ]]; then
-        version=$(candidate qemu-system-arm | sed 's/^.*://')
-        if [ -n "$version" ] && at_least "$version" "$oldest_emulator"; then
-            want qemu-system-arm "emulates Arm64, for a test of Resource Sets"
-        elif ! command -v qemu-system-aarch64 >/dev/null; then
-            backports+=(qemu-system-arm)
-        fi
+        want_recent qemu-system-arm "emulates Arm64, for a test of Resource Sets" ||
+            command -v qemu-system-aarch64 >/dev/null || backports+=(qemu-system-arm)
     fi
     if ! command -v qemu-img >/dev/null; then
         if [ ${#backports[@]} -gt 0 ]; then backports+=(qemu-utils); else want qemu-utils "makes the guest's disk layers (qemu-img)"; fi

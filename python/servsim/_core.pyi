@@ -29,6 +29,7 @@ def simulate(
     *,
     machine_file: str,
     trace_hash: str,
+    findings: Path | None = None,
     format: str | None = None,
     overrides: list[str] = ...,
     engine: str = "timing",
@@ -44,6 +45,7 @@ def simulate(
     users: int | None = None,
     placement: tuple[str, str] | None = None,
     monitor: tuple[str, str] | None = None,
+    references: int | None = None,
 ) -> str: ...
 def simulate_each(
     trace: Path,
@@ -52,6 +54,7 @@ def simulate_each(
     *,
     machine_file: str,
     trace_hash: str,
+    findings: Path | None = None,
     format: str | None = None,
     overrides: list[str] = ...,
     seed: int = 1,
@@ -68,6 +71,7 @@ def sample(
     is_folder: bool,
     machine_file: str,
     trace_hash: str,
+    findings: Path | None = None,
     format: str | None = None,
     overrides: list[str] = ...,
     transactions: int | str | None = None,
@@ -83,6 +87,7 @@ def classify(
     *,
     machine_file: str,
     trace_hash: str,
+    findings: Path | None = None,
     format: str | None = None,
     overrides: list[str] = ...,
     by: str | None = None,
@@ -109,6 +114,7 @@ def trace_cut(
     time_ns: tuple[int, int] | None = None,
     pids: list[int] | None = None,
     load: Sequence[str] = (),
+    references: int | None = None,
 ) -> str: ...
 def trace_sample(path: Path, output: Path, keep: int, of: int) -> str: ...
 def trace_merge(paths: list[Path], output: Path) -> str: ...
@@ -132,6 +138,7 @@ def disk_fit(source: str, request: str, output: str | None) -> str: ...
 def disk_info(path: str) -> str: ...
 def disk_evaluate(source: str, request: str) -> str: ...
 def disk_simulate(source: str, request: str) -> tuple[str, bytes, bytes]: ...
+def disk_lines(arrivals: bytes, responses: bytes, ending: str) -> bytes: ...
 def disk_sweep(source: str, request: str) -> str: ...
 def disk_reorganize(source: str, request: str) -> tuple[str, list[tuple[str, str, str]]]: ...
 def rset_machine() -> str: ...

@@ -8,7 +8,7 @@ from typing import Any
 from servsim import _core
 from servsim.documents import text_of
 from servsim.errors import UsageError
-from servsim.simulation import file_hash, machine_text
+from servsim.simulation import file_hash, findings_folder, machine_text
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
 NO_MIGRATION = (
@@ -81,6 +81,7 @@ def classify(
         machine_text(machine),
         machine_file=str(machine),
         trace_hash=file_hash(path),
+        findings=findings_folder(),
         format=format,
         overrides=overrides or [],
         by=by,

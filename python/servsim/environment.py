@@ -139,7 +139,7 @@ def room() -> Finding:
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         remedy = "set SERVSIM_CACHE to a folder you may write to"
         return Finding("room on disk", False, f"{folder} cannot be written", "guest image, traces", remedy, True)
-    from servsim.capture.folder import chosen
+    from servsim.capture.folder_settings import chosen
     from servsim.capture.room import for_everything, text
 
     free = shutil.disk_usage(there).free

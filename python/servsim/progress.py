@@ -22,6 +22,7 @@ def expected_references(
     traces: Path | Sequence[Path],
     *,
     transactions: int | str | None = None,
+    references: int | None = None,
     warmup: int | None = None,
     replications: int = 1,
 ) -> float | None:
@@ -31,11 +32,15 @@ def expected_references(
     ----------
     traces
         Any trace, or several that are run alike.
-    transactions, warmup
+    transactions, references, warmup
         As for `servsim.simulation.simulate`, which chooses the middle half of a trace without them.
     replications
         How many runs of each.
     """
+    if references is not None:
+        before = references if warmup is None else warmup
+        count = 1 if isinstance(traces, Path) else len(traces)
+        return float(count * replications * (before + references))
     several = [traces] if isinstance(traces, Path) else traces
     parts = [_expected(trace, transactions, warmup, replications) for trace in several]
     known = [part for part in parts if part is not None]

@@ -73,7 +73,7 @@ def steps() -> Steps:
 
 def capture_oltp(transactions: int, output: Path, users: int, progress: Progress) -> object:
     """Capture the OLTP workload under so many users."""
-    from servsim.capture.folder import chosen
+    from servsim.capture.folder_settings import chosen
     from servsim.capture.workload import capture
 
     return capture(transactions, output, chosen("oltp", users=users), progress)

@@ -104,8 +104,7 @@ def units(replications: Sequence[Mapping[str, Any]]) -> list[int]:
 
 def _entry(values: list[float]) -> dict[str, Any]:
     known = reported(values)
-    interval = None if known.low is None else [known.low, known.high]
-    return {"mean": known.mean, "standard_deviation": known.sd, "interval_95": interval, "n": known.n}
+    return {"mean": known.mean, "standard_deviation": known.sd} | known.document()
 
 
 def joined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -278,6 +278,11 @@ def check(document: object, source: str, needs: Sequence[str] = ("cycles", "tran
         for key in needs
         if (number_at(replication, key) or 0) <= 0
     ]
+    if faults and (document.get("options") or {}).get("references"):
+        raise UsageError(
+            f"{source} measured references, and in them not every run ended a transaction, of which figures are wanted "
+            "here: repeat it with more --references, or with --transactions"
+        )
     if faults:
         raise UsageError(f"{source} is incomplete: {'; '.join(faults)}; {REMEDY}")
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

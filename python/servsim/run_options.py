@@ -16,9 +16,12 @@ class RunOptions(TypedDict, total=False):
         Number of transactions to measure, or ``"all"`` and what the trace holds after the last. Without it the
         middle half of the trace's transactions, or the whole of a trace that marks none; the options of the
         result tell which.
+    references : int, optional
+        Number of references to measure instead of transactions, cut wherever so many have been made: rates per
+        reference and shares of time then, and no figure per transaction.
     warmup : int, optional
         Transactions that are timed before the measurement; without it a quarter of the trace's, at least
-        one for each of its users.
+        one for each of its users. With ``references`` it counts these, and is as many without it.
     replications : int, default 1
         Runs with successive seeds.
     seed : int, default 1
@@ -47,6 +50,7 @@ class RunOptions(TypedDict, total=False):
 
     engine: str
     transactions: int | str | None
+    references: int | None
     warmup: int | None
     replications: int
     seed: int

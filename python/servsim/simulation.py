@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from servsim import _core
+from servsim.cache import location
 from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
@@ -132,6 +133,7 @@ def simulate_text(
             description,
             machine_file=machine,
             trace_hash=whole,
+            findings=findings_folder(),
             format=format,
             overrides=overrides or [],
             **given,
@@ -156,6 +158,7 @@ def _text_file(path: str | Path) -> tuple[str, str]:
 #: Options that are whole numbers, with the least and the greatest value.
 _NUMBERS = {
     "transactions": (1, 2**63),
+    "references": (1, 2**63),
     "warmup": (0, 2**63),
     "replications": (1, 100_000),
     "seed": (0, 2**63),
@@ -229,6 +232,7 @@ def simulate_each(
         variants,
         machine_file=str(machine),
         trace_hash=file_hash(path),
+        findings=findings_folder(),
         format=format,
         overrides=overrides or [],
         transactions=transactions,
@@ -287,6 +291,11 @@ def trace_info(path: Path) -> dict[str, Any] | None:
             return None
     found: dict[str, Any] = json.loads(_core.trace_info(path))
     return found
+
+
+def findings_folder() -> Path:
+    """Return the folder of the cache for what first passes find of traces, made when there is something to keep."""
+    return location() / "first-pass"
 
 
 def file_hash(path: Path) -> str:

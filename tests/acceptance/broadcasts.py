@@ -1,9 +1,9 @@
 """Compare snooping, directory and BASH at eight bandwidths, and judge what Martin et al. 2002 find.
 
-Usage: broadcasts.py [--threshold PERCENT] [TRACE WARMUP TRANSACTIONS]; without a trace, the microbenchmark. Prints
-cycles per transaction, BASH against the better of the others with a 95 % interval of the ratio over paired seeds, and
-its share of broadcasts. Exits 1 when BASH is below .98 of the better anywhere or, on the microbenchmark, nowhere
-strictly better.
+Usage: broadcasts.py [--threshold PERCENT] [TRACE [WARMUP REFERENCES]]; without a trace, the microbenchmark. Prints
+cycles per transaction, or of a captured trace per thousand references, BASH against the better of the others with a
+95 % interval of the ratio over paired seeds, and its share of broadcasts. Exits 1 when BASH is below .98 of the
+better anywhere or, on the microbenchmark, nowhere strictly better.
 """
 
 import argparse
@@ -14,8 +14,10 @@ from pathlib import Path
 
 from servsim.reproduce.broadcasts import (
     AIM,
+    BEFORE,
+    CAPTURED_BANDWIDTHS,
+    MEASURED,
     MICROBENCHMARK_BANDWIDTHS,
-    OLTP_BANDWIDTHS,
     STATIC,
     Point,
     Sweep,
@@ -25,9 +27,10 @@ from servsim.reproduce.broadcasts import (
 
 def row(sweep: Sweep, point: Point) -> dict[str, object]:
     """Return what is printed of a point."""
+    each = 1000 if sweep.unit == "references" else 1
     return {
         "bandwidth": point.bandwidth,
-        **{policy: round(point.mean(policy) / sweep.transactions, 1) for policy in (*STATIC, "bash")},
+        **{policy: round(point.mean(policy) / (sweep.measured / each), 1) for policy in (*STATIC, "bash")},
         "bash_over_better": [round(value, 3) for value in point.ratio()],
         "broadcast_share": round(point.broadcast_share(), 3),
     }
@@ -41,12 +44,12 @@ def main() -> int:
     given = read.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if given.trace:
-            trace, warmup, transactions = given.trace
-            sweep = Sweep("trace", Path(trace), int(warmup), int(transactions), given.threshold)
+            trace, warmup, measured = (*given.trace, BEFORE, MEASURED)[:3]
+            sweep = Sweep("trace", Path(trace), int(warmup), int(measured), given.threshold)
         else:
             sweep = microbenchmark(Path(folder), given.threshold)
         points = []
-        for bandwidth in OLTP_BANDWIDTHS if given.trace else MICROBENCHMARK_BANDWIDTHS:
+        for bandwidth in CAPTURED_BANDWIDTHS if given.trace else MICROBENCHMARK_BANDWIDTHS:
             points += sweep.points([bandwidth])
             print(json.dumps(row(sweep, points[-1])), flush=True)
     ok = all(point.ratio()[1] >= AIM for point in points)

@@ -47,6 +47,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], str]] = {
 ELSEWHERE = {
     "capture/plugin/src/capture.rs": "needs the emulator; the command reads what it wrote and refuses half of it",
     "crates/servsim-files/src/lib.rs": "the writer itself",
+    "crates/servsim-import/src/captured/findings.rs": "in the cache, as `checkpoint`",
     "crates/servsim-machine/src/sampling/file.rs": "as `checkpoint`",
     "crates/servsim-machine/src/replay.rs": "written when the simulator has a fault",
     "crates/servsim-py/src/files.rs": "the writer itself, for Python",

@@ -113,7 +113,8 @@ def test_every_check_notices_what_it_is_for(tmp_path: Path) -> None:
     ("words", "code", "told"),
     [
         (("run", "--scale", "huge"), 2, "no scale 'huge'; there is: small, paper, WAREHOUSESxITEMS"),
-        (("run", "--scale", "0x500"), 2, "--warehouses must be a whole number from 1 to 1024"),
+        (("run", "--scale", "0x500"), 2, "warehouses='0': how many users there are is a number of at least 1"),
+        (("run", "--scale", "1025x500"), 2, "--warehouses must be a whole number from 1 to 1024"),
         (("run", "--scale", "1x5"), 2, "--items must be a whole number from 100"),
         (("run", "--users", "3"), 2, "has no setting 'users'; there is: warehouses, items"),
         (("run", "--set", "heap=much"), 2, "is no size of at least 1 MiB"),

@@ -127,7 +127,11 @@ def test_a5_needs_a_proven_mean_and_a_plausible_share_of_wrong_runs(
     def bend(c: Configuration, run: dict[str, Any]) -> None:
         run["cycles_per_transaction"] = 1000 + 3 * ((run["seed"] * 7) % 5) - gap * (c.ways == 4)
 
-    assert row(study(alameldeen_2003, bend), "A5").verdict == verdict
+    a5 = row(study(alameldeen_2003, bend), "A5")
+    assert a5.verdict == verdict
+    # A missed row is explained by what was measured, not by another paper's workload.
+    assert ("The means are" in a5.explanation) == (verdict == "missed")
+    assert "the paper" not in a5.explanation
 
 
 def test_a6_is_missed_when_variation_does_not_shrink(study: Callable[..., Report]) -> None:
@@ -137,7 +141,22 @@ def test_a6_is_missed_when_variation_does_not_shrink(study: Callable[..., Report
         # Work that changes only every 32 windows varies as much over 16 windows as over one.
         run["timeline"] = [{"instructions": 100 if i < 32 else 140 + run["seed"]} for i in range(64)]
 
-    assert row(study(alameldeen_2003, bend), "A6").verdict == "missed"
+    a6 = row(study(alameldeen_2003, bend), "A6")
+    assert a6.verdict == "missed"
+    assert "tasks are ready for 16 processors" in a6.explanation
+
+
+def test_f19_says_how_many_processors_affinity_leaves_unused(study: Callable[..., Report]) -> None:
+    def bend(c: Configuration, run: dict[str, Any]) -> None:
+        if c.processors == 28 and c.scheduler == "affinity":
+            run["gsp"] *= 0.5
+            working = run["processors"][0]
+            idle = {part: sum(working.values()) * (part == "idle") for part in working}
+            run["processors"] = [working] * 20 + [idle] * 8
+
+    f19 = row(study(foglia_2004, bend), "F19")
+    assert f19.verdict == "missed"
+    assert "With affinity 20 of 28 processors" in f19.explanation
 
 
 def test_the_waiting_row_of_2003_says_what_it_waits_for(study: Callable[..., Report]) -> None:
@@ -255,12 +274,51 @@ def test_runs_that_were_made_are_not_made_again_unless_something_decides_otherwi
 
 
 def test_runs_and_their_length_are_as_many_as_asked_for(study: Callable[..., Report]) -> None:
-    usual, asked = (study(foglia_2004, **more).notes[0] for more in ({}, {"count": 7, "references": 1}))
-    assert "5 runs per configuration" in usual and " 1 transactions after" not in usual
-    assert "7 runs per configuration" in asked and " 1 transactions after 1 of warm-up" in asked
+    usual, asked = (study(foglia_2004, **more).notes[0] for more in ({}, {"count": 7, "references": 2_000_000}))
+    assert "5 runs per configuration" in usual and "transactions after" in usual
+    assert "7 runs per configuration" in asked and " 2 M references after as many of warm-up" in asked
     report = study(alameldeen_2003, count=6, references=6_000_000)
     assert "6 runs per configuration" in report.notes[0] and " 2 transactions after 2 of warm-up" in report.notes[0]
     assert "6 runs each" in row(report, "A5").parts[0].what
+
+
+def test_runs_of_references_measure_these_behind_as_many_and_are_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path))
+    told: list[str] = []
+
+    def made(references: int) -> list[Any]:
+        prepared = kept_runs.runs(None, 2, lambda what, *_: told.append(what), references=references, cut=True)
+        prepared.expected = 9
+        return list(prepared(Configuration(4)))
+
+    first = made(50_000)
+    assert all(50_000 <= run["references"] < 100_000 for run in first)
+    assert first[0]["cycles"] != first[1]["cycles"], "the seeds differ"
+    assert "configuration 1 of about 9" in told[0]
+    with monkeypatch.context() as killed:
+        killed.setattr(kept_runs, "simulate", lambda *_, **__: pytest.fail("it was made before"))
+        assert made(50_000) == first
+    with pytest.raises(UsageError, match=r"too few to measure 100000000 .* give --references \d+ or fewer"):
+        made(100_000_000)
+    monkeypatch.setattr(kept_runs, "simulate", lambda *_, **__: {"replications": [{"trace_exhausted": 1}]})
+    with pytest.raises(UsageError, match=r"ends before 60000 references were measured.*fewer --references"):
+        made(60_000)
+
+
+def test_a_study_says_of_how_many_configurations_it_has_made_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[Configuration] = set()
+
+    def call(self: Runs, configuration: Configuration, count: int | None = None) -> list[dict[str, Any]]:
+        asked.add(configuration)
+        return [made_up(configuration, self.seed + i) for i in range(2)]
+
+    monkeypatch.setattr(Runs, "__call__", call)
+    for quick, number in foglia_2004.CONFIGURATIONS.items():
+        asked.clear()
+        foglia_2004.run(quick)
+        assert len(asked) == number
 
 
 def test_one_transaction_is_too_short_to_show_that_longer_runs_vary_less(study: Callable[..., Report]) -> None:

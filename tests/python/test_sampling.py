@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from servsim.errors import UsageError
-from servsim.sampling import precision_of, refuse_unsuitable
+from servsim.sampling import precision_of, refuse_unsuitable, summary, unknown_of
+from servsim.sampling.runs import _Plan
 from servsim.statistics.sampling import PHASES, estimate, order, windows_for, work_between
 
 
@@ -106,13 +108,64 @@ def test_another_precision_is_refused_with_an_example(text: str) -> None:
         precision_of(text)
 
 
-def test_idle_processors_are_no_sample_of_a_run() -> None:
-    """Who waits longer than a window lasts has to be simulated in one piece."""
-    parts = ("busy_user", "busy_kernel", "memory_stall", "bus_wait", "lock_spin", "branch")
-    window = {**dict.fromkeys(parts, 100), "idle": 100}
-    refuse_unsuitable([window])
-    with pytest.raises(UsageError, match=r"idle for 40 %.*without --precision"):
-        refuse_unsuitable([window, {**window, "idle": 700}])
+def test_a_precision_that_no_longer_trace_gives_is_refused_with_the_best_one() -> None:
+    """Live-points are about a hundred: more windows there are not, so more transactions would not help."""
+    known = _known()
+    for place, window in enumerate(known["windows"]):
+        window["cycles"] += 10 * (place % 7)
+    known["points"] = known["points"][:1] * 100
+    known["range"] |= {
+        "instructions": 10_000_000,
+        "transactions": 100,
+        "spacing": 100_000,
+        "window": {"warmup": 500, "measured": 1000},
+    }
+    with pytest.raises(UsageError, match=r"±0\.2 % takes \d+ windows.*about 100, however long.*ask for 0\.5% at best"):
+        _planned(known, 0.002)
+    known["range"]["spacing"] = 3000
+    with pytest.raises(UsageError, match=r"±0\.2 % takes \d+ windows, and the 100 transactions.*more are missing"):
+        _planned(known, 0.002)
+    assert not _planned(known, 0.05), "the first stage was enough"
+
+
+def _planned(known: dict[str, Any], precision: float) -> list[int]:
+    return _Plan(precision, 1, "phases", None, False).choose(json.dumps(known))
+
+
+def _known(**changes: int) -> dict[str, Any]:
+    """24 equal windows of busy processors that had the misses which the pass had counted; with changes to all."""
+    parts = ("busy_user", "busy_kernel", "memory_stall", "bus_wait", "lock_spin", "branch", "idle")
+    window = {**dict.fromkeys(parts, 0), "busy_user": 600, "memory_stall": 300, "bus_wait": 100}
+    window |= {"cycles": 1000, "instructions": 500, "misses": 10} | changes
+    counted = {"instructions": 500, "counts": {"misses": 10, "memory_reads": 5}}
+    ends = [500 * end for end in range(1, 101)]
+    return {
+        "windows": [{**window, "point": point} for point in range(24)],
+        "points": [counted] * 24,
+        "range": {"instructions": 50_000, "counts": {"misses": 1000, "memory_reads": 500}, "ends": ends, "users": 4},
+    }
+
+
+def test_idle_time_is_in_the_interval_none_of_it_or_twice_as_much() -> None:
+    """What disks and locks keep waiting is not known in windows: the more of it, the less is promised."""
+    busy, idle = unknown_of(_known()), unknown_of(_known(idle=111))
+    assert (busy.idle, busy.misses) == (0.0, 0.0)
+    assert (idle.idle, idle.misses) == (pytest.approx(111 / 1111), 0.0)
+    known = _known(idle=111)
+    low, high = summary(known)["cycles_per_instruction"]["interval_95"]
+    assert (low, high) == (pytest.approx(2 * (1 - 111 / 1111)), pytest.approx(2 * (1 + 111 / 1111)))
+    refuse_unsuitable(known, 0.11)
+    with pytest.raises(UsageError, match=r"±5 %: .*idle for 10\.0 %.*ask for 11% at best.*without --precision"):
+        refuse_unsuitable(known, 0.05)
+
+
+def test_windows_with_other_misses_than_the_pass_are_worth_less() -> None:
+    """Half as many misses again leave half of the time open that is spent on misses, be they more or fewer."""
+    assert unknown_of(_known(misses=15)).misses == pytest.approx(0.5 * 0.4)
+    assert unknown_of(_known(misses=5)).misses == pytest.approx(1.0 * 0.4)
+    refuse_unsuitable(_known(misses=15), 0.25)
+    with pytest.raises(UsageError, match=r"other misses.*20\.0 % of the time open.*ask for 21% at best"):
+        refuse_unsuitable(_known(misses=15), 0.1)
 
 
 TRACE = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
@@ -153,6 +206,7 @@ def test_a_trace_is_sampled_as_precisely_as_asked_and_says_what_that_cost(tmp_pa
         (("--precision", "2%", "--replications", "3"), "leave out --replications"),
         (("--precision", "zwei"), "for example 2%"),
         (("--live-points", "w.live"), "--precision 2%"),
+        (("--precision", "2%", "--live-points", "."), "is a folder"),
     ],
 )
 def test_what_cannot_be_promised_is_refused_with_the_remedy(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from servsim.capture import folder as folders
-from servsim.capture.folder import Folder, FolderSettings, Setting
+from servsim.capture.folder import Folder, Setting
+from servsim.capture.folder_settings import FolderSettings
 from servsim.errors import CheckFailed, UsageError
 from servsim.reproduce import alameldeen_2003
 from servsim.workloads import tuning

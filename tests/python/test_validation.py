@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from servsim.capture.folder import chosen, shipped
+from servsim.capture.folder import shipped
+from servsim.capture.folder_settings import chosen
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.simulation import resolve
 from servsim.validation import host, job, native, plan, record, simulated, study, text, windows

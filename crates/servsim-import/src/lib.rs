@@ -156,19 +156,38 @@ fn is_captured(path: &Path, name: Option<&str>) -> bool {
     }
 }
 
+/// Which trace is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceFile<'a> {
+    /// The file, or the folder.
+    pub path: &'a Path,
+    /// Name of its format, where the extension does not tell.
+    pub format: Option<&'a str>,
+    /// Where what a first pass finds of a captured trace is kept; nowhere without.
+    pub findings: Option<captured::Findings<'a>>,
+}
+
+impl<'a> TraceFile<'a> {
+    /// The trace at `path`, of this format; nothing is kept.
+    pub fn new(path: &'a Path, format: Option<&'a str>) -> Self {
+        Self { path, format, findings: None }
+    }
+}
+
 /// Opens any readable trace, captured ones included, in its own order. With `private_kernel` the
 /// kernel's pages of one task are private in a captured trace; other formats do not tell them.
 ///
 /// # Errors
 /// When the format is unknown, or the trace cannot be read or is malformed.
 pub fn open_in_order(
-    path: &Path,
-    name: Option<&str>,
+    trace: &TraceFile<'_>,
     processors: usize,
     private_kernel: bool,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
+    let &TraceFile { path, format: name, findings } = trace;
     if is_captured(path, name) {
-        return Ok(Box::new(captured::CapturedOrder::open(path)?.with_private_kernel(private_kernel)));
+        let source = captured::CapturedOrder::open_with(path, findings)?;
+        return Ok(Box::new(source.with_private_kernel(private_kernel)));
     }
     if processors > MOST_NAMED {
         return Err(SourceError(format!(
@@ -202,13 +221,10 @@ pub struct Reading {
 ///
 /// # Errors
 /// As [`open_in_order`].
-pub fn open_by_task(
-    path: &Path,
-    name: Option<&str>,
-    reading: &Reading,
-) -> Result<Box<dyn TaskSource>, SourceError> {
+pub fn open_by_task(trace: &TraceFile<'_>, reading: &Reading) -> Result<Box<dyn TaskSource>, SourceError> {
+    let &TraceFile { path, format: name, findings } = trace;
     if is_captured(path, name) {
-        let source = captured::CapturedTasks::open(path, reading.line, reading.locks)?;
+        let source = captured::CapturedTasks::open_with(path, reading.line, reading.locks, findings)?;
         return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.code)?));
     }
     (format_of(path, name)?.split)(path, reading.processors)

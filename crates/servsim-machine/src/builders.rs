@@ -22,7 +22,7 @@ pub(crate) fn open_machine(
     clients_here(&machine)?;
     let setup = setup_of(&machine)?;
     let kernel = machine.protocol.private_kernel;
-    let open = || open_in_order(&request.trace, request.format.as_deref(), setup.processors, kernel);
+    let open = || open_in_order(&request.trace_file(), setup.processors, kernel);
     let frames = Frames::of(&machine, open)?;
     let source = mapped::in_order(open()?, frames.as_ref());
     Ok((machine, setup, source))

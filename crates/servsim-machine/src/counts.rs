@@ -23,21 +23,27 @@ use servsim_import::{open_by_task, open_in_order};
 fn open(request: &RunSpec, machine: &Machine, setup: &Setup) -> Result<Box<dyn GlobalSource>, SimulateError> {
     clients_here(machine)?;
     let kernel = machine.protocol.private_kernel;
-    let format = request.format.as_deref();
-    let whole = || open_in_order(&request.trace, format, setup.processors, kernel);
+    let trace = request.trace_file();
+    let whole = || open_in_order(&trace, setup.processors, kernel);
     let frames = Frames::of(machine, whole)?;
     let mut source = whole()?;
     if let Some(tlb) = &machine.tlb {
         source = translation::with_pages(source, tlb.identity)?;
     }
     if let Some(users) = request.users {
-        let tasks = open_by_task(&request.trace, format, &reading_of(machine, setup))?;
+        let tasks = open_by_task(&trace, &reading_of(machine, setup))?;
         source = UserSubset::of(tasks.as_ref(), users)?.in_order(source);
     }
     if request.warmup.is_some_and(|warmup| warmup > 0) {
         return Err(SimulateError::Usage(
             "the functional engine counts from the beginning of the trace: leave out --warm-up, or use --engine \
              timing"
+                .into(),
+        ));
+    }
+    if let Transactions::References(_) = request.transactions {
+        return Err(SimulateError::Usage(
+            "the functional engine counts whole transactions: use --transactions for --references, or --engine timing"
                 .into(),
         ));
     }

@@ -4,6 +4,8 @@
 use crate::error::SimulateError;
 use crate::warm::Amount;
 use crate::window::Transactions;
+use servsim_import::captured::Findings;
+use servsim_import::TraceFile;
 use std::path::PathBuf;
 
 /// What to simulate.
@@ -15,6 +17,8 @@ pub struct RunSpec {
     pub format: Option<String>,
     /// Hash of the trace's bytes, for the result.
     pub trace_hash: String,
+    /// Folder in which what a first pass finds of a captured trace is kept; nowhere without.
+    pub findings: Option<PathBuf>,
     /// Text of the machine description.
     pub machine: String,
     /// Its file name, for messages.
@@ -23,9 +27,9 @@ pub struct RunSpec {
     pub overrides: Vec<String>,
     /// Functional instead of timing.
     pub functional: bool,
-    /// Transactions to measure.
+    /// What to measure: transactions, or references.
     pub transactions: Transactions,
-    /// Transactions before measurement; as many as the trace asks for without it.
+    /// Transactions before measurement, or references before a measurement of these; chosen without it.
     pub warmup: Option<u64>,
     /// Where the timing begins.
     pub start: Start,
@@ -39,6 +43,18 @@ pub struct RunSpec {
     pub seed: u64,
     /// Host threads.
     pub threads: usize,
+}
+
+impl RunSpec {
+    /// The trace, as it is opened.
+    pub(crate) fn trace_file(&self) -> TraceFile<'_> {
+        let findings = |folder| Findings { folder, trace_hash: &self.trace_hash };
+        TraceFile {
+            path: &self.trace,
+            format: self.format.as_deref(),
+            findings: self.findings.as_deref().map(findings),
+        }
+    }
 }
 
 /// What is asked of machines with nodes beyond their description.

@@ -69,7 +69,7 @@ fn in_order(
     setup: &Setup,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
     let processors = reading_of(machine, setup).processors;
-    open_in_order(&request.trace, request.format.as_deref(), processors, machine.protocol.private_kernel)
+    open_in_order(&request.trace_file(), processors, machine.protocol.private_kernel)
 }
 
 /// A trace as one stream per task, and the frames of its pages if these are not the captured ones.
@@ -83,7 +83,7 @@ pub(crate) fn source_of(
 ) -> Result<Placed, SimulateError> {
     let frames = Frames::of(machine, || in_order(request, machine, setup))?;
     let reading = reading_of(machine, setup);
-    let mut source = open_by_task(&request.trace, request.format.as_deref(), &reading)?;
+    let mut source = open_by_task(&request.trace_file(), &reading)?;
     if let Some(tlb) = &machine.tlb {
         source = translation::tasks_with_pages(source, tlb.identity)?;
     }
@@ -129,14 +129,19 @@ fn run_timing(
     let window =
         window(start.as_ref().map_or(0, |(amount, start)| held.passed(*amount, start.transactions)))?;
     (model.transactions, model.warmup) = (window.transactions, window.warmup);
+    model.references = window.references;
     let from = start.as_ref().map(|(_, start)| start);
     let replications = replicate(request, source.as_ref(), (&model, from), proceed)?;
+    refuse_unbegun(window, &replications)?;
     let mut warnings = warnings::of(window, machine, &replications);
     warnings.extend(Warning::notes(source.notes()));
     warnings.extend(Warning::of_left_out_detail(DETAILED, replications.len()));
     let mut header = header_of(request, machine, "timing", warnings);
     header.options["transactions"] = json!(window.transactions);
     header.options["warmup"] = json!(window.warmup);
+    if let Some(references) = window.references {
+        header.options["references"] = json!(references);
+    }
     header.options["window"] = window.to_json();
     if let (Some(file), Some(pages)) = (&request.nodes.placement, planned) {
         header.options["placement"] = json!({"file": file.name, "text": file.text, "pages": pages});
@@ -158,6 +163,19 @@ fn run_timing(
         document["interrupted"] = json!(true);
     }
     Ok(document)
+}
+
+/// Refuses a window of references that never began: how many a trace holds is known by running it only.
+fn refuse_unbegun(window: Window, replications: &[Replication]) -> Result<(), SimulateError> {
+    let unbegun = |run: &Replication| run.timing.as_ref().is_some_and(|t| t.trace_exhausted && t.cycles == 0);
+    if window.references.is_none() || !replications.iter().any(unbegun) {
+        return Ok(());
+    }
+    Err(SimulateError::Usage(format!(
+        "the trace ended within the warm-up of {} references: nothing was measured; use a shorter --warm-up, or a \
+         longer trace",
+        window.warmup
+    )))
 }
 
 /// Runs the replications over the host's threads; the order of the results is that of the seeds. Fewer than

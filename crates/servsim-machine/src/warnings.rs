@@ -79,7 +79,9 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
     let mut warn = |rank, code, text: String| warnings.push(Warning { rank, code, text });
     let timings = || replications.iter().filter_map(|r| r.timing.as_ref());
     let fewest = replications.iter().map(Replication::transactions).min().unwrap_or(0);
-    if !window.has_marks() {
+    if let Some(references) = window.references {
+        by_references(references, fewest, timings().any(|t| t.trace_exhausted), &mut warn);
+    } else if !window.has_marks() {
         warn(
             Rank::Note,
             "no-marks",
@@ -157,8 +159,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
             ),
         );
     }
-    let busy = busy_disks(machine, replications);
-    if let Some(text) = busy {
+    if let Some(text) = busy_disks(machine, replications) {
         warn(Rank::Weak, "busy-disks", text);
     }
     if replications.len() < 3 {
@@ -174,6 +175,33 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
     }
     warnings.sort_by_key(|warning| warning.rank);
     warnings
+}
+
+/// What a window of so many references says, and what not: in the run with the fewest so many transactions `ended`.
+fn by_references(
+    references: u64,
+    ended: u64,
+    exhausted: bool,
+    warn: &mut impl FnMut(Rank, &'static str, String),
+) {
+    if exhausted {
+        warn(
+            Rank::Invalid,
+            "exhausted",
+            format!(
+                "the trace ended before {references} references were measured: use fewer --references, or a longer \
+                 trace"
+            ),
+        );
+    }
+    warn(
+        Rank::Note,
+        "by-references",
+        format!(
+            "{references} references were measured wherever transactions began and ended: rates per reference and \
+             shares of time hold, figures per transaction do not (fewest ended: {ended})"
+        ),
+    );
 }
 
 /// The disks or I/O buses that limit the throughput, if any do.

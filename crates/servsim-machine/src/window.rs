@@ -1,4 +1,4 @@
-//! Which transactions of a trace a timing run measures.
+//! What of a trace a timing run measures: transactions, or a number of references.
 //!
 //! A run begins with empty caches and queues and ends, if it goes on for long enough, with users who
 //! have no more work in the trace. Neither is the workload. So without instructions the first quarter of
@@ -6,22 +6,28 @@
 //! which users run out of work, is left out: half of them are measured, from the end of one transaction
 //! to the end of another (ADR 0702). This depends on the trace alone, so that all machines and seeds
 //! measure the same; whether it was enough is judged by the runs ([`crate::settled`]).
+//!
+//! A window of references is cut wherever that many have been made. It measures rates per reference where few
+//! transactions are under way and each is long, so that a window from end to end of them would be either very long or
+//! a moment.
 
 use crate::error::{transactions, SimulateError};
 use crate::warm::Amount;
 use serde_json::{json, Value};
 use servsim_core::TransactionEnds;
 
-/// How many transactions a run is asked to measure.
+/// How much a run is asked to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transactions {
-    /// As many as the trace has in its middle.
+    /// As many transactions as the trace has in its middle.
     #[default]
     Chosen,
     /// All, and what the trace holds after the last of them.
     All,
     /// This number.
     Number(u64),
+    /// So many references instead, wherever they end; a warm-up counts references then, too.
+    References(u64),
 }
 
 /// The transactions of a trace: how many, for how many users.
@@ -59,10 +65,12 @@ impl Held {
 /// The measured part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Transactions that are timed before.
+    /// Transactions that are timed before, or references if these are measured.
     pub warmup: u64,
     /// Transactions that are measured; without a number, to the end of the trace.
     pub transactions: Option<u64>,
+    /// References that are measured instead.
+    pub references: Option<u64>,
     /// Transactions before the timing began.
     passed: u64,
     held: Held,
@@ -82,7 +90,19 @@ impl Window {
         held: Held,
         passed: u64,
     ) -> Result<Self, SimulateError> {
-        let window = |warmup, transactions, chosen| Self { warmup, transactions, passed, held, chosen };
+        let window = |warmup, transactions, chosen| Self {
+            warmup,
+            transactions,
+            references: None,
+            passed,
+            held,
+            chosen,
+        };
+        if let Transactions::References(number) = wished {
+            // As many before as are measured: caches are about as warm as they become in that time.
+            let warmup = warmup.unwrap_or(number);
+            return Ok(Self { references: Some(number), ..window(warmup, None, false) });
+        }
         if held.transactions == 0 {
             return match (wished, warmup) {
                 (Transactions::Number(_), _) | (_, Some(1..)) => Err(SimulateError::Usage(
@@ -112,6 +132,7 @@ impl Window {
             // A long warm-up may reach the part that is left out otherwise.
             (Some(before), Transactions::Chosen) if before < last => (before, Some(last - before)),
             (Some(before), Transactions::Chosen) => (before, Some(left.saturating_sub(before).max(1))),
+            (_, Transactions::References(_)) => unreachable!("returned above"),
         };
         if before.saturating_add(measured.unwrap_or(1)) > left {
             return Err(too_many(before, measured, left, held.transactions));
@@ -132,6 +153,10 @@ impl Window {
 
     /// As in the options of a result.
     pub fn to_json(self) -> Value {
+        if let Some(number) = self.references {
+            return json!({"references": number, "warmup_references": self.warmup, "to_the_end": false,
+                          "chosen_by": "options"});
+        }
         if self.held.transactions == 0 {
             return Value::Null;
         }

@@ -14,7 +14,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Classifies misses and coherence transactions, or watches one line.
 #[pyfunction]
 #[pyo3(signature = (
-    trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(), by=None,
+    trace, machine, *, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(), by=None,
     order="total", top=20, watch=None, symbols=None, symbols_file="symbols", progress=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
@@ -24,6 +24,7 @@ fn classify(
     machine: String,
     machine_file: String,
     trace_hash: String,
+    findings: Option<PathBuf>,
     format: Option<String>,
     overrides: Vec<String>,
     by: Option<&str>,
@@ -48,6 +49,7 @@ fn classify(
         trace,
         format,
         trace_hash,
+        findings,
         machine,
         machine_file,
         overrides,

@@ -50,10 +50,10 @@ fn wished(transactions: Option<Wished>) -> PyResult<Transactions> {
 /// Runs a simulation; `progress` is called a few times a second with the references so far.
 #[pyfunction]
 #[pyo3(signature = (
-    trace, machine, *, machine_file, trace_hash, format=None, overrides=Vec::new(),
+    trace, machine, *, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(),
     engine="timing", transactions=None, warmup=None, replications=1, seed=1, threads=None, progress=None,
     functional_warmup=None, save_checkpoint=None, from_checkpoint=None, users=None, placement=None,
-    monitor=None
+    monitor=None, references=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn simulate(
@@ -62,6 +62,7 @@ fn simulate(
     machine: String,
     machine_file: String,
     trace_hash: String,
+    findings: Option<PathBuf>,
     format: Option<String>,
     overrides: Vec<String>,
     engine: &str,
@@ -77,7 +78,15 @@ fn simulate(
     users: Option<u32>,
     placement: Option<(String, String)>,
     monitor: Option<(String, String)>,
+    references: Option<u64>,
 ) -> PyResult<String> {
+    let transactions = match (references, transactions) {
+        (Some(_), Some(_)) => return Err(errors::usage(
+            "--references and --transactions are two ways to say how much is measured: leave one of them out",
+        )),
+        (Some(number), None) => Transactions::References(number),
+        (None, transactions) => wished(transactions)?,
+    };
     let functional = match engine {
         "functional" => true,
         "timing" => false,
@@ -93,11 +102,12 @@ fn simulate(
         trace,
         format,
         trace_hash,
+        findings,
         machine,
         machine_file,
         overrides,
         functional,
-        transactions: wished(transactions)?,
+        transactions,
         warmup,
         start,
         users,
@@ -114,7 +124,7 @@ fn simulate(
 /// Runs a trace functionally on several machines in one pass: the described one with each of `variants`.
 #[pyfunction]
 #[pyo3(signature = (
-    trace, machine, variants, *, machine_file, trace_hash, format=None, overrides=Vec::new(), seed=1, progress=None,
+    trace, machine, variants, *, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(), seed=1, progress=None,
     transactions=None, users=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
@@ -125,6 +135,7 @@ fn simulate_each(
     variants: Vec<Vec<String>>,
     machine_file: String,
     trace_hash: String,
+    findings: Option<PathBuf>,
     format: Option<String>,
     overrides: Vec<String>,
     seed: u64,
@@ -136,6 +147,7 @@ fn simulate_each(
         trace,
         format,
         trace_hash,
+        findings,
         machine,
         machine_file,
         overrides,
@@ -158,7 +170,7 @@ fn simulate_each(
 /// what is known as JSON and returns the numbers of the windows to time next; none of them ends it.
 #[pyfunction]
 #[pyo3(signature = (
-    trace, machine, choose, file, *, is_folder, machine_file, trace_hash, format=None, overrides=Vec::new(),
+    trace, machine, choose, file, *, is_folder, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(),
     transactions=None, warmup=None, users=None, seed=1, threads=None, progress=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
@@ -171,6 +183,7 @@ fn sample(
     is_folder: bool,
     machine_file: String,
     trace_hash: String,
+    findings: Option<PathBuf>,
     format: Option<String>,
     overrides: Vec<String>,
     transactions: Option<Wished>,
@@ -184,6 +197,7 @@ fn sample(
         trace,
         format,
         trace_hash,
+        findings,
         machine,
         machine_file,
         overrides,

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 use servsim_import::export::{export, target_of, ExportError, Only, TARGETS};
 use servsim_import::footprint::{footprints, Footprint};
-use servsim_import::{captured, open_in_order, FORMATS};
+use servsim_import::{captured, open_in_order, TraceFile, FORMATS};
 use servsim_trace::{Meta, Selection, TraceError, TraceReader, WriterTotals};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn trace_footprints(py: Python<'_>, path: PathBuf, line: u64, groups: Vec<Vec<us
         })
     };
     let found = interruptible(py, move || {
-        open_in_order(&path, None, 1, false)
+        open_in_order(&TraceFile::new(&path, None), 1, false)
             .and_then(|mut source| footprints(source.as_mut(), line.max(1), &groups))
     })?;
     let found = found.map_err(|error| usage(error.to_string()))?;
@@ -133,7 +133,8 @@ fn trace_footprints(py: Python<'_>, path: PathBuf, line: u64, groups: Vec<Vec<us
 type Range = Option<(u64, u64)>;
 
 #[pyfunction]
-#[pyo3(signature = (path, output, transactions=None, time_ns=None, pids=None, load=Vec::new()))]
+#[pyo3(signature = (path, output, transactions=None, time_ns=None, pids=None, load=Vec::new(), references=None))]
+#[allow(clippy::too_many_arguments)] // one Python function
 fn trace_cut(
     py: Python<'_>,
     path: PathBuf,
@@ -142,10 +143,17 @@ fn trace_cut(
     time_ns: Range,
     pids: Option<Vec<u32>>,
     load: Vec<String>,
+    references: Option<u64>,
 ) -> PyResult<String> {
     let range = |range: Range| range.map(|(start, end)| start..end);
-    let selection =
-        Selection { transactions: range(transactions), time_ns: range(time_ns), pids, windows: None, load };
+    let selection = Selection {
+        transactions: range(transactions),
+        time_ns: range(time_ns),
+        references,
+        pids,
+        windows: None,
+        load,
+    };
     answer(py, move || {
         servsim_trace::cut(&open(&path)?, &output, &selection).map(|totals| totals_json(&totals))
     })
@@ -222,7 +230,7 @@ fn trace_export(
     };
     let target = target_of(target).map_err(|error| usage(error.0))?;
     let done = interruptible(py, move || {
-        let mut trace = open_in_order(&path, source.as_deref(), processors, false)?;
+        let mut trace = open_in_order(&TraceFile::new(&path, source.as_deref()), processors, false)?;
         export(trace.as_mut(), target, only, processors, &output)
     })?;
     let done = done.map_err(|error| match error {

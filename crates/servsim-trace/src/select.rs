@@ -25,6 +25,8 @@ pub struct Selection {
     pub transactions: Option<Range<u64>>,
     /// Keep what lies in this stretch of guest time, in nanoseconds since the trace began.
     pub time_ns: Option<Range<u64>>,
+    /// Keep what lies before so many references, to the end of a block; the rest is not even read.
+    pub references: Option<u64>,
     /// Keep these tasks only, by Linux `pid`; interrupts stay.
     pub pids: Option<Vec<u32>>,
     /// Keep the first `.0` of every `.1` transactions.
@@ -39,6 +41,7 @@ pub struct Selection {
 struct Position {
     transactions: u64,
     time_ns: u64,
+    references: u64,
 }
 
 impl Selection {
@@ -63,6 +66,9 @@ impl Selection {
                 return bad("a sample keeps K of every N, 1 <= K <= N")
             }
             _ => {}
+        }
+        if self.references == Some(0) {
+            return bad("a cut keeps one reference at least");
         }
         if empty(&self.transactions) || empty(&self.time_ns) {
             return bad("the selected range is empty: its end must be greater than its beginning");
@@ -293,6 +299,9 @@ fn walk(
     let mut cursor = GlobalCursor::new(reader.clone());
     let mut in_handler: Option<TaskId> = None;
     while let Some(step) = cursor.next()? {
+        if selection.references.is_some_and(|most| position.references >= most) {
+            break;
+        }
         if let Item::Event(event) = step.item {
             position.time_ns = position.time_ns.max(event.time_ns);
         }
@@ -317,6 +326,10 @@ fn walk(
         if is_event(step.item, |kind| matches!(kind, EventKind::Mark { kind: MarkKind::TransactionEnd, .. }))
         {
             position.transactions += 1;
+        }
+        if let Item::Block(block) = step.item {
+            let shape = reader.dictionary().shape(block.shape);
+            position.references += (shape.insns.len() + block.refs.len()) as u64;
         }
     }
     in_handler.map_or(Ok(()), |task| visit(position, end_of_handler(task, position)))

@@ -5,7 +5,7 @@ plug-in if one is named.
 """
 
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
-from servsim.capture.folder import FolderSettings
+from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.run import GuestResult, resume
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import Any
 from servsim.capture import control, room, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.emulator import Emulator, Machine, command_line, find_emulator
-from servsim.capture.folder import FolderSettings
+from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.image import Image, ensure_image
 from servsim.capture.steps import Report, silent
 from servsim.errors import EnvironmentProblem

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from servsim.capture import room, seal, store
 from servsim.capture.client import client_of
-from servsim.capture.folder import Folder, FolderSettings
+from servsim.capture.folder import Folder
+from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.initramfs import Member, archive
 from servsim.capture.recipe import SUITE, packages, recipe_digests, recipe_dir
 from servsim.capture.steps import Report, Steps, silent

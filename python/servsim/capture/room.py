@@ -7,7 +7,7 @@ their tree, the tree itself and the file system made of it), 1,010 MiB after it,
 import shutil
 from pathlib import Path
 
-from servsim.capture.folder import FolderSettings
+from servsim.capture.folder_settings import FolderSettings
 from servsim.errors import EnvironmentProblem
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ from typing import Any
 
 from servsim.capture.checkpoint import Checkpoint, ensure_checkpoint
 from servsim.capture.emulator import Plugin
-from servsim.capture.folder import FolderSettings
+from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.record import DEVICES, Captured, description, record
 from servsim.capture.steps import Report, silent
 from servsim.capture.warmth import sentence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from servsim.cli import options
+from servsim.cli import compare_windows, options
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import say, warn
 from servsim.errors import CheckFailed, UsageError
@@ -43,6 +43,7 @@ def compare(
         typer.Option(metavar="SHARE", help="Run until every interval is within this share of its mean, such as 1%."),
     ] = None,
     budget: Annotated[int, typer.Option(min=1, max=100_000, help="Most runs per machine with --precision.")] = 100,
+    sampled: Annotated[str | None, typer.Option(metavar="SHARE", help=options.SAMPLED)] = None,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
     warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
     functional_warmup: Annotated[
@@ -72,6 +73,33 @@ def compare(
     metric = find(by)
     files, traces = _sorted(inputs)
     machines = parts.told_apart([parts.parse_machine(text) for text in machine or []])
+    if sampled is not None:
+        unlike = {
+            "--by": by != "cycles_per_transaction",
+            "--precision": precision,
+            "--functional-warm-up": functional_warmup,
+            "--from-checkpoint": from_checkpoint,
+            "--keep": keep,
+            "--html": html,
+            "result files": files,
+            "all traces but one": len(traces) > 1,
+        }
+        compare_windows.refuse_beside({name for name, given in unlike.items() if given})
+        _check(files, traces, len(machines), None, replications)
+        compare_windows.run(
+            traces[0],
+            machines,
+            sampled,
+            as_json=as_json,
+            require_ranking=require_ranking,
+            seed=seed,
+            transactions=options.transactions(transactions),
+            warmup=warmup,
+            format=format,
+            overrides=tuple(settings or ()),
+            threads=threads,
+        )
+        return
     wish = None if precision is None else _precision(precision)
     _check(files, traces, len(machines), wish, replications)
     if keep is not None and keep.exists() and any(keep.iterdir()):

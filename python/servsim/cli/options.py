@@ -8,7 +8,7 @@ import typer
 from servsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from servsim.capture.folder import FolderSettings
+    from servsim.capture.folder_settings import FolderSettings
 
 #: Context of a command that takes settings of a workload as options of their names.
 SETTINGS_AS_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -17,6 +17,8 @@ SETTINGS_AS_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Replace a setting: KEY=VALUE. Repeatable.")]
 #: ``--transactions``.
 TRANSACTIONS = "Transactions to measure, or all; the middle half of the trace's without it."
+#: ``--references``.
+REFERENCES = "Measure so many references instead, wherever they end; --warm-up counts references then."
 #: ``--warm-up``.
 WARM_UP = "Transactions timed before the measurement; without it a quarter of the trace's."
 #: ``--functional-warm-up``.
@@ -27,6 +29,10 @@ FROM_CHECKPOINT = "Begin where a saved functional warm-up ended (simulate --save
 USERS = "Run only so many of the trace's users, without the tasks of the others."
 #: ``--precision`` of simulate.
 PRECISION = "Time only as much of the trace as this needs: half of the 95 % interval of the mean, such as 2%."
+#: ``--sampled`` of compare.
+SAMPLED = (
+    "Time common windows of the trace instead of runs, until ratios of designs are known to this share, such as 1%."
+)
 #: ``--live-points``.
 LIVE_POINTS = "Keep the live-points of --precision in this file, or use those in it; in the cache without it."
 
@@ -37,8 +43,15 @@ EXPLAINED = {
   accepted: a whole number from 1, or all, which goes on to the end of the trace
   default: the middle half of the trace's transactions; all of a trace that marks none
   source: Alameldeen et al. 2003: cycles of a fixed number of transactions""",
+    "--references": """--references
+  meaning: References that are measured instead of transactions, cut wherever so many have been made. Rates per \
+reference and shares of time hold, figures per transaction do not; --warm-up then counts references, and is as many \
+without it.
+  accepted: a whole number from 1
+  default: none: transactions are measured
+  source: Foglia et al. 2004: 130 million references""",
     "--warm-up": """--warm-up
-  meaning: Transactions that are timed before the measurement begins, in every run.
+  meaning: Transactions that are timed before the measurement begins, in every run; references before --references.
   accepted: a whole number from 0
   default: a quarter of the trace's transactions, at least one for each user
   source: Alameldeen et al. 2003: a warm-up before a fixed number of transactions""",
@@ -60,6 +73,12 @@ depend on differs.
   accepted: a file that --save-checkpoint wrote
   default: none
   source: Alameldeen et al. 2003: checkpoints of a warm system""",
+    "--sampled": """--sampled
+  meaning: Half of the 95 % interval of the ratio of every two designs of compare, as a share of it. As many windows \
+are timed on all of them, at the same places of the trace, as that needs (docs/sampling.md).
+  accepted: a share from 0.5% to 50%
+  default: none: designs are compared by runs
+  source: Wenisch et al. 2006: matched pairs of live-points""",
     "--precision": """--precision
   meaning: Half of the 95 % interval of cycles per transaction, as a share of the mean. simulate times as many windows \
 of the trace as that needs, from live-points (docs/sampling.md); compare makes as many replications of each machine.
@@ -143,7 +162,8 @@ def workload_settings(
     workload: str, scale: str | None, words: Sequence[str], options: Sequence[str]
 ) -> "FolderSettings":
     """Return a workload of a name or folder with its settings: of a scale, as ``NAME=VALUE``, as ``--NAME VALUE``."""
-    from servsim.capture.folder import FolderSettings, find
+    from servsim.capture.folder import find
+    from servsim.capture.folder_settings import FolderSettings
     from servsim.workloads.native import named
 
     folder = find(workload)

@@ -1,6 +1,7 @@
 """``servsim place``: where pages should lie and threads run on a machine with nodes."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,7 +47,11 @@ def command(
     if not trace.is_file():
         raise UsageError(f"there is no trace {str(trace)!r}")
     with Progress() as progress:
-        expected = expected_references(trace, transactions="all", warmup=0)
+        whole: dict[str, Any] = {"transactions": "all", "warmup": 0}
+
+        def stage(what: str, runs: int, window: Mapping[str, int]) -> Callable[[int], None]:
+            return of_references(progress, what, expected_references(trace, replications=runs, **{**whole, **window}))
+
         found = advise(
             trace,
             machine,
@@ -54,7 +59,7 @@ def command(
             overrides=settings or [],
             seed=seed,
             replications=replications,
-            stage=lambda what, runs: of_references(progress, what, expected and expected * runs),
+            stage=stage,
         )
         if hints:
             found["hints"] = falsely_shared(
@@ -62,7 +67,7 @@ def command(
                 machine,
                 format=format,
                 overrides=settings or [],
-                progress=of_references(progress, "looking for falsely shared lines", expected),
+                progress=stage("looking for falsely shared lines", 1, {}),
             )
     if output is not None and found["placement"] is not None:
         atomic_write(output, found["placement"])

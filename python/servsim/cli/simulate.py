@@ -42,6 +42,7 @@ def command(
     ] = None,
     format: Annotated[str | None, typer.Option(help=formats.HELP)] = None,
     transactions: Annotated[str | None, typer.Option(metavar="N|all", help=options.TRANSACTIONS)] = None,
+    references: Annotated[int | None, typer.Option(min=1, help=options.REFERENCES)] = None,
     warmup: Annotated[int | None, typer.Option("--warm-up", min=0, help=options.WARM_UP)] = None,
     functional_warmup: Annotated[
         str | None, typer.Option("--functional-warm-up", metavar="AMOUNT", help=options.FUNCTIONAL_WARM_UP)
@@ -86,6 +87,7 @@ def command(
         sampled.refuse_beside(
             {
                 "--each": each,
+                "--references": references,
                 "--engine": engine != "timing",
                 "--functional-warm-up": functional_warmup,
                 "--save-checkpoint": save_checkpoint,
@@ -116,6 +118,7 @@ def command(
     if each:
         _refuse_beside_each(
             {
+                "--references": references,
                 "--warm-up": warmup,
                 "--functional-warm-up": functional_warmup,
                 "--save-checkpoint": save_checkpoint,
@@ -142,6 +145,7 @@ def command(
             expected = expected_references(
                 traces,
                 transactions=counted if engine == "timing" else "all",
+                references=references,
                 warmup=warmup,
                 replications=replications if engine == "timing" else 1,
             )
@@ -152,6 +156,7 @@ def command(
                 overrides=settings or [],
                 engine=engine,
                 transactions=counted,
+                references=references,
                 warmup=warmup,
                 replications=replications,
                 seed=seed,
@@ -310,6 +315,8 @@ def _measured(window: dict[str, Any] | None) -> list[str]:
     """Return which transactions were measured, in one line."""
     if not window:
         return []
+    if "references" in window:
+        return [f"measured: {window['references']:,} references after {window['warmup_references']:,} of warm-up"]
     end = " and what follows the last" if window["to_the_end"] else ""
     why = ", its steady middle" if window["chosen_by"] == "trace" else ""
     return [

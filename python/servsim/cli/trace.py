@@ -82,6 +82,7 @@ def cut(
     output: Output,
     transactions: Annotated[str | None, typer.Option(help="FROM:TO, transactions counted from 0.")] = None,
     time: Annotated[str | None, typer.Option(help="FROM:TO in guest milliseconds.")] = None,
+    references: Annotated[int | None, typer.Option(min=1, help="The first so many references.")] = None,
     pid: Annotated[list[int] | None, typer.Option(min=0, max=LARGEST_PID, help="Keep this task; repeatable.")] = None,
     as_load: Annotated[
         list[str] | None,
@@ -91,7 +92,7 @@ def cut(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a part of a trace: a range of transactions, of time, or some tasks."""
+    """Keep a part of a trace: a range of transactions, of time, its first references, or some tasks."""
     from servsim import _core
 
     between = _range("--transactions", transactions)
@@ -99,7 +100,7 @@ def cut(
     _refuse_overwriting(output, [path])
     _refuse_unknown(path, pid or [])
     _refuse_beyond(path, between)
-    _done(_core.trace_cut(path, output, between, window, pid, as_load or []), output, as_json)
+    _done(_core.trace_cut(path, output, between, window, pid, as_load or [], references), output, as_json)
 
 
 @trace.command()

@@ -131,6 +131,7 @@ def _settings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 _IN_COMMON = (
     ("trace", "trace", "hash"),
     ("number of transactions", "options", "transactions"),
+    ("number of references", "options", "references"),
     ("warm-up", "options", "warmup"),
     ("functional warm-up", "options", "functional_warmup"),
     ("number of users", "options", "users"),

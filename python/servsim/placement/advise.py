@@ -5,7 +5,7 @@ the predicted gain is above `LEAST_GAIN`; a gain that was only predicted is neve
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ FULL = 0.95
 #: Transactions from which on a trace is long enough to be learnt from and measured in different parts.
 ENOUGH = 8
 
-#: Told what begins and how many runs that is; returns what is told how many references are simulated.
-Stage = Callable[[str, int], Callable[[int], None]]
+#: Told what begins, how many runs that is and which transactions they simulate (``warmup`` and ``transactions``; none
+#: where it is the whole trace); returns what is told how many references are simulated.
+Stage = Callable[[str, int, Mapping[str, int]], Callable[[int], None]]
 
 
 def advise(
@@ -51,7 +52,8 @@ def advise(
     replications : int, default 3
         Seeds that are measured, the same with and without the advice; 0 leaves the measurement out.
     stage : callable, optional
-        Told what begins and how many runs that is; what it returns is told how many references are simulated.
+        Told what begins, how many runs that is and their ``warmup`` and ``transactions``, if not the whole trace; what
+        it returns is told how many references are simulated.
 
     Returns
     -------
@@ -68,24 +70,22 @@ def advise(
     info = trace_info(Path(trace)) if Path(trace).exists() else None
     held = int(((info or {}).get("totals") or {}).get("transactions") or 0)
     parts = held >= ENOUGH
-    first: dict[str, Any] = {"warmup": held // 4, "transactions": held // 4} if parts else {}
+    first: dict[str, int] = {"warmup": held // 4, "transactions": held // 4} if parts else {}
     # Not to the end: users have no more work there, and processors are idle.
-    second: dict[str, Any] = {"warmup": held // 2, "transactions": held // 4} if parts else {}
+    second: dict[str, int] = {"warmup": held // 2, "transactions": held // 4} if parts else {}
     common: dict[str, Any] = {"format": format, "overrides": overrides}
 
-    def began(what: str, runs: int = 1) -> dict[str, Any]:
-        return {} if stage is None else {"progress": stage(what, runs)}
+    def began(what: str, window: Mapping[str, int], runs: int = 1) -> dict[str, Any]:
+        return {**window} if stage is None else {**window, "progress": stage(what, runs, window)}
 
-    described = learn(trace, machine, **common, **first, seed=seed, **began("learning, as described"))
+    described = learn(trace, machine, **common, seed=seed, **began("learning, as described", first))
     node = described.result["machine"]["node"]
     dealt = tasks_dealt(info)
     candidates = [(node["threads"], plan(described, swaps=node["threads"] == "pinned" and _alone(described, dealt)))]
     if node["threads"] == "free":
         order = "pinned" if _alone(described, dealt) else "fill"
         with _file(_rest(node) + f'\n[threads]\norder = "{order}"\n') as file:
-            bound = learn(
-                trace, machine, **common, **first, seed=seed, placement=file, **began("learning, tasks bound")
-            )
+            bound = learn(trace, machine, **common, seed=seed, placement=file, **began("learning, tasks bound", first))
         candidates.append((order, plan(bound, swaps=order == "pinned" and bool(dealt))))
     order, best = min(candidates, key=lambda one: one[1].time)
     gain = described.time / best.time - 1
@@ -115,10 +115,9 @@ def advise(
         return document
     with _file(text) as file:
         seeds: dict[str, Any] = {"seed": seed + 1, "replications": replications}
-        before = simulate(trace, machine, **common, **second, **seeds, **began("measuring, as described", replications))
-        after = simulate(
-            trace, machine, **common, **second, **seeds, placement=file, **began("measuring the advice", replications)
-        )
+        before = simulate(trace, machine, **common, **seeds, **began("measuring, as described", second, replications))
+        told = began("measuring the advice", second, replications)
+        after = simulate(trace, machine, **common, **seeds, placement=file, **told)
     document["measured"] = _measured(before, after)
     return document
 
@@ -218,11 +217,6 @@ def _measured(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     def values(result: dict[str, Any], path: str) -> list[float]:
         return [float(one["figures"][path]) for one in result["replications"]]
 
-    def known(numbers: Sequence[float]) -> dict[str, Any]:
-        estimate = reported(list(numbers))
-        interval = None if estimate.low is None else [estimate.low, estimate.high]
-        return {"mean": estimate.mean, "interval_95": interval, "n": estimate.n}
-
     def time(result: dict[str, Any]) -> list[float]:
         return [float(one["cycles_per_transaction"] or one["cycles"]) for one in result["replications"]]
 
@@ -230,10 +224,13 @@ def _measured(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {
         "seeds": [one["seed"] for one in before["replications"]],
         "window": before["options"]["window"],
-        "gain": known([was / now - 1 for was, now in pairs]),
+        "gain": reported([was / now - 1 for was, now in pairs]).document(),
         "remote_share": {
-            "before": known(values(before, "nodes.remote_share")),
-            "after": known(values(after, "nodes.remote_share")),
+            "before": reported(values(before, "nodes.remote_share")).document(),
+            "after": reported(values(after, "nodes.remote_share")).document(),
         },
-        "cycles_per_transaction": {"before": known(time(before)), "after": known(time(after))},
+        "cycles_per_transaction": {
+            "before": reported(time(before)).document(),
+            "after": reported(time(after)).document(),
+        },
     }

@@ -50,8 +50,6 @@ def plan(learnt: Learnt, swaps: bool) -> Plan:
     for slot, node in enumerate(nodes):
         demand[node] += learnt.fetched[taken[slot]]
     memory, cache = learnt.reads("memory"), learnt.reads("cache")
-    # By messages the monitor also sees fetches that caches of the asker's node serve: those depend on no page's home.
-    demand *= np.minimum(1.0, memory.sum(axis=1) / np.maximum(1.0, _by_asker(learnt)))[:, None]
     costs = demand.T @ learnt.distances
     homes = assign(costs, room(learnt.result["machine"]["node"], len(costs)))
     pages = np.arange(len(costs))

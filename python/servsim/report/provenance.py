@@ -53,7 +53,7 @@ def _command(result: Result) -> str:
         return "not recorded"
     words = ["servsim", "simulate", str(trace.get("name") or "TRACE"), "--machine", result.machine]
     names = {"warmup": "warm-up", "functional_warmup": "functional-warm-up"}
-    for key in ("transactions", "functional_warmup", "warmup", "users", "replications", "seed"):
+    for key in ("transactions", "references", "functional_warmup", "warmup", "users", "replications", "seed"):
         if options.get(key) is not None:
             words += [f"--{names.get(key, key)}", str(options[key])]
     if (options.get("window") or {}).get("to_the_end"):

@@ -236,9 +236,10 @@ def _method_of(result: Result) -> list[tuple[str, str]]:
     counted = f"{done[0]:.0f}" if len(set(done)) == 1 else f"{min(done):.0f} to {max(done):.0f}"
     options = result.document.get("options")
     functional = options.get("functional_warmup") if isinstance(options, dict) else None
+    unit = "references" if isinstance(options, dict) and options.get("references") else "transactions"
     return [
         ("transactions measured", f"{counted} per replication{_window(options)}"),
-        ("warm-up", _said(result, ("warmup", "warmup_transactions"), "transactions")),
+        ("warm-up", _said(result, ("warmup", "warmup_transactions"), unit)),
         *([("functional warm-up", str(functional))] if functional is not None else []),
         ("replications", wording.runs(result)),
         ("intervals", wording.over_what(result)),
@@ -254,6 +255,8 @@ def _window(options: object) -> str:
     window = options.get("window") if isinstance(options, Mapping) else None
     if not isinstance(window, Mapping):
         return ""
+    if "references" in window:
+        return f", those that ended in {window['references']:,} references"
     chosen = ", chosen as its steady middle" if window.get("chosen_by") == "trace" else ""
     return f", number {window.get('first')} to {window.get('last')} of {window.get('of')} in the trace{chosen}"
 

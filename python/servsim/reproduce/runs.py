@@ -15,10 +15,11 @@ from typing import Any
 
 from servsim import _core, cache
 from servsim.environment import shipped_trace
-from servsim.errors import EnvironmentProblem
+from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_write
 from servsim.progress import Show, expected_references, of_references
 from servsim.quickstart import USERS
+from servsim.run_options import RunOptions
 from servsim.simulation import file_hash, machine_text, simulate
 from servsim.statistics.intervals import estimate
 from servsim.sweep.job import versions
@@ -94,6 +95,10 @@ class Runs:
     folder: Path | None = None
     #: What else every machine of the study differs in.
     settings: tuple[str, ...] = ()
+    #: References to measure instead of transactions, behind as many of warm-up.
+    references: int | None = None
+    #: About how many configurations the study will ask for, to tell how far it is.
+    expected: int | None = None
 
     def overrides(self, configuration: Configuration) -> list[str]:
         """Return the settings that a configuration replaces, and the study's own."""
@@ -115,31 +120,45 @@ class Runs:
             "trace": file_hash(self.trace),
             "machine": machine_text(self.machine),
             "overrides": self.overrides(configuration),
-            "measured": [self.warmup, self.transactions, count, self.seed],
+            "measured": [self.warmup, self.transactions, count, self.seed, self.references],
         }
+
+    def _window(self) -> RunOptions:
+        """Return what every run measures."""
+        if self.references is not None:
+            return {"references": self.references, "warmup": self.references}
+        return {"transactions": self.transactions, "warmup": self.warmup}
 
     def _made(self, configuration: Configuration, count: int) -> list[Replication]:
         """Make the runs of a configuration."""
         what = f"{self._what(configuration)}: {count} runs"
         expected = expected_references(
-            self.trace, transactions=self.transactions, warmup=self.warmup, replications=count
+            self.trace,
+            transactions=self.transactions,
+            references=self.references,
+            warmup=self._window()["warmup"],
+            replications=count,
         )
         self.say(what, 0.0)
-        result = simulate(
-            self.trace,
-            self.machine,
-            overrides=self.overrides(configuration),
-            warmup=self.warmup,
-            transactions=self.transactions,
-            replications=count,
-            seed=self.seed,
-            progress=of_references(self.say, what, expected),
-        )
+        options: RunOptions = {
+            **self._window(),
+            "replications": count,
+            "seed": self.seed,
+            "progress": of_references(self.say, what, expected),
+        }
+        result = simulate(self.trace, self.machine, overrides=self.overrides(configuration), **options)
         made: list[Replication] = result["replications"]
+        if self.references is not None and any(run.get("trace_exhausted") for run in made):
+            raise UsageError(
+                f"{self.trace.name} ends before {self.references} references were measured behind as many of warm-up: "
+                "give fewer --references, or a longer trace"
+            )
         return made
 
     def _what(self, configuration: Configuration) -> str:
-        return f"configuration {len(self.known) + 1}, {configuration}"
+        number = len(self.known) + 1
+        of = f" of about {self.expected}" if self.expected is not None and number <= self.expected else ""
+        return f"configuration {number}{of}, {configuration}"
 
     def values(self, configuration: Configuration, figure: Callable[[Replication], float]) -> list[float]:
         """Return a figure of every run of a configuration."""
@@ -147,10 +166,12 @@ class Runs:
 
     def note(self) -> str:
         """Say what was run, for the study's remarks."""
+        what = f"{self.transactions} transactions after {self.warmup} of warm-up"
+        if self.references is not None:
+            what = f"{self.references / 1e6:g} M references after as many of warm-up, cut wherever they end"
         return (
-            f"Trace {self.trace.name} ({file_hash(self.trace)[:19]}…): {self.transactions} transactions after "
-            f"{self.warmup} of warm-up, {self.count} runs per configuration, seeds from {self.seed}, common to all; "
-            f"{DISKS} disks."
+            f"Trace {self.trace.name} ({file_hash(self.trace)[:19]}…): {what}, {self.count} runs per configuration, "
+            f"seeds from {self.seed}, common to all; {DISKS} disks."
         )
 
 
@@ -179,16 +200,20 @@ def runs(
     most: int | None = None,
     references: int | None = None,
     settings: tuple[str, ...] = (),
+    *,
+    cut: bool = False,
 ) -> Runs:
     """Prepare runs on a trace, or on the shipped one, divided into warm-up and measurement.
 
     At most ``most`` transactions are measured, or those that make ``references``. With few of these the warm-up is no
-    longer than they are.
+    longer than they are. With ``cut`` the references are measured themselves, behind as many, wherever they end.
 
     Raises
     ------
     EnvironmentProblem
         When no trace is given and the shipped one is missing.
+    UsageError
+        When the trace is too short for so many references.
     """
     path = trace or shipped_trace()
     if path is None:
@@ -197,6 +222,14 @@ def runs(
     users = info["meta"].get("provenance", {}).get("users", USERS)
     warmup, transactions = measured(int(info["totals"]["transactions"]), int(users))
     kept = cache.folder("reproduce")
+    if references is not None and cut:
+        held = info["totals"]["instructions"] + info["totals"]["data_references"]
+        if held < 2 * references:
+            raise UsageError(
+                f"{path.name} holds {held} references, too few to measure {references} behind as many of warm-up: give "
+                f"--references {held // 4} or fewer, or a longer trace"
+            )
+        return Runs(path, 0, 0, count, say=say, folder=kept, settings=settings, references=references)
     if references is not None:
         most = transactions_of(path, references)
     transactions = min(transactions, most or transactions)
@@ -246,46 +279,6 @@ def utilization(run: Replication) -> float:
 def mean(values: Sequence[float]) -> float:
     """Return the mean of figures of runs."""
     return estimate(list(values)).mean
-
-
-#: The paper's workload: ready processes (section 4), stores and references (Tables 1-3).
-PAPER_READY, PAPER_STORES, PAPER_REFERENCES = 26, 7.39, 130
-#: Below this share of the paper's ready processes, or above this share of cold misses, in percent, ours differs.
-FEW_READY, MUCH_COLD, MANY_STORES = 50, 30, 1.25 * PAPER_STORES
-
-
-def why(made: Runs, configuration: Configuration) -> str:
-    """Explain from counters how our workload differs from the paper's where it decides the outcome."""
-    found = made(configuration)
-    times = {k: sum(p[k] for r in found for p in r["processors"]) for k in ("idle", "bus_wait")}
-    whole = max(1, sum(sum(p.values()) for r in found for p in r["processors"]))
-    idle, queued = 100 * times["idle"] / whole, 100 * times["bus_wait"] / max(1, whole - times["idle"])
-    cold = 100 * mean([total(r, "misses", "cold") / max(1.0, total(r, "misses", "total")) for r in found])
-    ready = mean([float(r["mean_ready_tasks"]) for r in found])
-    stores = mean([100 * total(r, "references_by_kind", "store") / r["references"] for r in found])
-    references, moved = mean([r["references"] / 1e6 for r in found]), mean([float(r["migrations"]) for r in found])
-    reasons = []
-    if ready < PAPER_READY * FEW_READY / 100:
-        reasons.append(
-            f"only {ready:.1f} tasks are ready on average (the paper: {PAPER_READY}), so processors idle {idle:.0f} % "
-            f"of the time, tasks migrate {moved:.0f} times in all, and the bus is busy {mean(bus_of(found)):.0f} % and "
-            f"waited for in {queued:.1f} % of the working time: contention and migration stay below the paper's"
-        )
-    if cold > MUCH_COLD:
-        reasons.append(
-            f"{cold:.0f} % of the misses are cold after {references:.0f} M references (the paper runs "
-            f"{PAPER_REFERENCES} M): longer blocks and larger caches act on first touches, and sharing is a small part"
-        )
-    if stores > MANY_STORES:
-        reasons.append(
-            f"stores are {stores:.1f} % of the references (the paper: {PAPER_STORES}), so more blocks leave the caches "
-            "dirty and more words must be told to others"
-        )
-    if not reasons:
-        reasons.append(
-            f"misses per 100 references {mean([miss_percent(r) for r in found]):.2f}, bus {mean(bus_of(found)):.0f} %"
-        )
-    return f"On {configuration}: {'; '.join(reasons)}."
 
 
 def bus_of(found: Sequence[Replication]) -> list[float]:

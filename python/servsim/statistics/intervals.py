@@ -49,6 +49,11 @@ class Estimate:
         """Half the interval's width, or None when there is no interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
+    def document(self) -> dict[str, object]:
+        """Return mean, interval (None where there is none) and n, as JSON of all commands has them."""
+        interval = None if self.low is None else [self.low, self.high]
+        return {"mean": self.mean, "interval_95": interval, "n": self.n}
+
     def overlaps(self, other: "Estimate") -> bool:
         """Return whether the intervals share a point; one without interval overlaps everything."""
         if self.low is None or self.high is None or other.low is None or other.high is None:

@@ -11,7 +11,7 @@ the first stage fixes their number. Assumes that the first stage looks like the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, sqrt
 from random import Random
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from servsim.statistics.intervals import student_quantile
 
-__all__ = ["FIRST_STAGE", "PHASES", "Ends", "Sampled", "estimate", "order", "windows_for", "work_between"]
+__all__ = ["FIRST_STAGE", "PHASES", "Ends", "Sampled", "estimate", "order", "ratio", "windows_for", "work_between"]
 
 #: Windows of the first stage: with fewer, the spread is known too badly to say how many are needed.
 FIRST_STAGE = 24
@@ -49,6 +49,8 @@ class Sampled:
         Half of the 95 % interval of ``mean``.
     explained : float
         Share of the windows' variance that their misses explain.
+    freedom : int
+        Degrees of freedom of the interval.
     """
 
     n: int
@@ -57,6 +59,12 @@ class Sampled:
     share: float
     half_width: float
     explained: float
+    freedom: int
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return self.half_width / student_quantile(0.95, self.freedom)
 
 
 def order(count: int, seed: int, choice: str = "phases") -> list[int]:
@@ -134,7 +142,39 @@ def estimate(
     error = sqrt(variance * max(0.0, 1 - share) / n)
     half = student_quantile(0.95, freedom) * error
     explained = 1 - min(1.0, variance / spread) if spread else 1.0
-    return Sampled(n, mean, sqrt(variance), share, half, explained)
+    return Sampled(n, mean, sqrt(variance), share, half, explained, freedom)
+
+
+def ratio(
+    a: Sequence[float],
+    b: Sequence[float],
+    known: Sequence[Sequence[float]],
+    of_all: Sequence[float],
+    share: float,
+) -> Sampled:
+    """Estimate the mean of one design over that of another, from windows at the same places of the trace.
+
+    What makes a window slow makes it slow on both, and goes out of the ratio: its error is that of ``a - ratio * b``,
+    which spreads less than either (Cochran, chapter 6).
+
+    Parameters
+    ----------
+    a, b : sequence of float
+        Cycles for an instruction of each design, window by window.
+    known, of_all, share
+        As for `estimate`; what is known of the window on either design.
+
+    Examples
+    --------
+    >>> found = ratio([2.0, 4.0, 8.0] * 4, [1.0, 2.0, 4.0] * 4, [[]] * 12, [], 0.1)
+    >>> found.mean, found.half_width
+    (2.0, 0.0)
+    """
+    base = estimate(b, known, of_all, share)
+    mean = estimate(a, known, of_all, share).mean / base.mean
+    left = estimate([(x - mean * y) / base.mean for x, y in zip(a, b, strict=True)], known, of_all, share)
+    # Its own mean is zero: the same windows, and the same columns, gave both means.
+    return replace(left, mean=mean)
 
 
 def _columns(table: NDArray[np.float64], n: int) -> list[int]:

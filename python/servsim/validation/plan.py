@@ -7,7 +7,7 @@ every change tests another part of the simulator.
 
 from dataclasses import dataclass, replace
 
-from servsim.capture.folder import FolderSettings, chosen
+from servsim.capture.folder_settings import FolderSettings, chosen
 
 #: Transactions that each user runs before any measurement, here and in the guest: a session plans a
 #: procedure's statement anew five times before it keeps a generic plan (PostgreSQL 15, plancache.c),

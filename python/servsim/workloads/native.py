@@ -22,7 +22,8 @@ from typing import Any
 from servsim import cache
 from servsim.capture import store
 from servsim.capture.client import client_of
-from servsim.capture.folder import Folder, FolderSettings
+from servsim.capture.folder import Folder
+from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.steps import Steps, silent
 from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
 from servsim.workloads import driver

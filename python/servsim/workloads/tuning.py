@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from servsim import _core, cache
-from servsim.capture.folder import Folder, FolderSettings
+from servsim.capture.folder import Folder
+from servsim.capture.folder_settings import FolderSettings
 from servsim.documents import read_toml, text_of
 from servsim.errors import CheckFailed, UsageError
 from servsim.files import atomic_write

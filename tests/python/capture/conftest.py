@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from servsim.capture import Checkpoint, ensure_checkpoint
 from servsim.capture.emulator import find_emulator
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 from servsim.errors import EnvironmentProblem
 
 #: The guest of the tests: small, so that image and checkpoint take minutes, not tens of minutes.

@@ -11,7 +11,7 @@ import pytest
 from servsim.capture import seal
 from servsim.capture.checkpoint import Checkpoint, boot_and_save
 from servsim.capture.emulator import find_emulator
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 from servsim.capture.image import Image
 from servsim.capture.run import resume
 from servsim.errors import EnvironmentProblem, ServsimError
@@ -113,7 +113,7 @@ from pathlib import Path
 from servsim.capture.checkpoint import Checkpoint, boot_and_save
 from servsim.capture.emulator import find_emulator
 from servsim.capture.image import Image
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 folder = Path(sys.argv[1])
 made = Checkpoint(folder / "checkpoint", Image(folder / "image"), 1024)
 boot_and_save(made, find_emulator(), chosen("oltp"), print, timeout_s=60)

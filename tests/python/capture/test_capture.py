@@ -159,7 +159,7 @@ def test_ctrl_c_leaves_neither_emulator_nor_trace(checkpoint: Checkpoint, tmp_pa
         # A shell that runs the tests in the background has them ignore the signal, and so would this process.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from pathlib import Path; from servsim.capture.workload import capture; "
-        "from servsim.capture.folder import chosen; "
+        "from servsim.capture.folder_settings import chosen; "
         f"capture(5000, Path({str(tmp_path / 't.svt')!r}), chosen('oltp', **{dict(SETTINGS.given)!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)

@@ -15,7 +15,7 @@ from servsim.cache import checkout
 from servsim.capture import folder
 from servsim.capture.client import client_of
 from servsim.capture.count import compare, counting_plugin
-from servsim.capture.folder import FolderSettings
+from servsim.capture.folder_settings import FolderSettings, chosen
 from servsim.capture.steps import Steps, silent
 from servsim.capture.workload import capture
 from servsim.errors import EnvironmentProblem, UsageError
@@ -70,6 +70,7 @@ def test_a_script_that_is_no_program_is_refused(own: Path) -> None:
         ("[settings.users]", "[locks]\nlock = 'try'\n[settings.users]", "locks needs server"),
         ("[settings.users]", "[data_bytes]\n'rows * 8' = 3\n[settings.users]", "rows is no setting"),
         ('summary = "redis', 'sizes = ["rows"]\nsummary = "redis', "rows is no setting"),
+        ('summary = "redis', 'users = "clients"\nsummary = "redis', "clients is no setting"),
         ("default = 100\nunit", "unit", r"settings.value needs default and meaning"),
         ('summary = "redis', "summary = redis", "workload.toml cannot be read: "),
     ],
@@ -133,6 +134,14 @@ def test_settings_are_words_of_the_kernel_and_arguments_of_the_load() -> None:
     settings = FolderSettings(folder.read(REDIS), {"users": "8"})
     assert "servsim_users=8" in settings.kernel_words()
     assert settings.load_arguments() == (), "its client fills the store"
+
+
+def test_a_folder_names_the_setting_that_tells_its_users() -> None:
+    java = chosen("javaserver", warehouses=24)
+    assert java.users == 24, "a terminal for each warehouse"
+    assert chosen("kernels", kernel="fft").users == 1
+    with pytest.raises(UsageError, match="warehouses='none': how many users there are"):
+        chosen("javaserver", warehouses="none")
 
 
 def test_a_client_is_built_once_and_anew_when_a_file_changes(own: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from servsim.capture import workload
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 
 
 def test_a_capture_begins_later_than_the_one_before_by_transactions_of_every_user(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from servsim.capture import record as recording
 from servsim.capture import room
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 from servsim.errors import EnvironmentProblem
 
 MIB = room.MIB

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 from servsim.capture.replication import each, names
 from servsim.capture.warmth import sentence
 from servsim.errors import UsageError

@@ -12,9 +12,10 @@
 //! out: each simulated processor has its own, and a processor does not wait for itself. So is a
 //! lock whose word no reference touched, and one that was only ever given up.
 
+use super::packed::{put, put_table, Packed};
 use servsim_core::{Event, LockClass};
 use servsim_trace::{EventKind, LockClass as Recorded, Ref, TaskId};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The largest hooked lock: a lightweight lock of `PostgreSQL` with its wait list is 16 bytes.
 const LOCK_BYTES: u64 = 16;
@@ -46,6 +47,26 @@ impl LockWords {
     /// None known; `per_cpu_area` is that of the trace, first address and length.
     pub fn new((start, length): (u64, u64)) -> Self {
         Self { per_cpu: start..start.saturating_add(length), ..Self::default() }
+    }
+
+    /// Appends all that the pass leaves; what it was still looking for tells nothing.
+    pub(super) fn pack(&self, out: &mut Vec<u8>) {
+        let Self { words, searches: _, unseen: _, per_cpu: _ } = self;
+        let mut tasks: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for (&(task, address), &word) in words {
+            tasks.entry(u64::from(task)).or_default().push((address, word));
+        }
+        put_table(out, tasks.into_iter(), |out, words| put_table(out, words.into_iter(), put));
+    }
+
+    /// What [`LockWords::pack`] kept; `None` for bytes that are none.
+    pub(super) fn unpack(from: &mut Packed<'_>, per_cpu_area: (u64, u64)) -> Option<Self> {
+        let mut locks = Self::new(per_cpu_area);
+        for (task, words) in from.table(|from| from.table(Packed::number))? {
+            let task = TaskId::try_from(task).ok()?;
+            locks.words.extend(words.into_iter().map(|(address, word)| ((task, address), word)));
+        }
+        Some(locks)
     }
 
     /// Notes a lock event of `task`.

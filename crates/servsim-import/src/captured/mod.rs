@@ -11,14 +11,17 @@ mod code;
 mod contention;
 mod episode;
 mod files;
+mod findings;
 mod locks;
 mod order;
+mod packed;
 mod pages;
 mod plan;
 mod tasks;
 mod template;
 
 pub use code::CodeDetail;
+pub use findings::Findings;
 pub use order::CapturedOrder;
 pub use tasks::CapturedTasks;
 

@@ -1,5 +1,6 @@
 //! A captured trace in captured order, for the functional engine: exactly the recorded references.
 
+use super::findings::Findings;
 use super::pages::Pages;
 use super::plan::Plan;
 use super::template::Templates;
@@ -35,8 +36,16 @@ impl CapturedOrder {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
+        Self::open_with(path, None)
+    }
+
+    /// The same, without the pass where `findings` keep what it found; they keep it from then on.
+    ///
+    /// # Errors
+    /// As [`CapturedOrder::open`].
+    pub fn open_with(path: &Path, findings: Option<Findings<'_>>) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
-        let Plan { pages, transaction_ends, .. } = Plan::of(&reader)?;
+        let Plan { pages, transaction_ends, .. } = Plan::of(&reader, findings)?;
         Ok(Self {
             transaction_ends,
             tasks: tasks_of(&reader),

@@ -17,6 +17,8 @@
 //!
 //! A physical page that one process frees and another takes within the trace counts as shared.
 
+mod kept;
+
 use servsim_core::source::PageHash;
 use servsim_core::{PageOrigin, Privacy, PAGE_SHIFT};
 use servsim_trace::{slots, Dictionary, Ref, ShapeId, TaskInfo, TaskKind};

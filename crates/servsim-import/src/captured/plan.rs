@@ -14,8 +14,11 @@
 //! * A task that was about to take a lock when it blocked, woken by one that was giving up that very
 //!   lock, waited for the lock.
 
+mod kept;
+
 use super::contention::{Contention, LockWait};
 use super::error;
+use super::findings::Findings;
 use super::locks::LockWords;
 use super::pages::Pages;
 use servsim_core::{SourceError, TransactionEnds, WakeId};
@@ -113,11 +116,23 @@ struct Planner {
 }
 
 impl Plan {
-    /// Makes the plan of a trace; one pass over it.
+    /// The plan of a trace: the one that `findings` keep, or one that is made and kept there.
     ///
     /// # Errors
     /// When the trace is damaged.
-    pub fn of(reader: &Arc<TraceReader>) -> Result<Self, SourceError> {
+    pub fn of(reader: &Arc<TraceReader>, findings: Option<Findings<'_>>) -> Result<Self, SourceError> {
+        let Some(findings) = findings else { return Self::made(reader) };
+        let kept = findings.load(reader);
+        if let Some(plan) = kept.and_then(|(tables, _claim)| Self::unpack(&tables, reader)) {
+            return Ok(plan);
+        }
+        let plan = Self::made(reader)?;
+        findings.keep(&plan.pack(), reader);
+        Ok(plan)
+    }
+
+    /// Makes the plan; one pass over the trace.
+    fn made(reader: &Arc<TraceReader>) -> Result<Self, SourceError> {
         let tasks = reader.tasks().len();
         let mut planner = Planner {
             plan: Self {
@@ -164,15 +179,18 @@ impl Plan {
         planner.plan.pages.classify();
         Ok(planner.finish())
     }
+
+    /// Bytes that it takes, about: 64 for each entry of a table.
+    fn memory(&self) -> u64 {
+        let waits = self.ends.len() + self.wakers.len();
+        64 * (self.pages.len() + self.placements.len() + self.submitted.len() + waits) as u64
+    }
 }
 
 impl Planner {
-    /// Bytes that the plan takes, about: 64 for each entry of a table.
+    /// Bytes that the plan and what it is made of take.
     fn memory(&self) -> u64 {
-        let plan = &self.plan;
-        let waits = plan.ends.len() + plan.wakers.len() + self.blocked_at.len() + self.woken_by_stream.len();
-        let entries = plan.pages.len() + plan.placements.len() + plan.submitted.len() + waits;
-        64 * entries as u64
+        self.plan.memory() + 64 * (self.blocked_at.len() + self.woken_by_stream.len()) as u64
     }
 
     fn event(&mut self, task: TaskId, now: u64, kind: EventKind) {

@@ -5,6 +5,7 @@
 use super::code::{fill, BranchPredictor, Code, CodeDetail};
 use super::episode::Episode;
 use super::files::ranges;
+use super::findings::Findings;
 use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
@@ -53,9 +54,22 @@ impl CapturedTasks {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn open(path: &Path, line: u64, locks: bool) -> Result<Self, SourceError> {
+        Self::open_with(path, line, locks, None)
+    }
+
+    /// The same, without the pass where `findings` keep what it found; they keep it from then on.
+    ///
+    /// # Errors
+    /// As [`CapturedTasks::open`].
+    pub fn open_with(
+        path: &Path,
+        line: u64,
+        locks: bool,
+        findings: Option<Findings<'_>>,
+    ) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
         let templates = Templates::new(reader.dictionary(), reader.meta().per_cpu_area, Some(line));
-        let plan = Plan::of(&reader)?;
+        let plan = Plan::of(&reader, findings)?;
         let tasks = tasks_of(&reader);
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());

@@ -5,7 +5,7 @@ use crate::common::{self, at, drm, entry, head, instruction, plain, read, record
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{Batch, GlobalSource, Op, TaskSource};
 use servsim_import::captured::CodeDetail;
-use servsim_import::{din, drmemtrace, format_of, lackey, open_by_task, Reading};
+use servsim_import::{din, drmemtrace, format_of, lackey, open_by_task, Reading, TraceFile};
 use std::io::Write;
 use std::path::Path;
 
@@ -136,7 +136,7 @@ fn threads_of_a_drmemtrace_directory_are_merged_by_their_timestamps() {
 #[test]
 fn the_stream_of_a_task_is_its_part_of_the_whole() {
     let folder = Folder::new();
-    let split = open_by_task(directory(&folder), None, &READING).unwrap();
+    let split = open_by_task(&TraceFile::new(directory(&folder), None), &READING).unwrap();
     for task in 0..2 {
         let (mut cursor, mut batch, mut seen) =
             (split.open(task).unwrap(), Batch::default(), Vec::<Plain>::new());

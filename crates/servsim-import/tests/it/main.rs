@@ -2,6 +2,7 @@
 
 mod captured;
 mod common;
+mod findings;
 mod formats;
 mod hostile;
 mod hostile_formats;

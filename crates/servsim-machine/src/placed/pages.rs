@@ -176,9 +176,17 @@ impl View<'_> {
                 return format!("{place}: the trace touches no page of {what} `{name}` where this rule looks; leave it out");
             }
             let hint = suggestion(name, known.iter().copied());
-            let some = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-            let listed =
-                if hint.is_empty() && !some.is_empty() { format!("; there are {some}") } else { hint };
+            // Names in parentheses are what lies between the named ones.
+            let some: Vec<&str> = known.iter().filter(|name| !name.starts_with('(')).copied().collect();
+            let more = match some.len().saturating_sub(8) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let listed = if hint.is_empty() && !some.is_empty() {
+                format!("; there are {}{more}", some[..some.len().min(8)].join(", "))
+            } else {
+                hint
+            };
             format!("{place}: the trace knows no {what} `{name}`{listed}")
         };
         match (&selector.name, &selector.process) {

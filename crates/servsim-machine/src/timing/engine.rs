@@ -41,6 +41,8 @@ pub(super) enum TimedEvent {
 
 /// How many rounds of the loop pass between looks at the stop flag.
 const ROUNDS_PER_LOOK: u64 = 4096;
+/// How many pass between two counts of the references, where these bound the window.
+const ROUNDS_PER_COUNT: u64 = 16;
 
 pub struct Engine<'a, W> {
     pub(super) model: &'a Model,
@@ -70,7 +72,8 @@ impl<'a, W: WordMask> Engine<'a, W> {
         let n = model.setup.processors;
         let spec = HierarchySpec { seed, ..model.hierarchy.clone() };
         let port = MemoryPort::new(model, &spec);
-        let measure = Measure::new(source.transaction_kinds(), model.warmup, model.transactions);
+        let measure = Measure::new(source.transaction_kinds(), model.warmup, model.transactions)
+            .by_references(model.references);
         Ok(Self {
             model,
             seed,
@@ -111,6 +114,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 if stop.load(Ordering::Relaxed) {
                     return Err(SimulateError::Interrupted);
                 }
+            }
+            if self.accounts.measure.is_by_references() && rounds % ROUNDS_PER_COUNT == 0 {
+                self.count_references();
             }
             if !self.round()? && !self.unstick(self.now)? {
                 break;

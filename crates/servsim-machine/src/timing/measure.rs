@@ -1,5 +1,5 @@
-//! What is measured: transactions, the window between warm-up and the last transaction, and the
-//! counters along it.
+//! What is measured: transactions, the window between warm-up and the last transaction or a number of
+//! references, and the counters along it.
 
 use crate::counted::Windowed;
 use crate::result::{KindResult, Window};
@@ -12,6 +12,8 @@ const FIRST_WINDOW: u64 = 1 << 16;
 /// Transactions before a bound of the window from which on processors keep what they are charged: more than end
 /// while a processor runs ahead.
 const NEAR: u64 = 8;
+/// The same in references, of which many are made between two counts.
+const NEAR_REFERENCES: u64 = 1 << 20;
 
 /// Counters that only grow, read at one time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,6 +46,12 @@ impl Reading {
 pub struct Measure {
     warmup: u64,
     wanted: Option<u64>,
+    /// References to measure instead, which `warmup` counts then; how many there were, and when the window began.
+    references: Option<u64>,
+    made: u64,
+    made_at_start: u64,
+    /// When so many had been measured.
+    over: Option<u64>,
     seen: u64,
     /// Start of the measured window, once it has begun.
     pub start: Option<u64>,
@@ -65,6 +73,10 @@ impl Measure {
         Self {
             warmup,
             wanted,
+            references: None,
+            made: 0,
+            made_at_start: 0,
+            over: None,
             seen: 0,
             start: None,
             ends: Vec::new(),
@@ -76,14 +88,44 @@ impl Measure {
         }
     }
 
+    /// The same over so many references, if a number is given.
+    #[must_use]
+    pub fn by_references(self, references: Option<u64>) -> Self {
+        Self { references, ..self }
+    }
+
+    /// Whether references bound the window.
+    #[inline]
+    pub fn is_by_references(&self) -> bool {
+        self.references.is_some()
+    }
+
+    /// So many references have been made by `now`.
+    pub fn count_references(&mut self, made: u64, now: u64) {
+        self.made = made;
+        if self.start.is_some() && self.references.is_some_and(|wanted| made - self.made_at_start >= wanted) {
+            self.over.get_or_insert(now);
+        }
+    }
+
+    /// What the warm-up counts, so far.
+    fn passed(&self) -> u64 {
+        if self.is_by_references() {
+            self.made
+        } else {
+            self.seen
+        }
+    }
+
     /// Whether the warm-up is over but the window has not begun.
     pub fn should_start(&self) -> bool {
-        self.start.is_none() && self.seen >= self.warmup
+        self.start.is_none() && self.passed() >= self.warmup
     }
 
     /// Begins the window at `now`.
     pub fn begin(&mut self, now: u64, reading: &Reading) {
         self.start = Some(now);
+        self.made_at_start = reading.references;
         self.next_window = now + self.window;
         self.last = (*reading, 0);
     }
@@ -110,16 +152,24 @@ impl Measure {
         self.seen
     }
 
-    /// Whether so few transactions are left before the window begins or ends that it may soon.
+    /// Whether so little is left before the window begins or ends that it may soon.
     pub fn is_near_a_bound(&self) -> bool {
+        match (self.references, self.start) {
+            (Some(_), None) => return self.made + NEAR_REFERENCES >= self.warmup,
+            (Some(wanted), Some(_)) => return self.made + NEAR_REFERENCES >= self.made_at_start + wanted,
+            _ => {}
+        }
         match self.start {
             None => self.seen + NEAR >= self.warmup,
             Some(_) => self.wanted.is_some_and(|wanted| self.measured() + NEAR >= wanted),
         }
     }
 
-    /// When the last transaction of the window ended.
+    /// When the last transaction of the window ended, or the last of the references was made.
     pub fn last_end(&self) -> Option<u64> {
+        if self.is_by_references() {
+            return self.over;
+        }
         Some(self.start? + self.ends.iter().max()?)
     }
 
@@ -131,7 +181,8 @@ impl Measure {
     /// Whether the requested number is reached.
     #[inline]
     pub fn complete(&self) -> bool {
-        self.wanted.is_some_and(|wanted| self.start.is_some() && self.measured() >= wanted)
+        self.over.is_some()
+            || self.wanted.is_some_and(|wanted| self.start.is_some() && self.measured() >= wanted)
     }
 
     /// Whether the current timeline window is over.

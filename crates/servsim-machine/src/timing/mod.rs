@@ -94,6 +94,8 @@ pub struct Model {
     pub(crate) hertz: u64,
     pub(crate) transactions: Option<u64>,
     pub(crate) warmup: u64,
+    /// References to measure instead of transactions; `warmup` counts these then.
+    pub(crate) references: Option<u64>,
     pub(crate) core: Option<Parameters>,
     pub(crate) branch_penalty: Cycles,
     pub(crate) locks: Arbitration,
@@ -134,6 +136,7 @@ impl Model {
             hertz: machine.clock.0,
             transactions,
             warmup,
+            references: None,
             core: core_of(machine),
             branch_penalty: machine.core.branch_penalty,
             locks: machine.locks.arbitrated,

@@ -96,6 +96,14 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.most_active = self.accounts.active;
     }
 
+    /// Begins or ends a window of references when so many have been made.
+    pub(super) fn count_references(&mut self) {
+        let made = self.processors.iter().map(|p| p.references.iter().flatten().sum::<u64>()).sum();
+        self.accounts.measure.count_references(made, self.now);
+        self.maybe_start(self.now);
+        self.watch_the_window();
+    }
+
     /// Charges processors that wait for that, up to now.
     pub(super) fn settle_waits(&mut self, now: u64) {
         self.processors.iter_mut().for_each(|processor| processor.settle(now));

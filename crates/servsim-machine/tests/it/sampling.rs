@@ -14,6 +14,7 @@ fn request(overrides: &[&str]) -> RunSpec {
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
     RunSpec {
         trace_hash: "sha256:0".into(),
+        findings: None,
         overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
         functional: false,
         transactions: Transactions::Number(3),

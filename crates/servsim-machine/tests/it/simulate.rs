@@ -34,6 +34,7 @@ fn request(files: &Files) -> RunSpec {
         trace: files.trace.clone(),
         format: None,
         trace_hash: "sha256:0".into(),
+        findings: None,
         machine: "[cache]\nsize = \"4 KiB\"\nline = \"64 B\"\n".into(),
         machine_file: "m.toml".into(),
         overrides: Vec::new(),
@@ -185,6 +186,46 @@ fn without_numbers_the_middle_half_of_the_trace_is_measured_on_every_machine() {
     let wider =
         run(&RunSpec { overrides: vec!["processors=8".into(), "cache.size=32 KiB".into()], ..chosen });
     assert_eq!(wider["options"]["window"], options["window"]);
+}
+
+#[test]
+fn a_window_of_references_begins_and_ends_where_so_many_have_been_made() {
+    let files = files();
+    let result = run(&wishing(Transactions::References(700), Some(500), &files));
+    let counts = |key: &str| {
+        result["replications"].as_array().unwrap().iter().map(|r| r[key].clone()).collect::<Vec<_>>()
+    };
+    for references in counts("references") {
+        let references = references.as_u64().unwrap();
+        assert!((700..1000).contains(&references), "{references}: at least, and hardly more");
+    }
+    // All of the time that passed is somewhere, and none from before or after.
+    for r in result["replications"].as_array().unwrap() {
+        for processor in r["processors"].as_array().unwrap() {
+            let charged: u64 = processor.as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum();
+            assert_eq!(charged, r["cycles"].as_u64().unwrap(), "{processor}");
+        }
+    }
+    let options = &result["options"];
+    assert_eq!((&options["references"], &options["warmup"]), (&700.into(), &500.into()));
+    assert_eq!(options["window"]["warmup_references"], 500);
+    let cold = run(&wishing(Transactions::References(700), Some(0), &files));
+    assert!(cold["replications"][0]["misses"]["cold"] != result["replications"][0]["misses"]["cold"]);
+    let as_many = run(&wishing(Transactions::References(700), None, &files));
+    assert_eq!(as_many["options"]["warmup"], 700);
+}
+
+#[test]
+fn a_trace_that_ends_before_so_many_references_says_so() {
+    let files = files();
+    let result = run(&wishing(Transactions::References(1900), Some(500), &files));
+    let warnings = result["warnings"].as_array().unwrap();
+    assert_eq!((&warnings[0]["rank"], &warnings[0]["code"]), (&"invalid".into(), &"exhausted".into()));
+    let refused = |spec: &RunSpec| simulate(spec, &mut |_| true).unwrap_err().to_string();
+    let unbegun = refused(&wishing(Transactions::References(10), Some(5000), &files));
+    assert!(unbegun.contains("within the warm-up of 5000"), "{unbegun}");
+    let functional = RunSpec { functional: true, ..wishing(Transactions::References(10), None, &files) };
+    assert!(refused(&functional).contains("--transactions for --references"));
 }
 
 /// Four users, of whom one has ten times as many transactions as the others.

@@ -24,6 +24,7 @@ const MACHINE: &str =
 fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> RunSpec {
     RunSpec {
         trace_hash: "sha256:0".into(),
+        findings: None,
         overrides: overrides.iter().map(|text| (*text).to_owned()).collect(),
         functional: false,
         transactions: servsim_machine::Transactions::Number(2),

@@ -62,6 +62,7 @@ fn drawn(random: &mut RandomStream) -> Vec<String> {
 fn spec(trace: &Path, overrides: &[String], start: Start) -> RunSpec {
     RunSpec {
         trace_hash: "sha256:0".into(),
+        findings: None,
         overrides: overrides.to_vec(),
         functional: false,
         transactions: Transactions::All,

@@ -74,6 +74,24 @@ fn a_cut_by_transactions_keeps_exactly_these() {
 }
 
 #[test]
+fn a_cut_by_references_keeps_the_first_of_them_to_the_end_of_a_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("cut.svt");
+    let source = source(folder.path());
+    let first = |references| {
+        cut(&source, &output, &Selection { references: Some(references), ..Selection::default() })?;
+        let total = open(&output).total;
+        Ok::<_, TraceError>(total.instructions() + total.data_references())
+    };
+    let whole = statistics(&source).unwrap().total;
+    let all = whole.instructions() + whole.data_references();
+    let half = first(all / 2).unwrap();
+    assert!((all / 2..all / 2 + 8).contains(&half), "{half} of {all}");
+    assert_eq!(first(10 * all).unwrap(), all);
+    assert!(first(0).unwrap_err().to_string().contains("one reference at least"));
+}
+
+#[test]
 fn a_sample_keeps_the_first_of_every_so_many_transactions() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("sample.svt");

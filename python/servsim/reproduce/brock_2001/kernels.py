@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -82,8 +82,8 @@ class Kernel:
     def advice(self) -> dict[str, Any]:
         """Return what the advisor says after one run, without measuring it."""
 
-        def stage(what: str, runs: int) -> Callable[[int], None]:
-            expected = expected_references(self.trace, replications=runs)
+        def stage(what: str, runs: int, window: Mapping[str, int]) -> Callable[[int], None]:
+            expected = expected_references(self.trace, replications=runs, **window)
             return of_references(self.say, f"{self.name}: {what}", expected)
 
         make = partial(advise, self.trace, SWITCH, overrides=self.overrides, seed=LEARNT, replications=0, stage=stage)

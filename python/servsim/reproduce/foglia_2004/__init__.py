@@ -32,8 +32,12 @@ SIZED = True
 
 #: Runs per configuration, in full and quick; and the most transactions of a quick run.
 RUNS, QUICK = 20, (5, 24)
-#: Runs of the paper's own workload when quick, and references that they measure: as many as the paper.
-QUICK_SHOP, REFERENCES = 3, 130_000_000
+#: Runs of the paper's own workload when quick.
+QUICK_SHOP = 3
+#: References that each measures: with those of its warm-up as many as the paper's.
+REFERENCES = 65_000_000
+#: Configurations of the first trace, in full and quick, to tell how far a study is.
+CONFIGURATIONS = {False: 121, True: 51}
 #: Browsers run on workstations of their own (section 3).
 SETTINGS = ("clients.place=elsewhere",)
 
@@ -48,7 +52,9 @@ def run(
     """Rerun the study; ``quick`` makes fewer runs, and interpolates critical points between steps.
 
     Rows F1 to F17 and F19 are made of the first trace; F18 wants one of each of the paper's workloads. ``count`` runs
-    of each configuration are made, and each measures about as many ``references``, where these are given.
+    of each configuration are made, and each measures so many ``references`` behind as many of warm-up, where these are
+    given or the workload is the paper's: an interaction makes millions of references, and 26 processes are in the
+    middle of one, so that whole ones would be measured either very long or hardly at all.
     """
     main, workloads = _made(traces, quick, say, count, references)
     study = Study(main, quick, workloads)
@@ -80,14 +86,15 @@ def _made(
         workload = None if path is None else workload_of(tasks_of(path))
         usual, most = QUICK if quick else (RUNS, None)
         length = references
-        if quick and workload:
-            usual, length = QUICK_SHOP, references or REFERENCES
-        made.append(runs(path, count or usual, say, most, length, SETTINGS))
+        if workload:
+            usual, length = QUICK_SHOP if quick else RUNS, references or REFERENCES
+        made.append(runs(path, count or usual, say, most, length, SETTINGS, cut=True))
         if workload in found or (len(traces) > 1 and workload is None):
             what = f"a second one of {workload.value}" if workload else "of no web server with its database"
             raise UsageError(f"the trace {path} is {what}; give one each of {', '.join(w.value for w in Workload)}")
         if workload:
             found[workload] = made[-1]
+    made[0].expected = CONFIGURATIONS[quick]
     return made[0], found
 
 

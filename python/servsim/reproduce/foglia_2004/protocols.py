@@ -11,6 +11,7 @@ from servsim.reproduce.rows import Part, Row, ordered, shown, within
 from servsim.reproduce.runs import (
     SHARING,
     Configuration,
+    Replication,
     balance,
     bus_percent,
     gsp,
@@ -135,11 +136,18 @@ def _many(study: Study) -> list[Row]:
     ours = ", ".join(f"{n}p {shown(gain, '%')}" for n, gain in zip(counts, gains, strict=True))
     vanishes = gains[0].mean > 0 and abs(gains[-1].mean) < 0.25 * gains[0].mean
     part = Part("gain of GSP by affinity", "vanishes towards 26", ours, vanishes)
-    return [
-        study.row(
-            "F19", "the gain by affinity vanishes as processors near the tasks", "shape", [part], Configuration(28)
-        ),
-    ]
+    claim = "the gain by affinity vanishes as processors near the tasks"
+    used = study.values(Configuration(counts[-1], scheduler="affinity"), _used)
+    more = (
+        f"With affinity {mean(used):.0f} of {counts[-1]} processors ever run a task; GSP counts those alone, and "
+        "random scheduling uses all."
+    )
+    return [study.row("F19", claim, "shape", [part], Configuration(counts[-1]), more=more)]
+
+
+def _used(run: Replication) -> float:
+    """Return how many processors ever worked."""
+    return float(sum(any(cycles for part, cycles in p.items() if part != "idle") for p in run["processors"]))
 
 
 #: Rows in order.

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from servsim.critical_point import CriticalPoint, critical_point
+from servsim.reproduce.foglia_2004.reasons import why
 from servsim.reproduce.foglia_2004.tiers import Workload
 from servsim.reproduce.rows import Part, Row, shown
-from servsim.reproduce.runs import Configuration, Replication, Runs, gsp, mean, why
+from servsim.reproduce.runs import Configuration, Replication, Runs, gsp, mean
 from servsim.statistics.intervals import estimate
 
 SMALL, LARGE = "128 KiB", "2 MiB"

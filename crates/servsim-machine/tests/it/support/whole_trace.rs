@@ -9,6 +9,7 @@ pub fn whole_trace(trace: impl Into<PathBuf>, machine: impl Into<String>) -> Run
         trace: trace.into(),
         format: None,
         trace_hash: String::new(),
+        findings: None,
         machine: machine.into(),
         machine_file: "m.toml".into(),
         overrides: Vec::new(),

@@ -1,0 +1,189 @@
+"""Designs compared on common windows of a trace: which needs fewer cycles for a transaction, without full runs.
+
+All designs time windows at the same places of the trace; machines of one shape even from the same live-points. What
+makes a window slow there makes it slow on all, so their ratio is known from fewer windows than the figures of each.
+Places are those of the machine with most processors, which has the fewest live-points; the others take the nearest they
+have. How many are timed follows from the spread of the ratios in the first stage, never from the ratios themselves.
+
+What they say is in `servsim.comparison.ratios`.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servsim.comparison.designs import Machine
+from servsim.comparison.ratios import judged, windows_wanted
+from servsim.errors import Interrupted
+from servsim.result_warnings import ResultWarning
+from servsim.sampling.estimates import Known
+from servsim.sampling.runs import refuse_short, timed
+from servsim.simulation import file_hash, machine_text, resolve
+from servsim.statistics import sampling
+
+#: Fewest common windows that say anything: an interval needs a spread.
+LEAST_WINDOWS = 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is common to all designs: the trace, what of it is measured, and how precisely ratios shall be known."""
+
+    trace: Path
+    precision: float
+    seed: int = 1
+    transactions: int | str | None = None
+    warmup: int | None = None
+    format: str | None = None
+    overrides: tuple[str, ...] = ()
+    threads: int | None = None
+
+
+class _Windows:
+    """The windows of one design so far."""
+
+    def __init__(self, machine: Machine, asked: Asked, trace_hash: str) -> None:
+        self.machine, self._asked, self._hash = machine, asked, trace_hash
+        self.overrides = [*asked.overrides, *machine.overrides]
+        resolved = resolve(machine_text(machine.description), machine.description, self.overrides)
+        self.processors = int(resolved["processors"])
+        self.document: Known = {}
+        self.interrupted = False
+
+    def more(self, choose: Callable[[Known], list[int]], progress: Callable[[int], None] | None) -> None:
+        """Time the windows that ``choose`` names, given what is known before; they are added to those before."""
+        before = self.document.get("windows", [])
+        rounds = 0
+
+        def once(text: str) -> list[int]:
+            nonlocal rounds
+            rounds += 1
+            return choose(json.loads(text)) if rounds == 1 else []
+
+        asked = self._asked
+        found = timed(
+            asked.trace,
+            self.machine.description,
+            once,
+            trace_hash=self._hash,
+            format=asked.format,
+            overrides=self.overrides,
+            transactions=asked.transactions,
+            warmup=asked.warmup,
+            seed=asked.seed,
+            threads=asked.threads,
+            progress=progress,
+        )
+        self.interrupted = bool(found.get("interrupted"))
+        if self.document:
+            found["live_points"] = self.document["live_points"]
+        self.document = found | {"windows": before + found["windows"]}
+
+
+def compare_windows(
+    machines: Sequence[Machine],
+    asked: Asked,
+    *,
+    progress: Callable[[str], Callable[[int], None]] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Time common windows of a trace on every machine, and say which need fewer cycles for a transaction.
+
+    Parameters
+    ----------
+    machines
+        Two or more.
+    asked
+        What is common to them; ``precision`` is half of the 95 % interval of every ratio, as a share of it.
+    progress
+        Given a machine's name, returns what is called with references so far.
+    say
+        Called with a sentence on what will be simulated, once the first windows have told.
+
+    Returns
+    -------
+    dict
+        Schema ``servsim.compare-windows/1``.
+
+    Raises
+    ------
+    UsageError
+        As `servsim.sampling.sample` where windows cannot be timed at all, or are too few for a first stage.
+    Interrupted
+        When it was interrupted after windows enough of all designs; it holds the comparison by then.
+    """
+    trace_hash = file_hash(asked.trace) if asked.trace.exists() else None
+    designs = [_Windows(machine, asked, trace_hash or "") for machine in machines]
+    first = max(designs, key=lambda design: design.processors)
+    in_turn = [first, *(design for design in designs if design is not first)]
+    places: list[int] = []
+
+    def chosen(known: Known, low: int, high: int | None) -> list[int]:
+        nonlocal places
+        if not places:
+            if len(known["points"]) < sampling.FIRST_STAGE:
+                refuse_short(known, sampling.FIRST_STAGE, "a first look takes")
+            places = sampling.order(len(known["points"]), asked.seed)
+        points = nearest(known, first.document or known, places)
+        return points[low:high]
+
+    def stage(low: int, high: int) -> None:
+        for design in in_turn:
+            told = None if progress is None else progress(design.machine.label)
+            design.more(lambda known: chosen(known, low, high), told)
+            if design.interrupted:
+                raise KeyboardInterrupt
+
+    wanted = sampling.FIRST_STAGE
+    try:
+        stage(0, wanted)
+        wanted, why = windows_wanted([design.document for design in designs], asked.precision)
+        if say is not None:
+            say(why)
+        if wanted > sampling.FIRST_STAGE:
+            stage(sampling.FIRST_STAGE, wanted)
+    except KeyboardInterrupt:
+        done = [len(design.document.get("windows", [])) for design in designs]
+        if min(done) < LEAST_WINDOWS:
+            raise
+        result = judged(_common(designs), asked.precision, wanted)
+        text = f"interrupted: {min(done)} common windows had ended, of {wanted} that the precision asked for"
+        result["warnings"].insert(0, ResultWarning("weak", "interrupted", text).to_dict())
+        result["interrupted"] = True
+        raise Interrupted(result) from None
+    return judged(_common(designs), asked.precision, wanted)
+
+
+def _common(designs: Sequence[_Windows]) -> list[tuple[str, Known]]:
+    """Return names and documents, with as many windows as all have."""
+    count = min(len(design.document["windows"]) for design in designs)
+    return [
+        (design.machine.label, design.document | {"windows": design.document["windows"][:count]}) for design in designs
+    ]
+
+
+def nearest(known: Known, base: Known, places: Sequence[int]) -> list[int]:
+    """Return the live-points of ``known`` nearest to places of ``base``, each once, by their share of the range.
+
+    Examples
+    --------
+    >>> of = lambda count, spacing: {"points": [None] * count, "range": {"spacing": spacing, "instructions": 1000}}
+    >>> nearest(of(10, 100), of(5, 200), [3, 0, 4])
+    [6, 0, 8]
+    """
+
+    def at(document: Known, point: int) -> float:
+        return float(point * document["range"]["spacing"] / document["range"]["instructions"])
+
+    free = set(range(len(known["points"])))
+    found = []
+    for place in places:
+        if not free:
+            break
+        wish = at(base, place)
+        best = min(free, key=lambda point: (abs(at(known, point) - wish), point))
+        free.discard(best)
+        found.append(best)
+    return found

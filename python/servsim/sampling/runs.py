@@ -1,0 +1,286 @@
+"""Sampled simulation: as many windows of a trace as a promised precision needs, instead of the whole trace.
+
+The simulator times windows from live-points, which one functional pass leaves in a file (`servsim._core.sample`); here
+is decided which and how many, and whether a run can be sampled at all. What they say of the whole is in
+`servsim.sampling.estimates`.
+"""
+
+import json
+from collections.abc import Callable
+from math import ceil, hypot, sqrt
+from pathlib import Path
+
+from servsim import _core
+from servsim.cache import folder
+from servsim.errors import Interrupted, UsageError
+from servsim.result_warnings import ResultWarning, put, recorded
+from servsim.sampling.estimates import (
+    Known,
+    cost,
+    ends_of,
+    estimate,
+    half_of,
+    reached,
+    refuse_unsuitable,
+    summary,
+    suspicions,
+    unknown_of,
+)
+from servsim.simulation import file_hash, findings_folder, machine_text
+from servsim.statistics import sampling
+from servsim.text import share
+
+#: Name of the format of the result.
+SCHEMA = "servsim.sample/1"
+#: What every sampled result says of its interval, until it was held to enough full runs of captured traces.
+UNTESTED = ResultWarning(
+    "weak",
+    "coverage-untested",
+    "on a captured trace the interval of cycles per transaction was missed far oftener than 1 in 20, where full runs "
+    "ended other transactions than the pass without time; that of cycles for an instruction came nearer: compare once "
+    "with a run without --precision before you rely on it (docs/sampling.md)",
+)
+#: Least precision that is promised: functional warming alone is not closer.
+LEAST = 0.005
+
+
+def precision_of(text: str, option: str = "--precision") -> float:
+    """Return the share that a precision such as ``2%`` or ``0.02`` stands for.
+
+    Raises
+    ------
+    UsageError
+        When it is no number between `LEAST` and one half.
+    """
+    wanted = share(text)
+    if not LEAST <= wanted <= 0.5:
+        raise UsageError(
+            f"{option} {text}: give a share of the mean from {100 * LEAST:g}% to 50%, for example 2%; the state "
+            "that windows begin with is not exact enough for less"
+        )
+    return wanted
+
+
+def sample(
+    trace: str | Path,
+    machine: str | Path,
+    precision: float,
+    *,
+    format: str | None = None,
+    overrides: list[str] | None = None,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
+    users: int | None = None,
+    seed: int = 1,
+    threads: int | None = None,
+    live_points: str | Path | None = None,
+    choice: str = "phases",
+    all_windows: bool = False,
+    progress: Callable[[int], None] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Known:
+    """Time windows of a trace until cycles per transaction are known as precisely as asked.
+
+    Parameters
+    ----------
+    trace, machine, format, overrides, transactions, warmup, users, seed, threads, progress
+        As for `servsim.simulate`; the windows are taken from the transactions that it would measure.
+    precision
+        Half of the 95 % interval, as a share of the mean, for example 0.02.
+    live_points
+        File of the live-points; made if there is none. Without it one in the cache.
+    choice
+        Order of the windows: see `servsim.statistics.sampling.order`.
+    all_windows
+        Time every window there is, whatever the precision: what any choice of them would have told follows.
+    say
+        Called with a sentence on what will be simulated, once the first windows have told.
+
+    Returns
+    -------
+    dict
+        Schema ``servsim.sample/1``; ``summary`` holds the estimates with their intervals, ``cost`` what they took.
+
+    Raises
+    ------
+    UsageError
+        As `servsim.simulate`; also when the trace is too short for the precision or cannot be sampled.
+    Interrupted
+        When it was interrupted after windows enough for an interval; it holds the result by then.
+
+    Examples
+    --------
+    >>> sample("oltp.svt", "foglia-2004-4p", 0.02)  # doctest: +SKIP
+    """
+    plan = _Plan(precision, seed, choice, say, all_windows)
+    document = timed(
+        trace,
+        machine,
+        plan.choose,
+        format=format,
+        overrides=overrides,
+        transactions=transactions,
+        warmup=warmup,
+        users=users,
+        seed=seed,
+        threads=threads,
+        live_points=live_points,
+        progress=progress,
+    )
+    windows = document["windows"]
+    if len(windows) < 3:
+        raise KeyboardInterrupt
+    document["options"] |= {"precision": precision, "choice": choice}
+    document["summary"] = summary(document)
+    document["precision"] = reached(document)
+    document["cost"] = cost(document)
+    doubts = [UNTESTED, *suspicions(windows)]
+    users = document["range"]["users"]
+    if warmup is not None and warmup < users:
+        text = (
+            f"a warm-up of {warmup} transactions for {users} users: some may not have ended their first one before the "
+            "measurement, which makes work that is measured unlike work that is not; give one for each user at least"
+        )
+        doubts.append(ResultWarning("weak", "short-warm-up", text))
+    put(document, [*recorded(document), *doubts])
+    if document.get("interrupted"):
+        text = f"interrupted: {len(windows)} windows had ended, of {plan.wanted} that the precision asked for"
+        put(document, [*recorded(document), ResultWarning("weak", "interrupted", text)])
+        raise Interrupted(document)
+    return document
+
+
+def timed(
+    trace: str | Path,
+    machine: str | Path,
+    choose: Callable[[str], list[int]],
+    *,
+    trace_hash: str | None = None,
+    format: str | None = None,
+    overrides: list[str] | None = None,
+    transactions: int | str | None = None,
+    warmup: int | None = None,
+    users: int | None = None,
+    seed: int = 1,
+    threads: int | None = None,
+    live_points: str | Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Known:
+    """Time the windows that ``choose`` names, which is given what is known so far as JSON, until it names none.
+
+    Parameters
+    ----------
+    trace_hash
+        Hash of the trace, where it is known already.
+
+    Raises
+    ------
+    UsageError
+        When the trace cannot be read or its windows not be timed, and whatever ``choose`` raises.
+    """
+    path = Path(trace)
+    if not path.exists():
+        raise UsageError(f"there is no trace {str(trace)!r}")
+    if live_points is not None and Path(live_points).is_dir():
+        raise UsageError(f"--live-points {live_points} is a folder: name a file in it")
+    text = _core.sample(
+        path,
+        machine_text(machine),
+        choose,
+        Path(live_points) if live_points is not None else folder("live-points"),
+        is_folder=live_points is None,
+        machine_file=str(machine),
+        trace_hash=trace_hash or file_hash(path),
+        findings=findings_folder(),
+        format=format,
+        overrides=overrides or [],
+        transactions=transactions,
+        warmup=warmup,
+        users=users,
+        seed=seed,
+        threads=threads,
+        progress=progress,
+    )
+    document: Known = json.loads(text)
+    return document
+
+
+def refuse_short(known: Known, wanted: int, why: str) -> None:
+    """Say how many transactions are missing for ``wanted`` windows."""
+    count, there = len(known["points"]), known["range"]["transactions"]
+    missing = -(-there * (wanted - count) // max(1, count))
+    raise UsageError(
+        f"{why} {wanted} windows, and the {there} transactions to measure hold {count}: {_are_missing(missing)} "
+        "(twice as many in a trace, of which the middle half is measured); capture a longer trace, ask for less "
+        "precision, or simulate all of it without --precision"
+    )
+
+
+def _are_missing(count: int) -> str:
+    return f"{count} more {'is' if count == 1 else 'are'} missing"
+
+
+def refuse_sparse(known: Known, wanted: int, precision: float) -> None:
+    """Refuse a precision that takes more windows than there are live-points, where a longer trace has no more."""
+    count, found, unknown = len(known["points"]), estimate(known), unknown_of(known).half_width
+    each = found.share / found.n
+    with_all = found.half_width / found.mean * sqrt(max(0.0, 1 / count - each) / (1 / found.n - each))
+    best = hypot(with_all, ends_of(known).half_width) + unknown
+    raise UsageError(
+        f"±{100 * precision:g} % takes {wanted} windows, and a trace has live-points for about {count}, however long: "
+        f"ask for {ceil(1000 * best + 0.5) / 10:g}% at best, or simulate all of it without --precision"
+    )
+
+
+class _Plan:
+    """Which windows are timed next: a first stage, then as many as it says, then none."""
+
+    def __init__(
+        self, precision: float, seed: int, choice: str, say: Callable[[str], None] | None, all_windows: bool
+    ) -> None:
+        self.precision, self.seed, self.choice, self.say = precision, seed, choice, say
+        self.all_windows = all_windows
+        self.wanted = sampling.FIRST_STAGE
+
+    def choose(self, text: str) -> list[int]:
+        """Return the numbers of the windows to time next, given what is known."""
+        known: Known = json.loads(text)
+        count, done = len(known["points"]), len(known["windows"])
+        if done == 0 and count < sampling.FIRST_STAGE:
+            refuse_short(known, sampling.FIRST_STAGE, "a first look takes")
+        if done == 0:
+            self._refuse_few_ends(known)
+            return self._order(count)[: count if self.all_windows else self.wanted]
+        if self.all_windows or done > sampling.FIRST_STAGE or self.wanted > sampling.FIRST_STAGE:
+            return []
+        refuse_unsuitable(known, self.precision)
+        first = estimate(known)
+        # Choice and ends are independent; what the ends and what no window tells leave of the promise is the windows'.
+        left = (self.precision - unknown_of(known).half_width) ** 2 - ends_of(known).half_width ** 2
+        self.wanted = sampling.windows_for(first, sqrt(left))
+        window, room = known["range"]["window"], known["range"]["spacing"]
+        if self.wanted > count and room > 2 * (window["warmup"] + window["measured"]):
+            refuse_sparse(known, self.wanted, self.precision)
+        if self.wanted > count:
+            refuse_short(known, self.wanted, f"±{100 * self.precision:g} % takes")
+        if self.say is not None:
+            reached = 100 * half_of(known)
+            self.say(f"{done} windows give ±{reached:.1f} %; {self.wanted} of {count} are needed in all")
+        return self._order(count)[done : self.wanted]
+
+    def _order(self, count: int) -> list[int]:
+        return sampling.order(count, self.seed, self.choice)
+
+    def _refuse_few_ends(self, known: Known) -> None:
+        """Refuse what no number of windows can give: too few transactions end in the trace for the precision."""
+        there, half = known["range"]["transactions"], ends_of(known).half_width
+        # The windows need a part of the promise as well: half of its square.
+        allowed = self.precision / sqrt(2)
+        if half > allowed:
+            missing = ceil(there * (half / allowed - 1))
+            raise UsageError(
+                f"--precision {100 * self.precision:g}% is out of reach: of the {there} transactions to measure, those "
+                f"that {known['range']['users']} users are in the middle of at the first and last end leave ±"
+                f"{100 * half:.1f} % open; {_are_missing(missing)} (twice as many in a trace, of which the middle "
+                "half is measured); capture a longer trace or ask for less precision"
+            )

@@ -1,0 +1,245 @@
+"""Designs on common windows: the ratio and its interval, which windows are timed, what is ranked, what is said."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from servsim.comparison import windows
+from servsim.comparison.designs import parse_machine
+from servsim.comparison.windows import Asked, compare_windows
+from servsim.errors import Interrupted, UsageError
+from servsim.statistics.sampling import FIRST_STAGE, estimate, order, ratio
+
+TRACE = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
+PARTS = ("busy_user", "busy_kernel", "memory_stall", "bus_wait", "lock_spin", "branch", "idle")
+
+
+def _population(random: Random, count: int) -> list[tuple[float, float, float]]:
+    """Misses of windows, and cycles of two designs: what misses do not explain, both have in common."""
+    found = []
+    for _ in range(count):
+        misses, common = random.uniform(0.004, 0.012), random.gauss(0, 0.1)
+        slow, fast = (0.5 + price * misses + common + random.gauss(0, 0.01) for price in (66, 60))
+        found.append((misses, slow, fast))
+    return found
+
+
+@pytest.mark.parametrize("n", [24, 60])
+def test_the_interval_of_a_ratio_covers_that_of_all_windows_as_often_as_it_says(n: int) -> None:
+    """Of 2,000 studies with fixed seeds 95 % within three standard errors, and much narrower than either design."""
+    random, covered, width, alone = Random(11), 0, 0.0, 0.0
+    for study in range(2000):
+        all_of_them = _population(random, 120)
+        truth = sum(slow for _, slow, _ in all_of_them) / sum(fast for *_, fast in all_of_them)
+        chosen = [all_of_them[window] for window in order(120, study)[:n]]
+        misses, a, b = ([row[column] for row in chosen] for column in range(3))
+        known, whole = [[one] for one in misses], [sum(row[0] for row in all_of_them) / 120]
+        found = ratio(a, b, known, whole, n / 120)
+        covered += abs(found.mean - truth) <= found.half_width
+        width += found.half_width / found.mean
+        of_a = estimate(a, known, whole, n / 120)
+        alone += of_a.half_width / of_a.mean
+    assert 0.935 <= covered / 2000 <= 0.965
+    assert width < alone / 4
+
+
+class MadeUp:
+    """Stands in for the simulator: cycles of windows follow a made-up trace; keeps which windows were asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, idle: int = 0, stop_in: tuple[str, int] = ("", 0)) -> None:
+        self.idle, self.stop_in = idle, stop_in
+        self.timed: dict[str, list[int]] = {}
+        monkeypatch.setattr(windows, "timed", self)
+        monkeypatch.setattr(windows, "file_hash", lambda path: "sha256:0")
+
+    def __call__(
+        self, trace: Path, machine: str, choose: Callable[[str], list[int]], *, overrides: list[str], **_: Any
+    ) -> dict[str, Any]:
+        settings = dict(one.split("=") for one in overrides)
+        eight = settings.get("processors") == "8"
+        count, spacing = (60, 2000) if eight else (120, 1000)
+        price = 60 + int(settings.get("bus.memory_read", "60 cycles").split()[0]) / 10
+        misses = [20 + 7 * point % 11 for point in range(count)]
+        points = [{"instructions": 500, "counts": {"misses": one, "memory_reads": one // 2}} for one in misses]
+        whole = {"misses": sum(misses) * spacing // 500, "memory_reads": sum(misses) * spacing // 1000}
+        known: dict[str, Any] = {
+            "range": {
+                "instructions": count * spacing,
+                "transactions": 400,
+                "spacing": spacing,
+                "counts": whole | {"references": 2 * count * spacing},
+                "ends": [300 * end for end in range(1, 401)],
+                "users": 4,
+            },
+            "points": points,
+            "windows": [],
+        }
+        label = ",".join(overrides)
+        wanted = choose(json.dumps(known))
+        assert not choose(json.dumps(known)), "one round at a time"
+        calls = self.timed.setdefault(label, [])
+        if self.stop_in[0] == label and calls:
+            wanted, known["interrupted"] = wanted[: self.stop_in[1]], True
+            if not wanted:
+                raise KeyboardInterrupt
+        calls += wanted
+        for point in wanted:
+            # What the trace does there, and a little that is the machine's own.
+            noise = 900 * ((point * spacing // 1000) % 5) + (point * (7 if eight else 3)) % 13
+            cycles = int(10 * misses[point] * price / (2 if eight else 1)) + noise
+            parts = dict.fromkeys(PARTS, 0) | {"busy_user": cycles - self.idle, "idle": self.idle}
+            half = {"cycles": cycles // 2, "instructions": 250}
+            window = {"point": point, "cycles": cycles, "instructions": 500, "misses": misses[point], **parts}
+            known["windows"].append(window | {"first_half": half, "timed_references": 3000, "cut_short": False})
+        return known | {
+            "machine": {"name": label},
+            "trace": {"hash": "sha256:0"},
+            "options": {"warmup": 100, "transactions": 400, "window": {"first": 101, "last": 500, "of": 600}},
+            "live_points": {"file": f"{count}.live", "made": False, "references": 0},
+            "warnings": [],
+        }
+
+
+def _compared(*machines: str, precision: float = 0.01) -> dict[str, Any]:
+    designs = [parse_machine(f"foglia-2004-4p:{text}") for text in machines]
+    return compare_windows(designs, Asked(TRACE, precision))
+
+
+SLOW, FAST, NEAR = "bus.memory_read=90 cycles", "bus.memory_read=60 cycles", "bus.memory_read=61 cycles"
+
+
+def test_designs_of_one_shape_time_the_same_windows_and_far_fewer_than_each_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The live-points are the same, so are the places, and the count says what each alone would have needed."""
+    made = MadeUp(monkeypatch)
+    found = _compared(SLOW, FAST)
+    assert made.timed[SLOW] == made.timed[FAST] == order(120, 1)[:FIRST_STAGE]
+    assert found["common_windows"] == {"timed": 24, "wanted": 24, "there": 120, "same_live_points": True}
+    assert all(design["windows_alone"] > 35 for design in found["designs"])
+    (pair,) = found["pairs"]
+    assert pair["better"] == "foglia-2004-4p, bus.memory_read=60 cycles" and found["ranked"]
+    assert 1.02 < pair["ratio"]["interval_95"][0] < pair["ratio"]["interval_95"][1] < 69 / 66
+    json.dumps(found)
+
+
+def test_machines_of_other_shapes_time_windows_at_the_same_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine with most processors has fewest live-points, and decides; of the other every second one is there."""
+    made = MadeUp(monkeypatch)
+    found = _compared("processors=4", "processors=8", precision=0.2)
+    assert made.timed["processors=4"] == [2 * point for point in made.timed["processors=8"]]
+    assert not found["common_windows"]["same_live_points"]
+    assert [place["design"] for place in found["ranking"]] == [
+        "foglia-2004-4p, processors=8",
+        "foglia-2004-4p, processors=4",
+    ]
+
+
+def test_a_second_stage_times_what_is_missing_of_all_designs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of the first stage are not timed again."""
+    made = MadeUp(monkeypatch)
+    found = _compared("processors=4", "processors=8", precision=0.01)
+    common = found["common_windows"]
+    assert FIRST_STAGE < common["timed"] == common["wanted"]
+    for timed in made.timed.values():
+        assert len(timed) == len(set(timed)) == common["timed"]
+
+
+def test_idle_time_of_both_designs_is_in_the_interval_and_leaves_them_unranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clear difference is not ranked where windows do not tell more of idle time; the sentence says so."""
+    MadeUp(monkeypatch, idle=1000)
+    found = _compared(SLOW, FAST)
+    (pair,) = found["pairs"]
+    shares = [1000 / (sum(w["cycles"] for w in d["windows"]) / len(d["windows"])) for d in found["designs"]]
+    assert pair["ratio"]["of_idle"] == pytest.approx(sum(shares), rel=1e-3)
+    assert pair["better"] is None and "how long processors wait" in pair["reason"] and not found["ranked"]
+    assert any(warning["code"] == "precision-missed" for warning in found["warnings"])
+
+
+def test_equal_designs_are_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every window takes the same on both."""
+    MadeUp(monkeypatch)
+    (pair,) = _compared(FAST, FAST)["pairs"]
+    assert pair["better"] is None and pair["ratio"]["mean"] == 1 and "they do not differ" in pair["reason"]
+
+
+def test_an_interruption_keeps_the_windows_that_all_designs_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second stage the first is kept; what only one design has is left out."""
+    MadeUp(monkeypatch, stop_in=("processors=4", 3))
+    with pytest.raises(Interrupted) as stopped:
+        _compared("processors=4", "processors=8")
+    kept = stopped.value.result
+    assert kept["common_windows"]["timed"] == FIRST_STAGE + 3 and kept["interrupted"]
+    assert kept["warnings"][0]["text"].startswith("interrupted: 27 common windows had ended, of ")
+    MadeUp(monkeypatch, stop_in=("processors=8", 0))
+    with pytest.raises(Interrupted) as stopped:
+        _compared("processors=4", "processors=8")
+    assert stopped.value.result["common_windows"]["timed"] == FIRST_STAGE
+
+
+def test_a_trace_with_too_few_windows_is_refused(tmp_path: Path) -> None:
+    """It says how many transactions are missing."""
+    designs = [parse_machine(f"foglia-2004-4p:{text}") for text in (SLOW, FAST)]
+    with pytest.raises(UsageError, match=r"a first look takes 24 windows.*more are missing"):
+        compare_windows(designs, Asked(TRACE, 0.01, transactions=3, warmup=0))
+
+
+def servsim(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    command = [str(Path(sys.executable).with_name("servsim")), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+WINDOW = ("--warm-up", 1, "--transactions", 5)
+
+
+def test_full_runs_find_the_same_winner_and_lie_in_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oracle is the simulator without sampling; each machine has a shape of its own."""
+    monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path))
+    base = "foglia-2004-4p:processors=1"
+    machines = [base, f"{base},cache.size=16 KiB"]
+    chosen = [word for machine in machines for word in ("-m", machine)]
+    done = servsim("compare", TRACE, *chosen, *WINDOW, "--sampled", "5%", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "windows of each, where each design alone would need" in done.stderr
+    found = json.loads(done.stdout)
+    full = {}
+    for machine in machines:
+        settings = [word for one in machine.partition(":")[2].split(",") for word in ("--set", one)]
+        run = servsim("simulate", TRACE, "-m", "foglia-2004-4p", *settings, *WINDOW, "--json")
+        replication = json.loads(run.stdout)["replications"][0]
+        full[machine.replace("4p:processors=1", "4p").replace(",", ", ")] = replication["cycles_per_transaction"]
+    (pair,) = found["pairs"]
+    low, high = pair["ratio"]["interval_95"]
+    assert low < full[pair["a"]] / full[pair["b"]] < high, pair
+    assert pair["better"] == min(pair["a"], pair["b"], key=full.__getitem__), pair
+    words = servsim("compare", TRACE, *chosen, *WINDOW, "--sampled", "50%")
+    assert words.returncode == 0 and "is better: it needs fewer cycles for a transaction than" in words.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--sampled", "1%", "--by", "gsp"), "leave out --by"),
+        (("--sampled", "1%", "--precision", "1%", "--keep", "x"), "leave out --keep, --precision"),
+        (("--sampled", "zwei"), "--sampled zwei: give a share"),
+        (("--sampled", "1%", "--html", "x.html"), "leave out --html"),
+    ],
+)
+def test_what_windows_cannot_compare_is_refused_with_the_remedy(options: tuple[str, ...], words: str) -> None:
+    """One sentence and exit code 2."""
+    done = servsim("compare", TRACE, "-m", "foglia-2004-4p", "-m", "foglia-2004-8p", *options)
+    assert done.returncode == 2 and words in " ".join(done.stderr.split()), done.stderr
+
+
+def test_a_single_machine_is_nothing_to_compare() -> None:
+    """The usual sentence of compare."""
+    done = servsim("compare", TRACE, "-m", "foglia-2004-4p", "--sampled", "1%")
+    assert done.returncode == 2 and "a comparison needs two designs" in done.stderr
