@@ -139,8 +139,11 @@ fn what_is_damaged_or_of_another_trace_is_made_anew_without_a_word() {
 #[test]
 fn a_folder_that_cannot_be_written_keeps_nothing_and_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("missing");
-    let source = opened(Some(Findings { folder: &missing, trace_hash: HASH }));
-    assert_eq!(source.transaction_ends(), opened(None).transaction_ends());
-    assert!(!missing.exists());
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    for impossible in [file.clone(), file.join("below")] {
+        let source = opened(Some(Findings { folder: &impossible, trace_hash: HASH }));
+        assert_eq!(source.transaction_ends(), opened(None).transaction_ends());
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"no folder");
 }
