@@ -4,13 +4,14 @@
 //! therefore a plain structure behind one global pointer. A block is recorded when the next one
 //! begins, because only then is it known how far it ran and which accesses it made.
 
-use crate::block::{AccessKey, Block, Site};
+use crate::block::{prefetch, AccessKey, Block, Site};
 use crate::clock::Clock;
 use crate::facts::Facts;
 use crate::ffi;
 use crate::guest::Guest;
 use crate::hooks::{FunctionId, HookTable};
 use crate::io::Requests;
+use crate::kinds::Kinds;
 use crate::operands::Flush;
 use crate::spin::Spinlocks;
 use crate::summary::Summary;
@@ -73,6 +74,7 @@ pub struct Capture {
     keys: Vec<AccessKey>,
     refs: Vec<Ref>,
     guessed: Vec<usize>,
+    kinds: Kinds,
     translations: Translations,
     shapes: HashMap<ShapeKey, ShapeId>,
     ram_base: u64,
@@ -123,6 +125,7 @@ impl Capture {
             keys: Vec::with_capacity(1 << 12),
             refs: Vec::with_capacity(1 << 12),
             guessed: Vec::new(),
+            kinds: Kinds::new(),
             translations: Translations::new(),
             shapes: HashMap::new(),
             ram_base: 0,
@@ -148,6 +151,7 @@ impl Capture {
             self.discard();
         }
         self.block = block;
+        prefetch(block);
         if let Some((previous, next)) = self.pending_switch.take() {
             self.switch(previous, next);
         }
@@ -223,12 +227,9 @@ impl Capture {
 
     /// An access is being made.
     #[inline]
-    pub fn access(&mut self, info: ffi::MemInfo, vaddr: u64, site: &Site) {
-        // SAFETY: pure functions of the emulator.
-        let (shift, store) =
-            unsafe { (ffi::qemu_plugin_mem_size_shift(info), ffi::qemu_plugin_mem_is_store(info)) };
-        let insn = if std::ptr::eq(site.block, self.block) { site.insn } else { self.stray(site) };
-        let key = AccessKey::new(insn, shift, store);
+    pub fn access(&mut self, info: ffi::MemInfo, vaddr: u64, site: Site) {
+        let insn = if std::ptr::eq(site.block(), self.block) { site.insn() } else { self.stray(site) };
+        let key = AccessKey::new(insn, self.kinds.of(info));
         let physical = self.translations.translate(info, vaddr);
         let mut reference = Ref { vaddr, paddr: physical * 4096 + vaddr % 4096, next_page: 0 };
         if vaddr % 4096 + u64::from(key.size()) > 4096 {
@@ -237,13 +238,11 @@ impl Capture {
         }
         self.keys.push(key);
         self.refs.push(reference);
-        // SAFETY: blocks live as long as the process.
-        let owner = unsafe { &*site.block };
-        if owner.exchanges_byte && owner.insns[site.insn as usize].operands.exchanges_byte {
-            if !store {
+        if site.exchanges_byte() {
+            if !key.store() {
                 self.exchange(info, vaddr);
             }
-        } else if store {
+        } else if key.store() {
             self.spinlocks.stored(vaddr);
         }
     }
@@ -262,10 +261,10 @@ impl Capture {
     /// The emulator translated an instruction again by itself (device access under instruction
     /// counting) and runs it as a continuation of the block: find its place there.
     #[cold]
-    fn stray(&mut self, site: &Site) -> u16 {
+    fn stray(&mut self, site: Site) -> u16 {
         // SAFETY: blocks live as long as the process.
-        let (running, owner) = unsafe { (self.block.as_ref(), &*site.block) };
-        let vaddr = owner.insns[site.insn as usize].vaddr;
+        let (running, owner) = unsafe { (self.block.as_ref(), &*site.block()) };
+        let vaddr = owner.insns[site.insn() as usize].vaddr;
         let place = running.and_then(|block| block.insns.iter().position(|insn| insn.vaddr == vaddr));
         self.summary.stray_accesses += u64::from(place.is_none());
         // SAFETY: the counter belongs to this thread.
@@ -365,7 +364,7 @@ impl Capture {
         self.phase = Phase::Done;
         self.summary.recording_seconds = self.started.map_or(0.0, |start| start.elapsed().as_secs_f64());
         if let Some(writer) = self.writer.take() {
-            self.summary.shapes = writer.dictionary().len() as u64;
+            self.summary.shapes = writer.shapes() as u64;
             match writer.finish() {
                 Ok(totals) => self.summary.totals = totals,
                 Err(error) => self.summary.error = Some(error.to_string()),

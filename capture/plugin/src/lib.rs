@@ -16,6 +16,7 @@ mod ffi;
 mod guest;
 mod hooks;
 mod io;
+mod kinds;
 pub mod operands;
 mod spin;
 mod summary;
@@ -144,21 +145,22 @@ unsafe fn translated(insn: *mut ffi::Insn) -> TranslatedInsn {
     }
 }
 
-/// Asks for a callback at the block's start, at each access and at hooked instructions, and for a
-/// store of how many instructions were begun.
+/// Asks for a callback at the block's start, at each access and at hooked instructions, and for a store of how many
+/// instructions were begun wherever the block may be left.
 unsafe fn instrument(capture: &mut Capture, tb: *mut ffi::Tb, insns: &[*mut ffi::Insn], block: *mut Block) {
     // SAFETY: `block` is never freed; the emulator's structures are valid here.
     unsafe {
         ffi::qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, ffi::NO_REGISTERS, block.cast());
-        (*block).sites = (0..insns.len() as u16).map(|insn| Site { block, insn }).collect();
         for (index, insn) in insns.iter().enumerate() {
-            let begun = index as u64 + 1;
-            ffi::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
-                *insn,
-                ffi::INLINE_STORE,
-                counter(),
-                begun,
-            );
+            // An instruction that always goes on to the next need not tell that it was begun, if the next does.
+            if index + 1 == insns.len() || !(&(*block).insns)[index].operands.goes_on {
+                ffi::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+                    *insn,
+                    ffi::INLINE_STORE,
+                    counter(),
+                    index as u64 + 1,
+                );
+            }
             let known = &(&(*block).insns)[index];
             for hook in capture.hooks.find(known.vaddr, &known.code, index == 0) {
                 let data = Box::into_raw(Box::new(hook)).cast();
@@ -167,13 +169,13 @@ unsafe fn instrument(capture: &mut Capture, tb: *mut ffi::Tb, insns: &[*mut ffi:
             if known.operands.reads_time {
                 capture.hooks.note_time_reading(known.vaddr + known.code.len() as u64);
             }
-            let site: *const Site = &raw const (&(*block).sites)[index];
+            let site = Site::new(block, index as u16, known.operands.exchanges_byte);
             ffi::qemu_plugin_register_vcpu_mem_cb(
                 *insn,
                 on_access,
                 ffi::NO_REGISTERS,
                 ffi::MEMORY_READ_WRITE,
-                site.cast_mut().cast(),
+                site.to_data(),
             );
         }
     }
@@ -184,9 +186,7 @@ extern "C" fn on_block(_vcpu: c_uint, block: *mut c_void) {
 }
 
 extern "C" fn on_access(_vcpu: c_uint, info: ffi::MemInfo, vaddr: u64, site: *mut c_void) {
-    // SAFETY: the site belongs to a block, which is never freed.
-    let site = unsafe { &*site.cast::<Site>() };
-    with_capture(|capture| capture.access(info, vaddr, site));
+    with_capture(|capture| capture.access(info, vaddr, Site::of_data(site)));
 }
 
 extern "C" fn on_hook(_vcpu: c_uint, hook: *mut c_void) {

@@ -1,7 +1,9 @@
 //! Which register an access is relative to: read once from an instruction, used by the trace's
 //! address predictor. A wrong guess costs a few bytes in the trace, never correctness.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
 use servsim_trace::{slots, Slot};
 
 /// What the capture needs to know of an instruction.
@@ -24,6 +26,8 @@ pub struct Operands {
     pub reads_time: bool,
     /// Exchanges a byte with memory: how a program takes a spinlock.
     pub exchanges_byte: bool,
+    /// Computes with general registers alone, which nothing can stop: the next instruction follows.
+    pub goes_on: bool,
 }
 
 /// Which remembered translations an instruction makes stale.
@@ -51,6 +55,7 @@ impl Operands {
             flush: flush(&instruction),
             reads_time: matches!(instruction.code(), Code::Rdtsc | Code::Rdtscp),
             exchanges_byte: instruction.code() == Code::Xchg_rm8_r8 && is_atomic(&instruction),
+            goes_on: goes_on(&instruction),
         }
     }
 
@@ -134,6 +139,58 @@ fn is_atomic(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix() || exchanges
 }
 
+/// Whether the instruction moves or sets by a condition.
+fn is_conditional(instruction: &Instruction) -> bool {
+    // With a condition there are jumps, conditional moves and set instructions; jumps end a block.
+    instruction.condition_code() != ConditionCode::None && instruction.flow_control() == FlowControl::Next
+}
+
+/// Whether the instruction is one of those that compilers put between accesses: integers in general registers, no access,
+/// no jump, no exception. Of what is not listed nothing is known.
+fn goes_on(instruction: &Instruction) -> bool {
+    let mnemonic = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Mov
+            | Mnemonic::Movzx
+            | Mnemonic::Movsx
+            | Mnemonic::Movsxd
+            | Mnemonic::Lea
+            | Mnemonic::Add
+            | Mnemonic::Adc
+            | Mnemonic::Sub
+            | Mnemonic::Sbb
+            | Mnemonic::And
+            | Mnemonic::Or
+            | Mnemonic::Xor
+            | Mnemonic::Not
+            | Mnemonic::Neg
+            | Mnemonic::Inc
+            | Mnemonic::Dec
+            | Mnemonic::Cmp
+            | Mnemonic::Test
+            | Mnemonic::Imul
+            | Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Cdqe
+            | Mnemonic::Cwde
+            | Mnemonic::Cdq
+            | Mnemonic::Cqo
+            | Mnemonic::Bswap
+            | Mnemonic::Nop
+            | Mnemonic::Endbr64
+    ) || is_conditional(instruction);
+    let operand = |i| match instruction.op_kind(i) {
+        OpKind::Register => instruction.op_register(i).is_gpr(),
+        // An address that is only computed, or the operand of a long NOP, which makes no access.
+        OpKind::Memory => matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop),
+        _ => true,
+    };
+    mnemonic && !instruction.has_lock_prefix() && (0..instruction.op_count()).all(operand)
+}
+
 fn flush(instruction: &Instruction) -> Flush {
     match (instruction.mnemonic(), instruction.code()) {
         (_, Code::Mov_cr_r64) if instruction.op0_register() == Register::CR3 => Flush::User,
@@ -171,6 +228,39 @@ mod tests {
         assert_eq!(relative.predict(false, 8, 0), (slots::ABSOLUTE, 0x1017));
         let per_cpu = Operands::decode(&[0x65, 0x48, 0x8b, 0x04, 0x25, 0xc0, 0xfb, 0x01, 0], 0x1000);
         assert_eq!(per_cpu.predict(false, 8, 0), (slots::GS, 0x1_fbc0)); // mov rax,gs:0x1fbc0
+    }
+
+    #[test]
+    fn only_what_nothing_can_stop_goes_on_unsaid() {
+        let goes_on = |code: &[u8]| Operands::decode(code, 0x1000).goes_on;
+        for code in [
+            &[0x48, 0x89, 0xc8][..],   // mov rax,rcx
+            &[0x48, 0x8d, 0x47, 0x10], // lea rax,[rdi+0x10]
+            &[0x83, 0xf8, 0x05],       // cmp eax,5
+            &[0x0f, 0x44, 0xc1],       // cmove eax,ecx
+            &[0x0f, 0x94, 0xc0],       // sete al
+            &[0x0f, 0x1f, 0x44, 0, 0], // nop [rax+rax]
+        ] {
+            assert!(goes_on(code), "{code:x?}");
+        }
+        for code in [
+            &[0x48, 0x8b, 0x07][..],   // mov rax,[rdi]
+            &[0x83, 0x3f, 0x05],       // cmp dword [rdi],5
+            &[0x0f, 0x44, 0x07],       // cmove eax,[rdi]
+            &[0x0f, 0x94, 0x07],       // sete [rdi]
+            &[0x0f, 0x22, 0xdf],       // mov cr3,rdi
+            &[0x8e, 0xd8],             // mov ds,eax
+            &[0xf7, 0xf1],             // div ecx
+            &[0x74, 0x02],             // je
+            &[0x55],                   // push rbp
+            &[0xf4],                   // hlt
+            &[0x66, 0x87, 0xdb],       // xchg bx,bx: the mark
+            &[0x0f, 0x31],             // rdtsc
+            &[0x0f, 0x0b],             // ud2
+            &[0x66, 0x0f, 0xef, 0xc0], // pxor xmm0,xmm0: may be switched off
+        ] {
+            assert!(!goes_on(code), "{code:x?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod cursor;
 mod decode;
 mod dictionary;
 mod encode;
+mod encoding;
 mod epoch;
 mod error;
 mod event;

@@ -97,8 +97,7 @@ pub fn cut(
     let mut copy = Copy::begin(std::slice::from_ref(reader), output)?;
     copy.load.clone_from(&selection.load);
     copy.append(reader, selection)?;
-    let totals = copy.writer.totals();
-    if totals.counts.instructions() == 0 {
+    if copy.writer.is_empty() {
         return Err(TraceError::Request(format!(
             "nothing in {} matches the selection; `trace info` prints what it holds",
             reader.path().display()
