@@ -17,14 +17,25 @@ use rand_pcg::Pcg64Mcg;
 /// Requests drawn together in open loop; their features share the nearest cache with the trees.
 const BATCH: usize = 64;
 
+/// A request whose response has been drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Drawn {
+    /// Rank of its arrival, from 0.
+    pub number: usize,
+    /// When it arrived, ns.
+    pub arrival_ns: u64,
+    /// Its response, ns.
+    pub response_ns: u64,
+}
+
 /// Draws for many requests at once.
 pub(crate) struct Batch<'a> {
     walker: Walker<'a>,
     rng: Pcg64Mcg,
     device: Observed,
     features: Box<[Features; BATCH]>,
-    numbers: [usize; BATCH],
-    waits_ns: [u64; BATCH],
+    /// What has been added, with its wait for its response.
+    waiting: [Drawn; BATCH],
     draws: [f32; BATCH],
     length: usize,
 }
@@ -36,19 +47,21 @@ impl<'a> Batch<'a> {
             rng,
             device: Observed::of(model, forest.history()),
             features: Box::new([Features::default(); BATCH]),
-            numbers: [0; BATCH],
-            waits_ns: [0; BATCH],
+            waiting: [Drawn { number: 0, arrival_ns: 0, response_ns: 0 }; BATCH],
             draws: [0.0; BATCH],
             length: 0,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn add(&mut self, served: &Served, put: &mut impl FnMut(usize, u64)) {
+    pub(crate) fn add(&mut self, served: &Served, put: &mut impl FnMut(Drawn)) {
         let at = self.length % BATCH;
         self.features[at] = self.device.features(served);
-        self.numbers[at] = served.number;
-        self.waits_ns[at] = served.wait_ns();
+        self.waiting[at] = Drawn {
+            number: served.number,
+            arrival_ns: served.request.arrival_ns,
+            response_ns: served.wait_ns(),
+        };
         self.device.completed(served, &self.features[at]);
         self.length += 1;
         if self.length == BATCH {
@@ -56,12 +69,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Hands on the number and the response, ns, of what has been added.
-    pub(crate) fn flush(&mut self, put: &mut impl FnMut(usize, u64)) {
+    /// Hands on what has been added.
+    pub(crate) fn flush(&mut self, put: &mut impl FnMut(Drawn)) {
         let draws = &mut self.draws[..self.length];
         self.walker.draw_many_us(&self.features[..self.length], &mut self.rng, draws);
-        for ((number, wait_ns), draw) in self.numbers.iter().zip(self.waits_ns).zip(draws) {
-            put(*number, wait_ns + (draw.max(0.0) * 1e3) as i64 as u64);
+        for (drawn, draw) in self.waiting.iter().zip(draws) {
+            put(Drawn { response_ns: drawn.response_ns + (draw.max(0.0) * 1e3) as i64 as u64, ..*drawn });
         }
         self.length = 0;
     }
@@ -83,16 +96,16 @@ impl<'a> OpenInOrder<'a> {
         })
     }
 
-    /// The next arrival; `put` is told the number and the response, ns, of those that are drawn. False if it was not
+    /// The next arrival; `put` is told of those that are drawn. False if it was not
     /// served in order of arrival: then only [`crate::simulate::open_loop`] can tell.
     #[inline(always)]
-    pub fn push(&mut self, request: &Request, put: &mut impl FnMut(usize, u64)) -> bool {
+    pub fn push(&mut self, request: &Request, put: &mut impl FnMut(Drawn)) -> bool {
         let served = self.order.next_in_order(request);
         served.map(|served| self.batch.add(&served, put)).is_some()
     }
 
     /// The end of the trace.
-    pub fn finish(&mut self, put: &mut impl FnMut(usize, u64)) {
+    pub fn finish(&mut self, put: &mut impl FnMut(Drawn)) {
         self.batch.flush(put);
     }
 }

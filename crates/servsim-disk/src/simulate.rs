@@ -6,7 +6,7 @@
 
 use crate::error::ModelError;
 use crate::features::{Command, Features};
-use crate::in_order::{Batch, ClosedInOrder, OpenInOrder};
+use crate::in_order::{Batch, ClosedInOrder, Drawn, OpenInOrder};
 use crate::metrics::mean;
 use crate::models::parallel::Parallel;
 use crate::models::{DeviceModel, Model, ResponseContext, ResponseModel, Service};
@@ -35,7 +35,7 @@ pub fn open_loop(model: &DeviceModel, requests: &[Request], seed: u64) -> Vec<u6
     let mut responses = vec![0; requests.len()];
     let mut order = ServiceOrder::new(model.server.slots as usize, model.server.recorded_start);
     if let Model::Forest(forest) = &model.model {
-        let put = &mut |number: usize, response_ns| responses[number] = response_ns;
+        let put = &mut |drawn: Drawn| responses[drawn.number] = drawn.response_ns;
         let mut in_order = OpenInOrder::new(model, seed).expect("a forest");
         if requests.iter().all(|request| in_order.push(request, put)) {
             in_order.finish(put);

@@ -86,6 +86,11 @@ impl AtomicFile {
         &self.path
     }
 
+    /// Whether nothing is there unless it is committed; the target itself is written to where it is no regular file.
+    pub fn can_be_undone(&self) -> bool {
+        self.temporary.is_some()
+    }
+
     /// The file to write to; copies of it share its position.
     pub fn file(&self) -> &File {
         &self.file

@@ -1,7 +1,7 @@
 """Models run on the arrivals of a trace, once or at several loads; the work is done in ``servsim._core``."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,6 @@ import numpy.typing as npt
 from servsim import _core
 from servsim.disk.api import Source, factor, parsed, source_text
 from servsim.errors import UsageError
-
-#: Lines made at a time: a block stays in the nearest caches.
-LINES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -27,20 +24,6 @@ class Simulation:
     summary: dict[str, Any]
     arrival_ns: npt.NDArray[np.uint64]
     response_ns: npt.NDArray[np.uint64]
-
-    def csv(self) -> Iterator[bytes]:
-        """Yield the times as CSV, a line for each request; where there are several devices, with the name of each."""
-        devices = self.summary["devices"]
-        yield b"arrival_ns,response_ns\n" if len(devices) == 1 else b"arrival_ns,response_ns,device\n"
-        first = 0
-        for entry in devices:
-            last = first + entry["requests"]
-            quoted = entry["device"].replace('"', '""')
-            ending = "" if len(devices) == 1 else f',"{quoted}"'
-            for at in range(first, last, LINES):
-                block = slice(at, min(at + LINES, last))
-                yield _core.disk_lines(self.arrival_ns[block].tobytes(), self.response_ns[block].tobytes(), ending)
-            first = last
 
 
 def _using(
@@ -74,6 +57,7 @@ def simulate(
     allow_other_device: bool = False,
     allow_unskilled: bool = False,
     times: bool = True,
+    output: str | None = None,
 ) -> Simulation:
     """Run a model file on the requests of a trace.
 
@@ -101,9 +85,12 @@ def simulate(
         Take a model that failed its trial when it was fitted.
     times
         Return the times of all requests; without them the arrays are empty, and memory does not hold them.
+    output
+        File for the times as CSV: ``arrival_ns,response_ns``, and of several devices ``device``, a line for each
+        request, device by device in order of arrival.
     """
     using = _using(model, seed, map_path, sets, allow_other_device, allow_unskilled)
-    request = {"using": using, "mode": mode, "load": factor(load), "times": times}
+    request = {"using": using, "mode": mode, "load": factor(load), "times": times, "output": output}
     summary, arrivals, responses = _core.disk_simulate(source_text(source), json.dumps(request))
     return Simulation(
         parsed(summary), np.frombuffer(arrivals, dtype=np.uint64), np.frombuffer(responses, dtype=np.uint64)

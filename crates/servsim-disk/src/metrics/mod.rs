@@ -7,6 +7,8 @@ pub mod demerit;
 pub mod percentiles;
 pub mod slices;
 
+use std::cmp::Ordering;
+
 /// Arithmetic mean; 0 for an empty sample.
 pub fn mean(sample: &[f64]) -> f64 {
     if sample.is_empty() {
@@ -23,8 +25,26 @@ pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[low] + (at - low as f64) * (sorted[high] - sorted[low])
 }
 
+/// What a sample is made of: numbers in order.
+pub trait Sampled: Copy {
+    /// The order of two.
+    fn order(&self, other: &Self) -> Ordering;
+    /// What it stands for.
+    fn value(self) -> f64;
+}
+
+impl Sampled for f64 {
+    fn order(&self, other: &Self) -> Ordering {
+        self.total_cmp(other)
+    }
+
+    fn value(self) -> f64 {
+        self
+    }
+}
+
 /// [`quantile`]s of a non-empty sample, which is reordered, at ascending probabilities: quicker than sorting it.
-pub fn quantiles<const N: usize>(sample: &mut [f64], probabilities: [f64; N]) -> [f64; N] {
+pub fn quantiles<T: Sampled, const N: usize>(sample: &mut [T], probabilities: [f64; N]) -> [f64; N] {
     let last = (sample.len() - 1) as f64;
     let mut found = [0.0; N];
     // Beyond `end` lies nothing less than before it; `above` is the least of what lies there.
@@ -32,14 +52,13 @@ pub fn quantiles<const N: usize>(sample: &mut [f64], probabilities: [f64; N]) ->
     for (found, p) in found.iter_mut().zip(probabilities).rev() {
         let at = p * last;
         let low = at.floor() as usize;
-        if low + 1 < end {
-            let (_, _, right) = sample[..end].select_nth_unstable_by(low, f64::total_cmp);
-            above = right.iter().copied().fold(f64::INFINITY, f64::min);
-        } else if low + 1 == end {
-            let (_, _, _) = sample[..end].select_nth_unstable_by(low, f64::total_cmp);
+        if low < end {
+            let (_, _, right) = sample[..end].select_nth_unstable_by(low, T::order);
+            let least = right.iter().copied().min_by(T::order).map(T::value);
+            above = least.unwrap_or(above);
         }
         end = low + 1;
-        let (value, part) = (sample[low], at - low as f64);
+        let (value, part) = (sample[low].value(), at - low as f64);
         *found = if part > 0.0 { value + part * (above - value) } else { value };
     }
     found

@@ -177,6 +177,8 @@ fn entry(model: &DeviceModel, writer: &mut Writer) -> Entry {
     }
 }
 
+const CUT: &str = "it ends within its heading; fit or copy it again";
+
 /// What bytes are that do not begin with [`MAGIC`].
 fn stranger(bytes: &[u8]) -> &'static str {
     // The version is the last letter before the end of the line.
@@ -193,14 +195,14 @@ fn stranger(bytes: &[u8]) -> &'static str {
 /// [`ModelError::BadFile`] for anything else, and for a damaged file.
 pub fn from_bytes(bytes: &[u8]) -> Result<Vec<DeviceModel>, ModelError> {
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad(stranger(bytes)))?;
-    let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| bad("it ends within its heading"))?;
+    let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| bad(CUT))?;
     let length = u32::from_le_bytes(*length) as usize;
     if rest.len() < length {
-        return Err(bad("it ends within its heading"));
+        return Err(bad(CUT));
     }
     let (heading, arrays) = rest.split_at(length);
     let heading: Heading =
-        serde_json::from_slice(heading).map_err(|error| bad(format!("its heading: {error}")))?;
+        serde_json::from_slice(heading).map_err(|_| bad("its heading is damaged; fit or copy it again"))?;
     if heading.checksum != checksum(arrays) {
         return Err(bad("its checksum does not match: it is damaged; fit or copy it again"));
     }

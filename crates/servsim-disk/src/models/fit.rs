@@ -105,6 +105,9 @@ fn fit_device(
         return fitter.finish();
     }
     require(kind, requests.len())?;
+    if requests.iter().all(|request| request.response_ns() == 0) {
+        return Err(ModelError::NoTime { device: device.to_owned() });
+    }
     let mut inference = settled(infer(requests), options);
     if kind == "parallel" {
         inference.server = Server { slots: SIDE_BY_SIDE, ..Server::FCFS };
@@ -308,7 +311,7 @@ impl Fitter {
     /// Grows the trees.
     ///
     /// # Errors
-    /// [`ModelError::TooShort`] when the device had too few requests.
+    /// [`ModelError::TooShort`] when the device had too few requests, [`ModelError::NoTime`] when none took any time.
     pub fn finish(mut self) -> Result<DeviceModel, ModelError> {
         if self.pass.is_none() {
             require("forest", self.held.len())?;
@@ -317,6 +320,9 @@ impl Fitter {
         let Pass { inference, trial, parallel, mut order, mut sample } =
             self.pass.expect("the pass has begun");
         order.finish(&mut |served| sample.add(served));
+        if sample.response_ns == 0 {
+            return Err(ModelError::NoTime { device: self.device });
+        }
         let allowed = Allowed {
             place: !self.options.movable,
             // Where it would tell the service, it is part of the answer.

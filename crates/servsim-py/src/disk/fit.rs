@@ -151,8 +151,12 @@ impl Skipped {
     pub(super) fn keep<T>(&mut self, name: &str, made: Result<T, ModelError>) -> Outcome<Option<T>> {
         match made {
             Ok(made) => Ok(Some(made)),
-            Err(error @ (ModelError::TooShort { .. } | ModelError::NoTime { .. })) => {
+            Err(error @ ModelError::TooShort { .. }) => {
                 self.0.push((name.to_owned(), error));
+                Ok(None)
+            }
+            Err(ModelError::NoTime { .. }) => {
+                self.0.push((name.to_owned(), ModelError::NoTime { device: name.to_owned() }));
                 Ok(None)
             }
             Err(other) => Err(other.into()),

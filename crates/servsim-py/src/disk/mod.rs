@@ -8,6 +8,7 @@ mod program;
 mod run;
 mod simulate;
 mod source;
+mod written;
 
 use crate::errors::{unwritable, usage};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -89,7 +90,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fit::disk_info, module)?)?;
     module.add_function(wrap_pyfunction!(run::disk_evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::disk_simulate, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate::disk_lines, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::disk_sweep, module)?)?;
     module.add_function(wrap_pyfunction!(run::disk_reorganize, module)?)?;
     Ok(())

@@ -5,6 +5,7 @@ mod one_by_one;
 use super::fit::read_models;
 use super::run::model_for;
 use super::source::{report_json, Source};
+use super::written::Written;
 use super::{interruptible, options, Fault, Outcome};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,7 +13,6 @@ use serde::Deserialize;
 use serde_json::json;
 use servsim_disk::evaluate::figures;
 use servsim_disk::importers::ImportReport;
-use servsim_disk::lines::lines;
 use servsim_disk::metrics::percentiles::ByOperation;
 use servsim_disk::metrics::{mean, quantile, sorted};
 use servsim_disk::models::calibrate::most_in_tenth;
@@ -44,9 +44,12 @@ struct SimulateRequest {
     using: Using,
     mode: String,
     load: f64,
-    /// Whether arrivals and responses of all requests are asked for.
+    /// Whether arrivals and responses of all requests are to be handed back.
     #[serde(default = "yes")]
     times: bool,
+    /// Where to write them as CSV.
+    #[serde(default)]
+    output: Option<String>,
 }
 
 fn yes() -> bool {
@@ -165,20 +168,6 @@ pub(super) fn disk_simulate<'py>(
     Ok((summary, bytes(&arrivals)?, bytes(&responses)?))
 }
 
-/// Lines of CSV of arrivals and responses (little-endian bytes), each with `ending` before its end.
-#[pyfunction]
-pub(super) fn disk_lines<'py>(
-    py: Python<'py>,
-    arrivals: &[u8],
-    responses: &[u8],
-    ending: &str,
-) -> Bound<'py, PyBytes> {
-    let words = |bytes| {
-        <[u8]>::chunks_exact(bytes, 8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
-    };
-    PyBytes::new(py, &lines(words(arrivals).zip(words(responses)), ending))
-}
-
 /// One device of a trace, and the model to run on it.
 struct Prepared {
     name: String,
@@ -246,10 +235,19 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<Simulated
             "a set has a queue of its own: leave --mode out, or write --mode closed".to_owned(),
         ));
     }
-    if let Some(done) = one_by_one::simulate(source, request)? {
-        return Ok(done);
+    let mut written = request.output.as_deref().map(Written::create).transpose()?;
+    if written.as_ref().is_none_or(Written::can_be_undone) {
+        if let Some(done) = one_by_one::simulate(source, request, written.as_mut())? {
+            written.map_or(Ok(()), Written::commit)?;
+            return Ok(done);
+        }
+        written = written.map(Written::again).transpose()?;
     }
     let (prepared, report) = using.prepare(&source.arrivals_only(request.mode == "closed"))?;
+    let is_named = prepared.len() > 1;
+    if let Some(written) = &mut written {
+        written.heading(is_named);
+    }
     let (mut arrivals, mut responses, mut devices) = (Vec::new(), Vec::new(), Vec::new());
     for Prepared { name, model, set, part, mut warnings } in prepared {
         let told = match (request.mode.as_str(), set) {
@@ -290,11 +288,20 @@ fn simulate_all(source: &Source, request: &SimulateRequest) -> Outcome<Simulated
                 return Err(Fault::Usage(format!("no mode is called `{other}`; accepted: open, closed")))
             }
         };
+        if let Some(written) = &mut written {
+            if is_named {
+                written.device(&name);
+            }
+            let served = arrivals.len() - part.len();
+            let times = arrivals[served..].iter().zip(&responses[served..]);
+            times.for_each(|(arrival_ns, response_ns)| written.push(*arrival_ns, *response_ns));
+        }
+        if !request.times {
+            (arrivals, responses) = (Vec::new(), Vec::new());
+        }
         devices.push(json!({"device": name, "requests": part.len(), "figures": told, "warnings": warnings}));
     }
-    if !request.times {
-        (arrivals, responses) = (Vec::new(), Vec::new());
-    }
+    written.map_or(Ok(()), Written::commit)?;
     Ok((summary(request, &report, &devices), arrivals, responses))
 }
 

@@ -14,6 +14,7 @@ use servsim_trace::{epoch_events, TraceError, TraceReader, FILE_MAGIC};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::Path;
+use std::sync::mpsc::{channel, sync_channel};
 
 /// How to read a trace.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -75,7 +76,8 @@ impl Source {
         if self.is_guest()? {
             return self.stream_guest(sink);
         }
-        stream(&mut self.open()?, self.format.as_deref(), &self.options(), sink)
+        let mut input = self.open()?;
+        read_ahead(|put| stream(&mut input, self.format.as_deref(), &self.options(), put), sink)
             .map_err(|error| self.named(error))
     }
 
@@ -109,6 +111,52 @@ impl Source {
         rebase(&mut requests);
         Ok((requests, report))
     }
+}
+
+/// Requests that are handed on together: few enough to stay in the nearest caches.
+const BATCH: usize = 512;
+/// Batches that may have been read and not yet been taken.
+const AHEAD: usize = 16;
+
+/// What reads gives requests to, and whether to go on.
+type Put<'a> = &'a mut dyn FnMut(Request) -> Result<(), ImportError>;
+
+/// Runs `read` on a thread of its own and gives what it reads to `sink` on this one, in the same order: reading lines and
+/// working on requests cost about as much.
+fn read_ahead(
+    read: impl FnOnce(Put<'_>) -> Result<ImportReport, ImportError> + Send,
+    sink: Put<'_>,
+) -> Result<ImportReport, ImportError> {
+    let (full, batches) = sync_channel::<Vec<Request>>(AHEAD);
+    let (taken, empty) = channel::<Vec<Request>>();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut batch = Vec::with_capacity(BATCH);
+            // Nobody takes it where the sink has failed, and the sink says why.
+            let pass = |batch| full.send(batch).map_err(|_| ImportError::Interrupted);
+            let report = read(&mut |request| {
+                batch.push(request);
+                if batch.len() < BATCH {
+                    return Ok(());
+                }
+                let next = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+                pass(std::mem::replace(&mut batch, next))
+            });
+            pass(batch)?;
+            report
+        });
+        let work = || {
+            for mut batch in batches {
+                batch.drain(..).try_for_each(&mut *sink)?;
+                // The reader may have ended.
+                let _ = taken.send(batch);
+            }
+            Ok(())
+        };
+        let worked = work();
+        let report = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        worked.and(report)
+    })
 }
 
 pub(super) fn report_json(report: &ImportReport) -> Value {

@@ -33,7 +33,7 @@ from servsim.cli.disk.printing import (
 from servsim.cli.options import load_range
 from servsim.cli.progress import Progress
 from servsim.errors import UsageError
-from servsim.files import atomic_write, atomic_writer, make_folder
+from servsim.files import atomic_write, make_folder
 
 app = typer.Typer(no_args_is_help=True, help="Disks: import, fit, evaluate, simulate, sweep, reorganise, capture.")
 
@@ -61,7 +61,10 @@ def import_(
     output: Annotated[str | None, typer.Option("--output", "-o", help="Write servsim's binary form here.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Read a trace of any format, report what could not be kept, write it in binary form."""
+    """Read a trace of any format, report what could not be kept, write it in binary form.
+
+    Example: servsim disk import host.trace -o requests.bin
+    """
     from servsim import disk
 
     report = disk.import_trace(trace.source(), output)
@@ -82,7 +85,10 @@ def fit(
     output: Annotated[str | None, typer.Option("--output", "-o", help="Model file to write.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a model to each device of a trace and write it to a file."""
+    """Fit a model to each device of a trace and write it to a file.
+
+    Example: servsim disk fit requests.csv -o disk.model
+    """
     from servsim import disk
 
     if trace.trace is None and fitting.kind not in ("mechanical", "ssd"):
@@ -145,7 +151,10 @@ def evaluate(
     html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge a model on the requests it was not fitted to."""
+    """Judge a model on the requests it was not fitted to.
+
+    Example: servsim disk evaluate requests.csv --html evaluation.html
+    """
     from servsim import disk
 
     truths = [(factor, trace.source(path)) for factor, path in _truths(truth or [])]
@@ -195,12 +204,10 @@ def simulate(
     """
     from servsim import disk
 
+    where = None if output is None else str(output)
     run = disk.simulate(
-        trace.source(), using.model, mode=mode, load=load, times=output is not None, **using.arguments()
+        trace.source(), using.model, mode=mode, load=load, times=False, output=where, **using.arguments()
     )
-    if output:
-        with atomic_writer(output, "wb") as file:
-            file.writelines(run.csv())
     if as_json:
         print_json(run.summary)
         return
@@ -259,7 +266,10 @@ def reorganize(
     allow_other_device: OtherDevice = False,
     as_json: Json = False,
 ) -> None:
-    """Move the hottest blocks together on paper, and predict what that would bring."""
+    """Move the hottest blocks together on paper, and predict what that would bring.
+
+    Example: servsim disk reorganize requests.csv -o maps
+    """
     from servsim import disk
 
     result, maps = disk.reorganize(
@@ -321,6 +331,8 @@ def capture(
     """Record the block requests of this Linux host (as root).
 
     What a process writes through the page cache is asked for by the kernel's own threads: --process leaves it out.
+
+    Example: servsim disk capture -o host.trace --seconds 10 --device sda
     """
     from servsim import disk
     from servsim.disk.capture import capture as record

@@ -4,13 +4,14 @@
 use super::super::fit::read_models;
 use super::super::run::model_for;
 use super::super::source::Source;
+use super::super::written::Written;
 use super::super::Outcome;
 use super::{near_saturation, of_another, summary, SimulateRequest, Simulated};
 use serde_json::json;
 use servsim_disk::error::ImportError;
 use servsim_disk::evaluate::ClosedLoop;
 use servsim_disk::in_order::{ClosedInOrder, OpenInOrder};
-use servsim_disk::metrics::percentiles::ByOperation;
+use servsim_disk::metrics::percentiles::{ByOperation, Responses};
 use servsim_disk::models::DeviceModel;
 use servsim_disk::request::{Command, Op, Request, NO_START};
 use servsim_disk::server::infer::ENOUGH;
@@ -18,46 +19,52 @@ use servsim_disk::server::station::Started;
 
 /// What is known of the requests that have been served.
 #[derive(Default)]
-struct Tally {
+struct Tally<'a, 'b> {
     keeps_times: bool,
     arrivals_ns: Vec<u64>,
     responses_ns: Vec<u64>,
-    /// Responses of reads and of writes in closed loop, us.
-    by_operation_us: [Vec<f64>; 2],
+    written: Option<&'a mut Written<'b>>,
+    /// Responses of reads and of writes in closed loop.
+    by_operation: [Responses; 2],
     /// Sum of all responses: in us of a closed loop, in ms of an open one.
     sum: f64,
     busy_ns: u64,
     end_ns: u64,
 }
 
-impl Tally {
+impl Tally<'_, '_> {
     #[inline]
     fn closed(&mut self, op: Op, started: &Started) {
         let response_ns = started.completion_ns - started.arrival_ns;
-        let us = response_ns as f64 * 1e-3;
-        self.by_operation_us[op as usize].push(us);
-        self.sum += us;
+        self.by_operation[op as usize].push(response_ns);
+        self.sum += response_ns as f64 * 1e-3;
         self.busy_ns += started.completion_ns - started.start_ns;
         self.end_ns = self.end_ns.max(started.completion_ns);
-        if self.keeps_times {
-            self.arrivals_ns.push(started.arrival_ns);
-            self.responses_ns.push(response_ns);
-        }
+        self.times(started.arrival_ns, response_ns);
     }
 
     #[inline]
-    fn open(&mut self, response_ns: u64) {
+    fn open(&mut self, arrival_ns: u64, response_ns: u64) {
         self.sum += response_ns as f64 * 1e-6;
+        self.times(arrival_ns, response_ns);
+    }
+
+    #[inline(always)]
+    fn times(&mut self, arrival_ns: u64, response_ns: u64) {
         if self.keeps_times {
+            self.arrivals_ns.push(arrival_ns);
             self.responses_ns.push(response_ns);
+        }
+        if let Some(written) = &mut self.written {
+            written.push(arrival_ns, response_ns);
         }
     }
 
     /// What is told of a closed loop at `load`.
     fn figures(&mut self, model: &DeviceModel, load: f64) -> (serde_json::Value, Option<String>) {
-        let parts = std::mem::take(&mut self.by_operation_us);
-        let count = parts.iter().map(Vec::len).sum::<usize>();
-        let (by_operation, p99_ms) = ByOperation::of_parts(parts);
+        let parts = std::mem::take(&mut self.by_operation);
+        let count = parts.iter().map(Responses::count).sum::<usize>();
+        let (by_operation, p99_ms) = ByOperation::of_responses(parts);
         let busy = self.busy_ns as f64 / self.end_ns.max(1) as f64 / f64::from(model.places());
         let told = ClosedLoop {
             load,
@@ -85,32 +92,34 @@ enum Run<'a> {
 impl Run<'_> {
     /// Serves `request`; false if it cannot be served in order of arrival.
     #[inline]
-    fn push(&mut self, request: &Request, load: f64, tally: &mut Tally) -> bool {
+    fn push(&mut self, request: &Request, load: f64, tally: &mut Tally<'_, '_>) -> bool {
         match self {
             Run::Closed(run) => {
                 let arrival_ns = (request.arrival_ns as f64 / load) as u64;
                 run.push(arrival_ns, Command::from(request), &mut |op, started| tally.closed(op, &started));
                 true
             }
-            Run::Open(run) => {
-                if tally.keeps_times {
-                    tally.arrivals_ns.push(request.arrival_ns);
-                }
-                run.push(request, &mut |_, response_ns| tally.open(response_ns))
-            }
+            Run::Open(run) => run.push(request, &mut |drawn| tally.open(drawn.arrival_ns, drawn.response_ns)),
         }
     }
 
-    fn finish(&mut self, tally: &mut Tally) {
+    fn finish(&mut self, tally: &mut Tally<'_, '_>) {
         match self {
             Run::Closed(run) => run.finish(&mut |op, started| tally.closed(op, &started)),
-            Run::Open(run) => run.finish(&mut |_, response_ns| tally.open(response_ns)),
+            Run::Open(run) => {
+                run.finish(&mut |drawn| tally.open(drawn.arrival_ns, drawn.response_ns));
+            }
         }
     }
 }
 
-/// The summary, arrivals and responses; `None` where that takes the general way, which also tells what is wrong.
-pub(super) fn simulate(source: &Source, request: &SimulateRequest) -> Outcome<Option<Simulated>> {
+/// The summary, arrivals and responses; `None` where that takes the general way, which also tells what is wrong. Part of them
+/// may be in `written` then.
+pub(super) fn simulate(
+    source: &Source,
+    request: &SimulateRequest,
+    written: Option<&mut Written<'_>>,
+) -> Outcome<Option<Simulated>> {
     let (using, load) = (&request.using, request.load);
     let is_closed = request.mode == "closed";
     if using.map.is_some() || !using.sets.is_empty() || !(load.is_finite() && load > 0.0) {
@@ -127,7 +136,10 @@ pub(super) fn simulate(source: &Source, request: &SimulateRequest) -> Outcome<Op
         _ => None,
     };
     let Some(mut run) = run else { return Ok(None) };
-    let mut tally = Tally { keeps_times: request.times, ..Tally::default() };
+    let mut tally = Tally { keeps_times: request.times, written, ..Tally::default() };
+    if let Some(written) = &mut tally.written {
+        written.heading(false);
+    }
     // The first requests, by which the class of the device is known.
     let mut head: Vec<Request> = Vec::new();
     let (mut first, mut latest_ns, mut is_ordered) = (None, 0, true);
