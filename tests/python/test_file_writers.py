@@ -39,7 +39,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], str]] = {
     "timeline parquet": (("python/servsim/timeline/windows.py",), "timeline {in}/result.json --parquet {out}"),
     "disk import": (("crates/servsim-py/src/disk/source.rs",), "disk import {in}/disk.csv -o {out}"),
     "disk fit": (("crates/servsim-py/src/disk/fit.rs",), "disk fit {in}/disk.csv --model unconditional -o {out}"),
-    "disk simulate": (("python/servsim/cli/disk/commands.py",), "disk simulate {in}/disk.csv -m {in}/model -o {out}"),
+    "disk simulate": (("crates/servsim-py/src/disk/written.rs",), "disk simulate {in}/disk.csv -m {in}/model -o {out}"),
     "model plot": (("python/servsim/model/plots.py",), "model solve {in}/network.toml --plot {out}"),
 }
 
@@ -57,6 +57,7 @@ ELSEWHERE = {
     "python/servsim/cli/monitor.py": "as `simulate`",
     "python/servsim/cli/place.py": "as `simulate`",
     "python/servsim/cli/sampled.py": "as `simulate`",
+    "python/servsim/cli/disk/commands.py": "several files, each as those above",
     "python/servsim/cli/disk/printing.py": "several files, each as those above",
     "python/servsim/cli/model_fit.py": "as `model plot`",
     "python/servsim/cli/model_import.py": "as `model plot`",

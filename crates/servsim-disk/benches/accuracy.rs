@@ -95,6 +95,9 @@ const DISKSIM: [(&str, f64, Option<f64>); 10] = [
     ("dec_rz26", 340.0, Some(1.62)),
 ];
 
+/// Draws of each request, whose median is what the model says of it: of fewer the median itself is left to chance.
+const DRAWS: u64 = 201;
+
 /// Measured drives beside DiskSim with its own parameters.
 fn peers(folder: &Path) {
     println!("beside DiskSim with its drives' parameters: fitted to the first 24 %, judged on the rest");
@@ -111,7 +114,7 @@ fn peers(folder: &Path) {
         let model = forest(&requests[..cut]);
         let real: Vec<f64> = requests.iter().map(|r| r.response_ns() as f64 * 1e-3).collect();
         let mut quickest = f64::INFINITY;
-        let runs: Vec<Vec<f64>> = (0..15)
+        let runs: Vec<Vec<f64>> = (0..DRAWS)
             .map(|seed| {
                 let begin = Instant::now();
                 let run = closed_loop(&model, &requests, 1.0, seed).expect("load 1");
@@ -129,7 +132,9 @@ fn peers(folder: &Path) {
         };
         let free = error(&mut |at| middle(&mut runs.iter().map(|run| run[at]).collect()));
         let mut steps = vec![0.0; real.len()];
-        open_loop_draws(&model, &requests, 15, 3, &mut |at, draws| steps[at] = middle(&mut draws.to_vec()));
+        open_loop_draws(&model, &requests, DRAWS as usize, 3, &mut |at, draws| {
+            steps[at] = middle(&mut draws.to_vec())
+        });
         let rest = |run: &Vec<f64>| demerit(&run[cut..], &real[cut..], 1.0) * 1e-3;
         let ours: Vec<f64> = runs.iter().map(rest).collect();
         let turn = match &model.model {

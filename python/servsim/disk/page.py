@@ -35,9 +35,8 @@ def write_evaluation(result: Mapping[str, Any], source: str, output: Path) -> No
     parts = [section for at, device in enumerate(devices) for section in _evaluation(device, at)]
     parts.append(_provenance(result["import"], source, {"share that trains": f"{result['train']:g}"}))
     said = [f"{d['device']}: mean {d['free_running']['mean_error_percent']:+.1f} %" for d in devices]
-    headline = (
-        f"{_listed(said)}; skill {_listed([number(d['skill']['over_histogram'], 2) for d in devices])} run freely"
-    )
+    skills = [f"{d['skill']['over_histogram']:.2f}" for d in devices]
+    headline = f"{_listed(said)}; skill {_listed(skills)} run freely"
     write_page(output, f"{source}: disks judged", f"servsim disk evaluate {source}", headline, parts)
 
 
@@ -93,6 +92,11 @@ def refused_text(sweep: Mapping[str, Any]) -> str | None:
     return f"no figures at {loads}: {refused[0]['refused']}"
 
 
+def _rank(verdict: str) -> str:
+    """Rank a line of a verdict."""
+    return "weak" if verdict.startswith(("not worth using", "do not trust")) else "note"
+
+
 def _panels(drawn: Sequence[str]) -> Markup:
     # What is drawn escapes the names in it.
     return tag("div", *(Markup(panel) for panel in drawn), class_="panels")
@@ -100,7 +104,7 @@ def _panels(drawn: Sequence[str]) -> Markup:
 
 def _evaluation(device: dict[str, Any], at: int) -> list[Section]:
     name, of = device["device"], device["free_running"]
-    warnings = [ResultWarning("note", "", line) for line in device["verdict"]]
+    warnings = [ResultWarning(_rank(line), "", line) for line in device["verdict"]]
     drawn = _panels([draw(device) for draw in plots.OF_EVALUATION])
     sections = [
         Section(f"verdict-{at}", f"Verdict of {name}", _basis(device), warning_list(warnings)),

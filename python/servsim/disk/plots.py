@@ -11,7 +11,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 WIDTH, HEIGHT = 340, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 48, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 12, 48, 46
 #: Colours by name: the page's variable, and what stands for it elsewhere.
 _COLOURS = {
     "ink": ("--ink", "#1c2228"),
@@ -132,7 +132,7 @@ class Panel:
             parts += [_grid(_LEFT, y, right, y), _text(_LEFT - 6, y + 4, f"{tick:g}", "end")]
         parts += [_text((_LEFT + right) / 2, HEIGHT - 8, self.x.name), *self.marks]
         middle = (_TOP + bottom) / 2
-        parts.append(f'<g transform="rotate(-90 13 {middle})">{_text(13, middle, self.y.name)}</g>')
+        parts.append(f'<g transform="rotate(-90 11 {middle})">{_text(11, middle, self.y.name)}</g>')
         parts += self._legend()
         size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
         font = 'font-size="12" font-family="system-ui, sans-serif"'
@@ -144,7 +144,7 @@ class Panel:
         for name, colour in self.legends:
             parts.append(f'<rect x="{left:.1f}" y="29" width="10" height="10" {_style("fill", colour)}/>')
             parts.append(_text(left + 14, 38, name, "start"))
-            left += 26 + 6.6 * len(name)
+            left += 30 + 6.6 * len(name)
         return parts
 
 

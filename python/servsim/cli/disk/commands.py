@@ -63,7 +63,7 @@ def import_(
 ) -> None:
     """Read a trace of any format, report what could not be kept, write it in binary form.
 
-    Example: servsim disk import host.trace -o requests.bin
+    Example: servsim disk import requests.csv -o requests.bin
     """
     from servsim import disk
 
