@@ -124,6 +124,11 @@ def pages(fitted: tuple[str, str], swept: dict[str, Any], tmp_path_factory: pyte
     result = disk.evaluate(fitted[0], loads=[1.5])
     # Names come from traces, and traces from anywhere.
     result["devices"][0]["device"] = "sd<b>a"
+    result["devices"][0]["verdict"] = [
+        "not worth using for this",
+        "do not trust it for that",
+        "distribution, run freely",
+    ]
     write_evaluation(result, "t.csv", made["evaluation"])
     write_sweep(swept, "t.csv", "t.model", made["sweep"])
     return made
@@ -135,6 +140,8 @@ def test_the_pages_hold_what_was_found(pages: dict[str, Path], swept: dict[str, 
     assert "saturated from" in sweep and "near saturation" in sweep
     assert sweep.count('role="img"') == 2 and evaluation.count('role="img"') == 3
     for said in ("reads, measured", "writes, simulated", "of which chance", "x1.5", "run freely"):
+        assert said in evaluation, said
+    for said in ("Weak</b> not worth using", "Weak</b> do not trust", "Note</b> distribution"):
         assert said in evaluation, said
     assert "sd&lt;b&gt;a" in evaluation and "sd<b>a" not in evaluation
     assert re.search(r"<polyline[^>]*nan|<circle[^>]*nan", evaluation + sweep) is None

@@ -14,11 +14,11 @@ const BLOCK: usize = 1 << 16;
 #[inline(always)]
 fn digits(value: u64) -> u64 {
     // Halves of four digits, quarters of two, then single ones; quotients by multiplication, two or four at once.
-    let halves = value / 10_000 | value % 10_000 << 32;
-    let hundreds = (halves * 10_486 >> 20) & 0x0000_007f_0000_007f;
-    let quarters = hundreds | (halves - 100 * hundreds) << 16;
-    let tens = (quarters * 103 >> 10) & 0x000f_000f_000f_000f;
-    tens | (quarters - 10 * tens) << 8
+    let halves = (value / 10_000) | ((value % 10_000) << 32);
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let quarters = hundreds | ((halves - 100 * hundreds) << 16);
+    let tens = ((quarters * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | ((quarters - 10 * tens) << 8)
 }
 
 /// Lines in the making.

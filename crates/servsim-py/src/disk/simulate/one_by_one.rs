@@ -49,7 +49,7 @@ impl Tally<'_, '_> {
         self.times(arrival_ns, response_ns);
     }
 
-    #[inline(always)]
+    #[inline]
     fn times(&mut self, arrival_ns: u64, response_ns: u64) {
         if self.keeps_times {
             self.arrivals_ns.push(arrival_ns);
