@@ -46,7 +46,9 @@ def test_the_host_holds_what_this_process_was_given() -> None:
     assert sum(node.memory_bytes for node in here.nodes) > 1 << 28
     shown = json.loads(_run("show", "--json").stdout)
     assert shown["everything"]["processors"] == sorted(here.everything.processors)
-    assert "may be used: processors" in _run("show").stdout
+    told = _run("show").stdout
+    assert "may be used: processors" in told
+    assert ("this machine has memory in one node" in told) == (sum(node.memory_bytes > 0 for node in here.nodes) == 1)
 
 
 def test_a_set_of_what_is_not_there_is_refused() -> None:

@@ -58,6 +58,15 @@ def test_a_node_moves_a_hundred_times_under_load(tmp_path: Path) -> None:
     assert len(found["milliseconds of a move"]) == 100
 
 
+@pytest.mark.acceptance
+def test_nodes_without_memory_or_without_processors(tmp_path: Path) -> None:
+    program = numa_guest.static_example("guest_check")
+    lines = numa_guest.boot(tmp_path, {"init": program}, words="nodes-that-lack-something", lacking=True)
+    told = [line.removeprefix("servsim-guest: ").strip() for line in lines if line.startswith("servsim-guest: ")]
+    assert told[-1] == "done", lines
+    assert told[0].startswith("nodes that lack something ok ") and len(told) == 2, told
+
+
 #: Checks that go by how many nodes there are.
 ON_ARM = ("topology", "orders", "local", "touch", "remote", "striped", "mappings", "process")
 

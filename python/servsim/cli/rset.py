@@ -75,6 +75,8 @@ def show(as_json: AsJson = False) -> None:
     print("\n".join(columns(rows, left=2)))
     for title, held in (("may be used", here.everything), ("inherited", here.inherited)):
         print(f"{title}: processors {listed(held.processors)}, memory of nodes {listed(held.nodes)}")
+    if sum(node.memory_bytes > 0 for node in here.nodes) == 1:
+        print("this machine has memory in one node: every policy but `remote`, which is refused, places it there")
 
 
 @app.command()

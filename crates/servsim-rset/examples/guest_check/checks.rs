@@ -1,6 +1,6 @@
 //! The checks: every policy page by page, threads where they were dealt to, processes bound and moved.
 
-use crate::{kernel, leaving, parting, ruled, staying, traps};
+use crate::{kernel, lacking, leaving, parting, ruled, staying, traps};
 use serde_json::{json, Value};
 use servsim_rset::{
     bind_process, bind_thread, migrate_process, Block, MemoryPolicy, Nodes, ResourceSet, RsetError,
@@ -40,8 +40,9 @@ pub const ALL: [Check; 22] = [
     ("hot-plug", traps::hot_plug),
 ];
 
-/// Checks that take minutes.
-pub const AT_LENGTH: [Check; 1] = [("a hundred moves", parting::hundred_moves)];
+/// Checks that take minutes, or another guest.
+pub const BY_NAME: [Check; 2] =
+    [("a hundred moves", parting::hundred_moves), ("nodes that lack something", lacking::nodes)];
 
 const BYTES: usize = 1 << 20;
 

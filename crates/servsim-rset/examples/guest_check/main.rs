@@ -2,11 +2,12 @@
 //!
 //! `tests/python/test_rset_guest.py` boots it and reads what it says: a line `servsim-guest: NAME ok FACTS` or
 //! `servsim-guest: NAME failed: REASON` for each check of [`checks::ALL`], or for those that its words name (with `-` for
-//! spaces; [`checks::AT_LENGTH`] run only so), then `servsim-guest: done`, and the machine is switched off. Each check that a
+//! spaces; [`checks::BY_NAME`] run only so), then `servsim-guest: done`, and the machine is switched off. Each check that a
 //! trap is avoided also shows that the trap is there.
 
 mod checks;
 mod kernel;
+mod lacking;
 mod leaving;
 mod parting;
 mod ruled;
@@ -27,7 +28,7 @@ fn main() {
         }
         None => run(&checks::ALL),
         Some(_) => {
-            let all = checks::ALL.into_iter().chain(checks::AT_LENGTH);
+            let all = checks::ALL.into_iter().chain(checks::BY_NAME);
             run(&all.filter(|(name, _)| words.contains(&name.replace(' ', "-"))).collect::<Vec<_>>());
         }
     }
