@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from servsim.errors import UsageError
 from servsim.reproduce import brock_2001, run
-from servsim.reproduce.brock_2001 import kernels, printed, probes
+from servsim.reproduce.brock_2001 import kernels, printed, probes, web
 from servsim.reproduce.brock_2001.kernels import Kernel
 from servsim.reproduce.brock_2001.probes import DIRECT, SWITCH, Probes
+from servsim.reproduce.brock_2001.web import Web
 from servsim.reproduce.rows import Row
 
 SERVSIM = Path(sys.executable).with_name("servsim")
@@ -85,7 +86,7 @@ def test_an_interrupted_study_tells_the_rows_that_it_made(monkeypatch: pytest.Mo
     made = Row("B1", "made", "shape", False, ())
     monkeypatch.setattr(probes, "PARTS", (lambda _: [made], stopped))
     report = brock_2001.run()
-    assert report.interrupted and [row.name for row in report.rows] == ["B1", "B9"]
+    assert report.interrupted and [row.name for row in report.rows] == ["B1"]
 
 
 def test_studies_of_one_trace_refuse_several() -> None:
@@ -189,6 +190,75 @@ def test_links_in_use_and_an_order_of_gains_turn_their_rows(
     assert not next(row for row in kernels.rows(several) if row.name == "B6").parts[-1].holds
     monkeypatch.setattr(Kernel, "orig", lambda _: [made_up(1, use=0.19)])
     assert next(row for row in kernels.rows(several) if row.name == "B7").verdict == "missed"
+
+
+#: Requests a second by nodes and processors of each, as the paper has them in words.
+SERVED = {
+    (1, 1): 100.0,
+    (1, 2): 190.0,
+    (1, 4): 200.0,
+    (4, 1): 260.0,
+    (2, 4): 380.0,
+    (4, 2): 420.0,
+    (3, 4): 480.0,
+    (4, 4): 570.0,
+}
+
+
+def served(monkeypatch: pytest.MonkeyPatch, rates: dict[tuple[int, int], float]) -> Row:
+    """Judge B9 by made-up runs that serve so much; each asks for the machine that has those nodes."""
+
+    def simulate(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
+        assert machine == SWITCH and options["transactions"] == 200 and options["warmup"] == 48
+        given = dict(setting.split("=", 1) for setting in options["overrides"])
+        whole, count = int(given["processors"]), int(given.get("node.count", "4"))
+        if given.get("interconnect.kind") == "bus":
+            count = 1
+            assert given["memory.bank_time"] == "16 cycles", "the rate of a node's memory"
+        run = {
+            "bus_utilization": 0.5,
+            "processors": [{"user": 60, "idle": 40}],
+        }
+        cycles = 350e6 / rates[count, whole // count]
+        replications = [{**run, "cycles_per_transaction": cycles * (1 + seed / 1000)} for seed in range(3)]
+        return {"replications": replications[: options["replications"]]}
+
+    monkeypatch.setattr(web, "simulate", simulate)
+    monkeypatch.setattr(web, "expected_references", lambda *_, **__: None)
+    monkeypatch.setattr(web, "file_hash", lambda _: "hash")
+    monkeypatch.setattr(web, "workload_of", lambda _: "staticweb")
+    return web.row(Web(Path("web.svt"), 3, lambda *_: None, 48, 200, None))
+
+
+def test_a_web_server_that_serves_what_the_paper_says_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = served(monkeypatch, SERVED)
+    assert row.verdict == "reproduced", row
+    assert "staticweb, 200 requests behind 48" in row.explanation and "4 x 4 40 and 50" in row.explanation
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({(1, 2): 99.0}, ["one node, requests a second", "one node, four processors to two"]),
+        ({(1, 4): 220.0}, ["one node, four processors to two"]),
+        ({(3, 4): 520.0}, ["what the third and the fourth node bring"]),
+        ({(4, 4): 900.0}, ["four nodes to one", "what the third and the fourth node bring"]),
+        ({(4, 1): 199.0}, ["4 processors, requests a second"]),
+        ({(4, 2): 380.0}, ["8 processors, requests a second"]),
+    ],
+)
+def test_each_part_of_the_web_row_can_turn_it(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[tuple[int, int], float], what: list[str]
+) -> None:
+    row = served(monkeypatch, SERVED | changed)
+    assert [part.what for part in row.parts if not part.holds] == what
+
+
+def test_one_web_server_stands_beside_the_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(web, "workload_of", lambda trace: trace.stem)
+    two = [tmp_path / "staticweb.svt", tmp_path / "webmix.svt"]
+    with pytest.raises(UsageError, match="brock-2001 runs one web server, and 2 were given"):
+        brock_2001.run(traces=two)
 
 
 def test_a_trace_of_anything_else_is_refused_with_what_to_do() -> None:
