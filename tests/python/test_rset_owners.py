@@ -31,6 +31,35 @@ RAW = """\
  4710  4712 0x00000000000055d0a1 0x0000000000000000 0x0000000000000000     0 0x005080144 /opt/program:work
 """
 
+#: As `perf c2c report --stdio -N --coalesce pid,iaddr` of perf 6.1 prints: two lines of memory, three places.
+C2C = """\
+=================================================
+           Shared Data Cache Line Table
+=================================================
+# Index             Address  Node  PA cnt     Hitm    Total  LclHitm  RmtHitm
+      0            0x602180     0    1734   99.00%      300      100      200
+=================================================
+      Shared Cache Line Distribution Pareto
+=================================================
+#
+#        ----- HITM -----  ------- Store Refs ------  ------ Data address ------                                 ----- cycles -----
+#   Num  RmtHitm  LclHitm   L1 Hit  L1 Miss      N/A     Off  Node  PA cnt      Pid        Code address  rmt hitm      cpu cnt  Symbol
+# .....  .......  .......  .......  .......  .......  ......  ....  ......  .......  ..................  ........  ........
+#
+  -------------------------------------------------------------------------------
+      0      200      100     1000        0        0            0x602180
+  -------------------------------------------------------------------------------
+          75.00%   50.00%   60.00%    0.00%    0.00%     0x0     0    1734    14604            0x400b4f     27161         9  \
+[.] work  a thing.exe  work.c:144   0{ 2   80.0%   90.0%}  1{ 1   20.0%   10.0%}
+          25.00%   50.00%   40.00%    0.00%    0.00%    0x20     0    1734    14604            0x400b56     18088         2  \
+[.] work  a thing.exe  work.c:145                        1{ 2  100.0%  100.0%}
+  -------------------------------------------------------------------------------
+      1        0       40        0        0        0            0x7fd2a300
+  -------------------------------------------------------------------------------
+           0.00%  100.00%    0.00%    0.00%    0.00%     0x8     0       1    14605            0x400c00         0         2  \
+[.] rest  a thing.exe  work.c:200   0{ 1   25.0%    n/a}  3{ 1   75.0%    n/a}
+"""
+
 
 def _columns(found: dict[str, object], *names: str) -> list[tuple[object, ...]]:
     histogram = found["histogram"]
@@ -67,9 +96,38 @@ def test_the_table_of_perf_mem_counts_by_thread(tmp_path: Path) -> None:
     assert found["capabilities"] | {"who": ["thread"]} == found["capabilities"]
 
 
+def test_lines_that_caches_hand_over_count_by_place_and_node(tmp_path: Path) -> None:
+    file = tmp_path / "c2c"
+    file.write_text(C2C)
+    found = read(file, granularity=32)
+    assert _columns(found, "address", "node", "thread", "count") == [
+        # Of 150 + 50 lines found 80 %, and of 600 writes 90 %.
+        ("0x602180", 1, 14604, 700),
+        ("0x602180", 2, 14604, 100),
+        ("0x6021a0", 2, 14604, 500),
+        ("0x7fd2a300", 1, 14605, 10),
+        ("0x7fd2a300", 4, 14605, 30),
+    ]
+    assert found["samples"] == 1340 and found["capabilities"]["who"] == ["node", "thread"]
+    # A line of 64 bytes that two nodes write at different places: what to pad.
+    whole = owners(read(file, granularity=64))
+    assert [(one.address, one.node, one.samples) for one in whole] == [(0x602180, 1, 1300), (0x7FD2A300, 4, 40)]
+    # perf 6.1 with --display peer has one more column, and without --coalesce pid nobody is named.
+    lines = C2C.replace("LclHitm   L1 Hit", "LclHitm     Peer   L1 Hit").replace("      Pid   ", "   ")
+    lines = lines.replace("      0      200      100 ", "      0      200      100       50 ")
+    lines = lines.replace("75.00%   50.00% ", "75.00%   50.00%  100.00% ").replace("25.00%   50.00% ", "25.00%   50.00%    0.00% ")
+    file.write_text(lines.partition("      1        0       40")[0].replace("   14604", ""))
+    assert _columns(read(file, granularity=32), "node", "thread", "count") == [(1, 0, 740), (2, 0, 110), (2, 0, 500)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (C2C.replace("{ 2   80.0%   90.0%}", "{0-1}"), "line 17: 2 nodes without their shares"),
+        (C2C.replace("0{ 2   80.0%   90.0%}  1{ 1   20.0%   10.0%}", ""), "no node at the end"),
+        (C2C.replace("  1000        0        0 ", "  1000        0 "), "5 shares of 4 counts"),
+        (C2C.replace("RmtHitm  LclHitm   L1 Hit", ""), "before the head of the table"),
+        (C2C.partition("#   Num")[0], "the table of shared lines is empty"),
         ("hello\n", "line 1: no line of `perf script`"),
         (SCRIPT.splitlines()[-1] + "\n", "record with `perf mem record`"),
         (RAW + "1 2 3\n", "line 5: not the columns"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from servsim.documents import text_of
 from servsim.errors import UsageError
+from servsim.monitor import perf_c2c
 from servsim.monitor.perf import histogram as of_perf
 
 SCHEMA = "servsim.rset.sample/1"
@@ -38,6 +39,10 @@ def read(
         When it is neither.
     """
     text = text_of(path)
+    if perf_c2c.is_report(text):
+        if nodes:
+            raise UsageError(f"{path}: `perf c2c report` names nodes itself: leave out --node")
+        return perf_c2c.histogram(text, str(path), granularity)
     if not text.lstrip().startswith("{"):
         return of_perf(text, str(path), nodes, granularity, cached)
     try:
