@@ -178,12 +178,13 @@ def boot(
     limit_s: int = LIMIT_S,
     removable: bool = False,
     lacking: bool = False,
+    mebibytes: int = MEBIBYTES_PER_NODE,
 ) -> list[str]:
     """Boot the guest with files and a first program, wait until it is off, and return what it said, a line each.
 
     ``more`` are further words for the emulator. In a ``removable`` guest the last node's memory is a module that can be
-    taken offline: what is there at the boot holds the kernel itself. In a ``lacking`` one the last node has no memory, and
-    the processors of the one before it as well.
+    taken offline: what is there at the boot holds the kernel itself. In a ``lacking`` one the last node has no memory,
+    and the processors of the one before it as well. Files take memory, twice while the guest boots.
     """
     try:
         emulator = find_emulator()
@@ -193,7 +194,15 @@ def boot(
     folders = {str(parent) for name in files for parent in Path(name).parents} - {"."}
     places = [Member(name) for name in sorted({"dev", "proc", "sys", *folders})]
     initrd.write_bytes(archive([*places, *(Member(name, content) for name, content in files.items())]))
-    command = [str(emulator.path), *_machine(removable, lacking), *more, "-kernel", str(kernel()), "-initrd", str(initrd)]
+    command = [
+        str(emulator.path),
+        *_machine(removable, lacking, mebibytes),
+        *more,
+        "-kernel",
+        str(kernel()),
+        "-initrd",
+        str(initrd),
+    ]
     options = "console=ttyS0 panic=-1 quiet memhp_default_state=online_movable"
     command += ["-append", f"{options} rdinit={first} -- {words}", "-serial", f"file:{console}"]
     # Never with /dev/kvm: that a device is there does not mean that this kernel can use it.
@@ -202,19 +211,19 @@ def boot(
     return console.read_text(errors="replace").splitlines()
 
 
-def _machine(removable: bool, lacking: bool) -> list[str]:
+def _machine(removable: bool, lacking: bool, mebibytes: int) -> list[str]:
     processors = NODES * PROCESSORS_PER_NODE
     last = NODES - 1
     words = ["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max"]
-    memory = (NODES - (removable or lacking)) * MEBIBYTES_PER_NODE
-    words += ["-m", f"{memory},slots=1,maxmem={memory + MEBIBYTES_PER_NODE}M" if removable else str(memory)]
+    memory = (NODES - (removable or lacking)) * mebibytes
+    words += ["-m", f"{memory},slots=1,maxmem={memory + mebibytes}M" if removable else str(memory)]
     words += ["-smp", f"{processors},sockets={NODES},cores={PROCESSORS_PER_NODE}"]
     words += ["-nodefaults", "-display", "none", "-no-reboot"]
     for node in range(NODES):
         first = (node - (lacking and node == last)) * PROCESSORS_PER_NODE
         own = f"node,nodeid={node}"
         if not (lacking and node == last):
-            words += ["-object", f"memory-backend-ram,size={MEBIBYTES_PER_NODE}M,id=m{node}"]
+            words += ["-object", f"memory-backend-ram,size={mebibytes}M,id=m{node}"]
             own += "" if removable and node == last else f",memdev=m{node}"
         if not (lacking and node == last - 1):
             own += f",cpus={first}-{(node + 1) * PROCESSORS_PER_NODE - 1}"

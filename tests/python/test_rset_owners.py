@@ -42,21 +42,21 @@ C2C = """\
       Shared Cache Line Distribution Pareto
 =================================================
 #
-#        ----- HITM -----  ------- Store Refs ------  ------ Data address ------                                 ----- cycles -----
-#   Num  RmtHitm  LclHitm   L1 Hit  L1 Miss      N/A     Off  Node  PA cnt      Pid        Code address  rmt hitm      cpu cnt  Symbol
-# .....  .......  .......  .......  .......  .......  ......  ....  ......  .......  ..................  ........  ........
+#        ----- HITM -----  ------- Store Refs ------  ------ Data address ------
+#   Num  RmtHitm  LclHitm   L1 Hit  L1 Miss      N/A     Off  Node  PA cnt      Pid        Code address  rmt hitm
+# .....  .......  .......  .......  .......  .......  ......  ....  ......  .......  ..................  ........
 #
   -------------------------------------------------------------------------------
       0      200      100     1000        0        0            0x602180
   -------------------------------------------------------------------------------
-          75.00%   50.00%   60.00%    0.00%    0.00%     0x0     0    1734    14604            0x400b4f     27161         9  \
+          75.00%   50.00%   60.00%    0.00%    0.00%     0x0     0    1734    14604            0x400b4f     27161  \
 [.] work  a thing.exe  work.c:144   0{ 2   80.0%   90.0%}  1{ 1   20.0%   10.0%}
-          25.00%   50.00%   40.00%    0.00%    0.00%    0x20     0    1734    14604            0x400b56     18088         2  \
+          25.00%   50.00%   40.00%    0.00%    0.00%    0x20     0    1734    14604            0x400b56     18088  \
 [.] work  a thing.exe  work.c:145                        1{ 2  100.0%  100.0%}
   -------------------------------------------------------------------------------
       1        0       40        0        0        0            0x7fd2a300
   -------------------------------------------------------------------------------
-           0.00%  100.00%    0.00%    0.00%    0.00%     0x8     0       1    14605            0x400c00         0         2  \
+           0.00%  100.00%    0.00%    0.00%    0.00%     0x8     0       1    14605            0x400c00         0  \
 [.] rest  a thing.exe  work.c:200   0{ 1   25.0%    n/a}  3{ 1   75.0%    n/a}
 """
 
@@ -115,7 +115,9 @@ def test_lines_that_caches_hand_over_count_by_place_and_node(tmp_path: Path) -> 
     # perf 6.1 with --display peer has one more column, and without --coalesce pid nobody is named.
     lines = C2C.replace("LclHitm   L1 Hit", "LclHitm     Peer   L1 Hit").replace("      Pid   ", "   ")
     lines = lines.replace("      0      200      100 ", "      0      200      100       50 ")
-    lines = lines.replace("75.00%   50.00% ", "75.00%   50.00%  100.00% ").replace("25.00%   50.00% ", "25.00%   50.00%    0.00% ")
+    lines = lines.replace("75.00%   50.00% ", "75.00%   50.00%  100.00% ").replace(
+        "25.00%   50.00% ", "25.00%   50.00%    0.00% "
+    )
     file.write_text(lines.partition("      1        0       40")[0].replace("   14604", ""))
     assert _columns(read(file, granularity=32), "node", "thread", "count") == [(1, 0, 740), (2, 0, 110), (2, 0, 500)]
 

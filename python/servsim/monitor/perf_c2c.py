@@ -1,8 +1,8 @@
 """Lines that caches hand to one another, from the text of ``perf c2c report --stdio``, as the histogram of a monitor.
 
-Read is the last table (Shared Cache Line Distribution Pareto): a line of memory with how often it was found modified in another
-cache and how often it was written, then its places with the shares of these and the nodes that did it. Which
-node has which share is printed with ``-N`` alone; without it a place that several nodes use cannot be told apart, and is refused.
+Read is the last table (Shared Cache Line Distribution Pareto): a line of memory with how often it was found modified
+in another cache and how often it was written, then its places with the shares of these and the nodes that did it.
+Which node has which share is printed with ``-N`` alone; without it a place that several nodes use is refused.
 """
 
 import re
@@ -19,7 +19,7 @@ _LINE = re.compile(r"^\s*\d+(?P<counts>(?:\s+\d+){2,8})\s+0x(?P<address>[0-9a-f]
 _HEAD = re.compile(r"^#\s+Num\s+(?P<found>.*?)\s+L1 ?Hit\b(?P<rest>.*)$")
 #: A place in it: shares of the columns, the offset, and with ``--coalesce pid`` or ``tid`` who.
 _PLACE = re.compile(r"^\s*(?P<shares>(?:\d+\.\d+%\s+){2,8})0x(?P<offset>[0-9a-f]+)\s+(?P<rest>.*\S)\s*$")
-#: A node at the end of a place: its number, and with ``-N`` how many processors, its share of found lines and of writes.
+#: A node at the end of a place; with ``-N`` how many processors, and its shares of lines found and of writes.
 _NODE = re.compile(r"(?<!\S)(?P<node>\d+)(?:\{(?P<of>[^{}]*)\})?")
 #: All nodes at the end of a place; those that a column leaves out are blank.
 _NODES = re.compile(r"(?:\s+\d+(?:\{[^{}]*\})?)+$")
@@ -45,7 +45,7 @@ def histogram(text: str, file: str, granularity: int = 4096) -> dict[str, Any]:
     Returns
     -------
     dict
-        Schema ``servsim.rset.sample/1``; nodes count from 1. Counts are rounded: perf prints shares of a tenth or hundredth
+        Schema ``servsim.rset.sample/1``; nodes count from 1. Counts are rounded: perf prints tenths or hundredths
         of a percent.
 
     Raises

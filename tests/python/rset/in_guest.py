@@ -122,6 +122,55 @@ def a_database_is_redirected():
     return ", ".join(told)
 
 
+SERVER = "/usr/lib/postgresql/15/bin/postgres"
+#: Who runs it: it refuses to be root.
+NOBODY = 65534
+#: A backend sorts 20,000 rows of 400 bytes in its own memory.
+SORTED = "select count(*), sum(length(x)) from (select repeat('x', 394) || lpad(n::text, 6, '0') x from "
+SORTED += "generate_series(1, 20000) n order by x desc offset 0) held"
+
+
+def a_database_server_is_redirected():
+    """PostgreSQL: a server that forks for each of its users, all of whose heaps follow the policy."""
+    for name in json.loads(Path("/cluster.json").read_text()):
+        Path(name).mkdir(parents=True, exist_ok=True)
+    for one in (Path("/cluster"), *Path("/cluster").rglob("*")):
+        os.chown(one, NOBODY, NOBODY)
+    os.chmod("/cluster", 0o700)
+    os.chmod("/tmp", 0o777)
+    os.chmod("/dev/null", 0o666)
+    settings = ["listen_addresses=", "unix_socket_directories=/tmp", "dynamic_shared_memory_type=mmap", "timezone=GMT"]
+    settings += ["log_timezone=GMT", "work_mem=64MB", "shared_buffers=16MB", "max_connections=10", "fsync=off"]
+    words = [word for setting in settings for word in ("-c", setting)]
+    options = ["--physcpubind", "4", "--policy", "node(3)", "--report", "/tmp/report"]
+    command = [*COMMAND, "run", *options, "--", SERVER, "-D", "/cluster", *words]
+    with open("/tmp/server", "w") as log:
+        server = subprocess.Popen(command, env=ENVIRONMENT, user=NOBODY, group=NOBODY, stdout=log, stderr=log)
+    try:
+        ready = "database system is ready to accept connections"
+        try:
+            wait_for(lambda: ready in Path("/tmp/server").read_text(), during=server, seconds=120)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {Path('/tmp/server').read_text()[-600:]}") from error
+        asked = ["/usr/bin/psql", "-h", "/tmp", "-U", "postgres", "-At", "-c", SORTED]
+        said = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        assert said.stdout.strip() == "20000|8000000", said
+    finally:
+        server.send_signal(signal.SIGINT)
+        code = server.wait()
+    assert code == 0, Path("/tmp/server").read_text()[-600:]
+    told = [json.loads(line) for line in Path("/tmp/report").read_text().splitlines()]
+    Path("/tmp/report").unlink()
+    # The server, the backend, and those that work in the background.
+    assert len(told) > 4, told
+    wrong = [one for one in told if one["pages_elsewhere"] or one["pages_unknown"] or one["ranges_refused"]]
+    assert not wrong, wrong
+    # At the end: what the sort took is given back. What is elsewhere was there before the library knew its policy.
+    held = {one["program"]: one["pages_per_node"].get("3", 0) for one in told}
+    assert all(pages > 100 for pages in held.values()) and max(held.values()) > 300, held
+    return f"{len(told)} processes, up to {max(held.values())} pages in node 3"
+
+
 def nodes_are_shown():
     told = json.loads(servsim("show", "--json"))
     assert [node["processors"] for node in told["nodes"]] == [list(range(4 * at, 4 * at + 4)) for at in range(4)]
@@ -194,6 +243,7 @@ CHECKS = (
     nodes_are_shown,
     policies_hold_for_python,
     a_database_is_redirected,
+    a_database_server_is_redirected,
     partitions_by_hand,
     a_manager_follows_the_load,
 )

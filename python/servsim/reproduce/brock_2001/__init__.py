@@ -1,8 +1,8 @@
 """Brock et al. (2001): a ccNUMA machine of four four-processor nodes, its probes and its tuned kernels.
 
-Rows B1 to B3 and B8 run generated probes (Figures 5 to 7); B4 to B7 the six kernels, whose captured traces are given by
-option (Figures 8 to 10, Tables 2 and 3), and B9 a web server (Figures 11 and 12), whose trace is given so too; without a
-trace its parts are left out. Calibrated is one figure of each machine, on a chase of pointers that no row judges.
+Rows B1 to B3 and B8 run generated probes (Figures 5 to 7); B4 to B7 the six kernels, whose captured traces are given
+by option (Figures 8 to 10, Tables 2 and 3), and B9 a web server (Figures 11 and 12), whose trace is given so too;
+without a trace its parts are left out. Calibrated is one figure of each machine, on a chase that no row judges.
 """
 
 from __future__ import annotations

@@ -160,8 +160,8 @@ def kernels(traces: Sequence[Path], quick: bool, folder: Path | None, say: Show)
         name = by_kernel.get(str(settings.get("kernel")))
         if name is None or settings.get("threads") != str(THREADS):
             raise UsageError(
-                f"{trace} is no capture of one of the kernels {', '.join(by_kernel)} with {THREADS} threads, nor of a web "
-                "server: make one with `servsim capture kernels --set kernel=fft --set size=64 --set threads=16 "
+                f"{trace} is no capture of one of the kernels {', '.join(by_kernel)} with {THREADS} threads, nor of a "
+                "web server: make one with `servsim capture kernels --set kernel=fft --set size=64 --set threads=16 "
                 "--transactions 1`, or with `servsim capture staticweb --set users=48 --transactions 800`"
             )
         found.append(Kernel(name, trace, int(settings["size"]), 1 if quick else 3, folder, say))

@@ -1,7 +1,8 @@
 """Web serving by nodes and by processors of a node (Figures 11 and 12 of Brock et al. 2001, row B9).
 
-The paper serves static and dynamic pages, 7 to 3, to 48 clients, on one to four nodes of four processors, on one node of fewer, and
-on nodes with fewer processors each. Here the server is a captured one, the machine the parts of `brock-2001-4x4`.
+The paper serves static and dynamic pages, 7 to 3, to 48 clients, on one to four nodes of four processors, on one node
+of fewer, and on nodes with fewer processors each. Here the server is a captured one, the machine `brock-2001-4x4` in
+parts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from servsim.statistics.intervals import estimate
 WORKLOADS = ("staticweb", "webmix", "board")
 #: What is waited for without one.
 WANTED = "a capture of a web server, such as `servsim capture staticweb --set users=48 --transactions 800` makes"
-CLAIM = "Figures 11 and 12: one node serves more with two processors and no more with four; more nodes of fewer are better"
+CLAIM = (
+    "Figures 11 and 12: one node serves more with two processors and no more with four; more nodes of fewer are better"
+)
 TOLERANCE = "shape"
 #: Nodes of the machine, processors of each, runs.
 NODES, EACH, RUNS = 4, 4, 3
@@ -131,7 +134,9 @@ def _nodes(made: Web) -> list[Part]:
     third, fourth = means[2] - means[1], means[3] - means[2]
     similar = third > 0 and abs(fourth / third - 1) <= APART
     said = f"{third:,.0f} and {fourth:,.0f} a second"
-    parts.append(Part("what the third and the fourth node bring", f"similar (accepted {APART:.0%} apart)", said, similar))
+    parts.append(
+        Part("what the third and the fourth node bring", f"similar (accepted {APART:.0%} apart)", said, similar)
+    )
     return parts
 
 
@@ -153,8 +158,8 @@ def _what_was_run(made: Web) -> str:
         f"{nodes} x {each} {_idle(made(nodes, each)):.0f} and {_bus(made(nodes, each)):.0f}" for nodes, each in shapes
     ]
     return (
-        f"{workload_of(made.trace)}, {made.transactions} requests behind {made.warmup}. Idle processors and busy buses, %: "
-        f"{', '.join(said)}."
+        f"{workload_of(made.trace)}, {made.transactions} requests behind {made.warmup}. "
+        f"Idle processors and busy buses, %: {', '.join(said)}."
     )
 
 
