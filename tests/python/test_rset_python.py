@@ -1,7 +1,6 @@
 """`servsim rset` as a user types it, and Python as an unmodified program, in a guest of four nodes."""
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -44,7 +43,7 @@ def _server() -> dict[str, bytes]:
         server = postgres.program("postgres")
         # The account that must run the server has to reach it.
         with tempfile.TemporaryDirectory(dir="/tmp") as made:
-            os.chmod(made, 0o755)
+            Path(made).chmod(0o755)
             cluster = Path(made) / "cluster"
             postgres.create(cluster)
             places = [str(Path("/cluster") / one.relative_to(cluster)) for one in cluster.rglob("*") if one.is_dir()]

@@ -136,15 +136,14 @@ def a_database_server_is_redirected():
         Path(name).mkdir(parents=True, exist_ok=True)
     for one in (Path("/cluster"), *Path("/cluster").rglob("*")):
         os.chown(one, NOBODY, NOBODY)
-    os.chmod("/cluster", 0o700)
-    os.chmod("/tmp", 0o777)
-    os.chmod("/dev/null", 0o666)
+    for place, mode in (("/cluster", 0o700), ("/tmp", 0o777), ("/dev/null", 0o666)):
+        Path(place).chmod(mode)
     settings = ["listen_addresses=", "unix_socket_directories=/tmp", "dynamic_shared_memory_type=mmap", "timezone=GMT"]
     settings += ["log_timezone=GMT", "work_mem=64MB", "shared_buffers=16MB", "max_connections=10", "fsync=off"]
     words = [word for setting in settings for word in ("-c", setting)]
     options = ["--physcpubind", "4", "--policy", "node(3)", "--report", "/tmp/report"]
     command = [*COMMAND, "run", *options, "--", SERVER, "-D", "/cluster", *words]
-    with open("/tmp/server", "w") as log:
+    with Path("/tmp/server").open("w") as log:
         server = subprocess.Popen(command, env=ENVIRONMENT, user=NOBODY, group=NOBODY, stdout=log, stderr=log)
     try:
         ready = "database system is ready to accept connections"

@@ -7,7 +7,7 @@ without a trace its parts are left out. Calibrated is one figure of each machine
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from servsim.errors import UsageError
 from servsim.progress import Show
 from servsim.reproduce.brock_2001 import kernels, printed, probes, web
 from servsim.reproduce.report import Check, Report
-from servsim.reproduce.rows import made_until_interrupted
+from servsim.reproduce.rows import Row, made_until_interrupted
 
 __all__ = ["SEVERAL_TRACES", "run"]
 
@@ -43,7 +43,7 @@ def run(quick: bool = False, traces: Sequence[Path] = (), say: Show = lambda *_:
         raise UsageError(f"brock-2001 runs one web server, and {len(servers)} were given: give one of them")
     several = kernels.kernels([trace for trace in traces if trace not in servers], quick, folder, say)
     served = web.web(servers[0], quick, say) if servers else None
-    parts = [
+    parts: list[Callable[[], Iterable[Row]]] = [
         *(partial(part, measured) for part in probes.PARTS),
         partial(kernels.rows, several),
         lambda: [web.row(served)],

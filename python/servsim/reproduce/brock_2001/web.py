@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from servsim import cache
@@ -126,7 +127,7 @@ def _nodes(made: Web) -> list[Part]:
     served = [made.rates(nodes, EACH) for nodes in range(1, NODES + 1)]
     parts = [
         ordered(f"requests a second, nodes of {EACH} processors", less, more, (f"{nodes + 1} nodes", str(nodes)))
-        for nodes, (less, more) in enumerate(zip(served, served[1:], strict=False), 1)
+        for nodes, (less, more) in enumerate(pairwise(served), 1)
     ]
     means = [estimate(one).mean for one in served]
     grown = means[-1] / means[0]
