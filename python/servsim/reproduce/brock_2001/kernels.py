@@ -35,6 +35,9 @@ LEARNT, MEASURED = 1, 2
 READINGS = {"ours": "captured kernels of the project, smaller, on smaller caches"}
 #: Dimensions of the problem, for how data grow with its size.
 DIMENSIONS = {"fft": 3, "ocean": 2}
+#: How much more the paper's program keeps of each element: at 514, SPLASH's ocean has 15,131 pages in use, 29 grids;
+#: ours has five on the finest level, and those of the coarser ones are one more.
+MORE_DATA = {"ocean": 29 / 6}
 
 
 @dataclass
@@ -68,8 +71,9 @@ class Kernel:
 
     @property
     def factor(self) -> int:
-        """How many times smaller problem and caches are: a power of two."""
-        ratio = (self.printed.size / self.size) ** DIMENSIONS.get(self.printed.kernel, 1)
+        """How many times smaller data and caches are: a power of two."""
+        kernel = self.printed.kernel
+        ratio = (self.printed.size / self.size) ** DIMENSIONS.get(kernel, 1) * MORE_DATA.get(kernel, 1)
         return int(2 ** max(0, round(math.log2(ratio))))
 
     @property
