@@ -21,13 +21,15 @@ pub struct Times {
 }
 
 impl Times {
-    /// What a report says of them; `share` is the client's of both.
+    /// What a report says of them; `share` is the client's of both, `ratio` the client's to the server's.
     pub fn report(self, transactions: u64) -> Value {
         let client = self.client_seconds;
+        let of_server = self.server_seconds.filter(|&server| server > 0.0);
         json!({
             "client_seconds": client,
             "server_seconds": self.server_seconds,
             "share": self.server_seconds.map(|server| client / (client + server)),
+            "ratio": of_server.map(|server| client / server),
             "client_microseconds_per_transaction": client * 1e6 / transactions.max(1) as f64,
         })
     }
@@ -97,6 +99,15 @@ pub fn read(backend: u32) -> Times {
 /// tell either the first thread's alone or no more than ticks.
 fn own_seconds() -> f64 {
     nanoseconds_of(libc::CLOCK_PROCESS_CPUTIME_ID) as f64 / 1e9
+}
+
+/// Lets the calling thread, and those that it starts from here on, wake without taking the processor from whoever runs
+/// (`SCHED_BATCH`). Every reply wakes a user: of a load generator on the server's own machine each would interrupt the server,
+/// and cost a switch of tasks more. Where the kernel refuses, only that is not saved.
+pub fn give_way() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads the structure it is given; 0 is the calling thread.
+    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
 /// Nanoseconds of processor time of the calling thread.
@@ -211,6 +222,19 @@ mod tests {
             told < spent - reading / 2.0,
             "{told} ns are told of {spent}, of which reading took {reading}"
         );
+    }
+
+    #[test]
+    fn who_gives_way_does_so_with_the_threads_that_it_starts() {
+        // SAFETY: 0 is the calling thread; nothing is written.
+        let policy = || unsafe { libc::sched_getscheduler(0) };
+        let of_others = policy();
+        let of_a_child = std::thread::spawn(move || {
+            give_way();
+            std::thread::spawn(policy).join().unwrap()
+        });
+        assert_eq!(of_a_child.join().unwrap(), libc::SCHED_BATCH);
+        assert_eq!(policy(), of_others, "whoever started it does not");
     }
 
     #[test]

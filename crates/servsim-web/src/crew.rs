@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use servsim_driver::control::Orders;
-use servsim_driver::cpu::{Server, Times};
+use servsim_driver::cpu::{give_way, Server, Times};
 use servsim_driver::latency;
 use servsim_driver::mark::{MarkKind, Marker};
 use servsim_driver::rng::Purpose;
@@ -204,6 +204,7 @@ impl<'a> Work<'a> {
 /// # Panics
 /// When a user panics.
 pub fn run<U: User>(plan: Plan<'_>, kinds: usize, users: &mut [U]) -> Done {
+    give_way();
     let work = Work::new(plan, kinds);
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
         let threads: Vec<_> = users.iter_mut().map(|user| scope.spawn(|| work.work(user))).collect();

@@ -11,7 +11,6 @@ pub mod command;
 pub mod conditions;
 pub mod crew;
 pub mod http;
-pub mod log;
 pub mod memory;
 pub mod page;
 pub mod report;
@@ -22,4 +21,4 @@ pub mod tpcw;
 pub mod visit;
 pub mod webmix;
 
-pub use servsim_driver::{Error, Result};
+pub use servsim_driver::{log, Error, Result};

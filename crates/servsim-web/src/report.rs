@@ -53,7 +53,7 @@ pub fn json(about: &About, plan: &Plan<'_>, done: &Done, seen: &Seen) -> Value {
         "bytes_per_second": per_second(bytes),
         "bytes_per_transaction": bytes as f64 / total.max(1) as f64,
         "kinds": kinds(about.kinds, &done.tallies, total),
-        "client_cpu": cpu(done, total),
+        "client_cpu": done.measured.map(|(_, times)| times.report(total)),
         "marks": done.marks,
         "reconciliation": {"replies": seen.requests, "server_requests": seen.counted},
         "request_log_hashes": seen.logs.iter().map(|log| format!("{log:016x}")).collect::<Vec<_>>(),
@@ -83,15 +83,6 @@ fn kinds(names: &[&str], tallies: &[Tally], total: u64) -> Value {
         .map(|(name, tally)| ((*name).to_owned(), entry(tally)))
         .collect::<Map<_, _>>()
         .into()
-}
-
-/// Processor time of client and server; `ratio` is the client's to the server's.
-fn cpu(done: &Done, transactions: u64) -> Value {
-    let Some((_, times)) = done.measured else { return Value::Null };
-    let mut report = times.report(transactions);
-    let of_server = times.server_seconds.filter(|&server| server > 0.0);
-    report["ratio"] = json!(of_server.map(|server| times.client_seconds / server));
-    report
 }
 
 /// The report as text for a person.

@@ -8,4 +8,4 @@ pub mod error;
 pub mod oltp;
 
 pub use error::{Error, Result};
-pub use servsim_driver::{control, cpu, latency, mark, pause, rng, window};
+pub use servsim_driver::{control, cpu, latency, log, mark, pause, rng, window};

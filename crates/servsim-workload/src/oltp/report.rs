@@ -1,17 +1,18 @@
 //! The report of a run: JSON (schema `servsim.workload.run/1`) and the same as a short text.
 
-use std::fmt::Write;
+use std::hash::Hasher;
 
 use serde_json::{json, Map, Value};
 
 use super::engine::Session;
 use super::load::Made;
-use super::request::{Generator, LogHash, TransactionKind};
+use super::request::{Generator, TransactionKind};
 use super::run::{Options, Warehouses};
 use super::settling::WarmUp;
 use super::user::{Tally, User};
 use crate::cpu::Times;
 use crate::latency::milliseconds;
+use crate::log::Log;
 
 /// Everything a report is made of.
 #[derive(Debug)]
@@ -103,9 +104,9 @@ fn user<S: Session>(user: &User<S>) -> Value {
 }
 
 fn all_logs<S>(users: &[&User<S>]) -> u64 {
-    let mut hash = LogHash::default();
+    let mut hash = Log::default();
     for user in users {
-        writeln!(hash, "{:016x}", user.log.0).expect("hashing cannot fail");
+        hash.write_u64(user.log.0);
     }
     hash.0
 }
@@ -175,10 +176,10 @@ pub fn text(report: &Value) -> String {
         ));
     }
     let cpu = &report["client_cpu"];
-    if let Some(share) = cpu["share"].as_f64() {
+    if let Some(ratio) = cpu["ratio"].as_f64() {
         line(format!(
-            "client CPU {:.1} % of client and server, {:.1} us a transaction",
-            share * 100.0,
+            "client CPU {:.1} % of the server's, {:.1} us a transaction",
+            ratio * 100.0,
             float(&cpu["client_microseconds_per_transaction"])
         ));
     }

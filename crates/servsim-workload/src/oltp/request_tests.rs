@@ -1,6 +1,9 @@
 //! The input data follow the specification's probabilities.
 
+use std::hash::Hash;
+
 use super::*;
+use crate::log::Log;
 use crate::oltp::scale::Preset;
 use crate::rng::Purpose;
 
@@ -101,9 +104,9 @@ fn a_fixed_home_fixes_warehouse_and_stock_level_district() {
 fn the_log_hash_tells_order_and_content() {
     let [first, second] = <[TransactionInput; 2]>::try_from(requests(TransactionKind::Delivery, 2)).unwrap();
     let hash = |log: &[&TransactionInput]| {
-        let mut hash = LogHash::default();
+        let mut hash = Log::default();
         for request in log {
-            hash.add(request);
+            request.hash(&mut hash);
         }
         hash
     };

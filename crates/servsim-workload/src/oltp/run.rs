@@ -19,7 +19,7 @@ use super::terminal::{self, Terminal};
 use super::user::{lock, Phase, Stop, Tallies, Tally, User};
 use super::windows::Windows;
 use crate::control::Orders;
-use crate::cpu::Times;
+use crate::cpu::{give_way, Times};
 use crate::mark::{MarkKind, Marker};
 use crate::rng::Purpose;
 use crate::window::SavePoint;
@@ -101,6 +101,9 @@ impl<E: Engine> Run<E> {
             };
             let user = |session| User::new(index, session, works_at, options.mix);
             terminals.push(Terminal::open(engine, options.round_trip, user)?);
+        }
+        if terminals[0].user.session.process() != std::process::id() {
+            give_way();
         }
         let generator = generator(&made, options.seed);
         let before = reconcile::snapshot(&control, &mut terminals, Moment::Before).await?;

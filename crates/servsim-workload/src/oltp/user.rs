@@ -1,5 +1,6 @@
 //! One emulated user: connection, random streams, deck, and the log of what was asked.
 
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,13 +10,14 @@ use serde_json::Value;
 
 use super::deck::{Deck, Mix};
 use super::engine::{Outcome, Session};
-use super::request::{Generator, LogHash, TransactionKind, UserWarehouse, KINDS};
+use super::request::{Generator, TransactionKind, UserWarehouse, KINDS};
 use super::settling::{Settling, WarmUp, REHEARSALS};
 use super::waiting;
 use super::windows::Windows;
 use crate::control::Orders;
 use crate::cpu::Times;
 use crate::latency;
+use crate::log::Log;
 use crate::mark::Marker;
 use crate::rng::{Purpose, Stream};
 use crate::window::{SavePoint, Window};
@@ -213,7 +215,7 @@ pub struct User<S> {
     /// Transactions completed in the current phase.
     pub done: u64,
     /// Hash of the requests of the current phase.
-    pub log: LogHash,
+    pub log: Log,
     works_at: UserWarehouse,
     mix: Mix,
     purpose: Purpose,
@@ -232,7 +234,7 @@ impl<S: Session> User<S> {
             accounted: 0,
             session,
             done: 0,
-            log: LogHash::default(),
+            log: Log::default(),
             works_at,
             mix,
             purpose: Purpose::WarmUp,
@@ -248,7 +250,7 @@ impl<S: Session> User<S> {
         self.requests = Stream::new(seed, purpose, self.index);
         self.waiting = Stream::new(seed, Purpose::Waiting, self.index);
         self.deck = Deck::new(self.mix);
-        self.log = LogHash::default();
+        self.log = Log::default();
         self.done = 0;
     }
 
@@ -285,7 +287,7 @@ impl<S: Session> User<S> {
         }
         let kind = self.deck.draw(&mut self.requests);
         let request = phase.generator.request(kind, self.works_at, &mut self.requests);
-        self.log.add(&request);
+        request.hash(&mut self.log);
         self.pause(phase, waiting::seconds(kind).0).await;
         let begin = Instant::now();
         let outcome = self.session.execute(&request, phase.generator.scale.districts).await?;

@@ -80,6 +80,8 @@ impl Row {
 struct Line {
     socket: File,
     sent: BytesMut,
+    /// Where the kernel writes; cleared once, so that a read costs no more than what it brings.
+    read: Box<[u8]>,
     received: BytesMut,
     prepared: usize,
     is_broken: bool,
@@ -92,8 +94,9 @@ pub struct Calls(RefCell<Line>);
 impl Calls {
     /// Takes another handle of a connected socket, on which nothing is under way.
     pub fn over(socket: File) -> Self {
-        let (sent, received) = (BytesMut::with_capacity(ROOM), BytesMut::with_capacity(ROOM));
-        Calls(RefCell::new(Line { socket, sent, received, prepared: 0, is_broken: false }))
+        let (sent, received) = (BytesMut::with_capacity(ROOM), BytesMut::new());
+        let read = vec![0; ROOM].into_boxed_slice();
+        Calls(RefCell::new(Line { socket, sent, read, received, prepared: 0, is_broken: false }))
     }
 
     /// Whether the server ended the connection while it was asked.
@@ -213,18 +216,16 @@ impl Line {
             if let Some(message) = Message::parse(&mut self.received)? {
                 return Ok(message);
             }
-            let held = self.received.len();
-            self.received.resize(held + ROOM, 0);
-            let read = loop {
-                match self.socket.read(&mut self.received[held..]) {
+            let count = loop {
+                match self.socket.read(&mut self.read) {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    read => break read,
+                    read => break read?,
                 }
             };
-            self.received.truncate(held + read.as_ref().copied().unwrap_or(0));
-            if read? == 0 {
+            if count == 0 {
                 return Err(CallError::Broken(std::io::ErrorKind::UnexpectedEof.into()));
             }
+            self.received.extend_from_slice(&self.read[..count]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-/// Hash of a user's requests: FNV-1a over the numbers of the files.
+/// Hash of a user's requests: FNV-1a, 64 bits, over what describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log(pub u64);
 
