@@ -18,7 +18,7 @@ FOLDER = perl_tier.WORKLOADS / "ecommerce"
 #: Settings of a shop that is made in seconds.
 SMALL = {"items": "200", "browsers": "1", "images": "20"}
 SETTINGS = {"users": "4", "set_seed": "42", "mix": "ordering", "warm_up": "40", "think_scale": "0"}
-FEW = {"second_connections": "2", "utilities": "0"}
+FEW = {"second_connections": "2", "pipelining": "on", "utilities": "0"}
 #: What such a shop begins with.
 COUNTS = {
     **{"size_items": 200, "size_authors": 50, "size_customers": 2880, "size_orders": 2592},
@@ -68,6 +68,15 @@ def test_what_browsers_ask_for_is_the_seed_s_alone(cache: Path) -> None:
     few = ("--users", "1", "--warm-up", "5", "--transactions", "50", "--seed")
     first, again, other = (run(cache, *few, seed)["request_log_hashes"] for seed in ("5", "5", "6"))
     assert first == again != other
+
+
+def test_images_asked_for_in_turn_are_those_asked_for_at_once(cache: Path) -> None:
+    def asked(pipelining: str) -> tuple[Any, Any]:
+        report = run(cache, "--users", "1", "--transactions", "60", "--pipelining", pipelining)
+        assert report["options"]["pipelining"] is (pipelining == "on")
+        return report["request_log_hashes"], report["reconciliation"]
+
+    assert asked("on") == asked("off")
 
 
 @pytest.fixture(scope="module")

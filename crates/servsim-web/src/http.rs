@@ -9,13 +9,16 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use crate::rows::put;
 use crate::{Error, Result};
 
 /// Bytes read at once, and the longest head of a reply.
 const BUFFER: usize = 64 << 10;
+/// Places in [`Client::ends`]: what ends a head, and a line.
+const HEAD: usize = 0;
+const LINE: usize = 1;
 /// The longest cookie that is kept.
 const COOKIE: usize = 4096;
 /// A server that says nothing for so long has failed.
@@ -81,7 +84,11 @@ pub struct Client {
     buffer: Box<[u8]>,
     /// What of the buffer has been read and not used.
     unused: Range<usize>,
+    /// Replies to what was sent that have not been read.
+    awaited: usize,
     cookie: Vec<u8>,
+    /// What ends a head, and a line.
+    ends: [Finder<'static>; 2],
 }
 
 impl Client {
@@ -93,7 +100,8 @@ impl Client {
         let stream = Some(open(address)?);
         let buffer = vec![0; BUFFER].into_boxed_slice();
         let cookie = Vec::with_capacity(COOKIE);
-        Ok(Client { address: address.to_owned(), stream, buffer, unused: 0..0, cookie })
+        let ends = [Finder::new(b"\r\n\r\n"), Finder::new(b"\r\n")];
+        Ok(Client { address: address.to_owned(), stream, buffer, unused: 0..0, awaited: 0, cookie, ends })
     }
 
     /// The server's address.
@@ -115,19 +123,37 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Check`] when the connection breaks, or what comes is no complete reply.
-    pub fn exchange(&mut self, request: &[u8], mut take: impl FnMut(&[u8])) -> Result<Reply> {
+    pub fn exchange(&mut self, request: &[u8], take: impl FnMut(&[u8])) -> Result<Reply> {
+        self.send(request, 1)?;
+        self.receive(take)
+    }
+
+    /// Sends `count` requests, one behind the other without waiting (RFC 9112, 9.3.2): as many replies are to be received before the
+    /// next. They must be so short that the connection takes them while the server's replies wait.
+    ///
+    /// # Errors
+    /// [`Error::Check`] when the connection breaks.
+    pub fn send(&mut self, requests: &[u8], count: usize) -> Result<()> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => open(&self.address)?,
         };
-        stream.write_all(request).map_err(|error| broken(&error))?;
-        self.unused = 0..0;
-        let text = self.until(
-            &mut stream,
-            b"\r\n\r\n",
-            "the head of a reply",
-            "before the head of a reply was complete",
-        )?;
+        stream.write_all(requests).map_err(|error| broken(&error))?;
+        (self.stream, self.unused, self.awaited) = (Some(stream), 0..0, count);
+        Ok(())
+    }
+
+    /// Reads the whole reply to the next request that was sent, whose body `take` gets in pieces.
+    ///
+    /// # Errors
+    /// As for [`Client::exchange`], and when no reply is awaited.
+    pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> Result<Reply> {
+        let (Some(left), Some(mut stream)) = (self.awaited.checked_sub(1), self.stream.take()) else {
+            return Err(Error::Check("no reply is awaited".to_owned()));
+        };
+        self.awaited = left;
+        let text =
+            self.until(&mut stream, HEAD, "the head of a reply", "before the head of a reply was complete")?;
         let head = head(&self.buffer[text.clone()])?;
         if let Some(cookie) = head.cookie {
             if cookie.len() > COOKIE {
@@ -143,11 +169,15 @@ impl Client {
             }
             Body::Chunks => self.chunks(&mut stream, &mut take)?,
         };
-        if !self.unused.is_empty() {
+        if left == 0 && !self.unused.is_empty() {
             return Err(Error::Check(format!("a reply of {bytes} bytes is followed by more")));
         }
         if !head.closes {
             self.stream = Some(stream);
+        } else if left > 0 {
+            return Err(Error::Check(format!(
+                "the server closes a connection that awaits {left} more replies"
+            )));
         }
         Ok(Reply { status: head.status, bytes })
     }
@@ -174,15 +204,16 @@ impl Client {
 
     /// The next line without its end.
     fn line(&mut self, stream: &mut TcpStream) -> Result<Range<usize>> {
-        self.until(stream, b"\r\n", "a line between chunks", "in the middle of a reply")
+        self.until(stream, LINE, "a line between chunks", "in the middle of a reply")
     }
 
-    /// What comes before `end`, which is used up with it.
-    fn until(&mut self, stream: &mut TcpStream, end: &[u8], what: &str, when: &str) -> Result<Range<usize>> {
+    /// What comes before an end, which is used up with it.
+    fn until(&mut self, stream: &mut TcpStream, end: usize, what: &str, when: &str) -> Result<Range<usize>> {
         loop {
-            if let Some(found) = memmem::find(&self.buffer[self.unused.clone()], end) {
+            let end = &self.ends[end];
+            if let Some(found) = end.find(&self.buffer[self.unused.clone()]) {
                 let text = self.unused.start..self.unused.start + found;
-                self.unused.start = text.end + end.len();
+                self.unused.start = text.end + end.needle().len();
                 return Ok(text);
             }
             if self.unused.len() == self.buffer.len() {

@@ -27,7 +27,7 @@ pub fn answered(reply: Reply) -> Result<()> {
 
 impl<'a> Page<'a> {
     /// Texts between `begin` and the next `end`.
-    pub fn between(self, begin: &'static str, end: u8) -> impl Iterator<Item = &'a str> {
+    pub fn between(self, begin: &'static str, end: u8) -> impl Iterator<Item = &'a str> + Clone {
         memmem::find_iter(self.0, begin).filter_map(move |at| {
             let rest = &self.0[at + begin.len()..];
             std::str::from_utf8(&rest[..memchr::memchr(end, rest)?]).ok()
@@ -44,11 +44,11 @@ impl<'a> Page<'a> {
         self.between(begin, b'"').next()
     }
 
-    /// Looks at what every page has: the title (`site: title`), an end, and as many `items` as it says.
+    /// Looks at what every page has: the title (`site: title`), an end, and as many `items` as it says; returns how many.
     ///
     /// # Errors
     /// [`Error::Check`] naming the first that is wrong.
-    pub fn whole(self, site: &str, title: &str, items: &str) -> Result<()> {
+    pub fn whole(self, site: &str, title: &str, items: &str) -> Result<usize> {
         let found = self.between("<title>", b'<').next().unwrap_or_default();
         if found.strip_prefix(site).and_then(|rest| rest.strip_prefix(": ")) != Some(title) {
             return Err(wrong(format!(
@@ -63,6 +63,6 @@ impl<'a> Page<'a> {
         if says.parse() != Ok(shows) {
             return Err(wrong(format!("says that it has {says:?} {items}, and shows {shows}")));
         }
-        Ok(())
+        Ok(shows)
     }
 }

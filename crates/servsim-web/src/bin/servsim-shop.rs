@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 use servsim_web::command::{self, reported, GuestStep, RunStep, Users};
 use servsim_web::conditions::asked;
@@ -95,6 +95,18 @@ struct Behaviour {
     /// How many users fetch images by a second connection.
     #[arg(long, default_value_t = 0)]
     second_connections: u64,
+    /// Whether a page's images are asked for one behind the other without waiting, or each when the one before has come.
+    #[arg(long, value_enum, default_value_t = Pipelining::On)]
+    pipelining: Pipelining,
+}
+
+/// Whether a user asks for the next image before the one before has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Pipelining {
+    /// It does.
+    On,
+    /// It waits.
+    Off,
 }
 
 impl Behaviour {
@@ -103,8 +115,13 @@ impl Behaviour {
             return Err(Error::Usage("--think-scale must be from 0 to 1000".to_owned()));
         }
         let mix = &Mix::named(&self.mix)?;
-        let habits =
-            Habits { address: &self.users.address, size: self.size, mix, think_scale: self.think_scale };
+        let habits = Habits {
+            address: &self.users.address,
+            size: self.size,
+            mix,
+            think_scale: self.think_scale,
+            pipelining: self.pipelining == Pipelining::On,
+        };
         let shop = Shop {
             habits,
             mix: &self.mix,

@@ -6,11 +6,13 @@ use memchr::memmem;
 
 use super::mix::Request;
 use super::size::{Size, LISTED};
-use super::texts::sound;
+use super::texts::{escape, sound};
 use super::wishes::Wish;
 use crate::page::{wrong, Page};
 use crate::Result;
 
+/// What stands before the numbers of a comment, in their order.
+const MARKS: [&[u8]; 4] = [b" data-item=\"", b" data-parent=\"", b" data-depth=\"", b" data-children=\""];
 /// What stands before a text.
 const TEXT: &[u8] = b" class=\"text\">";
 
@@ -18,8 +20,8 @@ const TEXT: &[u8] = b" class=\"text\">";
 #[derive(Debug)]
 pub struct Reader {
     size: Size,
-    /// The text that was read last.
-    text: Vec<u8>,
+    /// What was posted, as HTML shows it.
+    posted: Vec<u8>,
     /// The comments from the thread's beginning to where the reader is: number, replies it has, replies seen.
     path: Vec<(u32, u32, u32)>,
 }
@@ -40,7 +42,7 @@ fn value<T: FromStr>(page: Page<'_>, begin: &'static str) -> Option<T> {
 impl Reader {
     /// A reader of a board that began with this size.
     pub fn new(size: Size) -> Self {
-        Reader { size, text: Vec::with_capacity(8 << 10), path: Vec::with_capacity(64) }
+        Reader { size, posted: Vec::with_capacity(32 << 10), path: Vec::with_capacity(64) }
     }
 
     /// Looks whether the page is what was wished for, and what it says was done; `posted` is the text that was sent, `name` whose.
@@ -50,8 +52,7 @@ impl Reader {
     pub fn read(&mut self, page: &[u8], wish: Wish, posted: &[u8], name: &[u8]) -> Result<Deed> {
         let Wish { request, of } = wish;
         let page = Page(page);
-        page.whole("Servsim Board", request.title(), "items")?;
-        let items = page.items().count();
+        let items = page.whole("Servsim Board", request.title(), "items")?;
         let own = page.items().next().unwrap_or(0);
         let is = |found: Option<u32>, what: &str| {
             if found == Some(of) {
@@ -123,15 +124,15 @@ impl Reader {
                 0
             }
         };
-        self.texts(page, texts)?;
+        Self::texts(page, texts)?;
         Ok(deed)
     }
 
     /// Every text is what was written, and there are as many as there should be.
-    fn texts(&mut self, page: Page<'_>, expected: usize) -> Result<()> {
+    fn texts(page: Page<'_>, expected: usize) -> Result<()> {
         let mut found = 0;
         for shown in shown(page) {
-            if !sound(shown, &mut self.text) {
+            if !sound(shown) {
                 let begin = String::from_utf8_lossy(&shown[..shown.len().min(30)]);
                 return Err(wrong(format!("has the text {begin:?}... whose checksum differs")));
             }
@@ -145,9 +146,9 @@ impl Reader {
 
     /// The text at a place is the one that was posted.
     fn is_posted(&mut self, page: Page<'_>, place: usize, posted: &[u8]) -> Result<()> {
-        let same =
-            shown(page).nth(place).is_some_and(|shown| sound(shown, &mut self.text) && self.text == posted);
-        if same {
+        self.posted.clear();
+        escape(&mut self.posted, posted);
+        if shown(page).nth(place) == Some(&self.posted[..]) {
             return Ok(());
         }
         Err(wrong("does not show what was posted".to_owned()))
@@ -159,11 +160,8 @@ impl Reader {
         let more: u32 = value(page, " data-more=\"")
             .ok_or_else(|| wrong("does not say how many comments it leaves out".to_owned()))?;
         self.path.clear();
-        let numbers = |begin| page.between(begin, b'"').map(|text| text.parse::<u32>().unwrap_or(u32::MAX));
-        let marks =
-            numbers(" data-parent=\"").zip(numbers(" data-depth=\"")).zip(numbers(" data-children=\""));
         let mut first = true;
-        for (id, ((parent, depth), children)) in page.items().zip(marks) {
+        for [id, parent, depth, children] in comments(page) {
             let misplaced = || wrong(format!("has comment {id} at another place than behind {parent}"));
             if depth as usize > self.path.len() || (depth == 0 && !of_story && !first) {
                 return Err(misplaced());
@@ -190,6 +188,21 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Number, parent, depth and replies of each comment of a page, in one look at it: they stand behind one another. What is not there is
+/// no number of a comment.
+fn comments(page: Page<'_>) -> impl Iterator<Item = [u32; 4]> + '_ {
+    memmem::find_iter(page.0, MARKS[0]).map(move |at| {
+        let mut rest = &page.0[at..];
+        MARKS.map(|mark| {
+            let value = rest
+                .strip_prefix(mark)
+                .and_then(|value| value.split_at_checked(memchr::memchr(b'"', value)?));
+            rest = value.map_or(&[], |(_, behind)| &behind[1..]);
+            value.and_then(|(digits, _)| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(u32::MAX)
+        })
+    })
 }
 
 /// The texts of a page as HTML shows them.

@@ -46,6 +46,45 @@ fn replies_on_one_connection_are_kept_apart() {
     assert_eq!(ask(&mut client).unwrap(), (Reply { status: 404, bytes: 0 }, Vec::new()));
 }
 
+const LETTER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
+
+/// Sends so many requests at once to a server with these replies, and reads as many; what came of the last.
+fn ask_at_once(replies: Vec<&'static [u8]>) -> Result<(Reply, Vec<u8>)> {
+    let (count, mut client) = (replies.len(), Client::connect(&server(vec![replies])).unwrap());
+    client.send(&b"GET / HTTP/1.1\r\n\r\n".repeat(count), count).unwrap();
+    let mut body = Vec::new();
+    let mut reply = Err(Error::Check("nothing was read".to_owned()));
+    for _ in 0..count {
+        reply = client.receive(|part| body.extend_from_slice(part));
+        reply.as_ref().map_err(|error| Error::Check(error.to_string()))?;
+    }
+    assert!(client.receive(|_| {}).unwrap_err().to_string().contains("no reply is awaited"));
+    Ok((reply?, body))
+}
+
+#[test]
+fn replies_to_requests_sent_at_once_are_read_in_turn() {
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbc\r\n0\r\n\r\n";
+    let none = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    let last = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nde";
+    let read = ask_at_once(vec![LETTER, chunked, none, LETTER, last]);
+    assert_eq!(read.unwrap(), (Reply { status: 200, bytes: 2 }, b"abcade".to_vec()));
+}
+
+#[test]
+fn a_connection_closed_before_all_replies_came_and_more_than_all_are_refused() {
+    let closes = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\na";
+    let more = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab";
+    for (replies, said) in [
+        (vec![LETTER, closes, LETTER], "closes a connection that awaits 1 more"),
+        (vec![LETTER, more], "followed by more"),
+        (vec![more, LETTER], "does not begin a reply"),
+    ] {
+        let error = ask_at_once(replies).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}
+
 #[test]
 fn chunks_are_put_together_and_their_extensions_and_trailers_left_out() {
     let address = server(vec![vec![

@@ -15,22 +15,23 @@ fn cents(amount: &str) -> Option<u64> {
 
 impl<'a> Page<'a> {
     /// Addresses of the images.
-    pub fn images(self) -> impl Iterator<Item = &'a str> {
+    pub fn images(self) -> impl Iterator<Item = &'a str> + Clone {
         self.between("<img src=\"", b'"')
     }
 
-    /// Looks at what every page has: title, end, the session of the `cookie` (`session=NUMBER`), and as many books as it says.
+    /// Looks at what every page has: title, end, the session of the `cookie` (`session=NUMBER`), and as many books as it says;
+    /// returns how many.
     ///
     /// # Errors
     /// [`crate::Error::Check`] naming the first that is wrong.
-    pub fn complete(self, title: &str, cookie: &[u8]) -> Result<()> {
-        self.whole("Servsim Books", title, "books")?;
+    pub fn complete(self, title: &str, cookie: &[u8]) -> Result<usize> {
+        let books = self.whole("Servsim Books", title, "books")?;
         let session = self.mark(" data-session=\"").unwrap_or_default();
         if cookie.strip_prefix(b"session=") != Some(session.as_bytes()) {
             let cookie = String::from_utf8_lossy(cookie);
             return Err(wrong(format!("is of session {session:?}, for the cookie {cookie:?}")));
         }
-        Ok(())
+        Ok(books)
     }
 
     /// Looks at a bill: its lines are `lines` if they are given, and subtotal, tax and total are what lines and discount come
@@ -84,7 +85,7 @@ mod tests {
 
     fn said(page: &str, lines: &[Line]) -> String {
         let page = Page(page.as_bytes());
-        let outcome = page.complete("Shopping Cart", b"session=17").and_then(|()| page.bill(Some(lines)));
+        let outcome = page.complete("Shopping Cart", b"session=17").and_then(|_| page.bill(Some(lines)));
         outcome.map_or_else(|error| error.to_string(), |total| total.to_string())
     }
 

@@ -103,6 +103,7 @@ pub fn run(shop: Shop<'_>, plan: Plan<'_>) -> Result<Value> {
             "mix": shop.mix,
             "think_scale": shop.habits.think_scale,
             "second_connections": shop.second_connections,
+            "pipelining": shop.habits.pipelining,
         }),
         scale: json!(shop.habits.size),
     };

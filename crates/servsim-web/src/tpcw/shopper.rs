@@ -35,6 +35,8 @@ pub struct Habits<'a> {
     pub mix: &'a Mix,
     /// Factor on the times to think; 0 for none.
     pub think_scale: f64,
+    /// Whether a page's images are asked for one behind the other without waiting, or each when the one before has come.
+    pub pipelining: bool,
 }
 
 /// What a user has done, warm-up included.
@@ -128,8 +130,8 @@ impl<'a> Shopper<'a> {
         let reply = self.pages.exchange(&self.request, |part| page.extend_from_slice(part))?;
         self.requests += 1;
         let right = answered(reply).and_then(|()| {
-            Page(&self.page).complete(title, self.pages.cookie())?;
-            self.is_right(step.interaction)
+            let books = Page(&self.page).complete(title, self.pages.cookie())?;
+            self.is_right(step.interaction, books)
         });
         right.map_err(|error| Error::Check(format!("the page {path} {error}")))?;
         let images = self.asks_for_images()?;
@@ -137,22 +139,21 @@ impl<'a> Shopper<'a> {
     }
 
     /// Looks at what only the page of an interaction has.
-    fn is_right(&mut self, interaction: Interaction) -> Result<()> {
+    fn is_right(&mut self, interaction: Interaction, books: usize) -> Result<()> {
         let page = Page(&self.page);
-        let books = page.items().count();
-        let promotion = page.images().filter(|path| path.starts_with("/thumb/")).count();
+        let promotion = || page.images().filter(|path| path.starts_with("/thumb/")).count();
         let wrong = |what: String| Err(Error::Check(what));
         match interaction {
-            Interaction::Home | Interaction::SearchRequest if promotion != 5 => {
-                wrong(format!("promotes {promotion} books"))
+            Interaction::Home | Interaction::SearchRequest if promotion() != 5 => {
+                wrong(format!("promotes {} books", promotion()))
             }
             Interaction::NewProducts | Interaction::BestSellers
-                if promotion != 5 || !(1..=50).contains(&books) =>
+                if promotion() != 5 || !(1..=50).contains(&books) =>
             {
-                wrong(format!("promotes {promotion} books and lists {books}"))
+                wrong(format!("promotes {} books and lists {books}", promotion()))
             }
-            Interaction::SearchResults if promotion != 5 || !self.wishes.found(books) => {
-                wrong(format!("promotes {promotion} books and finds {books}"))
+            Interaction::SearchResults if promotion() != 5 || !self.wishes.found(books) => {
+                wrong(format!("promotes {} books and finds {books}", promotion()))
             }
             Interaction::ProductDetail | Interaction::AdminRequest | Interaction::AdminConfirm => {
                 let (found, asked) = (page.items().next(), self.wishes.form.strip_prefix(b"id="));
@@ -201,22 +202,34 @@ impl<'a> Shopper<'a> {
     }
 
     fn asks_for_images(&mut self) -> Result<u64> {
+        let at_once = if self.habits.pipelining { usize::MAX } else { 1 };
+        let client = self.images.as_mut().unwrap_or(&mut self.pages);
         let mut bytes = 0;
-        for path in Page(&self.page).images() {
+        let mut left = Page(&self.page).images();
+        loop {
+            let next = left.clone();
             self.request.clear();
-            put!(self.request, "GET {path} HTTP/1.1\r\nHost: servsim\r\n\r\n");
-            self.image.clear();
-            let image = &mut self.image;
-            let client = self.images.as_mut().unwrap_or(&mut self.pages);
-            let reply = client.exchange(&self.request, |part| image.extend_from_slice(part))?;
-            self.requests += 1;
-            bytes += reply.bytes;
-            answered(reply).map_err(|error| Error::Check(format!("the image {path} {error}")))?;
-            if !whole(&self.image) {
-                return Err(Error::Check(format!("the image {path} is not whole: its checksum differs")));
+            let mut count = 0;
+            for path in left.by_ref().take(at_once) {
+                put!(self.request, "GET {path} HTTP/1.1\r\nHost: servsim\r\n\r\n");
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(bytes);
+            }
+            client.send(&self.request, count)?;
+            for path in next.take(count) {
+                self.image.clear();
+                let image = &mut self.image;
+                let reply = client.receive(|part| image.extend_from_slice(part))?;
+                self.requests += 1;
+                bytes += reply.bytes;
+                answered(reply).map_err(|error| Error::Check(format!("the image {path} {error}")))?;
+                if !whole(&self.image) {
+                    return Err(Error::Check(format!("the image {path} is not whole: its checksum differs")));
+                }
             }
         }
-        Ok(bytes)
     }
 }
 
