@@ -4,9 +4,10 @@ For each: memory touched, share of the kernel, data references per transaction, 
 the data with most of them, seconds of the capture from its checkpoint, bytes of the trace per data reference. All come
 from commands of servsim; a trace that does not agree with the independent counter ends the script.
 
-``workload_table.py [--write] [--trace FILE] [ROW ...]``: prints the rows, all or those whose name holds a word;
-``--write`` puts them into docs/workloads.md, where the other rows stay. Of one row, ``--trace`` takes a trace that was
-captured before with ``--verify``; how long that took is then not known.
+``workload_table.py [--write] [--keep FOLDER | --trace FILE] [ROW ...]``: prints the rows, all or those whose name holds
+a word; ``--write`` puts them into docs/workloads.md, where the other rows stay. With ``--keep``, captures stay in a
+folder and are taken from there if they are in it. Of one row, ``--trace`` takes a trace that was captured before with
+``--verify``; how long that took is then not known.
 """
 
 import argparse
@@ -72,9 +73,10 @@ def answer(*words: str) -> Any:
 
 def row(name: str, words: tuple[str, ...], trace: Path) -> list[str]:
     """Return the row of a workload: of its trace, or of a capture if there is none."""
-    seconds = "-"
+    told = trace.with_suffix(".json")
     if not trace.exists():
-        seconds = f"{answer('capture', *words, '--verify', '-o', str(trace))['guest_seconds']:.0f} s"
+        told.write_text(json.dumps(answer("capture", *words, "--verify", "-o", str(trace))))
+    seconds = f"{json.loads(told.read_text())['guest_seconds']:.0f} s" if told.exists() else "-"
     described = answer("trace", "info", str(trace))
     captured = described["totals"]
     # Of a workload that does not say what lies where in its memory, areas are known.
@@ -122,6 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Rows of the table in docs/workloads.md.")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trace", type=Path)
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("rows", nargs="*")
     given = parser.parse_args()
     wanted = [(name, words) for name, words in CAPTURES if not given.rows or any(word in name for word in given.rows)]
@@ -129,8 +132,9 @@ def main() -> None:
         parser.error(f"--trace is of one row, not of {len(wanted)}")
     print(line(HEADING) + "\n|" + "---|" * len(HEADING), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, words) in enumerate(wanted):
-            cells = row(name, words, given.trace or Path(folder) / f"{number}.svt")
+        for name, words in wanted:
+            file = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") + ".svt"
+            cells = row(name, words, given.trace or (given.keep or Path(folder)) / file)
             print(line(cells), flush=True)
             if given.write:
                 DOCUMENT.write_text(with_row(DOCUMENT.read_text(), cells))

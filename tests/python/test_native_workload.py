@@ -37,7 +37,7 @@ words = say["servsim_words"].split(":")
 for number in range(int(say.get("servsim_transactions", "10"))):
     word = words[number % len(words)]
     if word == "wait":
-        print("waiting", file=sys.stderr, flush=True)
+        print("waiting in", say["servsim_run"], file=sys.stderr, flush=True)
         signal.pause()
     stream.sendall(word.encode() + b"\\n")
     answer = reader.readline().strip()
@@ -178,12 +178,14 @@ def test_there_is_nothing_to_check_where_the_folder_has_no_check(echo: Path) -> 
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_ended_leaves_no_server(echo: Path, sign: signal.Signals) -> None:
+def test_a_run_that_is_ended_leaves_neither_server_nor_files(echo: Path, sign: signal.Signals) -> None:
     command = [SERVSIM, "workload", "run", echo, "--words", "wait"]
     process = subprocess.Popen(command, env=environment(echo), stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    assert any("waiting" in line for line in process.stderr), "the client is at work"
+    run = next(Path(line.split()[-1]) for line in process.stderr if "waiting in" in line)
+    assert run.is_dir(), "the client is at work"
     process.send_signal(sign)
     process.wait(60)
     wait_for(lambda: not servers(echo))
+    assert not run.exists()
     process.stderr.close()

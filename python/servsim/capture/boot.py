@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import store
+from servsim.capture import room, store
 from servsim.capture.emulator import Emulator, Machine, Plugin, command_line
 from servsim.capture.process import child
 from servsim.capture.qmp import Qmp, QmpClosed, QmpTimeout
@@ -114,8 +114,9 @@ def emulator_running(
     Raises
     ------
     EnvironmentProblem
-        When the emulator does not start.
+        When the emulator does not start, or this host has too little memory.
     """
+    room.demand_memory(machine.memory_mib * room.MIB)
     machine.console.write_bytes(b"")
     # A pair of connected sockets: no name in any folder, and nothing left when either side dies.
     ours, theirs = socket.socketpair()

@@ -28,8 +28,8 @@ from servsim.errors import EnvironmentProblem, UsageError
 
 #: First version whose packaged build has the plug-in interface needed (register and memory reads).
 OLDEST = (10, 0)
-#: Largest guest memory that stays one block below the PCI hole of the `pc` machine.
-MOST_MEMORY_MIB = 2048
+#: Least guest memory in which Debian starts a server, and the largest that stays one block below the PCI hole of `pc`.
+LEAST_MEMORY_MIB, MOST_MEMORY_MIB = 256, 2048
 
 #: Kernel command line. Fixed addresses (`nokaslr norandmaps`), no mitigations a simulated machine
 #: would not have, the time-stamp counter as clock, a panic that ends the emulator.
@@ -175,8 +175,8 @@ def command_line(
     plugins
         Instrumentation to load.
     """
-    if not 256 <= machine.memory_mib <= MOST_MEMORY_MIB:
-        raise UsageError(f"guest memory must be 256 to {MOST_MEMORY_MIB} MiB, not {machine.memory_mib}")
+    if not LEAST_MEMORY_MIB <= machine.memory_mib <= MOST_MEMORY_MIB:
+        raise UsageError(f"guest memory must be {LEAST_MEMORY_MIB} to {MOST_MEMORY_MIB} MiB, not {machine.memory_mib}")
     words = " ".join((*KERNEL_WORDS, *machine.kernel_words))
     root = (
         f"if=none,id=root,cache=unsafe,driver=qcow2,file.driver=file,file.filename={_escape(machine.overlay)},"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.cache import checkout, repository
+from servsim.capture.emulator import LEAST_MEMORY_MIB, MOST_MEMORY_MIB
 from servsim.capture.store import file_digest
 from servsim.documents import read_toml
 from servsim.errors import UsageError
@@ -279,7 +280,8 @@ class _Reader:
         return table
 
     def folder(self) -> Folder:
-        memory, measured = self.number("memory_mib", 512, 64, 1 << 16), self.number("measured", 200, 1, 10**9)
+        memory = self.number("memory_mib", 512, LEAST_MEMORY_MIB, MOST_MEMORY_MIB)
+        measured = self.number("measured", 200, 1, 10**9)
         settings = self.settings()
         found = Folder(
             path=self.file.parent,

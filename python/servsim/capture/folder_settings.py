@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from servsim.capture.emulator import LEAST_MEMORY_MIB, MOST_MEMORY_MIB
 from servsim.capture.folder import MEMORY, SETTING_NAME, Folder, find
 from servsim.errors import UsageError
 
@@ -43,13 +44,13 @@ class FolderSettings:
             if setting.choices and self.values()[name] not in setting.choices:
                 is_none = f"{name}={self.given[name]!r} is none" if name in self.given else f"give --set {name}=, one"
                 raise UsageError(f"{self.folder.path.name}: {is_none} of: {', '.join(setting.choices)}")
-        for name, least, what in (
-            (self.folder.users, 1, "how many users there are"),
-            (MEMORY, 64, "the guest's memory in MiB"),
-        ):
-            given = {**self.values(), **self.given}.get(name, str(least))
-            if not given.isdecimal() or int(given) < least:
-                raise UsageError(f"{name}={given!r}: {what} is a number of at least {least}")
+        users = self.values().get(self.folder.users, "1")
+        if not users.isdecimal() or int(users) < 1:
+            raise UsageError(f"{self.folder.users}={users!r}: how many users there are is a number of at least 1")
+        memory = self.given.get(MEMORY, str(self.folder.memory_mib))
+        if not memory.isdecimal() or not LEAST_MEMORY_MIB <= int(memory) <= MOST_MEMORY_MIB:
+            bounds = f"a number from {LEAST_MEMORY_MIB} to {MOST_MEMORY_MIB}"
+            raise UsageError(f"{MEMORY}={memory!r}: the guest's memory in MiB is {bounds}")
 
     @property
     def users(self) -> int:

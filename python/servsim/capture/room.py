@@ -1,9 +1,10 @@
-"""How much room on the cache's disk the guest takes, known before anything is begun.
+"""How much room on the cache's disk the guest takes, and how much memory, known before anything is begun.
 
 Measured at the default scale with Debian 12: 1,490 MiB at the peak of a build from nothing (packages, the archive of
 their tree, the tree itself and the file system made of it), 1,010 MiB after it, and 400 MiB for a checkpoint.
 """
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from servsim.capture.folder_settings import FolderSettings
 from servsim.errors import EnvironmentProblem
 
 MIB = 1 << 20
+#: What the kernel says of memory.
+MEMINFO = Path("/proc/meminfo")
 #: Downloaded packages and the archive of their tree, and what making it takes beside it for a while.
 _BASE = 480 * MIB
 #: The tree that becomes the image, and the image, without the workload's data, which lie in both.
@@ -71,6 +74,28 @@ def demand(folder: Path, needed: int, what: str, remedy: str = "or set SERVSIM_C
     if free < needed:
         raise EnvironmentProblem(
             f"{what} needs {text(needed)} in {folder}, which has {text(free)} free: free some room, {remedy}"
+        )
+
+
+def demand_memory(needed: int) -> None:
+    """Refuse to start a guest that this host's memory cannot hold.
+
+    Parameters
+    ----------
+    needed
+        Bytes of the guest's memory.
+
+    Raises
+    ------
+    EnvironmentProblem
+        When the kernel has less to give; a kernel that does not say is believed to have enough.
+    """
+    found = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.M)
+    free = int(found[1]) << 10 if found else needed
+    if free < needed:
+        raise EnvironmentProblem(
+            f"the guest needs {text(needed)} of memory, and this host has {text(free)} available: end other programs, "
+            "or give the guest less with --set memory_mib=N"
         )
 
 

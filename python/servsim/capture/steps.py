@@ -46,7 +46,8 @@ class Steps:
         Raises
         ------
         EnvironmentProblem
-            When it cannot be started or fails: one sentence with the last thing it said and the log.
+            When it cannot be started or fails: one sentence with what it said last, or with what a program of
+            Debian's called an error first, and the log.
         """
         with self.step(what), self.log.open("ab") as output:
             output.write(f"== {what}: {' '.join(map(str, command))}\n".encode())
@@ -59,5 +60,8 @@ class Steps:
                     f"{what} needs the program {error.filename}; install it with scripts/install-deps.sh"
                 ) from error
         if code != 0:
-            last = (self.log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-            raise EnvironmentProblem(f"{what} failed with code {code}: {last.strip()}; more is in {self.log}")
+            _, _, output_of_it = self.log.read_text(errors="replace").rpartition(f"== {what}: ")
+            said = output_of_it.strip().splitlines()[1:] or ["it said nothing"]
+            # What apt refuses first, such as a package that does not exist, is why everything after it failed.
+            why = next((line.removeprefix("E: ") for line in said if line.startswith("E: ")), said[-1])
+            raise EnvironmentProblem(f"{what} failed with code {code}: {why.strip()}; more is in {self.log}")

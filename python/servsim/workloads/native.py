@@ -38,6 +38,7 @@ GONE_SECONDS = 0.5
 #: Runs `start`, tells its exit code, waits for the end of standard input, and ends what was started: politely, then
 #: by force together with this shell's whole process group. An interrupt ends a database although clients are left;
 #: a program that a shell put into the background and that knows nothing of interrupts ignores it (bit 1 of SigIgn).
+#: The run's folder, which may hold a copy of a database, goes with them also where this process was killed.
 _HOLDER = """
 ./start >>"$servsim_log" 2>&1; echo $?
 cat >/dev/null
@@ -52,6 +53,7 @@ for sign in $signs; do
         tries=$((tries + 1)); sleep 0.1
     done
 done
+rm -rf "$servsim_run"
 kill -KILL 0
 """
 

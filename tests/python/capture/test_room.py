@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from servsim.capture import record as recording
 from servsim.capture import room
+from servsim.capture.boot import emulator_running
+from servsim.capture.emulator import Emulator, Machine
 from servsim.capture.folder_settings import chosen
+from servsim.capture.steps import silent
 from servsim.errors import EnvironmentProblem
 
 MIB = room.MIB
@@ -45,6 +48,21 @@ def test_too_little_room_is_refused_with_both_figures_and_the_way_out(
     with pytest.raises(EnvironmentProblem, match=r"a job needs 200 MiB in .* has 100 MiB free: .*SERVSIM_CACHE"):
         room.demand(tmp_path, 200 * MIB, "a job")
     room.demand(tmp_path, 50 * MIB, "a job")
+
+
+def test_a_guest_that_memory_cannot_hold_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meminfo = tmp_path / "meminfo"
+    monkeypatch.setattr(room, "MEMINFO", meminfo)
+    meminfo.write_text("MemTotal:  4194304 kB\nMemAvailable:     921600 kB\n")
+    machine = Machine(*[tmp_path / "none"] * 6, 901)
+    refused = pytest.raises(
+        EnvironmentProblem, match=r"needs 901 MiB of memory, and this host has 900 MiB.*memory_mib=N"
+    )
+    with refused, emulator_running(Emulator(tmp_path, "10"), machine, tmp_path / "log", silent):
+        pass
+    room.demand_memory(900 * MIB)
+    meminfo.write_text("MemTotal:  4194304 kB\n")
+    room.demand_memory(901 * MIB)
 
 
 def test_a_capture_that_has_no_room_for_its_trace_does_not_begin(

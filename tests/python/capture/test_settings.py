@@ -23,8 +23,9 @@ def test_settings_of_the_server_travel_as_one_word_and_the_guests_memory_does_no
     ]
     with pytest.raises(UsageError, match="has no setting 'work_mem'"):
         chosen("staticweb", work_mem="4MB")
-    with pytest.raises(UsageError, match="memory in MiB is a number of at least 64"):
-        chosen("oltp", memory_mib="much")
+    for memory in ("much", "255", "2049"):
+        with pytest.raises(UsageError, match="memory in MiB is a number from 256 to 2048"):
+            chosen("oltp", memory_mib=memory)
 
 
 @pytest.mark.parametrize(("setting", "word"), [("round_trip", "query"), ("connection", "tcp listen_addresses=*")])

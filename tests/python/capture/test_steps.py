@@ -1,0 +1,23 @@
+"""A program that fails is one sentence with its reason and its log."""
+
+from pathlib import Path
+
+import pytest
+from servsim.capture.steps import Steps, silent
+from servsim.errors import EnvironmentProblem
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("one; echo two", "two"),
+        ("I: begins; echo E: Unable to locate package nosuch; echo E: setup failed", "Unable to locate package nosuch"),
+        ("", "it said nothing"),
+    ],
+)
+def test_the_first_error_of_apt_or_else_the_last_line_is_the_reason(tmp_path: Path, says: str, why: str) -> None:
+    steps = Steps(silent, tmp_path / "log")
+    # Of a step before it nothing is told.
+    steps.run("before", ["sh", "-c", "echo E: passed over"])
+    with pytest.raises(EnvironmentProblem, match=rf"^a job failed with code 3: {why}; more is in {tmp_path}/log$"):
+        steps.run("a job", ["sh", "-c", f"{f'echo {says};' if says else ''} exit 3"])
