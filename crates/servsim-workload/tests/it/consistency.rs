@@ -34,6 +34,28 @@ pub const CORRUPTIONS: [(u64, &str); 23] = [
     (12, "UPDATE customer SET c_ytd_payment = NULL WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1"),
 ];
 
+/// Numbers of the conditions that another reader finds violated: psql, with SQL of its own.
+fn found_by_psql(cluster: &Cluster, before: &str) -> Vec<u64> {
+    let conditions = include_str!("other_conditions.sql");
+    let found = cluster.sql(&format!("BEGIN; {before}; {conditions}; ROLLBACK"));
+    found.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn sql_that_is_not_the_driver_s_finds_the_same() {
+    let cluster = Cluster::loaded(2);
+    assert_eq!(found_by_psql(&cluster, "SELECT WHERE false"), [0; 0]);
+    for (number, corruption) in CORRUPTIONS {
+        let found = found_by_psql(&cluster, corruption);
+        assert!(found.contains(&number), "condition {number} of {found:?} does not notice: {corruption}");
+    }
+    let (code, report) =
+        cluster.report(&["run", "--users", "4", "--warm-up", "40", "--transactions", "2000"]);
+    assert_eq!(code, 0, "{report:#}");
+    // Only what was loaded has 21 orders delivered.
+    assert_eq!(found_by_psql(&cluster, "SELECT WHERE false"), [11]);
+}
+
 pub fn violated(report: &Value) -> Vec<u64> {
     let conditions = report["conditions"].as_array().unwrap().iter();
     let bad = conditions.filter(|condition| condition["violations"].as_i64().is_some_and(|rows| rows > 0));
