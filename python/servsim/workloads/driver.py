@@ -18,6 +18,10 @@ __all__ = ["answer", "path", "run"]
 MEANING: dict[int, type[ServsimError]] = {1: CheckFailed, 2: UsageError, 3: EnvironmentProblem}
 
 
+#: So many messages of a driver are shown; of more the first.
+SHOWN = 3
+
+
 def path(name: str) -> Path:
     """Return the program ``name``: beside the package, from a build of the working copy, or on the PATH."""
     repository = cache.repository()
@@ -89,10 +93,16 @@ def run(
             process.terminate()
             process.wait()
     if code != 0:
-        message = "; ".join(messages) or f"{name} ended with exit code {code}"
-        raise MEANING.get(code, InternalBug)(message)
+        raise MEANING.get(code, InternalBug)(_told(messages) or f"{name} ended with exit code {code}")
     for line in messages:
         print(f"{prefix}{line}", file=sys.stderr, flush=True)
+
+
+def _told(messages: Sequence[str]) -> str:
+    """Return a driver's messages as one sentence: where every user fails at once, what happened to the first says why."""
+    if len(messages) <= SHOWN:
+        return "; ".join(messages)
+    return f"{messages[0]}; and {len(messages) - 1} problems more, which the report names"
 
 
 def answer(program: Path, arguments: Sequence[str | Path]) -> str:
@@ -107,6 +117,6 @@ def answer(program: Path, arguments: Sequence[str | Path]) -> str:
     if done.returncode != 0:
         prefix = f"{program.name}: "
         told = [line.removeprefix(prefix) for line in done.stderr.splitlines() if line.startswith(prefix)]
-        message = "; ".join(told) or f"{program.name} ended with exit code {done.returncode}"
+        message = _told(told) or f"{program.name} ended with exit code {done.returncode}"
         raise MEANING.get(done.returncode, InternalBug)(message)
     return done.stdout
