@@ -133,7 +133,7 @@ fn peers(folder: &Path) {
         let free = error(&mut |at| middle(&mut runs.iter().map(|run| run[at]).collect()));
         let mut steps = vec![0.0; real.len()];
         open_loop_draws(&model, &requests, DRAWS as usize, 3, &mut |at, draws| {
-            steps[at] = middle(&mut draws.to_vec())
+            steps[at] = middle(&mut draws.to_vec());
         });
         let rest = |run: &Vec<f64>| demerit(&run[cut..], &real[cut..], 1.0) * 1e-3;
         let ours: Vec<f64> = runs.iter().map(rest).collect();

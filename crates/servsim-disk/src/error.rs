@@ -102,6 +102,16 @@ pub enum ModelError {
         /// Class the trace shows.
         trace: String,
     },
+    /// The model says times of these requests that are nothing like those they took.
+    #[error("the requests of `{device}` took {had_ms:.3} ms each, waits apart, and the model says {said_ms:.3} ms: it was fitted to another device, or to requests unlike these; fit a model to this device, or pass --allow-other-device to see how wrong it is")]
+    UnlikeTimes {
+        /// The device of the trace.
+        device: String,
+        /// Mean service time in the trace, ms.
+        had_ms: f64,
+        /// Mean service time by the model, ms.
+        said_ms: f64,
+    },
     /// Nothing to judge a model by.
     #[error("no request of `{device}` takes any time: check the units of the trace's columns; nothing can be fitted or judged")]
     NoTime {

@@ -211,7 +211,7 @@ def evaluate(
     truths
         Load factors with traces of the same requests as they really went at that load.
     allow_other_device
-        Take a model of another class of device.
+        Take a model of another device.
 
     Returns
     -------

@@ -80,7 +80,7 @@ def simulate(
         ``raid0``, ``raid1`` or ``raid5``, then ``,unit=SIZE``; for one device of the trace
         ``DEVICE=LEVEL:DRIVES``.
     allow_other_device
-        Take a model of another class of device.
+        Take a model of another device.
     allow_unskilled
         Take a model that failed its trial when it was fitted.
     times

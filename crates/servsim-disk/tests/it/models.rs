@@ -17,8 +17,8 @@ use servsim_disk::reorganize::{covered, plan, predict, Policy};
 use servsim_disk::request::{Op, Request, NO_START};
 use servsim_disk::server::station::{Device, Station};
 use servsim_disk::server::Discipline;
-use servsim_disk::simulate::{closed_loop, open_loop};
-use servsim_oracle::drive::{workload, Drive, Order};
+use servsim_disk::simulate::{check_times, closed_loop, open_loop};
+use servsim_oracle::drive::{workload, Drive, Job, Order};
 
 fn forest(requests: &[Request]) -> DeviceModel {
     fit("forest", requests, &["disk0".to_owned()], &FitOptions::default()).unwrap().remove(0)
@@ -79,6 +79,34 @@ fn a_short_trace_says_how_many_requests_are_missing_and_a_foreign_model_is_refus
     assert!(matches!(model.check_class(&other), Err(ModelError::OtherDevice { .. })));
     assert!(fit("forrest", &base, &[], &FitOptions::default()).unwrap_err().to_string().contains("`forest`"));
     assert!(closed_loop(&model, &base, 0.0, 1).is_err());
+}
+
+#[test]
+fn trees_of_another_device_are_refused_by_the_times_of_a_trace_and_other_loads_and_places_are_not() {
+    let drive = Drive::nameless();
+    let jobs = workload(&drive, 4000, 14_000.0, 3);
+    let base = truth(&drive, &jobs, Order::Fcfs, 1.0);
+    let model = forest(&base);
+    let near: Vec<_> = jobs.iter().map(|job| Job { lba: job.lba / 16, ..*job }).collect();
+    for same in [&base, &truth(&drive, &jobs, Order::Fcfs, 1.4), &truth(&drive, &near, Order::Sstf, 1.0)] {
+        check_times(&model, same, "sda").unwrap();
+    }
+    let slower = |factor: u64| -> Vec<Request> {
+        let slow = |r: &Request| Request {
+            arrival_ns: factor * r.arrival_ns,
+            completion_ns: factor * r.completion_ns,
+            ..*r
+        };
+        base.iter().map(slow).collect()
+    };
+    let said = check_times(&model, &slower(3), "sda").unwrap_err().to_string();
+    assert!(said.contains("of `sda` took") && said.contains("another device"), "{said}");
+    check_times(&forest(&slower(3)), &base, "sda").unwrap_err();
+    // Models of whole responses hold queues, which other loads change.
+    for kind in ["unconditional", "paper"] {
+        let other = fit(kind, &base, &[], &FitOptions::default()).unwrap().remove(0);
+        check_times(&other, &slower(3), "sda").unwrap();
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use servsim_disk::models::{kind, DeviceModel};
 use servsim_disk::reorganize::{covered, plan, predict, Policy};
 use servsim_disk::request::{by_device, Request};
 use servsim_disk::server::infer::infer;
+use servsim_disk::simulate::check_times;
 
 /// Device, policy and text of a map.
 type DeviceMap = (String, String, String);
@@ -49,6 +50,7 @@ pub(super) fn model_for(
     }
     if !allow_other {
         model.check_class(&infer(requests))?;
+        check_times(model, requests, name)?;
     }
     Ok(model.clone())
 }

@@ -13,7 +13,7 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed.")]
-OtherDevice = Annotated[bool, typer.Option("--allow-other-device", help="Take a model of another class of device.")]
+OtherDevice = Annotated[bool, typer.Option("--allow-other-device", help="Take a model of another device.")]
 ModelFile = Annotated[str | None, typer.Option("--model-file", "-m", help="A fitted model, instead of fitting one.")]
 
 
