@@ -362,18 +362,16 @@ def test_the_only_model_of_a_file_is_taken_for_one_other_device_with_a_warning_a
 
 def test_a_model_of_another_device_is_refused_by_the_times_of_the_trace(trace: Path, tmp_path: Path) -> None:
     heading, *rows = trace.read_text().splitlines()
-    split = [row.split(",") for row in rows]
-    slow = [f"{4 * int(row[0])},{','.join(row[1:4])},{4 * int(row[4])}" for row in split]
+    slow = [f"{4 * int(at)},{','.join(what)},{4 * int(end)}" for at, *what, end in (row.split(",") for row in rows)]
     other, disordered, model = tmp_path / "slow.csv", tmp_path / "disordered.csv", str(tmp_path / "m.ssdm")
     other.write_text("\n".join([heading, *slow]))
     disordered.write_text("\n".join([heading, slow[1], slow[0], *slow[2:]]))
     disk.fit(str(trace), model)
     for command in ("simulate", "evaluate", "reorganize"):
         for path in (other, disordered):
-            words = ("disk", command, str(path), "-m", model)
-            done = _servsim(*words)
+            done = _servsim("disk", command, str(path), "-m", model)
             assert done.returncode == 2 and "fitted to another device" in done.stderr, done.stderr
-            assert _servsim(*words, "--allow-other-device").returncode == 0
+            assert _servsim("disk", command, str(path), "-m", model, "--allow-other-device").returncode == 0
     # Arrivals alone do not tell.
     planned = tmp_path / "planned.csv"
     planned.write_text("\n".join(["arrival_us,op,lba,sectors", *(row.rpartition(",")[0] for row in slow)]))
