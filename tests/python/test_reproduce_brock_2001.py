@@ -210,7 +210,7 @@ def served(monkeypatch: pytest.MonkeyPatch, rates: dict[tuple[int, int], float])
     """Judge B9 by made-up runs that serve so much; each asks for the machine that has those nodes."""
 
     def simulate(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
-        assert machine == SWITCH and options["transactions"] == 200 and options["warmup"] == 48
+        assert machine == SWITCH and options["references"] == options["warmup"] == web.REFERENCES
         given = dict(setting.split("=", 1) for setting in options["overrides"])
         whole, count = int(given["processors"]), int(given.get("node.count", "4"))
         if given.get("interconnect.kind") == "bus":
@@ -220,21 +220,25 @@ def served(monkeypatch: pytest.MonkeyPatch, rates: dict[tuple[int, int], float])
             "bus_utilization": 0.5,
             "processors": [{"user": 60, "idle": 40}],
         }
-        cycles = 350e6 / rates[count, whole // count]
-        replications = [{**run, "cycles_per_transaction": cycles * (1 + seed / 1000)} for seed in range(3)]
+        cycles = 350e6 * web.REFERENCES / 1000 / rates[count, whole // count]
+        measured = {**run, "references": web.REFERENCES}
+        replications = [{**measured, "cycles": cycles * (1 + seed / 1000)} for seed in range(3)]
         return {"replications": replications[: options["replications"]]}
 
     monkeypatch.setattr(web, "simulate", simulate)
     monkeypatch.setattr(web, "expected_references", lambda *_, **__: None)
     monkeypatch.setattr(web, "file_hash", lambda _: "hash")
     monkeypatch.setattr(web, "workload_of", lambda _: "staticweb")
-    return web.row(Web(Path("web.svt"), 3, lambda *_: None, 48, 200, None))
+    return web.row(Web(Path("web.svt"), 3, 1000.0, lambda *_: None, None))
 
 
 def test_a_web_server_that_serves_what_the_paper_says_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
     row = served(monkeypatch, SERVED)
     assert row.verdict == "reproduced", row
-    assert "staticweb, 200 requests behind 48" in row.explanation and "4 x 4 40 and 50" in row.explanation
+    assert (
+        "staticweb, 8 M references behind as many, 1,000 a request" in row.explanation
+        and "4 x 4 40 and 50" in row.explanation
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,6 +264,10 @@ def test_one_web_server_stands_beside_the_kernels(monkeypatch: pytest.MonkeyPatc
     two = [tmp_path / "staticweb.svt", tmp_path / "webmix.svt"]
     with pytest.raises(UsageError, match="brock-2001 runs one web server, and 2 were given"):
         brock_2001.run(traces=two)
+    shipped = Path(str(files("servsim"))) / "data" / "quickstart.svt"
+    monkeypatch.setattr(web, "REFERENCES", 10**9)
+    with pytest.raises(UsageError, match="references, and 3000000000 are needed: capture more transactions"):
+        web.web(shipped, True, lambda *_: None)
 
 
 def test_a_trace_of_anything_else_is_refused_with_what_to_do() -> None:

@@ -2,23 +2,26 @@
 
 The paper serves static and dynamic pages, 7 to 3, to 48 clients, on one to four nodes of four processors, on one node
 of fewer, and on nodes with fewer processors each. Here the server is a captured one, the machine `brock-2001-4x4` in
-parts.
+parts. Measured are as many references of each, wherever they end: with dozens of requests under way on few processors
+it is chance how many of them end within a while.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from servsim import cache
+from servsim import _core, cache
+from servsim.errors import UsageError
 from servsim.machine_partitions.cut import cut
 from servsim.progress import Show, expected_references, of_references
 from servsim.reproduce.alameldeen_2003 import workload_of
 from servsim.reproduce.brock_2001.probes import SWITCH
 from servsim.reproduce.rows import Part, Row, ordered, shown
-from servsim.reproduce.runs import DISKS, Replication, kept, runs
+from servsim.reproduce.runs import DISKS, Replication, kept
 from servsim.result import hertz
 from servsim.simulation import file_hash, machine_text, resolve, simulate
 from servsim.statistics.intervals import estimate
@@ -35,19 +38,28 @@ TOLERANCE = "shape"
 NODES, EACH, RUNS = 4, 4, 3
 #: What four processors of a node may serve beside two; how far apart what a third and a fourth node bring may be.
 FLAT, APART = 1.1, 0.25
-#: References that are measured of a trace at most.
-MOST_REFERENCES = 40_000_000
+#: References that are measured, behind as many.
+REFERENCES = 8_000_000
 
 
 @dataclass
 class Web:
-    """A web server on parts of the machine, each run once."""
+    """A web server on parts of the machine, each run once.
+
+    Attributes
+    ----------
+    trace : Path
+        What was captured of it.
+    count : int
+        Runs of each part.
+    each : float
+        References of a request, by the whole trace.
+    """
 
     trace: Path
     count: int
+    each: float
     say: Show
-    warmup: int
-    transactions: int
     folder: Path | None
     known: dict[tuple[int, int], list[Replication]] = field(default_factory=dict)
 
@@ -61,20 +73,18 @@ class Web:
                 "trace": file_hash(self.trace),
                 "machine": machine_text(SWITCH),
                 "overrides": overrides,
-                "measured": [self.warmup, self.transactions, self.count],
+                "measured": [REFERENCES, self.count],
             }
             what = f"web, {nodes} x {each} processors"
-            expected = expected_references(
-                self.trace, transactions=self.transactions, warmup=self.warmup, replications=self.count
-            )
+            expected = expected_references(self.trace, references=REFERENCES, replications=self.count)
 
             def made() -> list[Replication]:
                 result = simulate(
                     self.trace,
                     SWITCH,
                     overrides=overrides,
-                    warmup=self.warmup,
-                    transactions=self.transactions,
+                    warmup=REFERENCES,
+                    references=REFERENCES,
                     replications=self.count,
                     progress=of_references(self.say, what, expected),
                 )
@@ -88,15 +98,22 @@ class Web:
     def rates(self, nodes: int, each: int) -> list[float]:
         """Return requests a second of each run."""
         clock = hertz(resolve(machine_text(SWITCH), SWITCH, [])["clock"])
-        return [clock / float(run["cycles_per_transaction"]) for run in self(nodes, each)]
+        return [clock * run["references"] / run["cycles"] / self.each for run in self(nodes, each)]
 
 
 def web(trace: Path, quick: bool, say: Show) -> Web:
-    """Prepare runs of a web server's trace: behind a request of each user, as many as the trace or the time allows."""
-    window = runs(trace, RUNS, say, references=MOST_REFERENCES)
-    longest = runs(trace, RUNS, say)
-    transactions = min(window.transactions, longest.transactions)
-    return Web(trace, 1 if quick else RUNS, say, longest.warmup, transactions, cache.folder("reproduce"))
+    """Prepare runs of a web server's trace.
+
+    Raises
+    ------
+    UsageError
+        When it is too short.
+    """
+    totals = json.loads(_core.trace_info(trace))["totals"]
+    held = totals["instructions"] + totals["data_references"]
+    if held < 3 * REFERENCES or not totals["transactions"]:
+        raise UsageError(f"{trace} holds {held} references, and {3 * REFERENCES} are needed: capture more transactions")
+    return Web(trace, 1 if quick else RUNS, held / totals["transactions"], say, cache.folder("reproduce"))
 
 
 def is_web(trace: Path) -> bool:
@@ -159,7 +176,7 @@ def _what_was_run(made: Web) -> str:
         f"{nodes} x {each} {_idle(made(nodes, each)):.0f} and {_bus(made(nodes, each)):.0f}" for nodes, each in shapes
     ]
     return (
-        f"{workload_of(made.trace)}, {made.transactions} requests behind {made.warmup}. "
+        f"{workload_of(made.trace)}, {REFERENCES / 1e6:g} M references behind as many, {made.each:,.0f} a request. "
         f"Idle processors and busy buses, %: {', '.join(said)}."
     )
 
