@@ -219,6 +219,7 @@ def served(monkeypatch: pytest.MonkeyPatch, rates: dict[tuple[int, int], float])
         run = {
             "bus_utilization": 0.5,
             "processors": [{"user": 60, "idle": 40}],
+            "figures": {"nodes.remote_share": 0.75} if count > 1 else {},
         }
         cycles = 350e6 * web.REFERENCES / 1000 / rates[count, whole // count]
         measured = {**run, "references": web.REFERENCES}
@@ -235,10 +236,12 @@ def served(monkeypatch: pytest.MonkeyPatch, rates: dict[tuple[int, int], float])
 def test_a_web_server_that_serves_what_the_paper_says_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
     row = served(monkeypatch, SERVED)
     assert row.verdict == "reproduced", row
-    assert (
-        "staticweb, 8 M references behind as many, 1,000 a request" in row.explanation
-        and "4 x 4 40 and 50" in row.explanation
-    )
+    for words in (
+        "staticweb, 8 M references behind as many, 1,000 a request",
+        "1 x 4 40, 50, 0; ",
+        "4 x 4 40, 50, 75.",
+    ):
+        assert words in row.explanation
 
 
 @pytest.mark.parametrize(

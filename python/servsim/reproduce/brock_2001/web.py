@@ -173,11 +173,13 @@ def _what_was_run(made: Web) -> str:
     """Say what was measured, and what limits each part of the machine, from counters."""
     shapes: Sequence[tuple[int, int]] = sorted(made.known, key=lambda shape: (shape[0] * shape[1], shape))
     said = [
-        f"{nodes} x {each} {_idle(made(nodes, each)):.0f} and {_bus(made(nodes, each)):.0f}" for nodes, each in shapes
+        f"{nodes} x {each} {_idle(made(nodes, each)):.0f}, {_bus(made(nodes, each)):.0f}, "
+        f"{_remote(made(nodes, each)):.0f}"
+        for nodes, each in shapes
     ]
     return (
         f"{workload_of(made.trace)}, {REFERENCES / 1e6:g} M references behind as many, {made.each:,.0f} a request. "
-        f"Idle processors and busy buses, %: {', '.join(said)}."
+        f"Idle processors, busy buses and fetches from other nodes, %: {'; '.join(said)}."
     )
 
 
@@ -191,3 +193,7 @@ def _idle(found: Sequence[Replication]) -> float:
 
 def _bus(found: Sequence[Replication]) -> float:
     return 100 * estimate([float(run["bus_utilization"]) for run in found]).mean
+
+
+def _remote(found: Sequence[Replication]) -> float:
+    return 100 * estimate([float(run["figures"].get("nodes.remote_share") or 0) for run in found]).mean
