@@ -155,7 +155,7 @@ def test_a_server_that_dies_in_the_middle_makes_the_run_invalid_and_says_so(load
 
 def test_of_many_problems_the_first_and_their_number_are_told(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    said.write_text("#!/bin/sh\nfor user in $(seq $1); do echo \"said: user $user: it broke\" >&2; done; exit 1\n")
+    said.write_text('#!/bin/sh\nfor user in $(seq $1); do echo "said: user $user: it broke" >&2; done; exit 1\n')
     said.chmod(0o755)
     for users, told in ((2, "user 1: it broke; user 2: it broke"), (8, "user 1: it broke; and 7 problems more, which")):
         with pytest.raises(CheckFailed, match=told):

@@ -99,7 +99,7 @@ def run(
 
 
 def _told(messages: Sequence[str]) -> str:
-    """Return a driver's messages as one sentence: where every user fails at once, what happened to the first says why."""
+    """Return a driver's messages as one sentence: where all users fail at once, what happened to the first says why."""
     if len(messages) <= SHOWN:
         return "; ".join(messages)
     return f"{messages[0]}; and {len(messages) - 1} problems more, which the report names"
