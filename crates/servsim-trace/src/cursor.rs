@@ -82,6 +82,7 @@ impl TaskCursor {
     ///
     /// # Errors
     /// When the trace is damaged here.
+    #[inline]
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let decoded = loop {
@@ -100,6 +101,7 @@ impl TaskCursor {
     }
 
     /// Loads the task's stream of the next epoch in which it ran.
+    #[cold]
     fn open_next_epoch(&mut self) -> Result<bool, TraceError> {
         while self.next_epoch < self.reader.epoch_count() {
             let index = self.next_epoch;
@@ -159,18 +161,11 @@ impl GlobalCursor {
     ///
     /// # Errors
     /// When the trace is damaged here, or claims what cannot be.
+    #[inline]
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<GlobalItem<'_>>, TraceError> {
-        while self.segment.items == 0 {
-            if let Some(segment) = self.segments.next() {
-                self.segment = segment;
-                continue;
-            }
-            self.end_epoch()?;
-            if self.next_epoch == self.reader.epoch_count() {
-                return self.end().map(|()| None);
-            }
-            self.open_next_epoch()?;
+        if self.segment.items == 0 && !self.open_next_segment()? {
+            return Ok(None);
         }
         self.segment.items -= 1;
         let task = self.segment.task;
@@ -192,6 +187,23 @@ impl GlobalCursor {
             Decoded::Event(event) => Item::Event(event),
         };
         Ok(Some(GlobalItem { task, item }))
+    }
+
+    /// Begins the next segment that has items; `false` at the end.
+    #[cold]
+    fn open_next_segment(&mut self) -> Result<bool, TraceError> {
+        while self.segment.items == 0 {
+            if let Some(segment) = self.segments.next() {
+                self.segment = segment;
+                continue;
+            }
+            self.end_epoch()?;
+            if self.next_epoch == self.reader.epoch_count() {
+                return self.end().map(|()| false);
+            }
+            self.open_next_epoch()?;
+        }
+        Ok(true)
     }
 
     /// Checks that the captured order held every item of the epoch that is over.

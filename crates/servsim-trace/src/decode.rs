@@ -67,7 +67,9 @@ pub struct StreamDecoder {
     translations: Translations,
     last_page: u64,
     event_context: EventContext,
+    /// Those of the last block, and others behind them.
     refs: Vec<Ref>,
+    ref_count: usize,
 }
 
 impl StreamDecoder {
@@ -82,62 +84,84 @@ impl StreamDecoder {
     /// The references of the last block.
     #[inline]
     pub fn refs(&self) -> &[Ref] {
-        &self.refs
+        &self.refs[..self.ref_count]
     }
 
     /// The next item, or `None` at the end of the stream.
+    #[inline]
     pub fn next(&mut self, dictionary: &Dictionary) -> Result<Option<Decoded>, Fault> {
         loop {
             if self.at[0] == self.columns.tokens.len() {
                 return self.finished().map(|()| None);
             }
             let token = get(&self.columns.tokens, &mut self.at[0])?;
-            match token {
-                TOKEN_PREDICTED => return self.block(dictionary, self.successors.predicted()).map(Some),
+            let shape = match token {
+                TOKEN_PREDICTED => self.successors.predicted(),
                 TOKEN_EVENT => return self.event().map(Some),
                 TOKEN_FORGET => {
-                    let page = get(&self.columns.events, &mut self.at[3])?;
-                    self.translations.forget(page);
+                    self.forget()?;
+                    continue;
                 }
-                _ => {
-                    let shape = ShapeId::try_from(token - TOKEN_SHAPE);
-                    let shape = shape.map_err(|_| Fault(format!("block token {token} is out of range")))?;
-                    return self.block(dictionary, shape).map(Some);
-                }
-            }
+                _ => ShapeId::try_from(token - TOKEN_SHAPE).map_err(|_| no_token(token))?,
+            };
+            return self.block(dictionary, shape).map(Some);
         }
     }
 
+    #[cold]
+    fn forget(&mut self) -> Result<(), Fault> {
+        let page = get(&self.columns.events, &mut self.at[3])?;
+        self.translations.forget(page);
+        Ok(())
+    }
+
+    #[cold]
     fn event(&mut self) -> Result<Decoded, Fault> {
         self.event_context.decode(&self.columns.events, &mut self.at[3]).map(Decoded::Event)
     }
 
     #[inline]
+    #[allow(clippy::needless_range_loop)] // A zip is made by a call of its own.
     fn block(&mut self, dictionary: &Dictionary, shape: ShapeId) -> Result<Decoded, Fault> {
-        let packed = *dictionary
-            .packed
-            .get(shape as usize)
-            .ok_or_else(|| Fault(format!("block {shape} is not in the dictionary")))?;
-        self.refs.clear();
-        for op in &dictionary.ops[packed.ops_start as usize..][..packed.ops_len as usize] {
-            let delta = get_signed(&self.columns.addresses, &mut self.at[1])?;
-            let vaddr = self.bases.decode(op.slot, op.disp, delta);
-            let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
-            let paddr = self.translate(page)? * PAGE_BYTES + offset;
-            let crosses = offset + u64::from(op.size) > PAGE_BYTES;
-            let next_page = if crosses { self.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
-            self.refs.push(Ref { vaddr, paddr, next_page });
+        let Some(packed) = dictionary.packed.get(shape as usize) else { return Err(unknown_block(shape)) };
+        let ops = &dictionary.ops[packed.ops_start as usize..][..usize::from(packed.ops_len)];
+        if self.refs.len() < ops.len() {
+            self.refs.resize(ops.len(), Ref::default());
         }
+        self.ref_count = ops.len();
+        // Where it reads and writes is kept in registers along the block.
+        let (mut refs, mut at) = (std::mem::take(&mut self.refs), self.at[1]);
+        let mut all = || {
+            let refs = &mut refs[..ops.len()];
+            for index in 0..ops.len() {
+                let op = &ops[index];
+                let delta = get_signed(&self.columns.addresses, &mut at)?;
+                let vaddr = self.bases.decode(op.slot, op.disp, delta);
+                let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
+                let paddr = self.translate(page)? * PAGE_BYTES + offset;
+                let crosses = offset + u64::from(op.size) > PAGE_BYTES;
+                let next_page = if crosses { self.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
+                refs[index] = Ref { vaddr, paddr, next_page };
+            }
+            Ok(())
+        };
+        let found = all();
+        (self.refs, self.at[1]) = (refs, at);
         self.bases.step_stack(packed.stack_step);
         self.successors.advance(shape);
-        Ok(Decoded::Block(shape))
+        found.map(|()| Decoded::Block(shape))
     }
 
     #[inline]
     fn translate(&mut self, page: u64) -> Result<u64, Fault> {
-        if let Some(physical) = self.translations.get(page) {
-            return Ok(physical);
+        match self.translations.get(page) {
+            Some(physical) => Ok(physical),
+            None => self.learn_translation(page),
         }
+    }
+
+    #[cold]
+    fn learn_translation(&mut self, page: u64) -> Result<u64, Fault> {
         let delta = get_signed(&self.columns.pages, &mut self.at[2])?;
         let physical = expected_page(page, self.last_page).wrapping_add(delta as u64);
         if physical >> 40 != 0 {
@@ -149,6 +173,7 @@ impl StreamDecoder {
     }
 
     /// Whether every item was read.
+    #[inline]
     pub fn at_end(&self) -> bool {
         self.at[0] == self.columns.tokens.len()
     }
@@ -167,4 +192,14 @@ impl StreamDecoder {
             Err(Fault::from("the columns of a stream do not end together"))
         }
     }
+}
+
+#[cold]
+fn no_token(token: u64) -> Fault {
+    Fault(format!("block token {token} is out of range"))
+}
+
+#[cold]
+fn unknown_block(shape: ShapeId) -> Fault {
+    Fault(format!("block {shape} is not in the dictionary"))
 }

@@ -22,13 +22,13 @@ const SUCCESSORS: usize = 4096;
 /// Predicts the next block from the last one; shared by encoder and decoder.
 #[derive(Debug, Clone)]
 pub struct Successors {
-    table: Box<[ShapeId]>,
+    table: Box<[ShapeId; SUCCESSORS]>,
     last: ShapeId,
 }
 
 impl Default for Successors {
     fn default() -> Self {
-        Successors { table: vec![ShapeId::MAX; SUCCESSORS].into_boxed_slice(), last: 0 }
+        Successors { table: Box::new([ShapeId::MAX; SUCCESSORS]), last: 0 }
     }
 }
 

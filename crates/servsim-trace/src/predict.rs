@@ -56,12 +56,11 @@ impl Bases {
     /// The inverse of [`Bases::encode`].
     #[inline]
     pub fn decode(&mut self, slot: Slot, disp: i64, delta: i64) -> u64 {
-        if slot == slots::ABSOLUTE {
-            return (delta as u64).wrapping_add(disp as u64);
-        }
         let last = &mut self.0[slot as usize % slots::COUNT];
-        *last = last.wrapping_add(delta as u64);
-        last.wrapping_add(disp as u64)
+        let base = last.wrapping_add(delta as u64);
+        // No branch: that base stays zero.
+        *last = if slot == slots::ABSOLUTE { 0 } else { base };
+        base.wrapping_add(disp as u64)
     }
 
     /// Applies what a whole block adds to the stack pointer.
@@ -80,12 +79,12 @@ const DIRECT_MAP_PAGE: u64 = 0xffff_8880_0000_0000 / PAGE_BYTES;
 /// A direct-mapped table of virtual to physical page numbers.
 #[derive(Debug, Clone)]
 pub struct Translations {
-    entries: Box<[(u64, u64)]>,
+    entries: Box<[(u64, u64); ENTRIES]>,
 }
 
 impl Default for Translations {
     fn default() -> Self {
-        Translations { entries: vec![(u64::MAX, 0); ENTRIES].into_boxed_slice() }
+        Translations { entries: Box::new([(u64::MAX, 0); ENTRIES]) }
     }
 }
 
