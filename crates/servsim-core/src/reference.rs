@@ -68,8 +68,8 @@ pub struct Record {
     /// Union of [`KERNEL`], [`PRIVATE`], [`SHARED`], [`PER_CPU`], [`ATOMIC`].
     pub flags: u8,
     /// In the order of a whole trace: the processor that the trace binds the reference to, or
-    /// [`ANY_CPU`]. In the stream of one task, where nothing is bound to a processor: how many
-    /// consecutive fetches within one line the record stands for, at least 1; of others 1.
+    /// [`ANY_CPU`]. In the stream of one task and where a source joins fetches, so that nothing is bound to
+    /// a processor: how many consecutive fetches within one line the record stands for, at least 1; of others 1.
     pub cpu: u8,
 }
 
@@ -111,8 +111,14 @@ pub fn address_on(record: &Record, cpu: CpuId) -> u64 {
     if record.flags & PER_CPU == 0 {
         record.address
     } else {
-        PER_CPU_BASE | (cpu.0 as u64) << PER_CPU_SHIFT | record.address
+        own_area(cpu) | record.address
     }
+}
+
+/// What [`address_on`] adds to addresses in the area of processor `cpu`: they have none of its bits.
+#[inline]
+pub fn own_area(cpu: CpuId) -> u64 {
+    PER_CPU_BASE | (cpu.0 as u64) << PER_CPU_SHIFT
 }
 
 /// The offset in the per-processor area that an address made by [`address_on`] stands for.
@@ -133,6 +139,9 @@ pub struct Batch {
     pub code: Vec<u32>,
     /// The virtual page of each record's first byte (0 for events); empty unless it was asked for.
     pub pages: Vec<u64>,
+    /// In the order of a whole trace: the references that records stand for beyond one each, where the source joins
+    /// fetches.
+    pub joined: u64,
 }
 
 impl Batch {
@@ -142,6 +151,12 @@ impl Batch {
         self.events.clear();
         self.code.clear();
         self.pages.clear();
+        self.joined = 0;
+    }
+
+    /// Records, and the references that they stand for beyond one each.
+    pub fn len_apart(&self) -> u64 {
+        self.records.len() as u64 + self.joined
     }
 
     /// Appends an event of `task`.

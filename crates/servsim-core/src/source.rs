@@ -86,6 +86,13 @@ pub trait GlobalSource {
         false
     }
 
+    /// Asks for consecutive fetches of a task within one line of so many bytes as one record, from the first batch
+    /// on: `true` from a source that does so. Then [`Record::cpu`] says how many fetches a record stands for, and no
+    /// reference is bound to a processor.
+    fn join_fetches(&mut self, _line: u64) -> bool {
+        false
+    }
+
     /// The address space of each task, by number below [`MAX_SPACES`]; `None` for streams that run in
     /// the space they find (kernel threads, interrupt handlers). Empty if all tasks share one.
     fn spaces(&self) -> Vec<Option<u32>> {

@@ -121,9 +121,10 @@ fn run_with<W: WordMask>(
     ahead: bool,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let (facts, privacy) = (Facts::of(source), source.privacy().clone());
-    let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
     let mut units = TranslationAndPrefetch::new(setup, spec, source.spaces());
+    let joined = units.is_none() && join_fetches(source, [setup]);
+    let (facts, privacy) = (Facts::of(source, joined), source.privacy().clone());
+    let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
     for_each_batch(source, ahead, proceed, |batch| match &mut units {
         Some(units) => run.perform_translated(batch, &privacy, units),
         None => run.perform(&batch.records, &batch.events, &privacy),
@@ -145,11 +146,14 @@ pub(crate) struct Facts {
     pub handlers: Vec<bool>,
     /// Number of transaction kinds.
     kinds: usize,
+    /// Whether records stand for several fetches ([`join_fetches`]).
+    pub joined: bool,
 }
 
 impl Facts {
-    pub fn of(source: &dyn GlobalSource) -> Self {
+    pub fn of(source: &dyn GlobalSource, joined: bool) -> Self {
         Self {
+            joined,
             handlers: source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect(),
             kinds: source.transaction_kinds().len(),
         }
@@ -165,12 +169,40 @@ impl Facts {
     }
 }
 
+/// Has `source` join fetches of one line, if that is the same for all these machines, and whether it does. Of fetches of
+/// one line that nothing of the task comes between only the first can miss or change more than which words
+/// were touched; so they are the same as one of all their words, but where the words of the very access that
+/// misses are asked for.
+pub(crate) fn join_fetches<'a>(
+    source: &mut dyn GlobalSource,
+    machines: impl IntoIterator<Item = &'a Setup>,
+) -> bool {
+    let mut line = None;
+    for setup in machines {
+        if setup.protocol.rules.judge_at_miss || line.is_some_and(|line| line != setup.geometry.line) {
+            return false;
+        }
+        line = Some(setup.geometry.line);
+    }
+    line.is_some_and(|line| source.join_fetches(line))
+}
+
 /// The processor that performs `record` on a machine of so many.
 #[inline]
-pub(crate) fn processor_of(record: &Record, processors: usize) -> CpuId {
+pub(crate) fn processor_of(record: &Record, processors: usize, joined: bool) -> CpuId {
     match record.cpu {
-        ANY_CPU => CpuId(record.task as usize % processors),
-        cpu => CpuId(usize::from(cpu)),
+        cpu if !joined && cpu != ANY_CPU => CpuId(usize::from(cpu)),
+        _ => CpuId(record.task as usize % processors),
+    }
+}
+
+/// The references that `record` stands for.
+#[inline]
+pub(crate) fn references_of(record: &Record, joined: bool) -> u64 {
+    if joined {
+        u64::from(record.cpu)
+    } else {
+        1
     }
 }
 
@@ -199,6 +231,7 @@ pub(crate) struct Run<W> {
     shift: u32,
     shard: Shard,
     prefetches: bool,
+    joined: bool,
 }
 
 impl<W: WordMask> Run<W> {
@@ -213,6 +246,7 @@ impl<W: WordMask> Run<W> {
             shift: setup.geometry.line.trailing_zeros(),
             shard,
             prefetches: spec.prefetch.is_some(),
+            joined: facts.joined,
         }
     }
 
@@ -220,26 +254,38 @@ impl<W: WordMask> Run<W> {
     /// its own only. Apart from the rest, so that the compiler keeps its few variables in registers.
     #[inline(never)]
     pub fn perform(&mut self, records: &[Record], events: &[Event], privacy: &Privacy) {
-        let Self { caches, tally, counted, handlers, shift, shard, .. } = self;
+        let Self { caches, tally, counted, handlers, shift, shard, joined, .. } = self;
         let mut rest = records;
+        // Fetches of the first record that were performed already.
+        let mut done = 0;
         while let Some(record) = rest.first() {
             if record.op == Op::Event {
                 if record.address == SWITCH {
-                    caches.system.run_task(processor_of(record, tally.current.len()), record.task);
+                    let cpu = processor_of(record, tally.current.len(), *joined);
+                    caches.system.run_task(cpu, record.task);
                 } else if shard.is_first() {
                     count_transaction(&mut counted.transactions, events[record.address as usize]);
                 }
                 rest = &rest[1..];
                 continue;
             }
-            let cpu = processor_of(record, tally.current.len());
+            let cpu = processor_of(record, tally.current.len(), *joined);
             if !handlers[record.task as usize] {
                 caches.system.run_task(cpu, record.task);
             }
             let pair = tally.pair(cpu, record.task);
-            let hits = caches.run_hits(cpu, *shift, rest, &mut pair.hits);
+            let hits = if *joined {
+                caches.run_joined_hits(cpu, *shift, rest, u64::MAX, &mut pair.hits)
+            } else {
+                caches.run_hits(cpu, *shift, rest, &mut pair.hits)
+            };
+            if done > 0 && hits > 0 {
+                pair.hits[usize::from(record.flags & KERNEL)][record.op as usize] -= done;
+                done = 0;
+            }
             rest = &rest[hits..];
-            let same = |r: &&Record| r.task == record.task && r.cpu == record.cpu && r.op != Op::Event;
+            let same =
+                |r: &&Record| r.task == record.task && (*joined || r.cpu == record.cpu) && r.op != Op::Event;
             if let Some(record) = rest.first().filter(same) {
                 let first = LineAddr::of(address_on(record, cpu), *shift);
                 if record.flags & CONTINUATION == 0 && shard.has(first) {
@@ -250,7 +296,11 @@ impl<W: WordMask> Run<W> {
                         caches.access(access, || page_of(privacy, piece));
                     }
                 });
-                rest = &rest[1..];
+                // The first of several fetches has missed, and the others hit.
+                done += 1;
+                if done == references_of(record, *joined) {
+                    (rest, done) = (&rest[1..], 0);
+                }
             }
         }
     }

@@ -161,6 +161,11 @@ impl GlobalSource for MappedOrder {
         self.inner.page_origin(*self.frames.from.get(&page)?)
     }
 
+    /// A line lies on one page, so fetches of one go on together.
+    fn join_fetches(&mut self, line: u64) -> bool {
+        line <= 1 << PAGE_SHIFT && self.inner.join_fetches(line)
+    }
+
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         let more = self.inner.next_batch(batch)?;
         self.frames.rename_batch(batch);

@@ -16,7 +16,9 @@
 //! may go without a request for its line (inclusive outer levels, flushes at switches) or hits have a
 //! memory of their own (other policies), are still decoded for once, each reference being performed.
 
-use crate::functional::{for_each_line, interrupted, processor_of, Counted, Facts, Run, Tally, SWITCH};
+use crate::functional::{
+    for_each_line, interrupted, join_fetches, processor_of, references_of, Counted, Facts, Run, Tally, SWITCH,
+};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU};
 use servsim_core::{Batch, CacheId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError};
@@ -55,7 +57,8 @@ fn run_with<W: WordMask>(
     machines: &[(Setup, HierarchySpec)],
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Vec<Counted>, SourceError> {
-    let facts = Facts::of(source);
+    let joined = join_fetches(source, machines.iter().map(|(setup, _)| setup));
+    let facts = Facts::of(source, joined);
     let mut runs: Vec<Run<W>> =
         machines.iter().map(|(setup, spec)| Run::new(setup, spec, Shard::WHOLE, &facts)).collect();
     let mut sieve = Sieve::<W>::new(machines, &facts);
@@ -65,7 +68,7 @@ fn run_with<W: WordMask>(
         if sieve.rest.len() >= STRETCH {
             sieve.hand_out(&mut runs, source.privacy());
         }
-        done += batch.records.len() as u64;
+        done += batch.len_apart();
         if !proceed(done) {
             return Err(interrupted());
         }
@@ -203,6 +206,8 @@ struct Sieve<W> {
     handlers: Vec<bool>,
     shift: u32,
     split: bool,
+    /// As in [`Facts`].
+    joined: bool,
 }
 
 impl<W: WordMask> Sieve<W> {
@@ -218,6 +223,7 @@ impl<W: WordMask> Sieve<W> {
             handlers: facts.handlers.clone(),
             shift: first.geometry.line.trailing_zeros(),
             split: spec.split,
+            joined: facts.joined,
         }
     }
 
@@ -244,7 +250,7 @@ impl<W: WordMask> Sieve<W> {
                 self.rest.push(*record);
                 continue;
             };
-            let cpu = processor_of(record, self.processors);
+            let cpu = processor_of(record, self.processors, self.joined);
             if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
                 self.running.begin(cpu, record.task);
                 self.rest.push(Record { op: Op::Event, address: SWITCH, ..*record });
@@ -257,7 +263,8 @@ impl<W: WordMask> Sieve<W> {
                 let (line, words) = (LineAddr::of(record.address, self.shift), W::of_bytes(start, last));
                 if filter.knows(cache, record.task, line, words, write) {
                     let pair = self.tally.pair(cpu, record.task);
-                    pair.hits[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+                    pair.hits[usize::from(record.flags & KERNEL)][record.op as usize] +=
+                        references_of(record, self.joined);
                     continue;
                 }
                 filter.learn(cache, record.task, line, words, write);

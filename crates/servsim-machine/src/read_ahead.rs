@@ -25,7 +25,7 @@ pub(crate) fn for_each_batch(
 ) -> Result<(), SourceError> {
     let mut done = 0;
     let mut goes_on = |batch: &Batch| {
-        done += batch.records.len() as u64;
+        done += batch.len_apart();
         proceed(done).then_some(()).ok_or_else(interrupted)
     };
     if !ahead {

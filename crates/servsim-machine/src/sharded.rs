@@ -11,7 +11,9 @@
 //! tells conflict from capacity misses (`classification.replacement = "exact"`), and the random
 //! policy, whose lots are drawn in the order of all misses of a cache. Such runs stay on one thread.
 
-use crate::functional::{interrupted, processor_of, run_on, Counted, Facts, Run, Tally, SWITCH};
+use crate::functional::{
+    interrupted, join_fetches, processor_of, run_on, Counted, Facts, Run, Tally, SWITCH,
+};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, LineAddr, Op, Parts, Privacy, Record, SourceError};
@@ -66,6 +68,8 @@ struct Divider<'a> {
     processors: usize,
     shift: u32,
     shard: Shard,
+    /// As in [`Facts`].
+    joined: bool,
     /// Who runs at each processor as far as this stretch tells.
     running: RunningTasks,
 }
@@ -75,7 +79,7 @@ impl Divider<'_> {
     fn divide(&mut self, batch: &Batch, stretch: &mut Stretch) {
         let first_event = stretch.events.len() as u64;
         stretch.events.extend_from_slice(&batch.events);
-        stretch.records += batch.records.len() as u64;
+        stretch.records += batch.len_apart();
         let mask = (1_u64 << self.shift) - 1;
         for record in &batch.records {
             if record.op == Op::Event {
@@ -83,7 +87,7 @@ impl Divider<'_> {
                 stretch.shards.iter_mut().for_each(|list| list.push(record));
                 continue;
             }
-            let cpu = processor_of(record, self.processors);
+            let cpu = processor_of(record, self.processors, self.joined);
             if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
                 self.running.begin(cpu, record.task);
                 let switch = Record { op: Op::Event, address: SWITCH, ..*record };
@@ -137,7 +141,8 @@ fn run_with<W: WordMask>(
     count: usize,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
-    let (facts, privacy) = (Facts::of(source), source.privacy().clone());
+    let joined = join_fetches(source, [setup]);
+    let (facts, privacy) = (Facts::of(source, joined), source.privacy().clone());
     let some = || (0..count).map(|_| RwLock::default()).collect::<Vec<_>>();
     let team = Team {
         count,
@@ -264,6 +269,7 @@ impl Team<'_> {
             processors: self.setup.processors,
             shift: self.setup.geometry.line.trailing_zeros(),
             shard: Shard::new(index, self.count),
+            joined: self.facts.joined,
             running: RunningTasks::new(self.setup.processors),
         };
         for (number, batch) in self.batches.iter().enumerate().skip(index * BATCHES).take(BATCHES) {

@@ -25,6 +25,10 @@ impl GlobalSource for UpTo {
         self.inner.record_pages()
     }
 
+    fn join_fetches(&mut self, line: u64) -> bool {
+        self.inner.join_fetches(line)
+    }
+
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         if self.left == 0 {
             batch.clear();

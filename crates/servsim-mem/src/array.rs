@@ -105,6 +105,7 @@ pub const MIXED_WRITERS: u32 = u32::MAX - 1;
 
 /// What a frame holds beside its tag.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Frame<W> {
     /// Time of last use; 0 for a frame never used.
     pub stamp: u64,
@@ -130,6 +131,12 @@ pub struct Frame<W> {
 }
 
 impl<W: WordMask> Frame<W> {
+    /// Its state, flags and user as one number, from the lowest byte up.
+    #[inline(always)]
+    pub(crate) fn standing(&self) -> u32 {
+        u32::from(self.state) | u32::from(self.flags) << 8 | u32::from(self.user) << 16
+    }
+
     fn new() -> Self {
         Self {
             stamp: 0,
@@ -204,6 +211,37 @@ pub(crate) fn find_guessed(
     Some(found)
 }
 
+/// What hits of an array work on, each part by itself: the compiler knows then that no write to one changes where
+/// another lies.
+pub(crate) struct Parts<'a, W> {
+    tags: &'a [LineAddr],
+    frames: &'a mut [Frame<W>],
+    guesses: &'a mut [u32],
+    clock: &'a mut u64,
+    set_index: SetIndex,
+    ways: usize,
+    replacement: &'a mut Replacement,
+}
+
+impl<W: WordMask> Parts<'_, W> {
+    /// Lets `perform` use the frame with the tag of `line`, valid or not, if there is one; if it did, which it
+    /// tells, the frame is used. Not for pools.
+    #[inline(always)]
+    pub fn use_copy(&mut self, line: LineAddr, perform: impl FnOnce(&mut Frame<W>) -> bool) -> bool {
+        let Some(index) = find_guessed(self.guesses, self.tags, self.set_index, self.ways, line) else {
+            return false;
+        };
+        let frame = &mut self.frames[index];
+        if !perform(frame) {
+            return false;
+        }
+        *self.clock += 1;
+        frame.stamp = *self.clock;
+        self.replacement.hit_at(index, self.ways);
+        true
+    }
+}
+
 /// Where a pool holds which line.
 #[derive(Debug, Default)]
 struct Pool {
@@ -242,21 +280,11 @@ impl<W: WordMask> Array<W> {
         }
     }
 
-    /// Lets `perform` use the frame with the tag of `line`, valid or not, if there is one; if it did, which it
-    /// tells, the frame is used. Not for pools.
-    #[inline(always)]
-    pub(crate) fn use_copy(&mut self, line: LineAddr, perform: impl FnOnce(&mut Frame<W>) -> bool) -> bool {
-        let Some(index) = find_guessed(&mut self.guesses, &self.tags, self.set_index, self.ways, line) else {
-            return false;
-        };
-        let frame = &mut self.frames[index];
-        if !perform(frame) {
-            return false;
-        }
-        self.clock += 1;
-        frame.stamp = self.clock;
-        self.replacement.hit_at(index, self.ways);
-        true
+    /// The parts that hits work on.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> Parts<'_, W> {
+        let Self { tags, frames, guesses, clock, set_index, ways, replacement, pool: _ } = self;
+        Parts { tags, frames, guesses, clock, set_index: *set_index, ways: *ways, replacement }
     }
 
     fn first_way(&self, line: LineAddr) -> usize {

@@ -19,20 +19,27 @@
 // One branch for several conditions that nearly always hold, and several copies of one loop.
 #![allow(clippy::needless_bitwise_bool, clippy::inline_always)]
 
-use crate::array::{join_writers, Array, Frame};
+use crate::array::{join_writers, Frame, Parts};
 use crate::observer::Observer;
 use crate::shadow::Shadow;
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
-use servsim_core::reference::{CONTINUATION, CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, PER_CPU, SIZE_SHIFT};
-use servsim_core::{CacheId, LineAddr, Op, Record};
+use servsim_core::reference::{
+    own_area, CONTINUATION, CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, PER_CPU, SIZE_SHIFT,
+};
+use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 
 /// References by mode and operation; the fourth of each mode stays 0.
 pub type RunCounts = [[u64; 4]; 2];
 
-/// What the records of a run have in common in [`Record::rest`]; references that need more than a
-/// look-up differ in it from those that do not.
-const COMMON: u64 = u32::MAX as u64 | ((PER_CPU | CONTINUATION) as u64) << FLAGS_SHIFT | 0xFF << CPU_SHIFT;
+/// What the records of a run have in common in [`Record::rest`]: the task, and that no reference is the rest of another.
+/// Where the processor field is one, that comes on top; and then nobody knows processors' own areas, so that such
+/// references go the general way.
+const COMMON: u64 = u32::MAX as u64 | (CONTINUATION as u64) << FLAGS_SHIFT;
+const APART: u64 = (PER_CPU as u64) << FLAGS_SHIFT | 0xFF << CPU_SHIFT;
+/// Where the bit of kernel mode is moved to, beside that of the operation, to count by both.
+const KERNEL_COUNT: u64 = 4;
+const _: () = assert!(KERNEL == 1);
 
 /// The first level of one processor: a cache, or one of code and one of data.
 pub(crate) trait FirstLevel<W> {
@@ -53,46 +60,62 @@ pub(crate) struct Run<'a> {
     pub data: usize,
     /// log2 of the bytes of a line.
     pub shift: u32,
+    /// Where the processor's own area lies.
+    pub own_area: u64,
     /// As in [`CoherentSystem`].
     pub stays: [u16; 4],
     /// That of each cache or the one of both, if there are any.
     pub shadows: &'a mut [Shadow],
 }
 
+/// What the processor field of records says: a processor, or with `JOINED` how many fetches of one line each stands for.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<const JOINED: bool>;
+
 impl Run<'_> {
     /// Performs the records from the first on as long as they are plain hits of the same task and
-    /// processor field. Adds to `counts`; returns how many it performed.
+    /// processor, and less than `most` references before them. Adds the references that they stand for to `counts`;
+    /// returns how many records it performed.
     #[inline(always)]
-    pub fn take<W: WordMask>(
+    pub fn take<W: WordMask, const JOINED: bool>(
         self,
+        _: Field<JOINED>,
         first_level: &mut impl FirstLevel<W>,
         records: &[Record],
+        most: u64,
         counts: &mut RunCounts,
     ) -> usize {
-        let Self { data, shift, stays, shadows } = self;
+        let Self { data, shift, own_area, stays, shadows } = self;
         let Some(first) = records.first() else { return 0 };
-        if first.flags & (PER_CPU | CONTINUATION) != 0 {
+        let of_run = if JOINED { COMMON } else { COMMON | APART };
+        let (common, task) = (first.rest() & of_run, first.task);
+        // The last task whose number a frame holds; others are noted each time.
+        let apart = if JOINED { CONTINUATION } else { CONTINUATION | PER_CPU };
+        if first.flags & apart != 0 || task >= u32::from(u16::MAX) {
             return 0;
         }
-        let (common, task) = (first.rest() & COMMON, first.task);
+        let user = (task + 1) << 16;
         let mask = (1_u64 << shift) - 1;
-        let counts = counts.as_flattened_mut();
         let last_shadow = shadows.len().wrapping_sub(1);
-        for (position, record) in records.iter().enumerate() {
+        let (mut by_operation, mut made, mut position) = ([0; 8], 0, 0);
+        while let Some(record) = records.get(position) {
             let rest = record.rest();
-            let start = record.address & mask;
+            let own = JOINED && rest >> FLAGS_SHIFT & u64::from(PER_CPU) != 0;
+            let address = record.address | if own { own_area } else { 0 };
+            let start = address & mask;
             let last = start + (rest >> SIZE_SHIFT & 0xFF) - 1;
-            if (rest & COMMON != common) | (last > mask) {
-                return position;
+            if (rest & of_run != common) | (last > mask) | (made >= most) {
+                break;
             }
-            let line = LineAddr::of(record.address, shift);
+            let line = LineAddr::of(address, shift);
             let op = (rest >> OP_SHIFT) as usize & 3;
             let half = usize::from(op != Op::Fetch as usize) & data;
             let write = op == Op::Store as usize;
             let words = W::of_bytes(start, last);
             let performed = first_level.use_copy(half, line, write, |frame| {
-                let plain = stays[op] >> (frame.state & 15) & 1 != 0;
-                if !(plain & (frame.flags == 0) & (u32::from(frame.user) == task + 1)) {
+                // The state alone is left of a frame without flags that the task was the last to use.
+                let state = frame.standing() ^ user;
+                if (state > 15) | (u32::from(stays[op]) >> (state & 15) & 1 == 0) {
                     return false;
                 }
                 if !frame.touched.covers(words) {
@@ -108,19 +131,22 @@ impl Run<'_> {
                 true
             });
             if !performed {
-                return position;
+                break;
             }
-            let mode = (rest >> FLAGS_SHIFT & u64::from(KERNEL)) as usize;
-            counts[op | mode << 2] += 1;
+            let references = if JOINED { rest >> CPU_SHIFT } else { 1 };
+            by_operation[op | (rest >> (FLAGS_SHIFT - 2) & KERNEL_COUNT) as usize] += references;
+            made += references;
+            position += 1;
         }
-        records.len()
+        counts.as_flattened_mut().iter_mut().zip(by_operation).for_each(|(sum, more)| *sum += more);
+        position
     }
 }
 
-/// Coherent caches.
-struct Coherent<'a, W>(&'a mut [Array<W>]);
+/// Coherent caches of one processor.
+struct Coherent<'a, W, const CACHES: usize>([Parts<'a, W>; CACHES]);
 
-impl<W: WordMask> FirstLevel<W> for Coherent<'_, W> {
+impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Coherent<'_, W, CACHES> {
     #[inline(always)]
     fn use_copy(
         &mut self,
@@ -129,29 +155,62 @@ impl<W: WordMask> FirstLevel<W> for Coherent<'_, W> {
         _write: bool,
         perform: impl FnOnce(&mut Frame<W>) -> bool,
     ) -> bool {
-        self.0[half].use_copy(line, perform)
+        self.0[half % CACHES].use_copy(line, perform)
     }
 }
 
 impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Performs the records from the first on as long as they are plain hits of the same task and
-    /// processor field, on cache `cache` (fetches) and `cache + data` (loads and stores), with lines
-    /// of `1 << shift` bytes. Adds to `counts`; returns how many it performed.
+    /// processor, and less than `most` references before them, on cache `cache` (fetches) and `cache + data` (loads and
+    /// stores), with lines of `1 << shift` bytes. Adds to `counts`; returns how many records it performed.
     ///
     /// # Panics
     /// When there is no such cache.
     #[inline(never)]
-    pub(crate) fn run_hits(
+    pub(crate) fn run_hits<const JOINED: bool>(
         &mut self,
-        cache: CacheId,
-        data: usize,
+        field: Field<JOINED>,
+        (cpu, cache, data): (CpuId, CacheId, usize),
         shift: u32,
-        records: &[Record],
+        (records, most): (&[Record], u64),
         counts: &mut RunCounts,
     ) -> usize {
         let caches = cache.0..=cache.0 + data;
         let shadows = self.shadows.get_mut(caches.clone()).unwrap_or_default();
-        let run = Run { data, shift, stays: self.stays, shadows };
-        run.take(&mut Coherent(&mut self.arrays[caches]), records, counts)
+        let (stays, own_area) = (self.stays, own_area(cpu));
+        // Each a loop of its own, which does not ask for what it knows: of what shape the first level is, and whether
+        // there are shadows.
+        let none = shadows.is_empty();
+        match &mut self.arrays[caches] {
+            [both] => {
+                let first_level = &mut Coherent([both.parts()]);
+                if none {
+                    let run = Run { data: 0, shift, own_area, stays, shadows: &mut [] };
+                    return run.take(field, first_level, records, most, counts);
+                }
+                Run { data: 0, shift, own_area, stays, shadows }.take(
+                    field,
+                    first_level,
+                    records,
+                    most,
+                    counts,
+                )
+            }
+            [code, data, ..] => {
+                let first_level = &mut Coherent([code.parts(), data.parts()]);
+                if none {
+                    let run = Run { data: 1, shift, own_area, stays, shadows: &mut [] };
+                    return run.take(field, first_level, records, most, counts);
+                }
+                Run { data: 1, shift, own_area, stays, shadows }.take(
+                    field,
+                    first_level,
+                    records,
+                    most,
+                    counts,
+                )
+            }
+            [] => 0,
+        }
     }
 }

@@ -5,9 +5,7 @@ use super::pages::Pages;
 use super::plan::Plan;
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
-use servsim_core::{
-    Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds, ANY_CPU,
-};
+use servsim_core::{Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds};
 use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +21,11 @@ pub struct CapturedOrder {
     symbols: String,
     shared_data: String,
     truncated: Option<String>,
-    templates: Templates,
+    reader: Arc<TraceReader>,
+    /// Made when the first batch is asked for: it is known then how.
+    templates: Option<Templates>,
+    /// Bytes of a line whose fetches are joined.
+    line: Option<u64>,
     cursor: GlobalCursor,
     spaces: Vec<Option<u32>>,
     with_pages: bool,
@@ -55,10 +57,12 @@ impl CapturedOrder {
             shared_data: reader.meta().shared_data.clone(),
             truncated: reader.truncated().map(str::to_owned),
             pages,
-            templates: Templates::new(reader.dictionary(), reader.meta().per_cpu_area, None),
+            templates: None,
+            line: None,
             spaces: spaces_of(&reader),
             with_pages: false,
-            cursor: GlobalCursor::unchecked(reader),
+            cursor: GlobalCursor::unchecked(reader.clone()),
+            reader,
         })
     }
 
@@ -112,23 +116,27 @@ impl GlobalSource for CapturedOrder {
         true
     }
 
+    fn join_fetches(&mut self, line: u64) -> bool {
+        self.line = Some(line);
+        true
+    }
+
     fn spaces(&self) -> Vec<Option<u32>> {
         self.spaces.clone()
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         batch.clear();
+        let reader = &self.reader;
+        let made = || Templates::new(reader.dictionary(), reader.meta().per_cpu_area, self.line);
+        let templates = self.templates.get_or_insert_with(made);
         while batch.records.len() < BATCH {
             let Some(step) = self.cursor.next().map_err(|e| error(&e))? else { break };
             match step.item {
                 Item::Block(block) => {
-                    let first = batch.records.len();
-                    let Batch { records, pages, .. } = batch;
+                    let Batch { records, pages, joined, .. } = batch;
                     let pages = self.with_pages.then_some(pages);
-                    self.templates.expand(block.shape, block.refs, step.task, records, pages);
-                    for record in &mut batch.records[first..] {
-                        record.cpu = ANY_CPU;
-                    }
+                    *joined += templates.expand(block.shape, block.refs, step.task, records, pages);
                 }
                 Item::Event(event) => {
                     if let EventKind::Mark {

@@ -195,6 +195,17 @@ proptest! {
         let plain = records(&mut CapturedOrder::open(&path).unwrap());
         prop_assert!(plain == all.records, "pages change nothing");
 
+        let mut order = CapturedOrder::open(&path).unwrap();
+        order.record_pages();
+        prop_assert!(order.join_fetches(LINE));
+        let joined = whole(|batch| order.next_batch(batch).unwrap());
+        prop_assert_eq!(
+            without_atomic_fetches(touched(&joined.records, &joined.pages)),
+            without_atomic_fetches(expected.clone())
+        );
+        let stands_for = joined.records.iter().filter(|r| r.op == Op::Fetch && r.flags & CONTINUATION == 0);
+        prop_assert_eq!(stands_for.map(|r| usize::from(r.cpu)).sum::<usize>(), instructions(None));
+
         let mut source = CapturedTasks::open(&path, LINE, false).unwrap();
         source.record_pages().unwrap();
         for task in 0..3 {

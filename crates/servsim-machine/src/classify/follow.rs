@@ -50,7 +50,7 @@ fn follow_with<W: WordMask, F: ReferenceObserver>(
                 }
                 continue;
             }
-            let cpu = processor_of(record, setup.processors);
+            let cpu = processor_of(record, setup.processors, false);
             if record.flags & CONTINUATION == 0 {
                 number += 1;
                 references[usize::from(record.flags & KERNEL)][record.op as usize] += 1;

@@ -53,7 +53,7 @@ pub(super) fn run_translated<W: WordMask>(
             count_transaction(transactions, batch.events[record.address as usize]);
             continue;
         }
-        let cpu = processor_of(record, tally.current.len());
+        let cpu = processor_of(record, tally.current.len(), false);
         if !handlers[record.task as usize] {
             caches.system.run_task(cpu, record.task);
         }

@@ -9,13 +9,13 @@
 use super::pending::Pending;
 use super::processor::Processor;
 use super::Model;
-use servsim_core::{CpuId, Cycles, LineAddr, NodeId, TaskId};
+use servsim_core::{CpuId, Cycles, LineAddr, NodeId, Op, Record, TaskId};
 use servsim_mem::interconnect::LATER;
 use servsim_mem::protocol::{BusOp, Lines};
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
     Access, BusRequest, Class, Completed, Grant, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome,
-    PageMove, Supplier, Transaction, WordMask,
+    PageMove, RunCounts, Supplier, Transaction, WordMask,
 };
 use std::ops::Range;
 
@@ -99,6 +99,19 @@ impl<W: WordMask> MemoryPort<W> {
             self.post_write_backs(|_| now);
         }
         depth
+    }
+
+    /// Performs records of a task's stream from the first on as long as they are plain hits of the first level and less
+    /// than `most` references come before. Adds the references that they stand for to `counts`; returns how many records
+    /// it performed. What they leave behind is what [`MemoryPort::try_hit`] leaves.
+    #[inline]
+    pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
+        let performed = self.caches.run_joined_hits(cpu, self.shift, records, most, counts);
+        // A record is one look-up, however many fetches it stands for.
+        let data: u64 = counts.iter().map(|of| of[Op::Load as usize] + of[Op::Store as usize]).sum();
+        self.caches.count_lookups(cpu, Op::Fetch as usize, performed as u64 - data);
+        self.caches.count_lookups(cpu, Op::Load as usize, data);
+        performed
     }
 
     /// Asks for the write-back of lines that left by themselves.

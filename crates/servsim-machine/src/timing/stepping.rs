@@ -2,6 +2,7 @@
 //! inner loop of the timing engine: one pass per reference, no allocation, no virtual call.
 
 mod loads;
+mod runs;
 
 use super::pending::Pending;
 use super::port::MemoryPort;
@@ -10,6 +11,7 @@ use super::stop::{Pace, Records, Stop};
 use super::walking::translate;
 use crate::place::{address_on, page_of};
 use loads::{load_on_core, OnCore};
+use runs::{run_hits, takes_runs};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
 use servsim_core::{CpuId, Cycles, LineAddr, Op, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
@@ -25,6 +27,7 @@ pub fn step<W: WordMask>(
 ) -> Stop<W> {
     let Pace { limit, shift, cycles, branch_penalty, .. } = pace;
     let line_mask = (1_u64 << shift) - 1;
+    let (in_runs, mut ran) = (takes_runs(processor), false);
     while let Some(record) = work.records.get(*work.position) {
         if processor.time > limit {
             return Stop::Limit;
@@ -34,6 +37,10 @@ pub fn step<W: WordMask>(
         }
         if record.op == Op::Event {
             return Stop::Event;
+        }
+        ran = in_runs && !ran && run_hits(cpu, processor, port, work, &pace);
+        if ran {
+            continue;
         }
         if processor.core.is_some() && record.op == Op::Fetch {
             if let Some(stop) = await_branch(processor, record, branch_penalty) {

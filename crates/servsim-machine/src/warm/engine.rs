@@ -479,7 +479,7 @@ fn touch<W: WordMask>(
 ) {
     let (mut rest, mut unread) = (records, RunCounts::default());
     while let Some(first) = rest.first() {
-        let hits = caches.run_hits(cpu, shift, rest, &mut unread);
+        let hits = caches.run_joined_hits(cpu, shift, rest, u64::MAX, &mut unread);
         rest = &rest[hits..];
         if let Some(record) = rest.first().filter(|record| record.task == first.task) {
             for_each_line(record, cpu, shift, |access, piece| {

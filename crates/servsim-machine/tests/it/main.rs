@@ -7,6 +7,7 @@ mod cores;
 mod differential;
 mod elsewhere;
 mod fabric;
+mod joined;
 mod latencies;
 mod levels;
 mod locks;

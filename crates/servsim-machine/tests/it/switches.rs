@@ -48,7 +48,8 @@ fn a_task_alone_in_a_timed_machine_counts_the_misses_of_its_returns() {
     let lines = |visit: u64| (0..4).map(move |k| visit * 2 + k);
     let mut batch = Batch::default();
     for visit in 0..VISITS {
-        batch.records.extend(lines(visit).map(|line| Record::new(0, Op::Load, line * LINE, 4)));
+        let load = |line| Record { cpu: 1, ..Record::new(0, Op::Load, line * LINE, 4) };
+        batch.records.extend(lines(visit).map(load));
         batch.push_event(0, Event::Sleep { nanos: 10_000 });
     }
     let task = TaskInfo { name: "alone".into(), pid: 0, kind: TaskKind::User, client: false };

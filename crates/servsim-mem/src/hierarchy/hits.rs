@@ -9,9 +9,10 @@
 
 use super::{Domain, Hierarchy};
 use crate::array::{Array, Frame};
-use crate::hits::{FirstLevel, Run, RunCounts};
+use crate::hits::{Field, FirstLevel, Run, RunCounts};
 use crate::observer::Observer;
 use crate::words::WordMask;
+use servsim_core::reference::own_area;
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 
 /// The first level of a processor with private levels outside it.
@@ -46,39 +47,71 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// processor field, with lines of `1 << shift` bytes. Adds to `counts`, which the caller reports to
     /// [`Hierarchy::count_hits`] at the end; returns how many it performed.
     pub fn run_hits(&mut self, cpu: CpuId, shift: u32, records: &[Record], counts: &mut RunCounts) -> usize {
+        self.run_hits_of(Field::<false>, cpu, shift, (records, u64::MAX), counts)
+    }
+
+    /// The same of records whose processor field says how many fetches within one line they stand for, as long as less
+    /// than `most` references come before.
+    pub fn run_joined_hits(
+        &mut self,
+        cpu: CpuId,
+        shift: u32,
+        records: &[Record],
+        most: u64,
+        counts: &mut RunCounts,
+    ) -> usize {
+        self.run_hits_of(Field::<true>, cpu, shift, (records, most), counts)
+    }
+
+    #[inline]
+    fn run_hits_of<const JOINED: bool>(
+        &mut self,
+        field: Field<JOINED>,
+        cpu: CpuId,
+        shift: u32,
+        records: (&[Record], u64),
+        counts: &mut RunCounts,
+    ) -> usize {
         if self.domains.is_empty() {
             let cache = CacheId(cpu.0 * self.first);
-            return self.system.run_hits(cache, self.first - 1, shift, records, counts);
+            return self.system.run_hits(field, (cpu, cache, self.first - 1), shift, records, counts);
         }
-        self.run_inner_hits(CacheId(cpu.0), shift, records, counts)
+        self.run_inner_hits(field, cpu, shift, records, counts)
     }
 
     #[inline(never)]
-    fn run_inner_hits(
+    fn run_inner_hits<const JOINED: bool>(
         &mut self,
-        cache: CacheId,
+        field: Field<JOINED>,
+        cpu: CpuId,
         shift: u32,
-        records: &[Record],
+        (records, most): (&[Record], u64),
         counts: &mut RunCounts,
     ) -> usize {
-        let system = &mut self.system;
+        let (system, cache) = (&mut self.system, CacheId(cpu.0));
         // One shadow for all levels of a processor.
         let shadows = system.shadows.get_mut(cache.0..=cache.0).unwrap_or_default();
-        let run = Run { data: self.first - 1, shift, stays: system.stays, shadows };
+        let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays, shadows };
         let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
         let mut first_level = Inner { domain, pool, dirty: system.dirty };
-        run.take(&mut first_level, records, counts)
+        run.take(field, &mut first_level, records, most, counts)
     }
 
     /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.
     pub fn count_hits(&mut self, cpu: CpuId, hits: &RunCounts) {
         for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {
-            let half = self.half(op);
-            if self.domains.is_empty() {
-                self.lookups[cpu.0 * self.first + half] += hits[mode][op];
-            } else {
-                self.domains[CacheId(cpu.0)].levels[half].counters.hits += hits[mode][op];
-            }
+            self.count_lookups(cpu, op, hits[mode][op]);
+        }
+    }
+
+    /// Counts so many hits of operation `op` as look-ups of the first level of `cpu`.
+    #[inline]
+    pub fn count_lookups(&mut self, cpu: CpuId, op: usize, hits: u64) {
+        let half = self.half(op);
+        if self.domains.is_empty() {
+            self.lookups[cpu.0 * self.first + half] += hits;
+        } else {
+            self.domains[CacheId(cpu.0)].levels[half].counters.hits += hits;
         }
     }
 }
