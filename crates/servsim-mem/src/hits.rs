@@ -177,38 +177,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> usize {
         let caches = cache.0..=cache.0 + data;
         let shadows = self.shadows.get_mut(caches.clone()).unwrap_or_default();
-        let (stays, own_area) = (self.stays, own_area(cpu));
-        // Each a loop of its own, which does not ask for what it knows: of what shape the first level is, and whether
-        // there are shadows.
-        let none = shadows.is_empty();
+        let run = Run { data, shift, own_area: own_area(cpu), stays: self.stays, shadows };
         match &mut self.arrays[caches] {
-            [both] => {
-                let first_level = &mut Coherent([both.parts()]);
-                if none {
-                    let run = Run { data: 0, shift, own_area, stays, shadows: &mut [] };
-                    return run.take(field, first_level, records, most, counts);
-                }
-                Run { data: 0, shift, own_area, stays, shadows }.take(
-                    field,
-                    first_level,
-                    records,
-                    most,
-                    counts,
-                )
-            }
+            [both] => run.take(field, &mut Coherent([both.parts()]), records, most, counts),
             [code, data, ..] => {
-                let first_level = &mut Coherent([code.parts(), data.parts()]);
-                if none {
-                    let run = Run { data: 1, shift, own_area, stays, shadows: &mut [] };
-                    return run.take(field, first_level, records, most, counts);
-                }
-                Run { data: 1, shift, own_area, stays, shadows }.take(
-                    field,
-                    first_level,
-                    records,
-                    most,
-                    counts,
-                )
+                run.take(field, &mut Coherent([code.parts(), data.parts()]), records, most, counts)
             }
             [] => 0,
         }

@@ -29,14 +29,8 @@ pub fn step<W: WordMask>(
     let line_mask = (1_u64 << shift) - 1;
     let (in_runs, mut ran) = (takes_runs(processor), false);
     while let Some(record) = work.records.get(*work.position) {
-        if processor.time > limit {
-            return Stop::Limit;
-        }
-        if processor.slice == 0 {
-            return Stop::Slice;
-        }
-        if record.op == Op::Event {
-            return Stop::Event;
+        if let Some(stop) = stop_before(processor, record, limit) {
+            return stop;
         }
         ran = in_runs && !ran && run_hits(cpu, processor, port, work, &pace);
         if ran {
@@ -126,6 +120,18 @@ pub fn step<W: WordMask>(
         Stop::Limit
     } else {
         Stop::End
+    }
+}
+
+/// Why the processor does not begin with `record` now, if so.
+#[inline]
+fn stop_before<W>(processor: &Processor<W>, record: &Record, limit: u64) -> Option<Stop<W>> {
+    if processor.time > limit {
+        Some(Stop::Limit)
+    } else if processor.slice == 0 {
+        Some(Stop::Slice)
+    } else {
+        (record.op == Op::Event).then_some(Stop::Event)
     }
 }
 
