@@ -65,7 +65,7 @@ def simulate_each(
 def sample(
     trace: Path,
     machine: str,
-    choose: Callable[[str], list[int]],
+    choose: Callable[[str], tuple[list[int], list[tuple[int, float, dict[str, list[float]]]]]],
     file: Path,
     *,
     is_folder: bool,

@@ -55,6 +55,12 @@ impl ProcessorTimes {
         *(if in_kernel { &mut self.kernel } else { &mut self.user }) += cycles;
     }
 
+    /// Cycles at work: neither idle nor spinning.
+    #[inline]
+    pub fn work(&self) -> u64 {
+        self.user + self.kernel + self.memory_stall + self.bus_wait + self.branch
+    }
+
     /// No category more than `most` cycles.
     #[must_use]
     pub fn at_most(&self, most: u64) -> Self {

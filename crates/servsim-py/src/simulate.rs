@@ -3,11 +3,12 @@
 use crate::errors;
 use pyo3::prelude::*;
 use servsim_machine::registry::{self, Entry};
-use servsim_machine::sampling::{sample as run_windows, Store};
+use servsim_machine::sampling::{sample as run_windows, Paces, Store, Wish};
 use servsim_machine::{
     simulate as run, simulate_each as run_each, NodeOptions, RunSpec, SimulateError, Start, TextFile,
     Transactions,
 };
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -166,8 +167,12 @@ fn simulate_each(
     document.map(|document| document.to_string()).map_err(raised)
 }
 
+/// What Python says of a coarse run: seed, jitter, and the paces of its groups.
+type Asked = (u64, f64, BTreeMap<String, [f64; 2]>);
+
 /// Times windows of a trace, from live-points in `file` or, if that is a folder, in a file there. `choose` is given
-/// what is known as JSON and returns the numbers of the windows to time next; none of them ends it.
+/// what is known as JSON and returns the numbers of the windows to time next, and the coarse runs to make then; nothing
+/// ends it.
 #[pyfunction]
 #[pyo3(signature = (
     trace, machine, choose, file, *, is_folder, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(),
@@ -216,10 +221,14 @@ fn sample(
     let told = failed.clone();
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| {
         let mut chosen = |known: &serde_json::Value| {
-            Python::with_gil(|py| choose.call1(py, (known.to_string(),))?.extract(py)).map_err(|raised| {
+            let asked: PyResult<(Vec<usize>, Vec<Asked>)> =
+                Python::with_gil(|py| choose.call1(py, (known.to_string(),))?.extract(py));
+            let (windows, coarse) = asked.map_err(|raised| {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
                 SimulateError::Internal("the choice of windows failed".into())
-            })
+            })?;
+            let paces = |(seed, jitter, groups)| Paces { seed, jitter, groups };
+            Ok(Wish { windows, coarse: coarse.into_iter().map(paces).collect() })
         };
         run_windows(&request, &store, &mut chosen, proceed)
     };

@@ -90,14 +90,14 @@ def render(result: dict[str, Any]) -> str:
     for pair in result["pairs"]:
         ratio = pair["ratio"]
         low, high = ratio["interval_95"]
-        of = {part: f"± {100 * ratio[f'of_{part}']:.2f} %" for part in ("windows", "ends", "idle", "misses")}
+        of = {part: f"± {100 * ratio[f'of_{part}']:.2f} %" for part in ("windows", "order", "misses")}
         lines += [
             "",
             f"{pair['a']} takes {ratio['mean']:.4f} of the cycles of {pair['b']} "
             f"({100 * (ratio['mean'] - 1):+.2f} %), 95 % interval {low:.4f} to {high:.4f}, "
             f"p = {ratio['p_adjusted']:.2g}",
-            f"  {of['windows']} by the choice of windows, {of['ends']} by which transactions end, "
-            f"{of['idle']} by idle time, {of['misses']} by misses",
+            f"  {of['windows']} by the choice of windows, {of['order']} by the order of tasks, in which single "
+            f"runs differ, {of['misses']} by misses",
             f"  {pair['better'] + ' is better' if pair['better'] else 'not ranked'}: {pair['reason']}",
         ]
     return "\n".join(

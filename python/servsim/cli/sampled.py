@@ -74,9 +74,8 @@ def _table(result: dict[str, Any]) -> str:
         f"sampled: transactions {window['first']:,} to {window['last']:,} of {window['of']:,} in the trace, "
         f"{result['cost']['windows']} of {result['cost']['live_points']} windows",
         f"intervals: for the run of all of them, on this capture; ± {100 * known['of_windows']:.2f} % by the choice "
-        f"of windows, ± {100 * known['of_ends']:.2f} % by which transactions end,",
-        f"  ± {100 * known['of_idle']:.2f} % by idle time and ± {100 * known['of_misses']:.2f} % by misses, which "
-        "windows do not tell",
+        f"of windows, ± {100 * known['of_order']:.2f} % by the order of tasks,",
+        f"  in which single runs differ, and ± {100 * known['of_misses']:.2f} % by misses that windows do not tell",
         "",
     ]
     rows = []

@@ -1,11 +1,11 @@
 """What common windows say of designs: their ratio with its interval, and which is proven better.
 
-Idle time and misses that windows do not tell (`servsim.sampling.estimates`) may go either way in each of two designs,
-so those of both are added to the interval of their ratio: what leaves no room is not ranked.
+Misses that windows do not tell (`servsim.sampling.estimates`) may go either way in each of two designs, so those of
+both are added to the interval of their ratio: what leaves no room is not ranked. Single runs of each differ by chance.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import hypot, sqrt
 from typing import Any
@@ -13,7 +13,19 @@ from typing import Any
 from scipy import stats
 
 from servsim.result_warnings import ResultWarning, by_rank, recorded
-from servsim.sampling.estimates import Known, cost, ends_of, estimate, rates, summary, suspicions, unknown_of
+from servsim.sampling.coarse import Known, coarse_of, order_of
+from servsim.sampling.estimates import (
+    MODEL,
+    cost,
+    estimate,
+    level_of,
+    out_of_work,
+    rates,
+    share_of,
+    summary,
+    suspicions,
+    unknown_of,
+)
 from servsim.statistics import sampling
 from servsim.statistics.comparison import holm
 
@@ -40,16 +52,13 @@ def _rows(a: Known, b: Known) -> tuple[list[list[float]], list[float]]:
 
 
 def ratio_of(a: Known, b: Known) -> sampling.Sampled:
-    """Estimate cycles for an instruction of ``a`` over those of ``b`` from their common windows."""
-
-    def each(document: Known) -> list[float]:
-        return [window["cycles"] / window["instructions"] for window in document["windows"]]
-
-    def measured(document: Known) -> float:
-        return float(sum(window["instructions"] for window in document["windows"]) / document["range"]["instructions"])
-
+    """Estimate cycles for a transaction of ``a`` over those of ``b`` from their common windows."""
+    (level_a, left_a), (level_b, left_b) = level_of(a), level_of(b)
     windows, whole = _rows(a, b)
-    return sampling.ratio(each(a), each(b), windows, whole, min(measured(a), measured(b)))
+    left = [x - y for x, y in zip(left_a, left_b, strict=True)]
+    found = sampling.estimate(left, windows, whole, min(1.0, share_of(a), share_of(b)))
+    mean = level_a * coarse_of(a).work / (level_b * coarse_of(b).work) * (1 + found.mean)
+    return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean)
 
 
 @dataclass(frozen=True)
@@ -57,38 +66,32 @@ class Parts:
     """What the interval of a ratio is made of, as shares of the ratio: see `servsim.sampling.estimates`."""
 
     windows: float
-    ends: float
-    idle: float
+    order: float
     misses: float
 
     @property
-    def unknown(self) -> float:
-        """What no number of windows makes smaller, and what is no chance."""
-        return self.idle + self.misses
-
-    @property
     def half_width(self) -> float:
-        """Half of the 95 % interval."""
-        return hypot(self.windows, self.ends) + self.unknown
+        """Half of the 95 % interval; misses are no chance."""
+        return hypot(self.windows, self.order) + self.misses
 
 
 def parts_of(a: Known, b: Known) -> Parts:
     """Return what the interval of the ratio is made of."""
     found, of_a, of_b = ratio_of(a, b), unknown_of(a), unknown_of(b)
-    ends = max(ends_of(a).half_width, ends_of(b).half_width)
-    return Parts(found.half_width / found.mean, ends, of_a.idle + of_b.idle, of_a.misses + of_b.misses)
+    order = hypot(order_of(a), order_of(b), MODEL, MODEL)
+    return Parts(found.half_width / found.mean, order, of_a.misses + of_b.misses)
 
 
 def _left(parts: Parts, precision: float) -> float:
     """Return what the windows may leave open: what the other parts leave of the precision, or else all of it."""
-    room = max(0.0, precision - parts.unknown) ** 2 - parts.ends**2
+    room = max(0.0, precision - parts.misses) ** 2 - parts.order**2
     return sqrt(room) if room > (precision / 10) ** 2 else precision
 
 
 def _alone(document: Known, precision: float) -> int:
     """Return how many windows would give a design's own figure this precision, by the windows that were timed."""
-    unknown, ends = unknown_of(document), ends_of(document).half_width
-    return sampling.windows_for(estimate(document), _left(Parts(0.0, ends, unknown.idle, unknown.misses), precision))
+    parts = Parts(0.0, order_of(document), unknown_of(document).misses)
+    return sampling.windows_for(estimate(document), _left(parts, precision))
 
 
 def windows_wanted(documents: Sequence[Known], precision: float) -> tuple[int, str]:
@@ -118,7 +121,11 @@ def judged(designs: Sequence[tuple[str, Known]], precision: float, wanted: int) 
     ]
     first = designs[0][1]
     warnings = [warning for _, document in designs for warning in recorded(document)]
-    warnings += [one.of_design(name) for name, document in designs for one in suspicions(document["windows"])]
+    warnings += [
+        one.of_design(name)
+        for name, document in designs
+        for one in [*out_of_work(document), *suspicions(document["windows"])]
+    ]
     widest = max(part.half_width for part in parts)
     if widest > precision:
         text = (
@@ -150,16 +157,15 @@ def _largest(parts: Parts) -> str:
     """Say which part of an interval is the largest, and the remedy."""
     return max(
         (parts.windows, "the trace holds too few windows; capture a longer one"),
-        (parts.ends, "the trace holds too few transactions, and which of them end decides; capture a longer one"),
-        (parts.idle, "how long processors wait is not known in windows; compare full runs, without --sampled"),
+        (parts.order, "single runs differ in which transactions end first and who waits; capture a longer trace"),
         (parts.misses, "tasks share what they write at once; compare full runs, without --sampled"),
     )[1]
 
 
 def _probability(found: sampling.Sampled, parts: Parts) -> float:
     """Return how probable a ratio as far from one is where there is none, all that windows do not tell against it."""
-    error = hypot(found.error / found.mean, parts.ends / 1.96)
-    beyond = max(0.0, abs(found.mean - 1) / found.mean - parts.unknown)
+    error = hypot(found.error / found.mean, parts.order / 1.96)
+    beyond = max(0.0, abs(found.mean - 1) / found.mean - parts.misses)
     if error == 0:
         return 0.0 if beyond else 1.0
     return float(2 * stats.t.sf(beyond / error, found.freedom))
@@ -200,8 +206,7 @@ def _pair(a: str, b: str, found: sampling.Sampled, parts: Parts, p: float) -> di
             "interval_95": [low, high],
             "half_width": parts.half_width,
             "of_windows": parts.windows,
-            "of_ends": parts.ends,
-            "of_idle": parts.idle,
+            "of_order": parts.order,
             "of_misses": parts.misses,
             "p_adjusted": p,
         },

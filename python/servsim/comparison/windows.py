@@ -18,8 +18,8 @@ from servsim.comparison.designs import Machine
 from servsim.comparison.ratios import judged, windows_wanted
 from servsim.errors import Interrupted
 from servsim.result_warnings import ResultWarning
-from servsim.sampling.estimates import Known
-from servsim.sampling.runs import refuse_short, timed
+from servsim.sampling.coarse import Known, coarse_runs
+from servsim.sampling.runs import Wish, refuse_short, timed
 from servsim.simulation import file_hash, machine_text, resolve
 from servsim.statistics import sampling
 
@@ -54,13 +54,14 @@ class _Windows:
 
     def more(self, choose: Callable[[Known], list[int]], progress: Callable[[int], None] | None) -> None:
         """Time the windows that ``choose`` names, given what is known before; they are added to those before."""
-        before = self.document.get("windows", [])
-        rounds = 0
+        before, coarse = self.document.get("windows", []), self.document.get("coarse", [])
 
-        def once(text: str) -> list[int]:
-            nonlocal rounds
-            rounds += 1
-            return choose(json.loads(text)) if rounds == 1 else []
+        def once(text: str) -> Wish:
+            known: Known = json.loads(text)
+            if not known["windows"]:
+                return choose(known), []
+            known |= {"windows": before + known["windows"], "coarse": coarse + known["coarse"]}
+            return [], coarse_runs(known, asked.seed, asked.precision)
 
         asked = self._asked
         found = timed(
@@ -79,7 +80,7 @@ class _Windows:
         self.interrupted = bool(found.get("interrupted"))
         if self.document:
             found["live_points"] = self.document["live_points"]
-        self.document = found | {"windows": before + found["windows"]}
+        self.document = found | {"windows": before + found["windows"], "coarse": coarse + found["coarse"]}
 
 
 def compare_windows(
@@ -145,7 +146,7 @@ def compare_windows(
         if wanted > sampling.FIRST_STAGE:
             stage(sampling.FIRST_STAGE, wanted)
     except KeyboardInterrupt:
-        done = [len(design.document.get("windows", [])) for design in designs]
+        done = [len(design.document.get("windows", [])) * bool(design.document.get("coarse")) for design in designs]
         if min(done) < LEAST_WINDOWS:
             raise
         result = judged(_common(designs), asked.precision, wanted)

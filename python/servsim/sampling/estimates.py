@@ -1,16 +1,23 @@
-"""What timed windows say of the whole: cycles for an instruction and for a transaction, and what no window tells.
+"""What timed windows and coarse runs say of the whole: cycles for an instruction and for a transaction.
+
+Windows tell how many cycles each group of tasks takes for an instruction while it works. Coarse runs, which are the
+whole trace at these paces without caches, tell what follows of that for the machine: who waits for whom, how long
+processors are idle, which transactions end first, and by how much single runs differ in it. So an estimate is that of
+the coarse runs, and its error that of the paces, weighed by how far the coarse runs follow each of them
+(linearisation), and the spread of the coarse runs themselves.
 
 Computed from the document of a sampled run alone (`servsim.sampling.runs`), so that other windows, or fewer, can be
 tried on it afterwards.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, hypot, log, sqrt
-from typing import Any
+from statistics import fmean
 
 from servsim import registry
 from servsim.errors import UsageError
 from servsim.result_warnings import ResultWarning
+from servsim.sampling.coarse import Known, coarse_of, groups_of, of_one_run, order_of
 from servsim.statistics import sampling
 
 #: Columns of what is known of every window: counts of the functional pass for an instruction.
@@ -19,30 +26,51 @@ KNOWN = ("misses", "memory_reads")
 STALLS = ("memory_stall", "bus_wait")
 #: A second half of windows that differs from the first by more than this, beyond chance, began too early.
 UNSETTLED = 0.02
-
-Known = dict[str, Any]
-
-
-def estimate(known: Known) -> sampling.Sampled:
-    """Estimate cycles for an instruction from the windows timed so far."""
-    windows, points, all_of_it = known["windows"], known["points"], known["range"]
-    measured = sum(window["instructions"] for window in windows)
-    return sampling.estimate(
-        [window["cycles"] / window["instructions"] for window in windows],
-        [rates(points[window["point"]]) for window in windows],
-        rates(all_of_it),
-        measured / all_of_it["instructions"],
-    )
-
-
-def ends_of(known: Known) -> sampling.Ends:
-    """Estimate instructions for a transaction."""
-    return sampling.work_between(known["range"]["ends"], known["range"]["users"])
+#: Half of the 95 % interval of what neither windows nor coarse runs know, as a share, by full runs of captured traces
+#: whose windows were all timed (docs/sampling.md).
+MODEL = 0.003
+#: Shares of the users' time without work that a full run remarks, and calls invalid (settled.rs of servsim-machine).
+SOME_WITHOUT_WORK, MOST_WITHOUT_WORK = 0.005, 0.05
 
 
 def rates(counted: Known) -> list[float]:
     """Return what the functional pass counted for an instruction."""
     return [counted["counts"][name] / max(1, counted["instructions"]) for name in KNOWN]
+
+
+def level_of(known: Known) -> tuple[float, list[float]]:
+    """Return cycles for an instruction by the coarse runs, and by what share each window speaks for more or less.
+
+    The coarse runs were made at the paces of the windows timed by then; where further windows changed them, what
+    follows is taken as far as the coarse runs followed each pace.
+    """
+    coarse, groups = coarse_of(known), groups_of(known)
+    count = len(known["windows"])
+    change, left = 0.0, [0.0] * count
+    for name, follows in coarse.follows.items():
+        group = groups.get(name)
+        if group is None or not sum(group.instructions):
+            continue
+        whole = group.known + coarse.paces[name]
+        change += follows * (group.pace - coarse.paces[name]) / whole
+        each = whole * fmean(group.instructions)
+        for place in range(count):
+            left[place] += follows * (group.beyond[place] - group.pace * group.instructions[place]) / each
+    return coarse.cycles * (1 + change), left
+
+
+def share_of(known: Known) -> float:
+    """Return the share of the range that the windows measured."""
+    return float(sum(window["instructions"] for window in known["windows"]) / known["range"]["instructions"])
+
+
+def estimate(known: Known) -> sampling.Sampled:
+    """Estimate cycles for an instruction from the windows timed so far."""
+    level, left = level_of(known)
+    table = [rates(known["points"][window["point"]]) for window in known["windows"]]
+    found = sampling.estimate(left, table, rates(known["range"]), min(1.0, share_of(known)))
+    mean = level * (1 + found.mean)
+    return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean)
 
 
 @dataclass(frozen=True)
@@ -51,21 +79,17 @@ class Unknown:
 
     Attributes
     ----------
-    idle : float
-        Share of the time that the windows' processors were idle: whom a disk or a lock keeps waiting at a live-point is
-        decided by the first pass, which has no time, so idle time may be none or twice as much.
     misses : float
         Share of the time that windows spent on misses, as far as they had others than the first pass had over the same
         instructions: then the order in which tasks touch what they share decides how many there are.
     """
 
-    idle: float
     misses: float
 
     @property
     def half_width(self) -> float:
-        """Both, which may go the same way."""
-        return self.idle + self.misses
+        """All of it, which may go the same way."""
+        return self.misses
 
 
 def unknown_of(known: Known) -> Unknown:
@@ -77,7 +101,12 @@ def unknown_of(known: Known) -> Unknown:
     expected = sum(rates(known["points"][window["point"]])[0] * window["instructions"] for window in windows)
     had = sum(window["misses"] for window in windows)
     gap = abs(had - expected) / max(1.0, min(had, expected))
-    return Unknown(sum(window["idle"] for window in windows) / total, min(1.0, gap) * stalls / total)
+    return Unknown(min(1.0, gap) * stalls / total)
+
+
+def _time_of(window: Known) -> int:
+    """Return the cycles of all processors in a window."""
+    return sum(int(window[part]) for part in registry.processor_times())
 
 
 def refuse_unsuitable(known: Known, precision: float) -> None:
@@ -88,31 +117,46 @@ def refuse_unsuitable(known: Known, precision: float) -> None:
     UsageError
         With what is not known of them, and the remedy.
     """
-    unknown, ends = unknown_of(known), ends_of(known).half_width
+    unknown, order = unknown_of(known).half_width, hypot(order_of(known), MODEL)
     # The windows need a part of the promise as well: half of the square of what is left.
-    if precision - unknown.half_width >= sqrt(2) * ends and unknown.half_width < precision:
+    least = unknown + sqrt(2) * order
+    if least <= precision:
         return
-    if unknown.idle >= unknown.misses:
+    there = known["range"]["transactions"]
+    if order >= unknown:
+        # The spread of runs shrinks as the root of their length.
+        room = (precision - unknown) / sqrt(2)
+        missing = ceil(there * ((order / room) ** 2 - 1)) if room > 0 else there
         why = (
-            f"its processors are idle for {100 * unknown.idle:.1f} % of the time, waiting for disks, for locks or for "
-            "work, and how long they wait is not known in windows"
+            f"single full runs of the {there} transactions to measure differ by ±{100 * order:.1f} % in which of them "
+            f"end first and who waits; {are_missing(missing)} (twice as many in a trace, of which the middle half is "
+            "measured)"
         )
+        remedy = "capture a longer trace, " + (f"ask for {_percent(least)} at best, or " if least < LARGEST else "or ")
     else:
         why = (
             "windows have other misses than the run without time that they begin from, since tasks share what they "
-            f"write at once, which leaves {100 * unknown.misses:.1f} % of the time open"
+            f"write at once, which leaves {100 * unknown:.1f} % of the time open"
         )
-    least = 100 * (unknown.half_width + sqrt(2) * ends)
-    remedy = f"ask for {ceil(least + 0.1)}% at best, or " if least < 49 else ""
+        remedy = f"ask for {_percent(least)} at best, or " if least < LARGEST else ""
     raise UsageError(
         f"this run cannot be sampled to ±{100 * precision:g} %: {why}; {remedy}simulate it in one piece, without "
         "--precision"
     )
 
 
-def _time_of(window: Known) -> int:
-    """Return the cycles of all processors in a window."""
-    return sum(int(window[part]) for part in registry.processor_times())
+#: Precisions above this are not worth asking for.
+LARGEST = 0.49
+
+
+def _percent(share: float) -> str:
+    """Return a share rounded up to a tenth of a percent."""
+    return f"{ceil(1000 * share + 0.1) / 10:g}%"
+
+
+def are_missing(count: int) -> str:
+    """Say how many transactions are missing."""
+    return f"{count} more {'is' if count == 1 else 'are'} missing"
 
 
 def suspicions(windows: list[Known]) -> list[ResultWarning]:
@@ -135,22 +179,36 @@ def suspicions(windows: list[Known]) -> list[ResultWarning]:
     return found
 
 
+def out_of_work(known: Known) -> list[ResultWarning]:
+    """Return what a full run would say of users who have no more work in the trace, by the coarse runs."""
+    share = coarse_of(known).without_work
+    if share <= SOME_WITHOUT_WORK:
+        return []
+    text = (
+        f"users who have no more work in the trace make {100 * share:.1f} % of the users' time in coarse runs of the "
+        "transactions to measure, and will in a full run, so the machine serves fewer than it seems: measure fewer "
+        "transactions (--transactions), or capture more"
+    )
+    return [ResultWarning("invalid" if share > MOST_WITHOUT_WORK else "weak", "out-of-work", text)]
+
+
 def half_of(known: Known) -> float:
     """Return half of the interval of cycles for a transaction, as a share of the mean."""
     found = estimate(known)
-    return hypot(found.half_width / found.mean, ends_of(known).half_width) + unknown_of(known).half_width
+    return hypot(found.half_width / found.mean, order_of(known), MODEL) + unknown_of(known).half_width
 
 
 def summary(document: Known) -> Known:
     """Return the estimates with their 95 % intervals, in the form of a result's summary."""
-    found, ends = estimate(document), ends_of(document)
-    of_windows = found.half_width / found.mean + unknown_of(document).half_width
+    found, coarse = estimate(document), coarse_of(document)
+    of_windows, unknown = found.half_width / found.mean, unknown_of(document).half_width
     both = half_of(document)
+    per_instruction = hypot(of_windows, of_one_run(coarse.spread_per_instruction, coarse.n), MODEL) + unknown
 
     def entry(mean: float, half: float, unit: str) -> Known:
         return {"mean": mean, "interval_95": [mean * (1 - half), mean * (1 + half)], "n": found.n, "unit": unit}
 
-    cycles = found.mean * ends.mean
+    cycles = found.mean * coarse.work
     rate = 1e6 / cycles
     through = {
         "mean": rate,
@@ -161,22 +219,23 @@ def summary(document: Known) -> Known:
     return {
         "cycles_per_transaction": entry(cycles, both, "cycles"),
         "transactions_per_million_cycles": through,
-        "cycles_per_instruction": entry(found.mean, of_windows, "cycles"),
-        "instructions_per_transaction": entry(ends.mean, ends.half_width, "instructions"),
+        "cycles_per_instruction": entry(found.mean, per_instruction, "cycles"),
+        "instructions_per_transaction": entry(coarse.work, of_one_run(coarse.spread_of_work, coarse.n), "instructions"),
     }
 
 
 def reached(document: Known) -> Known:
     """Return how precise cycles per transaction are, and what the error is made of, as shares of the mean."""
-    found, ends, unknown = estimate(document), ends_of(document), unknown_of(document)
+    found, coarse, unknown = estimate(document), coarse_of(document), unknown_of(document)
     return {
         "half_width": half_of(document),
         "of_windows": found.half_width / found.mean,
-        "of_ends": ends.half_width,
-        "of_idle": unknown.idle,
+        "of_order": order_of(document),
         "of_misses": unknown.misses,
+        "of_model": MODEL,
         "explained_by_misses": found.explained,
         "sampled_share": found.share,
+        "idle_share": coarse.idle,
     }
 
 

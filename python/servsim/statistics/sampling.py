@@ -11,7 +11,7 @@ the first stage fixes their number. Assumes that the first stage looks like the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, sqrt
 from random import Random
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from servsim.statistics.intervals import student_quantile
 
-__all__ = ["FIRST_STAGE", "PHASES", "Ends", "Sampled", "estimate", "order", "ratio", "windows_for", "work_between"]
+__all__ = ["FIRST_STAGE", "PHASES", "Sampled", "estimate", "order", "windows_for"]
 
 #: Windows of the first stage: with fewer, the spread is known too badly to say how many are needed.
 FIRST_STAGE = 24
@@ -145,38 +145,6 @@ def estimate(
     return Sampled(n, mean, sqrt(variance), share, half, explained, freedom)
 
 
-def ratio(
-    a: Sequence[float],
-    b: Sequence[float],
-    known: Sequence[Sequence[float]],
-    of_all: Sequence[float],
-    share: float,
-) -> Sampled:
-    """Estimate the mean of one design over that of another, from windows at the same places of the trace.
-
-    What makes a window slow makes it slow on both, and goes out of the ratio: its error is that of ``a - ratio * b``,
-    which spreads less than either (Cochran, chapter 6).
-
-    Parameters
-    ----------
-    a, b : sequence of float
-        Cycles for an instruction of each design, window by window.
-    known, of_all, share
-        As for `estimate`; what is known of the window on either design.
-
-    Examples
-    --------
-    >>> found = ratio([2.0, 4.0, 8.0] * 4, [1.0, 2.0, 4.0] * 4, [[]] * 12, [], 0.1)
-    >>> found.mean, found.half_width
-    (2.0, 0.0)
-    """
-    base = estimate(b, known, of_all, share)
-    mean = estimate(a, known, of_all, share).mean / base.mean
-    left = estimate([(x - mean * y) / base.mean for x, y in zip(a, b, strict=True)], known, of_all, share)
-    # Its own mean is zero: the same windows, and the same columns, gave both means.
-    return replace(left, mean=mean)
-
-
 def _columns(table: NDArray[np.float64], n: int) -> list[int]:
     """Return the columns that vary, not all of them together with one before, and that so few windows can bear."""
     found: list[int] = []
@@ -189,59 +157,6 @@ def _columns(table: NDArray[np.float64], n: int) -> list[int]:
         if np.linalg.matrix_rank(scaled, tol=1e-2) == len(wider):
             found = wider
     return found
-
-
-@dataclass(frozen=True)
-class Ends:
-    """How many instructions a transaction takes, by where transactions end.
-
-    Attributes
-    ----------
-    mean : float
-        Instructions for a transaction.
-    half_width : float
-        Half of the 95 % interval, as a share of the mean, of the instructions that a run makes between the first and
-        the last of these ends: each user is in the middle of a transaction at either, and another order of the same
-        work ends other transactions first.
-    """
-
-    mean: float
-    half_width: float
-
-
-def work_between(ends: Sequence[int], users: int) -> Ends:
-    """Estimate the instructions for a transaction from the instructions up to the end of each.
-
-    Parameters
-    ----------
-    ends : sequence of int
-        Instructions up to the end of each transaction, from the end of the one before the first.
-    users : int
-        Users whose transactions these are.
-
-    Examples
-    --------
-    >>> work_between([100 * end for end in range(1, 41)], 4)
-    Ends(mean=100.0, half_width=0.0)
-    """
-    at = np.asarray([0, *ends], dtype=float)
-    n = len(ends)
-    # Both runs end about the same transactions of the same trace, large and small, in about one order: the last end as
-    # it lies tells more than a mean of ends around it, which other transactions decide.
-    mean = float(at[-1]) / n
-    # How far ends lie from an even course nearby is how far another order may move one, at most.
-    m = max(1, min(users, n // 4))
-    length = min(max(2 * m, 4), n + 1)
-    residuals = []
-    for low in range(0, n + 2 - length, length):
-        places = np.arange(length)
-        line = np.polyfit(places, at[low : low + length], 1)
-        left = at[low : low + length] - np.polyval(line, places)
-        residuals.append(float(left @ left) / max(1, length - 2))
-    # Both ends of both runs would be four of these if their orders had nothing in common; they have more than that.
-    error = sqrt(3 * float(np.mean(residuals))) / (n * mean)
-    half = 1.96 * error
-    return Ends(mean, half if half > 1e-9 else 0.0)
 
 
 def windows_for(first: Sampled, precision: float) -> int:

@@ -1,16 +1,18 @@
 //! Live-points as one file: what a functional pass found, and the states it left, each to be read alone.
 //!
 //! Layout, numbers little-endian: the 8 bytes [`MAGIC`]; the version of the format (4 bytes); the states, one after
-//! another, as checkpoints have them; the index, JSON: who made it, from which trace, with which settings, the range,
-//! and place, length and CRC-32C of every state; the length of the index (8 bytes) and its CRC-32C (4 bytes). It is
+//! another, as checkpoints have them; the outline of the trace, packed; the index, JSON: who made it, from which trace,
+//! with which settings, the range, and place, length and CRC-32C of the outline and of every state; the length of the index (8 bytes) and its CRC-32C (4 bytes). It is
 //! written in one go while the pass goes on, so nothing of it has to be held in memory.
 
 use crate::error::SimulateError;
 use crate::warm::checkpoint::{belongs, pack, unpack};
+use crate::warm::outline::Outline;
 use crate::warm::{Counts, LivePoint, Range, WarmStart};
 use serde_json::{json, Value};
 use servsim_files::{AtomicFile, Special, WriteError};
 use servsim_import::Budget;
+use servsim_mem::snapshot;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +22,9 @@ use std::path::{Path, PathBuf};
 /// First bytes of the file.
 const MAGIC: &[u8; 8] = b"svlivep\n";
 /// Version of the format. It also changes when that of checkpoints does.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Compression level of the outline: the fastest that zstd recommends for general use.
+const LEVEL: i32 = 3;
 /// Bytes before the states.
 const HEAD: u64 = 8 + 4;
 /// Bytes behind the index.
@@ -82,7 +86,21 @@ impl Writer {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(mut self, owner: &Belongs, range: &Range) -> Result<u64, SimulateError> {
+    pub fn finish(
+        mut self,
+        owner: &Belongs,
+        range: &Range,
+        mut outline: Outline,
+    ) -> Result<u64, SimulateError> {
+        let mut bytes = snapshot::Writer::default();
+        outline.save(&mut bytes);
+        let bytes = bytes.into_bytes();
+        let packed =
+            zstd::bulk::compress(&bytes, LEVEL).map_err(|error| WriteError::new(&self.path, error))?;
+        let outline = json!({
+            "offset": self.at, "length": packed.len(), "crc": crc32c::crc32c(&packed), "bytes": bytes.len(),
+        });
+        self.put(&packed)?;
         let points: Vec<Value> = range
             .places
             .iter()
@@ -100,9 +118,9 @@ impl Writer {
             "settings": owner.settings,
             "range": {
                 "instructions": range.instructions, "transactions": range.transactions,
-                "counts": counts_json(range.counts), "spacing": range.spacing, "ends": range.ends,
+                "counts": counts_json(range.counts), "spacing": range.spacing,
             },
-            "points": points,
+            "points": points, "outline": outline,
         })
         .to_string();
         self.put(index.as_bytes())?;
@@ -118,6 +136,7 @@ pub struct LivePoints {
     file: File,
     path: PathBuf,
     states: Vec<Value>,
+    outline: Value,
     /// What the pass found.
     pub range: Range,
     /// Length of the file.
@@ -168,7 +187,8 @@ impl LivePoints {
         belongs(&index, (&owner.trace, &owner.trace_name), &owner.settings)
             .map_err(|why| Unfit(format!("the live-points {name} cannot be used: {why}")))?;
         let (range, states) = range_of(&index).ok_or_else(|| damaged("their index lacks a number"))?;
-        Ok(Some(Self { file, path: path.to_owned(), states, range, bytes }))
+        let outline = index["outline"].clone();
+        Ok(Some(Self { file, path: path.to_owned(), states, outline, range, bytes }))
     }
 
     /// The state at live-point `number`.
@@ -176,27 +196,52 @@ impl LivePoints {
     /// # Errors
     /// When it is damaged.
     pub fn state(&self, number: usize) -> Result<WarmStart, Unfit> {
-        let damaged = |why: &str| {
-            Unfit(format!(
-                "the live-points {} are damaged at number {}: {why}",
-                self.path.display(),
-                number + 1
-            ))
-        };
+        let damaged = |why: &str| self.damaged(&format!("at number {}: {why}", number + 1));
         let state = &self.states[number];
-        let number = |key: &str| state[key].as_u64().ok_or_else(|| damaged("their index lacks a number"));
-        let (offset, length) = (number("offset")?, number("length")?);
-        let end = offset.checked_add(length).ok_or_else(|| damaged("an absurd length"))?;
-        if end > self.bytes {
-            return Err(damaged("they end too soon"));
-        }
-        let mut body = vec![0; length as usize];
-        self.file.read_exact_at(&mut body, offset).map_err(|error| damaged(&error.to_string()))?;
-        if u64::from(crc32c::crc32c(&body)) != number("crc")? {
-            return Err(damaged("its checksum is wrong"));
-        }
+        let body = self.part(state).map_err(damaged)?;
         let budget = Budget::of_environment().map_err(Unfit)?;
         unpack(&state["header"], &body, &budget).map_err(|why| damaged(why.0))
+    }
+
+    /// The outline of the trace, which has so many tasks.
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub fn outline(&self, tasks: usize) -> Result<Outline, Unfit> {
+        let damaged = |why: &str| self.damaged(&format!("in the outline of the trace: {why}"));
+        let packed = self.part(&self.outline).map_err(damaged)?;
+        let length = self.outline["bytes"].as_u64().ok_or_else(|| damaged("an absurd length"))?;
+        let budget = Budget::of_environment().map_err(Unfit)?;
+        // A step takes three bytes at least, and forty in memory.
+        let _claim = budget.claim(length.saturating_mul(14)).map_err(Unfit)?;
+        let bytes = zstd::bulk::decompress(&packed, length as usize);
+        let bytes = bytes.map_err(|_| damaged("it cannot be unpacked"))?;
+        let mut reader = snapshot::Reader::new(&bytes);
+        let outline = Outline::restore(&mut reader).and_then(|outline| reader.end().map(|()| outline));
+        let outline = outline.map_err(|why| damaged(why.0))?;
+        let fits = outline.tasks.len() == tasks;
+        fits.then_some(outline).ok_or_else(|| damaged("it has other tasks than the trace"))
+    }
+
+    fn damaged(&self, why: &str) -> Unfit {
+        Unfit(format!("the live-points {} are damaged {why}", self.path.display()))
+    }
+
+    /// The bytes of what the index tells of.
+    fn part(&self, told: &Value) -> Result<Vec<u8>, &'static str> {
+        let number = |key: &str| told[key].as_u64().ok_or("their index lacks a number");
+        let (offset, length) = (number("offset")?, number("length")?);
+        let end = offset.checked_add(length).ok_or("an absurd length")?;
+        if end > self.bytes {
+            return Err("they end too soon");
+        }
+        let mut body = vec![0; length as usize];
+        self.file.read_exact_at(&mut body, offset).map_err(|_| "they cannot be read")?;
+        if u64::from(crc32c::crc32c(&body)) == number("crc")? {
+            Ok(body)
+        } else {
+            Err("its checksum is wrong")
+        }
     }
 }
 
@@ -228,7 +273,6 @@ fn range_of(index: &Value) -> Option<(Range, Vec<Value>)> {
         transactions: range["transactions"].as_u64()?,
         counts: counts_of(&range["counts"])?,
         spacing: range["spacing"].as_u64()?,
-        ends: range["ends"].as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?,
         places: points.iter().map(place).collect::<Option<_>>()?,
     };
     Some((range, points.iter().map(|point| point["state"].clone()).collect()))

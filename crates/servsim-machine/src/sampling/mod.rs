@@ -6,7 +6,10 @@
 //! counted and what the windows took so far. A window depends on its live-point and the first seed alone, so the same
 //! windows can be timed on several machines.
 
+mod coarse;
 mod file;
+
+pub use coarse::Paces;
 
 use crate::builders::{clients_here, hierarchy_of, setup_of};
 use crate::error::{Proceed, SimulateError};
@@ -23,6 +26,7 @@ use file::{Belongs, LivePoints, Unfit, Writer};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -57,9 +61,18 @@ impl Store {
     }
 }
 
-/// Chooses the next windows, by number, from what is known: `range`, `points` and the `windows` timed so far. None
-/// ends the simulation.
-pub type Choose<'a> = dyn FnMut(&Value) -> Result<Vec<usize>, SimulateError> + 'a;
+/// What is to be done next; nothing ends the simulation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Wish {
+    /// Windows to time, by number.
+    pub windows: Vec<usize>,
+    /// Coarse runs to make then.
+    pub coarse: Vec<Paces>,
+}
+
+/// Chooses what is done next from what is known: `range`, `points`, the `windows` timed and the `coarse` runs made so
+/// far.
+pub type Choose<'a> = dyn FnMut(&Value) -> Result<Wish, SimulateError> + 'a;
 
 /// Times windows of `request`'s trace until `choose` wants no more. `proceed` is as for [`crate::simulate()`].
 ///
@@ -113,30 +126,21 @@ pub fn sample(
         "range": {
             "instructions": points.range.instructions, "transactions": points.range.transactions,
             "counts": counts_json(&points.range.counts), "spacing": points.range.spacing,
-            "ends": points.range.ends, "users": window.users(),
+            "users": window.users(),
             "window": {"warmup": work.warmup, "measured": work.measured},
+            "processors": processors, "cycles_per_reference": if model.core.is_none() { model.cycles_per_reference.0 } else { 0 },
         },
         "points": points.range.places.iter().map(|place| json!({
             "transactions": place.transactions, "instructions": place.instructions,
             "counts": counts_json(&place.counts),
         })).collect::<Vec<_>>(),
         "windows": [],
+        "coarse": [],
     });
-    let mut windows: Vec<Value> = Vec::new();
-    let mut interrupted = false;
-    while !interrupted {
-        let wanted = choose(&known)?;
-        if wanted.is_empty() {
-            break;
-        }
-        let timed = time_all(request, source, (&model, &points, work), &wanted, proceed)?;
-        interrupted = timed.len() < wanted.len();
-        windows.extend(timed);
-        known["windows"] = json!(windows);
-    }
-    if windows.is_empty() {
-        return Err(SimulateError::Interrupted);
-    }
+    let mut whole = model.clone();
+    (whole.transactions, whole.warmup) = (window.transactions, window.warmup);
+    let interrupted =
+        simulate_all(request, source, (&model, &whole, &points, work), (&mut known, choose), proceed)?;
     let mut header = header_of(request, &machine, "timing", Warning::notes(source.notes()));
     header.options["transactions"] = json!(transactions);
     header.options["warmup"] = json!(window.warmup);
@@ -158,6 +162,48 @@ pub fn sample(
         known["interrupted"] = json!(true);
     }
     Ok(known)
+}
+
+/// Does what `choose` wishes, and adds it to what is known, until it wishes nothing; whether it was interrupted. Windows
+/// are run on `model`, the outline of the trace on `whole`.
+fn simulate_all(
+    request: &RunSpec,
+    source: &dyn TaskSource,
+    (model, whole, points, work): (&timing::Model, &timing::Model, &LivePoints, Work),
+    (known, choose): (&mut Value, &mut Choose<'_>),
+    proceed: &mut Proceed<'_>,
+) -> Result<bool, SimulateError> {
+    let (mut windows, mut coarse_runs, mut outline) = (Vec::new(), Vec::new(), None);
+    let mut interrupted = false;
+    loop {
+        let wish = choose(known)?;
+        let last = interrupted;
+        if !wish.windows.is_empty() && !last {
+            let timed = time_all(request, source, (model, points, work), &wish.windows, proceed)?;
+            interrupted = timed.len() < wish.windows.len();
+            windows.extend(timed);
+            known["windows"] = json!(windows);
+        }
+        if !wish.coarse.is_empty() {
+            let outline = match &mut outline {
+                Some(outline) => outline,
+                none => none.insert(usable(points.outline(source.tasks().len()))?),
+            };
+            let outline = &*outline;
+            let each = |index: usize, stop: &AtomicBool, _: &AtomicU64| {
+                coarse::run((source, outline), whole, &wish.coarse[index], stop, &AtomicU64::new(0))
+            };
+            // They take a moment, and without them windows tell nothing: nobody stops them.
+            coarse_runs.extend(all(request, model, wish.coarse.len(), &each, &mut |_| true)?);
+            known["coarse"] = json!(coarse_runs);
+        }
+        if windows.is_empty() {
+            return Err(SimulateError::Interrupted);
+        }
+        if wish == Wish::default() || last || interrupted && !coarse_runs.is_empty() {
+            return Ok(interrupted);
+        }
+    }
 }
 
 /// Refuses what cannot be sampled, before anything is read.
@@ -196,7 +242,7 @@ fn make(
 ) -> Result<u64, SimulateError> {
     let mut writer = Writer::create(path)?;
     let mut references = 0;
-    let range = {
+    let (range, outline) = {
         let mut keep = |state| writer.keep(&state);
         let mut told = |done| {
             references = done;
@@ -204,12 +250,11 @@ fn make(
         };
         replay::guarded(&model.setup, || warm::survey(source, &model.shape(), survey, &mut keep, &mut told))??
     };
-    writer.finish(owner, &range)?;
+    writer.finish(owner, &range, outline)?;
     Ok(references)
 }
 
-/// Times the `wanted` windows over the host's threads; of an interrupted run those before the first that had not
-/// ended, since to keep whatever had would prefer short ones.
+/// Times the `wanted` windows.
 fn time_all(
     request: &RunSpec,
     source: &dyn TaskSource,
@@ -217,30 +262,49 @@ fn time_all(
     wanted: &[usize],
     proceed: &mut Proceed<'_>,
 ) -> Result<Vec<Value>, SimulateError> {
-    let (next, done, stop) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let slots: Vec<Mutex<Option<Result<Value, SimulateError>>>> =
-        wanted.iter().map(|_| Mutex::new(None)).collect();
-    let one = |point: usize| {
-        let start = points
-            .state(point)
-            .map_err(|Unfit(why)| SimulateError::Usage(format!("{why}; remove the file")))?;
+    let one = |index: usize, stop: &AtomicBool, done: &AtomicU64| {
+        let point = wanted[index];
+        let start = usable(points.state(point))?;
         let seed = request.seed.wrapping_add(point as u64);
-        let run = || timing::run_window(source, model, (&start, work), seed, &stop, &done);
-        let measured = replay::guarded(&model.setup, run)??;
+        let measured = timing::run_window(source, model, (&start, work), seed, stop, done)?;
         Ok(window_json(point, &measured))
     };
+    all(request, model, wanted.len(), &one, proceed)
+}
+
+/// A part of live-points that are not damaged.
+fn usable<T>(part: Result<T, Unfit>) -> Result<T, SimulateError> {
+    part.map_err(|Unfit(why)| SimulateError::Usage(format!("{why}; remove the file")))
+}
+
+/// Makes one of several simulations, by number, which may be told to stop and tells the references it has made.
+type One<'a> = dyn Fn(usize, &AtomicBool, &AtomicU64) -> Result<Value, SimulateError> + Sync + 'a;
+
+/// Makes `count` simulations over the host's threads; of an interrupted run those before the first that had not
+/// ended, since to keep whatever had would prefer short ones.
+fn all(
+    request: &RunSpec,
+    model: &timing::Model,
+    count: usize,
+    one: &One<'_>,
+    proceed: &mut Proceed<'_>,
+) -> Result<Vec<Value>, SimulateError> {
+    let (next, done, stop) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let slots: Vec<Mutex<Option<Result<Value, SimulateError>>>> =
+        (0..count).map(|_| Mutex::new(None)).collect();
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
-        let point = wanted.get(index).filter(|_| !stop.load(Ordering::Relaxed));
-        let Some(&point) = point else { return };
-        let result = one(point);
+        if index >= count || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let result = replay::guarded(&model.setup, || one(index, &stop, &done)).and_then(|result| result);
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
         *slots[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     };
     std::thread::scope(|scope| {
-        let threads = request.threads.clamp(1, wanted.len());
+        let threads = request.threads.clamp(1, count);
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
             std::thread::sleep(Duration::from_millis(10));
@@ -249,15 +313,15 @@ fn time_all(
             }
         }
     });
-    let mut timed = Vec::new();
+    let mut made = Vec::new();
     for slot in slots {
         match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(Ok(window)) => timed.push(window),
-            Some(Err(SimulateError::Interrupted)) | None => return Ok(timed),
+            Some(Ok(one)) => made.push(one),
+            Some(Err(SimulateError::Interrupted)) | None => return Ok(made),
             Some(Err(fault)) => return Err(fault),
         }
     }
-    Ok(timed)
+    Ok(made)
 }
 
 fn counts_json(counts: &warm::Counts) -> Value {
@@ -265,13 +329,15 @@ fn counts_json(counts: &warm::Counts) -> Value {
 }
 
 fn window_json(point: usize, measured: &Measured) -> Value {
-    let Measured { cycles, counted, times, transactions, first_half, timed, cut_short } = measured;
+    let Measured { cycles, counted, times, transactions, first_half, groups, timed, cut_short } = measured;
+    let groups: BTreeMap<&String, [u64; 3]> =
+        groups.iter().map(|(name, of)| (name, [of.instructions, of.references, of.work])).collect();
     json!({
         "point": point, "cycles": cycles, "instructions": counted.instructions, "references": counted.references,
         "misses": counted.misses, "bus_busy": counted.bus_busy, "transactions": transactions,
         "busy_user": times.user, "busy_kernel": times.kernel, "memory_stall": times.memory_stall,
         "bus_wait": times.bus_wait, "lock_spin": times.lock_spin, "branch": times.branch, "idle": times.idle,
         "first_half": {"cycles": first_half.0, "instructions": first_half.1},
-        "timed_references": timed, "cut_short": cut_short,
+        "groups": groups, "timed_references": timed, "cut_short": cut_short,
     })
 }

@@ -15,6 +15,9 @@ pub struct Accounts {
     pub base: Option<Base>,
     /// References by task, mode and operation.
     pub task_references: Vec<[[u64; 3]; 2]>,
+    /// Cycles at work by task, up to when each processor was charged last, and how many those were of each processor.
+    pub task_work: Vec<u64>,
+    pub charged: Vec<u64>,
     /// Disk requests by the task that handed them in.
     pub task_requests: Vec<[u64; 2]>,
     pub task_levels: LoadLevels,
@@ -35,6 +38,8 @@ impl Accounts {
             recorder: Recorder::new(processors),
             base: None,
             task_references: vec![[[0; 3]; 2]; tasks],
+            task_work: vec![0; tasks],
+            charged: vec![0; processors],
             task_requests: vec![[0; 2]; tasks],
             task_levels: LoadLevels::default(),
             profiles: Profiles::default(),

@@ -55,6 +55,7 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
     }
 
     fn dispatch(&mut self, cpu: CpuId) {
+        self.charge_work(cpu);
         self.processors[cpu].context = None;
         self.accounts.recorder.end(cpu, self.processors[cpu].time);
         if let Some(task) = self.software.scheduler.dispatch(cpu) {
@@ -87,6 +88,7 @@ impl<W: WordMask> Engine<'_, W> {
             return;
         }
         if let Some(index) = self.software.handlers.next(cpu) {
+            self.charge_work(cpu);
             let processor = &mut self.processors[cpu];
             processor.interrupted = match processor.context {
                 Some(Context::Task(task)) => Some(task),
@@ -108,6 +110,22 @@ impl<W: WordMask> Engine<'_, W> {
         self.accounts.recorder.begin(cpu, task, processor.time);
         let Self { port, processors, .. } = self;
         port.run_task(cpu, task, |cpu| processors[cpu].time);
+    }
+
+    /// What `cpu` worked since this was asked last was for the context that it executes now.
+    pub(super) fn charge_work(&mut self, cpu: CpuId) {
+        let work = self.processors[cpu].times.work();
+        let since = work - std::mem::replace(&mut self.accounts.charged[cpu.0], work);
+        let task = match self.processors[cpu].context {
+            Some(Context::Task(task)) => Some(task),
+            Some(Context::Interrupt(index)) => {
+                self.software.interrupts[index].batch.records.first().map(|record| record.task)
+            }
+            None => None,
+        };
+        if let Some(task) = task {
+            self.accounts.task_work[task as usize] += since;
+        }
     }
 
     pub(super) fn leave_idle(&mut self, cpu: CpuId, now: u64) {
@@ -132,6 +150,7 @@ impl<W: WordMask> Engine<'_, W> {
                 self.leave(cpu);
             }
             Context::Interrupt(_) => {
+                self.charge_work(cpu);
                 self.leave_locks(cpu, context, true);
                 let processor = &mut self.processors[cpu];
                 processor.slice = processor.saved_slice;

@@ -181,6 +181,14 @@ impl Model {
         Self { monitor, ..self }
     }
 
+    /// The same for a coarse run, whose references last `cycles`, and those of the trace `cycles_per_reference`.
+    #[must_use]
+    pub fn coarse(&self, cycles: u64, cycles_per_reference: f64) -> Self {
+        // Saturates where slices have no end.
+        let time_slice = (self.time_slice as f64 * cycles_per_reference / cycles as f64).max(1.0) as u64;
+        Self { core: None, cycles_per_reference: Cycles(cycles), time_slice, ..self.clone() }
+    }
+
     /// What warming caches for this model needs to know of it.
     pub fn shape(&self) -> Shape {
         Shape {

@@ -8,14 +8,16 @@ use crate::error::SimulateError;
 use crate::result::ProcessorTimes;
 use crate::software::Executor;
 use crate::warm::{WarmStart, Work};
+use servsim_core::CpuId;
 use servsim_mem::WordMask;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rounds of the loop between two looks at the instructions: each is some ten of them.
 const ROUNDS_PER_LOOK: u64 = 16;
 
 /// What one window took.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Measured {
     /// Cycles, by the machine's clock.
     pub cycles: u64,
@@ -27,10 +29,21 @@ pub struct Measured {
     pub transactions: u64,
     /// Cycles and instructions of its first half.
     pub first_half: (u64, u64),
+    /// What the tasks of each name did.
+    pub groups: BTreeMap<String, Share>,
     /// References that were timed in all, warm-up included.
     pub timed: u64,
     /// Whether the trace ended before the window did.
     pub cut_short: bool,
+}
+
+/// What some tasks did in a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Share {
+    pub instructions: u64,
+    pub references: u64,
+    /// Cycles at work.
+    pub work: u64,
 }
 
 /// Counters at one moment.
@@ -38,6 +51,8 @@ struct Moment {
     now: u64,
     reading: Reading,
     times: ProcessorTimes,
+    /// Per task.
+    shares: Vec<Share>,
 }
 
 impl<W: WordMask> Engine<'_, W> {
@@ -68,9 +83,24 @@ impl<W: WordMask> Engine<'_, W> {
             times: end.times.since(&begin.times),
             transactions: self.accounts.measure.seen() - transactions,
             first_half: (middle.now - begin.now, middle.reading.instructions - begin.reading.instructions),
+            groups: self.groups(&begin.shares, &end.shares),
             timed: end.reading.references,
             cut_short,
         })
+    }
+
+    /// What the tasks of each name did between two moments, of those that did anything.
+    fn groups(&self, begin: &[Share], end: &[Share]) -> BTreeMap<String, Share> {
+        let mut groups: BTreeMap<String, Share> = BTreeMap::new();
+        for ((task, begin), end) in self.software.source.tasks().iter().zip(begin).zip(end) {
+            if begin != end {
+                let share = groups.entry(task.name.clone()).or_default();
+                share.instructions += end.instructions - begin.instructions;
+                share.references += end.references - begin.references;
+                share.work += end.work - begin.work;
+            }
+        }
+        groups
     }
 
     /// Runs until so many instructions were made since the live-point; `false` when the trace has not that many.
@@ -94,8 +124,15 @@ impl<W: WordMask> Engine<'_, W> {
 
     fn moment(&mut self) -> Moment {
         self.settle_waits(self.now);
+        CpuId::all(self.processors.len()).for_each(|cpu| self.charge_work(cpu));
         let mut times = ProcessorTimes::default();
         self.processors.iter().for_each(|processor| times.add(&processor.times));
-        Moment { now: self.now, reading: self.reading(), times }
+        let both = self.accounts.task_references.iter().zip(&self.accounts.task_work);
+        let share = |(references, &work): (&[[u64; 3]; 2], &u64)| Share {
+            instructions: references[0][0] + references[1][0],
+            references: references.iter().flatten().sum(),
+            work,
+        };
+        Moment { now: self.now, reading: self.reading(), times, shares: both.map(share).collect() }
     }
 }

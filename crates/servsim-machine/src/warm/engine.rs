@@ -9,6 +9,7 @@
 //!
 //! Over 400 lines: turns, the events they meet and what is left at the end work on one state.
 
+use super::outline::{weight, Outline};
 use super::state::WarmStart;
 use super::survey::{Counts, Done, Keep, Range, Survey, Surveyor};
 use super::Amount;
@@ -19,7 +20,6 @@ use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
 use crate::software::{Effect, Executor, PendingIo, Software, Stream};
 use servsim_config::Arbitration;
-use servsim_core::reference::CONTINUATION;
 use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
 use servsim_mem::snapshot::Writer;
 use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
@@ -29,6 +29,10 @@ use std::collections::{HashMap, HashSet};
 /// Records of a processor's turn: some hundred nanoseconds of a machine, less than tasks take to hand
 /// work to one another.
 const TURN: usize = 256;
+
+/// The same in a pass that leaves live-points: what a machine's processors write to one another goes to and fro
+/// several times in a turn of the above, and windows would begin with states that had too little of it.
+const FINE_TURN: usize = 32;
 
 /// References that a disk request lasts: at a nanosecond each, the half millisecond of a write to a
 /// controller's cache (the default of `disk.write_time`). Reads come from there as well, so that a
@@ -98,7 +102,8 @@ fn run<W: WordMask>(
 }
 
 /// Runs the first part of `source` through the caches of `shape`, and hands over its state at the places that
-/// `survey` asks for; returns what lies between the first and the last of the transactions.
+/// `survey` asks for; returns what lies between the first and the last of the transactions, and the outline of the
+/// whole trace.
 ///
 /// # Errors
 /// As [`warm_up`], and whatever `keep` says.
@@ -108,7 +113,7 @@ pub fn survey(
     survey: Survey,
     keep: &mut Keep<'_>,
     proceed: &mut dyn FnMut(u64) -> bool,
-) -> Result<Range, SimulateError> {
+) -> Result<(Range, Outline), SimulateError> {
     with_word_mask!(shape.setup.geometry.line, run_survey(source, shape, survey, keep, proceed))
 }
 
@@ -118,8 +123,9 @@ fn run_survey<W: WordMask>(
     survey: Survey,
     keep: &mut Keep<'_>,
     proceed: &mut dyn FnMut(u64) -> bool,
-) -> Result<Range, SimulateError> {
+) -> Result<(Range, Outline), SimulateError> {
     let mut warming: Warming<'_, W> = Warming::new(source, shape)?;
+    (warming.turn, warming.outline) = (FINE_TURN, Some(Outline::new(source.tasks().len())));
     warming.begin_all()?;
     let mut surveyor = Surveyor::new(survey);
     let mut turns = 0_u64;
@@ -131,14 +137,14 @@ fn run_survey<W: WordMask>(
         }
         let done = Done { instructions: warming.instructions, transactions: warming.transactions };
         if surveyor.is_over(done) {
-            return surveyor.finish(done, warming.counts());
+            return Ok((surveyor.finish(done, warming.counts())?, warming.finish_outline()?));
         }
         if surveyor.is_due(done) && surveyor.look(done, warming.counts()) {
             warming.drain()?;
             keep(warming.state())?;
         }
         if !warming.turn()? && !warming.unstick(warming.now)? {
-            return surveyor.finish(done, warming.counts());
+            return Ok((surveyor.finish(done, warming.counts())?, warming.finish_outline()?));
         }
     }
 }
@@ -183,6 +189,10 @@ struct Warming<'a, W> {
     references: u64,
     instructions: u64,
     transactions: u64,
+    /// Records of a processor's turn.
+    turn: usize,
+    /// What the tasks do, where that is noted.
+    outline: Option<Outline>,
 }
 
 impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
@@ -194,6 +204,9 @@ impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
     fn refill(&mut self, task: TaskId) -> Result<bool, SimulateError> {
         let stream = &mut self.software.streams[task as usize];
         let more = stream.refill()?;
+        if let Some(outline) = self.outline.as_mut().filter(|_| more) {
+            outline.note(task, &stream.batch);
+        }
         let weights = &mut self.weights[task as usize];
         weights.clear();
         weights.extend(stream.batch.records.iter().map(weight));
@@ -219,7 +232,7 @@ impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
     fn extends_slice(&mut self, cpu: CpuId) -> bool {
         let extends = holds_spinlock(&self.cpus[cpu], &self.spinlocks);
         if extends {
-            self.cpus[cpu].slice = TURN as u64;
+            self.cpus[cpu].slice = self.turn as u64;
         }
         extends
     }
@@ -264,7 +277,19 @@ impl<'a, W: WordMask> Warming<'a, W> {
             references: 0,
             instructions: 0,
             transactions: 0,
+            turn: TURN,
+            outline: None,
         })
+    }
+
+    /// What the tasks do, to the ends of their streams, of a pass that noted it; it cannot go on.
+    fn finish_outline(&mut self) -> Result<Outline, SimulateError> {
+        for task in 0..self.software.streams.len() {
+            while !self.software.streams[task].is_over() {
+                self.refill(task as TaskId)?;
+            }
+        }
+        Ok(self.outline.take().unwrap_or_default())
     }
 
     fn has(&self, amount: Amount) -> bool {
@@ -285,7 +310,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let time = behind.map_or(u64::MAX, |cpu| self.cpus[cpu].time);
         self.now = self.now.max(time.min(event).min(u64::MAX - 1));
         match behind {
-            Some(cpu) if time < event => self.run_cpu(cpu, TURN)?,
+            Some(cpu) if time < event => self.run_cpu(cpu, self.turn)?,
             _ if event < u64::MAX => self.handle_timed_event(),
             _ => return Ok(false),
         }
@@ -450,16 +475,6 @@ impl<'a, W: WordMask> Warming<'a, W> {
             again: false,
             caches: caches.into_bytes(),
         }
-    }
-}
-
-/// References that a record of a task's stream stands for.
-fn weight(record: &Record) -> u8 {
-    match record.op {
-        Op::Event => 0,
-        _ if record.flags & CONTINUATION != 0 => 0,
-        Op::Fetch => record.cpu,
-        Op::Load | Op::Store => 1,
     }
 }
 

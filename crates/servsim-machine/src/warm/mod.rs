@@ -10,6 +10,7 @@ mod amount;
 mod begin;
 pub mod checkpoint;
 mod engine;
+pub mod outline;
 pub mod settings;
 mod state;
 mod survey;

@@ -93,8 +93,6 @@ pub struct Range {
     pub counts: Counts,
     /// Instructions from one live-point to the next.
     pub spacing: u64,
-    /// Instructions from its beginning to the end of each transaction.
-    pub ends: Vec<u64>,
     /// Its live-points, in order, as many as were kept.
     pub places: Vec<LivePoint>,
 }
@@ -137,14 +135,13 @@ impl Surveyor {
             .is_some_and(|(begun, _)| done.transactions >= begun.transactions + self.survey.transactions)
     }
 
-    /// Takes note of transactions that ended; whether something happens here.
-    pub fn is_due(&mut self, done: Done) -> bool {
-        let Some((begun, _)) = self.begun else { return done.transactions >= self.survey.before };
-        let ended = (done.transactions - begun.transactions) as usize;
-        if ended > self.range.ends.len() {
-            self.range.ends.resize(ended, done.instructions - begun.instructions);
+    /// Whether something happens here.
+    pub fn is_due(&self, done: Done) -> bool {
+        if self.begun.is_none() {
+            done.transactions >= self.survey.before
+        } else {
+            done.instructions >= self.due
         }
-        done.instructions >= self.due
     }
 
     /// Takes note of what was counted; whether a live-point lies here.
@@ -185,7 +182,7 @@ impl Surveyor {
     ///
     /// # Errors
     /// When not even one window lies in the range.
-    pub fn finish(mut self, done: Done, counts: Counts) -> Result<Range, SimulateError> {
+    pub fn finish(self, done: Done, counts: Counts) -> Result<Range, SimulateError> {
         let begun = self.begun.filter(|_| !self.range.places.is_empty());
         let (begun, before) = begun.ok_or_else(|| {
             SimulateError::Usage(format!(
@@ -195,7 +192,6 @@ impl Surveyor {
                 self.survey.work.whole()
             ))
         })?;
-        self.is_due(done);
         Ok(Range {
             instructions: done.instructions - begun.instructions,
             transactions: done.transactions - begun.transactions,
@@ -234,7 +230,6 @@ mod tests {
         let range = range.unwrap();
         assert_eq!(points, [200, 260, 320, 380, 440, 500, 560]);
         assert_eq!((range.instructions, range.transactions, range.spacing), (400, 4, 60));
-        assert_eq!(range.ends, [100, 200, 300, 400]);
         assert_eq!(range.counts, Counts { references: 800, misses: 40, memory_reads: 0 });
         assert_eq!(range.places.len(), 7, "the last window ends before the range does");
         assert_eq!(range.places[1].counts, Counts { references: 40, misses: 2, memory_reads: 0 });

@@ -3,7 +3,7 @@
 use crate::support::whole_trace::whole_trace;
 
 use serde_json::Value;
-use servsim_machine::sampling::{sample, Store};
+use servsim_machine::sampling::{sample, Paces, Store, Wish};
 use servsim_machine::{RunSpec, SimulateError, Start, Transactions};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,13 @@ fn timed(request: &RunSpec, store: &Store, rounds: &[&[usize]]) -> Result<Value,
     sample(
         request,
         store,
-        &mut |_| Ok(left.next().map_or_else(Vec::new, |round| round.to_vec())),
+        &mut |_| Ok(left.next().map_or_else(Wish::default, |round| windows(round.iter().copied()))),
         &mut |_| true,
     )
+}
+
+fn windows(numbers: impl IntoIterator<Item = usize>) -> Wish {
+    Wish { windows: numbers.into_iter().collect(), ..Wish::default() }
 }
 
 fn refused(request: &RunSpec, store: &Store) -> String {
@@ -129,17 +133,17 @@ fn an_interruption_keeps_the_windows_that_had_ended_and_no_half_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.live");
     let store = Store::File(path.clone());
-    let stopped = sample(&request(&[]), &store, &mut |_| Ok(vec![0]), &mut |_| false);
+    let stopped = sample(&request(&[]), &store, &mut |_| Ok(windows([0])), &mut |_| false);
     assert_eq!(stopped.err(), Some(SimulateError::Interrupted));
     assert!(!path.exists(), "the pass was stopped");
     // Stopped in the second round, which is all windows: far more than end before anybody asks.
     let stop = Cell::new(false);
     let mut choose = |known: &Value| {
         if known["windows"].as_array().unwrap().is_empty() {
-            return Ok(vec![1, 0]);
+            return Ok(windows([1, 0]));
         }
         stop.set(true);
-        Ok((0..known["points"].as_array().unwrap().len()).cycle().take(2_000).collect())
+        Ok(windows((0..known["points"].as_array().unwrap().len()).cycle().take(2_000)))
     };
     let kept = sample(&request(&[]), &store, &mut choose, &mut |_| !stop.get()).unwrap();
     assert_eq!(kept["interrupted"], true);
@@ -160,4 +164,56 @@ fn what_cannot_be_sampled_is_refused_before_anything_is_read() {
     assert!(
         refused(&request(&["prefetch.policy=next-line"]), &store).contains("neither TLBs nor prefetchers")
     );
+}
+
+/// Coarse runs of three transactions at these cycles for a reference, jitters and seeds.
+fn coarse(request: &RunSpec, store: &Store, runs: &[(f64, f64, u64)]) -> Vec<Value> {
+    let mut wish = Some(Wish {
+        windows: vec![0],
+        coarse: runs
+            .iter()
+            .map(|&(pace, jitter, seed)| Paces {
+                seed,
+                jitter,
+                groups: [(String::new(), [pace, 0.0])].into(),
+            })
+            .collect(),
+    });
+    let found = sample(request, store, &mut |_| Ok(wish.take().unwrap_or_default()), &mut |_| true).unwrap();
+    found["coarse"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_coarse_run_at_the_pace_of_a_machine_without_misses_is_a_full_run_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::Folder(folder.path().to_owned());
+    // Next to nothing but references takes time: the pace is two cycles each.
+    let free = [
+        "cache.size=16 MiB",
+        "bus.memory_read=1 cycles",
+        "bus.memory_hold=1 cycles",
+        "bus.invalidate=1 cycles",
+        "bus.write=1 cycles",
+        "bus.cache_read=1 cycles",
+        "bus.write_back=1 cycles",
+        "bus.bytes_per_cycle=64 B",
+        "perturbation.memory_delay=0 cycles",
+    ];
+    let request = request(&free);
+    let full = servsim_machine::simulate(&request, &mut |_| true).unwrap();
+    let full = &full["replications"][0];
+    let runs = coarse(&request, &store, &[(2.0, 0.0, 1), (4.0, 0.0, 1), (2.0, 0.5, 1), (2.0, 0.5, 2)]);
+    let number = |value: &Value| value.as_f64().unwrap();
+    let near = |key: &str| (number(&runs[0][key]) / number(&full[key]) - 1.0).abs();
+    assert!(
+        near("cycles") < 0.05 && near("instructions") < 0.02,
+        "{} {} {}",
+        runs[0],
+        full["cycles"],
+        full["instructions"]
+    );
+    assert_eq!(runs[0]["transactions"], 3);
+    assert!(number(&runs[1]["cycles"]) > 1.5 * number(&runs[0]["cycles"]), "{} {}", runs[0], runs[1]);
+    assert_ne!(runs[2]["cycles"], runs[3]["cycles"], "jitter");
+    assert_eq!(coarse(&request, &store, &[(2.0, 0.5, 2)]), runs[3..], "of the seed alone");
 }
