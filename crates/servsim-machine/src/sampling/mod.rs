@@ -193,8 +193,12 @@ fn simulate_all(
             let each = |index: usize, stop: &AtomicBool, _: &AtomicU64| {
                 coarse::run((source, outline), whole, &wish.coarse[index], stop, &AtomicU64::new(0))
             };
-            // They take a moment, and without them windows tell nothing: nobody stops them.
-            coarse_runs.extend(all(request, model, wish.coarse.len(), &each, &mut |_| true)?);
+            // They take a moment, and without them windows tell nothing: who wants to stop waits for them.
+            let mut wait = |_| {
+                interrupted |= !proceed(0);
+                true
+            };
+            coarse_runs.extend(all(request, model, wish.coarse.len(), &each, &mut wait)?);
             known["coarse"] = json!(coarse_runs);
         }
         if windows.is_empty() {
