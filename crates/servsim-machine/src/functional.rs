@@ -3,6 +3,8 @@
 //!
 //! Each reference runs on the processor that the trace names; a task without one is pinned to the
 //! processor of its rank (its index in the task table modulo the processors).
+//!
+//! Over 400 lines: what a run knows, does and counts is to be read in one place.
 
 mod translation_and_prefetch;
 
