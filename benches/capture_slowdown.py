@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from servsim.capture.checkpoint import ensure_checkpoint
-from servsim.capture.folder import chosen
+from servsim.capture.folder_settings import chosen
 from servsim.capture.run import resume
 from servsim.capture.workload import capture
 
