@@ -19,10 +19,10 @@ from servsim.files import atomic_write, make_folder
 #: The machine that quickstart asks about: four processors on one bus.
 MACHINE = "foglia-2004-4p"
 
-#: Transactions to capture and users that issue them: twelve for each of 12 users, three users per processor.
-#: The middle half is measured, six transactions of each user: with more users each would have so few that those
-#: whom one write of the log served in the capture stay in step through the whole window.
-TRANSACTIONS = 144
+#: Transactions to capture and users that issue them: 24 for each of 12 users, three users per processor.
+#: The middle half is measured, twelve transactions of each user: with fewer those whom one write of the log served in
+#: the capture stay in step through the whole window, and a few long ones make a pause that is told as a weakness.
+TRANSACTIONS = 288
 USERS = 12
 
 #: Replications, each with its own seed: two for each of two host processors, so that people need not wait long.

@@ -51,7 +51,7 @@ def test_the_workload_is_captured_simulated_and_reported(tmp_path: Path) -> None
     job = Job(tmp_path)
     outcome, plan = job.run(), job.plan
     capture, simulation = job.calls
-    assert capture == {"transactions": 144, "users": 12}
+    assert capture == {"transactions": 288, "users": 12}
     assert simulation["trace"] == tmp_path / "out" / "answer.svt"
     assert not {"warmup", "transactions"} & simulation.keys(), "the tool chooses the window, and judges it"
     assert (simulation["machine"], simulation["replications"], simulation["seed"]) == (plan.machine, 4, 1)
