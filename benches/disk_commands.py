@@ -1,8 +1,8 @@
 """Requests a second of whole disk commands, start-up apart, as a user waits and in processor time, and their memory.
 
-A command is run on a short trace and on a long one; what the rest costs is the rate. Trees are grown from a sample, which
-takes as long for a million requests as for more, but not for a hundred thousand. Reading and working on what was read are threads of their own, so
-what a user waits is shorter where two processors are free.
+A command is run on a short trace and on a long one; what the rest costs is the rate. Trees are grown from a sample,
+which takes as long for a million requests as for more, but not for a hundred thousand. Reading and working on what was
+read are threads of their own, so what a user waits is shorter where two processors are free.
 """
 
 import json
