@@ -1,8 +1,8 @@
 //! What one pass over a trace is worth: many machines at once against one, and one machine on several
 //! host threads against one thread.
 //!
-//! `cargo bench -p servsim-machine --bench passes`; `SERVSIM_BENCH_REFERENCES` sets the length of the
-//! synthetic trace (8 million by default). Costs of several machines are processor times, so that other
+//! `cargo bench -p servsim-machine --bench passes`; words after `--` select lines by name, `SERVSIM_BENCH_REFERENCES` sets the
+//! length of the synthetic trace (8 million by default). Costs of several machines are processor times, so that other
 //! load on the host does not count; threads are compared by the clock, each with one thread run just
 //! before.
 
@@ -22,6 +22,12 @@ const REPEATS: u32 = 3;
 fn setup(protocol: &str, size: u64, ways: u32, shadow: bool) -> Setup {
     let protocol = by_name(protocol, &Options::default()).expect("registered");
     Setup { processors: PROCESSORS, geometry: Geometry { size, ways, line: 64 }, protocol, shadow }
+}
+
+/// Whether the words after `--` select this line; without any, all are.
+fn wanted(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
 }
 
 /// The least of some measurements.
@@ -52,6 +58,9 @@ fn sizes(path: &Path, figures: &mut Vec<serde_json::Value>) {
     for (name, shadow, split) in
         [("merged", false, false), ("merged, split", false, true), ("exact", true, false)]
     {
+        if !wanted(&format!("sixteen sizes, {name}")) {
+            continue;
+        }
         let spec = HierarchySpec { split, ..HierarchySpec::default() };
         // 8 and 12 ways in turn, so that the sizes are half a power of two apart.
         let machine = |n: u32| {
@@ -82,6 +91,9 @@ fn threads(path: &Path, figures: &mut Vec<serde_json::Value>) {
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for count in [1, 2, 4, 8].into_iter().filter(|count| *count <= cores) {
+        if !wanted(&format!("one run on {count} threads")) {
+            continue;
+        }
         let mut ratios: Vec<(f64, f64)> = (0..REPEATS)
             .map(|_| {
                 let ((_, single), (opened, several)) = (timed(1), timed(count));

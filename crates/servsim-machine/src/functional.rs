@@ -15,6 +15,7 @@ use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{
     Batch, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
 };
+use servsim_mem::late_uses::LateUses;
 use servsim_mem::{
     Access, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, PrefetchCounters, RunCounts,
     Shard, TlbCounters, WordMask,
@@ -223,6 +224,50 @@ pub(crate) fn count_transaction(transactions: &mut Vec<u64>, event: Event) {
 /// is told of switches to tasks whose references it does not see.
 pub(crate) const SWITCH: u64 = u64::MAX;
 
+/// The `address` of an event with this bit stands for one of [`Left::uses`].
+pub(crate) const LATE_USES: u64 = 1 << 62;
+
+/// The same with this bit for one of [`Left::ages`].
+pub(crate) const AGE: u64 = 1 << 61;
+
+/// What is left of a sequence of records for one machine of several, with what the events among it name.
+pub(crate) struct Left<W> {
+    pub records: Vec<Record>,
+    pub events: Vec<Event>,
+    /// Uses that were left out.
+    pub uses: Vec<LateUses<W>>,
+    /// How many lines the cache that is asked next has used since it used a line.
+    pub ages: Vec<(LineAddr, usize)>,
+    /// How many of `uses` and `ages` have a record.
+    named: (usize, usize),
+}
+
+impl<W> Default for Left<W> {
+    fn default() -> Self {
+        let (uses, ages) = (Vec::new(), Vec::new());
+        Self { records: Vec::new(), events: Vec::new(), uses, ages, named: (0, 0) }
+    }
+}
+
+impl<W> Left<W> {
+    /// Has the next records stand for the uses and ages that have none.
+    pub fn name_new(&mut self) {
+        let (uses, ages) = (self.named.0..self.uses.len(), self.named.1..self.ages.len());
+        self.named = (uses.end, ages.end);
+        let places = uses.map(|place| LATE_USES | place as u64).chain(ages.map(|place| AGE | place as u64));
+        self.records.extend(places.map(|place| Record::new(0, Op::Event, place, 1)));
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.events.clear();
+        self.uses.clear();
+        self.ages.clear();
+        self.named = (0, 0);
+    }
+}
+
 /// A machine, or one shard of it, in the middle of a run. References count in the shard of their first
 /// line, transactions in the first shard.
 pub(crate) struct Run<W> {
@@ -250,6 +295,13 @@ impl<W: WordMask> Run<W> {
             prefetches: spec.prefetch.is_some(),
             joined: facts.joined,
         }
+    }
+
+    /// The same for a machine that is asked only for what is left ([`Run::perform_left`]).
+    pub fn of_what_is_left(setup: &Setup, spec: &HierarchySpec, facts: &Facts) -> Self {
+        let mut run = Self::new(&Setup { shadow: false, ..setup.clone() }, spec, Shard::WHOLE, facts);
+        run.caches.system.defer_stamps(setup.shadow.then(|| setup.geometry.frames()));
+        run
     }
 
     /// Performs `records`, whose events are in `events`. Of records within one line, a shard is given
@@ -303,6 +355,33 @@ impl<W: WordMask> Run<W> {
                 if done == references_of(record, *joined) {
                     (rest, done) = (&rest[1..], 0);
                 }
+            }
+        }
+    }
+
+    /// Performs what is left of a sequence of records, whose references somebody else counts.
+    #[inline(never)]
+    pub fn perform_left(&mut self, left: &Left<W>, privacy: &Privacy) {
+        let Self { caches, counted, handlers, shift, joined, tally, .. } = self;
+        let Left { records, events, uses, ages, named: _ } = left;
+        for record in records {
+            let cpu = processor_of(record, tally.current.len(), *joined);
+            if record.op != Op::Event {
+                if !handlers[record.task as usize] {
+                    caches.system.run_task(cpu, record.task);
+                }
+                for_each_line(record, cpu, *shift, |access, piece| {
+                    caches.access(access, || page_of(privacy, piece));
+                });
+                caches.system.ages.clear();
+            } else if record.address == SWITCH {
+                caches.system.run_task(cpu, record.task);
+            } else if record.address & LATE_USES != 0 {
+                caches.system.note_late_uses(&uses[(record.address - LATE_USES) as usize]);
+            } else if record.address & AGE != 0 {
+                caches.system.ages.push(ages[(record.address - AGE) as usize]);
+            } else {
+                count_transaction(&mut counted.transactions, events[record.address as usize]);
             }
         }
     }

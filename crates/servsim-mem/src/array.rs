@@ -174,7 +174,9 @@ pub struct Array<W> {
     pub frames: Vec<Frame<W>>,
     /// Frame that held a line with these low bits last.
     guesses: Vec<u32>,
-    clock: u64,
+    pub(crate) clock: u64,
+    /// What a use adds to the clock: 1, or 0 where it stands still ([`Array::stop_clock`]).
+    pub(crate) tick: u64,
     set_index: SetIndex,
     ways: usize,
     replacement: Replacement,
@@ -218,6 +220,7 @@ pub(crate) struct Parts<'a, W> {
     frames: &'a mut [Frame<W>],
     guesses: &'a mut [u32],
     clock: &'a mut u64,
+    tick: u64,
     set_index: SetIndex,
     ways: usize,
     replacement: &'a mut Replacement,
@@ -235,7 +238,7 @@ impl<W: WordMask> Parts<'_, W> {
         if !perform(frame) {
             return false;
         }
-        *self.clock += 1;
+        *self.clock += self.tick;
         frame.stamp = *self.clock;
         self.replacement.hit_at(index, self.ways);
         true
@@ -257,6 +260,7 @@ impl<W: WordMask> Array<W> {
             frames: vec![Frame::new(); geometry.frames()],
             guesses: guesses(geometry.frames()),
             clock: 0,
+            tick: 1,
             set_index: SetIndex::new(geometry.sets()),
             ways: geometry.ways as usize,
             replacement: Replacement::Stamps,
@@ -283,8 +287,8 @@ impl<W: WordMask> Array<W> {
     /// The parts that hits work on.
     #[inline]
     pub(crate) fn parts(&mut self) -> Parts<'_, W> {
-        let Self { tags, frames, guesses, clock, set_index, ways, replacement, pool: _ } = self;
-        Parts { tags, frames, guesses, clock, set_index: *set_index, ways: *ways, replacement }
+        let Self { tags, frames, guesses, clock, tick, set_index, ways, replacement, pool: _ } = self;
+        Parts { tags, frames, guesses, clock, tick: *tick, set_index: *set_index, ways: *ways, replacement }
     }
 
     fn first_way(&self, line: LineAddr) -> usize {
@@ -367,14 +371,14 @@ impl<W: WordMask> Array<W> {
     /// Marks a frame as used now.
     #[inline]
     pub fn use_frame(&mut self, index: usize) {
-        self.clock += 1;
+        self.clock += self.tick;
         self.frames[index].stamp = self.clock;
         self.replacement.hit_at(index, self.ways);
     }
 
     /// Marks a frame as filled now.
     pub fn fill_frame(&mut self, index: usize) {
-        self.clock += 1;
+        self.clock += self.tick;
         self.frames[index].stamp = self.clock;
         self.replacement.fill(index / self.ways, index % self.ways);
     }

@@ -12,6 +12,7 @@ pub mod history;
 mod hits;
 mod host;
 pub mod interconnect;
+pub mod late_uses;
 pub mod level;
 pub mod messages;
 pub mod observer;

@@ -179,6 +179,11 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) dirty: u16,
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
+    /// Where somebody else knows what shadows would: how many lines the cache that is asked next has used since it used
+    /// a line. Whoever tells them takes them back.
+    pub ages: Vec<(LineAddr, usize)>,
+    /// Lines of such a shadow; none where there is none.
+    pub(crate) shadow_frames: usize,
     pub(crate) copies: CopyIndex,
     /// Caches whose copy the last transaction changed in a way that levels inside them see, in ascending order.
     pub(crate) snooped: Vec<(CacheId, Snooped)>,
@@ -262,6 +267,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             stays: [reads, reads, writes, 0],
             arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
+            ages: Vec::new(),
+            shadow_frames: 0,
             copies: CopyIndex::new(processors),
             snooped: Vec::new(),
             distinct_lines: 0,
@@ -400,7 +407,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Counts the pending miss as true sharing if the access touches a word written elsewhere.
-    fn judge_pending(&mut self, access: &Access<W, CacheId>, index: usize) {
+    pub(crate) fn judge_pending(&mut self, access: &Access<W, CacheId>, index: usize) {
         let frame = &mut self.arrays[access.at].frames[index];
         if frame.flags & PENDING == 0 || !frame.new_words.meets(access.words) {
             return;
@@ -816,7 +823,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.counters[access.at].context_switch[mode][cause as usize] += 1;
         }
         let seen = seen.has(access.at);
-        let in_shadow = || self.shadows.get(access.at.0).is_some_and(|s| s.contains(access.line));
+        let young = || self.ages.iter().any(|&(line, age)| line == access.line && age < self.shadow_frames);
+        let in_shadow = || self.shadows.get(access.at.0).map_or_else(young, |s| s.contains(access.line));
         if !seen {
             MissClass::Cold
         } else if in_shadow() {

@@ -30,7 +30,8 @@ impl<W: WordMask> Frame<W> {
 impl<W: WordMask> Array<W> {
     /// Writes its lines with what is known of each, and in which order they were used.
     pub(crate) fn save(&self, out: &mut Writer) {
-        let Self { tags, frames, guesses: _, clock: _, set_index: _, ways, replacement, pool } = self;
+        let Self { tags, frames, guesses: _, clock: _, tick: _, set_index: _, ways, replacement, pool } =
+            self;
         out.put(tags.len() as u64 - pool.as_ref().map_or(0, |pool| pool.free.len() as u64));
         if pool.is_some() {
             // Where a line lies in a pool means nothing; nor do stamps, since it chooses no victim.

@@ -97,6 +97,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             raised: _,
             trigger: _,
             observer: _,
+            ages: _,
+            shadow_frames: _,
         } = self;
         assert!(written_back.is_empty(), "lines that were written back and not taken");
         copies.save(out);
