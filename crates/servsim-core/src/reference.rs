@@ -154,6 +154,16 @@ impl Batch {
         self.joined = 0;
     }
 
+    /// Becomes the same as `other`, keeping its memory.
+    pub fn copy_from(&mut self, other: &Self) {
+        let Self { records, events, code, pages, joined } = self;
+        records.clone_from(&other.records);
+        events.clone_from(&other.events);
+        code.clone_from(&other.code);
+        pages.clone_from(&other.pages);
+        *joined = other.joined;
+    }
+
     /// Records, and the references that they stand for beyond one each.
     pub fn len_apart(&self) -> u64 {
         self.records.len() as u64 + self.joined

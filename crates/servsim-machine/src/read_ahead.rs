@@ -47,12 +47,16 @@ pub(crate) fn for_each_batch(
             }
         });
         let mut read_all = || {
+            // What is read is made in this thread's own memory and copied. What the other thread has read lies in the
+            // caches of another core, which each small write to it would wait for; a copy writes whole lines.
+            let mut own = Batch::default();
             loop {
-                let mut batch = to_fill.try_recv().unwrap_or_default();
-                if !source.next_batch(&mut batch)? {
+                if !source.next_batch(&mut own)? {
                     return Ok(());
                 }
-                goes_on(&batch)?;
+                goes_on(&own)?;
+                let mut batch: Batch = to_fill.try_recv().unwrap_or_default();
+                batch.copy_from(&own);
                 if read.send(batch).is_err() {
                     // The simulation has panicked; joining it tells why.
                     return Ok(());

@@ -69,7 +69,7 @@ impl<W: WordMask> Filter<W> {
         let ways = machines.iter().map(|(setup, _)| setup.geometry.ways).min()?.min(MOST_WAYS);
         let frames =
             machines.iter().filter(|(setup, _)| setup.shadow).map(|(setup, _)| setup.geometry.frames()).max();
-        while frames.is_some() && sets % 2 == 0 && sets * u64::from(ways) > MOST_LINES_OF_AGES {
+        while frames.is_some() && sets.is_multiple_of(2) && sets * u64::from(ways) > MOST_LINES_OF_AGES {
             sets /= 2;
         }
         // No reference pushes out a line that it uses itself.
