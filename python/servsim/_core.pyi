@@ -61,6 +61,7 @@ def simulate_each(
     progress: Callable[[int], None] | None = None,
     transactions: int | str | None = None,
     users: int | None = None,
+    threads: int | None = None,
 ) -> str: ...
 def sample(
     trace: Path,

@@ -187,6 +187,7 @@ def simulate_each(
     transactions: int | str | None = None,
     users: int | None = None,
     seed: int = 1,
+    threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Run a trace on many machines in one pass over it, with the functional engine.
@@ -197,6 +198,8 @@ def simulate_each(
     ----------
     trace, machine, format, overrides, transactions, users, seed, progress
         As for `simulate`; without ``transactions`` the whole trace runs.
+    threads
+        Host threads that the machines are shared out among; all cores without it.
     each
         Values by setting, such as ``{"cache.size": ["64 KiB", "128 KiB"], "protocol.name": ["mesi", "pscr"]}``;
         every combination is one machine.
@@ -238,6 +241,7 @@ def simulate_each(
         transactions=transactions,
         users=users,
         seed=seed,
+        threads=threads,
         progress=progress,
     )
     result: dict[str, Any] = json.loads(text)

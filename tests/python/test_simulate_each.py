@@ -30,6 +30,7 @@ def test_every_combination_is_the_result_of_its_own_run(trace: Path) -> None:
     assert len(made["results"]) == len(made["variants"]) == 8
     for variant, result in zip(made["variants"], made["results"], strict=True):
         assert result == simulate(trace, "foglia-2004-4p", engine="functional", overrides=variant)
+    assert made == simulate_each(trace, "foglia-2004-4p", each, threads=1), "on any number of threads"
     misses = [sum(sum(m.values()) for m in r["replications"][0]["misses"].values()) for r in made["results"]]
     assert len(set(misses)) > 2, "the machines differ"
 
@@ -53,7 +54,6 @@ EACH = ("--each", "cache.size=4KiB", "--engine", "functional")
     ("extra", "words"),
     [
         (["--each", "cache.size=4KiB", "--engine", "timing"], "--engine functional only"),
-        ([*EACH, "--threads", "2"], "leave out --threads"),
         (
             [
                 "--each",

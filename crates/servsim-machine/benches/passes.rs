@@ -48,7 +48,7 @@ fn many(path: &Path, machines: &[(Setup, HierarchySpec)]) -> f64 {
     least(|| {
         let start = CpuTime::now();
         let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
-        multi_config::run(&mut source, machines, &mut |_| true).expect("runs");
+        multi_config::run(&mut source, machines, 1, &mut |_| true).expect("runs");
         start.elapsed_seconds()
     })
 }

@@ -172,7 +172,7 @@ pub fn simulate_each(
             };
             match built.as_slice() {
                 [(setup, spec)] => Ok(vec![run_on(source.as_mut(), setup, spec, &mut go_on)?]),
-                all => multi_config::run(source.as_mut(), all, &mut go_on),
+                all => multi_config::run(source.as_mut(), all, request.threads, &mut go_on),
             }
         })?;
         if stopped {

@@ -297,9 +297,14 @@ impl<W: WordMask> Run<W> {
         }
     }
 
+    /// The same for a whole machine.
+    pub fn of_all(setup: &Setup, spec: &HierarchySpec, facts: &Facts) -> Self {
+        Self::new(setup, spec, Shard::WHOLE, facts)
+    }
+
     /// The same for a machine that is asked only for what is left ([`Run::perform_left`]).
     pub fn of_what_is_left(setup: &Setup, spec: &HierarchySpec, facts: &Facts) -> Self {
-        let mut run = Self::new(&Setup { shadow: false, ..setup.clone() }, spec, Shard::WHOLE, facts);
+        let mut run = Self::of_all(&Setup { shadow: false, ..setup.clone() }, spec, facts);
         run.caches.system.defer_stamps(setup.shadow.then(|| setup.geometry.frames()));
         run
     }

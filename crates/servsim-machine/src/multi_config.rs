@@ -22,7 +22,9 @@ use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU, PRIVATE, SHARED};
 use servsim_core::source::PAGE_SHIFT;
 use servsim_core::{Batch, CacheId, GlobalSource, LineAddr, Op, Privacy, Record, SourceError};
 use servsim_mem::running_tasks::RunningTasks;
-use servsim_mem::{HierarchySpec, Shard, WordMask};
+use servsim_mem::{HierarchySpec, WordMask};
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
 /// into the host's caches once for many of them; 8 MiB.
@@ -40,52 +42,90 @@ pub fn together(a: (&Setup, &HierarchySpec), b: (&Setup, &HierarchySpec)) -> boo
     class_of(a.0, a.1) == class_of(b.0, b.1)
 }
 
-/// Runs `source` to its end on all `machines`, which [`together`] accepts; what each counted, in order.
+/// Runs `source` to its end on all `machines`, which [`together`] accepts, with so many host threads; what each counted,
+/// in order.
 ///
 /// # Errors
 /// As [`crate::functional::run`].
 pub fn run(
     source: &mut dyn GlobalSource,
     machines: &[(Setup, HierarchySpec)],
+    threads: usize,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Vec<Counted>, SourceError> {
     let Some((first, _)) = machines.first() else { return Ok(Vec::new()) };
-    with_word_mask!(first.geometry.line, run_with(source, machines, proceed))
+    with_word_mask!(first.geometry.line, run_with(source, machines, threads, proceed))
 }
 
 fn run_with<W: WordMask>(
     source: &mut dyn GlobalSource,
     machines: &[(Setup, HierarchySpec)],
+    threads: usize,
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Vec<Counted>, SourceError> {
     let joined = join_fetches(source, machines.iter().map(|(setup, _)| setup));
     let facts = Facts::of(source, joined);
     let mut sieve = Sieve::<W>::new(machines, &facts);
-    let new = match sieve.filter {
-        Some(_) => Run::of_what_is_left,
-        None => |setup: &_, spec: &_, facts: &_| Run::new(setup, spec, Shard::WHOLE, facts),
+    let filtered = sieve.filter.is_some();
+    let new = if filtered { Run::of_what_is_left } else { Run::of_all };
+    let perform = |run: &mut Run<W>, left: &Left<W>, privacy: &Privacy| {
+        if filtered {
+            run.perform_left(left, privacy);
+        } else {
+            run.perform(&left.records, &left.events, privacy);
+        }
     };
     let mut runs: Vec<Run<W>> = machines.iter().map(|(setup, spec)| new(setup, spec, &facts)).collect();
-    let (mut batch, mut done) = (Batch::default(), 0);
-    while source.next_batch(&mut batch)? {
-        sieve.pass(&batch, source.privacy());
-        if sieve.left.records.len() >= STRETCH {
-            sieve.hand_out(&mut runs, source.privacy());
-        }
-        done += batch.len_apart();
-        if !proceed(done) {
-            return Err(interrupted());
-        }
+    let privacy = source.privacy().clone();
+    let (mut stretch, mut more, mut done) = (Left::default(), true, 0);
+    while more || !stretch.records.is_empty() {
+        let read = || {
+            more = more
+                && sieve.fill(source, &privacy, &mut |records| {
+                    done += records;
+                    proceed(done)
+                })?;
+            Ok(())
+        };
+        while_performed(&mut runs, threads, |run| perform(run, &stretch, &privacy), read)?;
+        stretch.clear();
+        std::mem::swap(&mut stretch, &mut sieve.left);
     }
-    sieve.finish();
-    sieve.hand_out(&mut runs, source.privacy());
     Ok(runs.into_iter().map(|run| run.finish(&sieve.tally)).collect())
+}
+
+/// Has `perform` work on all `runs`, on so many host threads, one of which does `other` first; what that returned.
+fn while_performed<R: Send, T>(
+    runs: &mut [R],
+    threads: usize,
+    perform: impl Fn(&mut R) + Sync,
+    other: impl FnOnce() -> T,
+) -> T {
+    let threads = threads.clamp(1, runs.len());
+    let runs = Mutex::new(runs.iter_mut());
+    // No run is under way while the lock is held, so that none can poison it.
+    let next = || runs.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let perform_all = || {
+        while let Some(run) = next() {
+            perform(run);
+        }
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(perform_all)).collect();
+        let outcome = other();
+        perform_all();
+        for other in others {
+            other.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        outcome
+    })
 }
 
 /// Takes out of batches what machines need not be asked for.
 struct Sieve<W> {
     filter: Option<Filter<W>>,
-    /// What is left of the batches, with the switches of tasks.
+    batch: Batch,
+    /// What is left of the batches of a stretch, with the switches of tasks.
     left: Left<W>,
     /// The references, if there is a filter; those taken out count as hits.
     tally: Tally,
@@ -103,6 +143,7 @@ impl<W: WordMask> Sieve<W> {
         let (first, spec) = &machines[0];
         Self {
             filter: Filter::of(machines, facts.handlers.len()),
+            batch: Batch::default(),
             left: Left::default(),
             tally: Tally::new(first.processors),
             processors: first.processors,
@@ -114,15 +155,26 @@ impl<W: WordMask> Sieve<W> {
         }
     }
 
-    /// Lets every machine perform what is left.
-    fn hand_out(&mut self, runs: &mut [Run<W>], privacy: &Privacy) {
-        for run in runs {
-            match self.filter {
-                Some(_) => run.perform_left(&self.left, privacy),
-                None => run.perform(&self.left.records, &self.left.events, privacy),
+    /// Reads a stretch of the trace; whether there is more. `proceed` is told how many references were read.
+    fn fill(
+        &mut self,
+        source: &mut dyn GlobalSource,
+        privacy: &Privacy,
+        proceed: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool, SourceError> {
+        while self.left.records.len() < STRETCH {
+            if !source.next_batch(&mut self.batch)? {
+                self.finish();
+                return Ok(false);
             }
+            let batch = std::mem::take(&mut self.batch);
+            self.pass(&batch, privacy);
+            if !proceed(batch.len_apart()) {
+                return Err(interrupted());
+            }
+            self.batch = batch;
         }
-        self.left.clear();
+        Ok(true)
     }
 
     /// What the filter has still to tell.

@@ -5,7 +5,7 @@
 pub const WORD_BYTES: u64 = 4;
 
 /// A set of words of one line.
-pub trait WordMask: Copy + Default + Send + 'static {
+pub trait WordMask: Copy + Default + Send + Sync + 'static {
     /// The words `first` to `last`, both included.
     fn range(first: u32, last: u32) -> Self;
     /// Adds the words of `other`.

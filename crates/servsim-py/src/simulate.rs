@@ -126,7 +126,7 @@ fn simulate(
 #[pyfunction]
 #[pyo3(signature = (
     trace, machine, variants, *, machine_file, trace_hash, findings=None, format=None, overrides=Vec::new(), seed=1, progress=None,
-    transactions=None, users=None
+    transactions=None, users=None, threads=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // one Python function
 fn simulate_each(
@@ -143,6 +143,7 @@ fn simulate_each(
     progress: Option<Py<PyAny>>,
     transactions: Option<Wished>,
     users: Option<u32>,
+    threads: Option<usize>,
 ) -> PyResult<String> {
     let request = RunSpec {
         trace,
@@ -160,7 +161,7 @@ fn simulate_each(
         nodes: NodeOptions::default(),
         replications: 1,
         seed,
-        threads: 1,
+        threads: threads.unwrap_or_else(all_cores),
     };
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run_each(&request, &variants, proceed);
     let document = attended(py, work, progress.as_ref())?;

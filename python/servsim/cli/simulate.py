@@ -63,7 +63,7 @@ def command(
     replications: Annotated[int, typer.Option(min=1, max=100_000, help="Runs, successive seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**63, help="Seed of the first run.")] = 1,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Host threads; all cores without it (functional: two).")
+        int | None, typer.Option(min=1, help="Host threads; all cores without it (one functional run: two).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema servsim.simulate/1.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the JSON result to a file.")] = None,
@@ -124,7 +124,6 @@ def command(
                 "--save-checkpoint": save_checkpoint,
                 "--from-checkpoint": from_checkpoint,
                 "--replications": replications != 1,
-                "--threads": threads,
                 "--placement": placement,
                 "--monitor": monitor,
                 "--host-figures": host_figures,
@@ -134,7 +133,9 @@ def command(
         if len(traces) > 1:
             raise UsageError("--each runs one trace: give one, or run the machines one by one")
         counted = options.transactions(transactions)
-        _each(traces[0], machine, _values(each), format, settings or [], counted, users, seed, as_json, output)
+        _each(
+            traces[0], machine, _values(each), format, settings or [], counted, users, seed, threads, as_json, output
+        )
         return
     started = time.perf_counter()
     counted = options.transactions(transactions)
@@ -220,6 +221,7 @@ def _each(
     transactions: int | str | None,
     users: int | None,
     seed: int,
+    threads: int | None,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -239,6 +241,7 @@ def _each(
             transactions=transactions,
             users=users,
             seed=seed,
+            threads=threads,
             progress=told,
         )
     warn(by_rank(warning for document in result["results"] for warning in recorded(document)))

@@ -106,7 +106,7 @@ fn joined_fetches_count_as_those_apart_on_several_threads_and_machines() {
             .map(|kib| (setup("mesi", kib << 10, shadow, Rules::default()), HierarchySpec::default()));
         for machine in 0..sizes.len() {
             both(&path, |source| {
-                multi_config::run(source, &sizes, &mut |_| true).unwrap().swap_remove(machine)
+                multi_config::run(source, &sizes, 1, &mut |_| true).unwrap().swap_remove(machine)
             });
         }
     }

@@ -22,7 +22,9 @@ fn setup(protocol: &str, size: u64, ways: u32, shadow: bool, rules: Rules) -> Se
 
 /// Compares one pass with single runs; returns what they counted.
 fn compare(text: &str, machines: &[(Setup, HierarchySpec)]) -> Vec<Counted> {
-    let counted = multi_config::run(open(text).as_mut(), machines, &mut |_| true).unwrap();
+    let run = |threads| multi_config::run(open(text).as_mut(), machines, threads, &mut |_| true).unwrap();
+    let counted = run(1);
+    assert_eq!(counted, run(3), "on three threads");
     for ((setup, spec), counted) in machines.iter().zip(&counted) {
         let single = functional::run_on(open(text).as_mut(), setup, spec, &mut |_| true).unwrap();
         let (size, name) = (setup.geometry.size, setup.protocol.name);
