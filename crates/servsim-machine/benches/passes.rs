@@ -2,12 +2,14 @@
 //! host threads against one thread.
 //!
 //! `cargo bench -p servsim-machine --bench passes`; words after `--` select lines by name, `SERVSIM_BENCH_REFERENCES` sets the
-//! length of the synthetic trace (8 million by default). Costs of several machines are processor times, so that other
+//! length of the synthetic trace (8 million by default), `SERVSIM_BENCH_TRACE` adds a captured trace. Costs of several machines are processor times, so that other
 //! load on the host does not count; threads are compared by the clock, each with one thread run just
 //! before.
 
 mod support;
 
+use servsim_core::{GlobalSource, SourceError};
+use servsim_import::captured::CapturedOrder;
 use servsim_import::raw16::Raw16;
 use servsim_machine::{functional, multi_config, sharded, Setup};
 use servsim_mem::protocol::{by_name, Options};
@@ -15,6 +17,9 @@ use servsim_mem::{Geometry, HierarchySpec};
 use std::path::Path;
 use std::time::Instant;
 use support::{trace, write_raw16, CpuTime, OLTP};
+
+/// What a functional run returns.
+type Ran = Result<functional::Counted, SourceError>;
 
 const PROCESSORS: usize = 4;
 const REPEATS: u32 = 3;
@@ -107,6 +112,26 @@ fn threads(path: &Path, figures: &mut Vec<serde_json::Value>) {
     }
 }
 
+/// A captured trace on two threads, one of which reads, against one: what `simulate` does with two.
+fn read_ahead(path: &Path, figures: &mut Vec<serde_json::Value>) {
+    let (setup, spec) = (setup("mesi", 2 << 20, 2, true), HierarchySpec::default());
+    let timed =
+        |run: fn(&mut dyn GlobalSource, &Setup, &HierarchySpec, &mut dyn FnMut(u64) -> bool) -> Ran| {
+            let mut source = CapturedOrder::open(path).expect("a captured trace");
+            let start = Instant::now();
+            run(&mut source, &setup, &spec, &mut |_| true).expect("runs");
+            start.elapsed().as_secs_f64()
+        };
+    let ratio = || timed(functional::run_on) / timed(functional::run_ahead);
+    let mut ratios: Vec<f64> = (0..REPEATS).map(|_| ratio()).collect();
+    ratios.sort_by(f64::total_cmp);
+    let whole = ratios[ratios.len() / 2];
+    println!("a captured trace read on a thread of its own: {whole:.2} times as fast");
+    figures.push(
+        serde_json::json!({"name": "a captured trace on 2 threads", "value": whole, "unit": "times as fast"}),
+    );
+}
+
 fn main() {
     let length = std::env::var("SERVSIM_BENCH_REFERENCES").ok().and_then(|n| n.parse().ok());
     let folder = std::env::temp_dir().join(format!("servsim-passes-{}", std::process::id()));
@@ -115,6 +140,9 @@ fn main() {
     write_raw16(&trace(&OLTP, PROCESSORS as u64, length.unwrap_or(8_000_000)), &path);
     let mut figures = Vec::new();
     threads(&path, &mut figures);
+    if let Some(captured) = std::env::var_os("SERVSIM_BENCH_TRACE").filter(|_| wanted("a captured trace")) {
+        read_ahead(Path::new(&captured), &mut figures);
+    }
     sizes(&path, &mut figures);
     let _ = std::fs::remove_dir_all(&folder);
     println!("{}", serde_json::json!({"figures": figures}));

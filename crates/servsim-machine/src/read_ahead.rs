@@ -9,8 +9,10 @@ use servsim_core::{Batch, GlobalSource, SourceError};
 use std::panic::resume_unwind;
 use std::sync::mpsc::{channel, sync_channel};
 
-/// Batches that wait for the simulation at most: enough that neither thread waits for the other's slow batches.
-const WAITING: usize = 8;
+/// Batches that are handed over together: waking the thread that waits for them takes the other some time.
+const TOGETHER: usize = 4;
+/// Such groups that wait for the simulation at most: enough that neither thread waits for the other's slow batches.
+const WAITING: usize = 3;
 
 /// Reads `source` to its end and lets `perform` have every batch in order, on a thread of its own if `ahead`.
 /// `proceed` is told after each how many records have been read; `false` stops the run.
@@ -37,31 +39,44 @@ pub(crate) fn for_each_batch(
         return Ok(());
     }
     std::thread::scope(|scope| {
-        let (read, to_perform) = sync_channel::<Batch>(WAITING);
+        let (read, to_perform) = sync_channel::<Vec<Batch>>(WAITING);
         let (performed, to_fill) = channel();
         let simulation = scope.spawn(move || {
-            for batch in to_perform {
-                perform(&batch);
+            for group in to_perform {
+                group.iter().for_each(&mut perform);
                 // Nobody reads any more: what is left is performed, and its memory of no use.
-                let _ = performed.send(batch);
+                let _ = performed.send(group);
             }
         });
         let mut read_all = || {
             // What is read is made in this thread's own memory and copied. What the other thread has read lies in the
             // caches of another core, which each small write to it would wait for; a copy writes whole lines.
             let mut own = Batch::default();
-            loop {
-                if !source.next_batch(&mut own)? {
+            let mut more = true;
+            while more {
+                let mut group: Vec<Batch> = to_fill.try_recv().unwrap_or_default();
+                group.resize_with(TOGETHER, Batch::default);
+                let mut outcome = Ok(());
+                let mut filled = 0;
+                while outcome.is_ok() && more && filled < TOGETHER {
+                    outcome = source.next_batch(&mut own).and_then(|another| {
+                        more = another;
+                        if another {
+                            group[filled].copy_from(&own);
+                            filled += 1;
+                            goes_on(&own)?;
+                        }
+                        Ok(())
+                    });
+                }
+                group.truncate(filled);
+                // An error is that the simulation has panicked; joining it tells why.
+                if read.send(group).is_err() {
                     return Ok(());
                 }
-                goes_on(&own)?;
-                let mut batch: Batch = to_fill.try_recv().unwrap_or_default();
-                batch.copy_from(&own);
-                if read.send(batch).is_err() {
-                    // The simulation has panicked; joining it tells why.
-                    return Ok(());
-                }
+                outcome?;
             }
+            Ok(())
         };
         let outcome = read_all();
         drop(read);

@@ -10,7 +10,7 @@ use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
 
-const BATCH: usize = 8192;
+const BATCH: usize = 16_384;
 
 /// A captured trace in captured order.
 pub struct CapturedOrder {
