@@ -18,8 +18,13 @@ use std::path::Path;
 use std::time::Instant;
 use support::{trace, write_raw16, CpuTime, OLTP};
 
-/// What a functional run returns.
-type Ran = Result<functional::Counted, SourceError>;
+/// A functional run.
+type Run = fn(
+    &mut dyn GlobalSource,
+    &Setup,
+    &HierarchySpec,
+    &mut dyn FnMut(u64) -> bool,
+) -> Result<functional::Counted, SourceError>;
 
 const PROCESSORS: usize = 4;
 const REPEATS: u32 = 3;
@@ -115,13 +120,12 @@ fn threads(path: &Path, figures: &mut Vec<serde_json::Value>) {
 /// A captured trace on two threads, one of which reads, against one: what `simulate` does with two.
 fn read_ahead(path: &Path, figures: &mut Vec<serde_json::Value>) {
     let (setup, spec) = (setup("mesi", 2 << 20, 2, true), HierarchySpec::default());
-    let timed =
-        |run: fn(&mut dyn GlobalSource, &Setup, &HierarchySpec, &mut dyn FnMut(u64) -> bool) -> Ran| {
-            let mut source = CapturedOrder::open(path).expect("a captured trace");
-            let start = Instant::now();
-            run(&mut source, &setup, &spec, &mut |_| true).expect("runs");
-            start.elapsed().as_secs_f64()
-        };
+    let timed = |run: Run| {
+        let mut source = CapturedOrder::open(path).expect("a captured trace");
+        let start = Instant::now();
+        run(&mut source, &setup, &spec, &mut |_| true).expect("runs");
+        start.elapsed().as_secs_f64()
+    };
     let ratio = || timed(functional::run_on) / timed(functional::run_ahead);
     let mut ratios: Vec<f64> = (0..REPEATS).map(|_| ratio()).collect();
     ratios.sort_by(f64::total_cmp);

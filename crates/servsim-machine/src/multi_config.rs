@@ -27,8 +27,8 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
-/// into the host's caches once for many of them; 8 MiB.
-const STRETCH: usize = 1 << 19;
+/// into the host's caches once for many of them; 32 MiB.
+const STRETCH: usize = 1 << 21;
 
 const PAGE: u64 = 1 << PAGE_SHIFT;
 

@@ -133,9 +133,7 @@ def command(
         if len(traces) > 1:
             raise UsageError("--each runs one trace: give one, or run the machines one by one")
         counted = options.transactions(transactions)
-        _each(
-            traces[0], machine, _values(each), format, settings or [], counted, users, seed, threads, as_json, output
-        )
+        _each(traces[0], machine, _values(each), format, settings or [], counted, users, seed, threads, as_json, output)
         return
     started = time.perf_counter()
     counted = options.transactions(transactions)
