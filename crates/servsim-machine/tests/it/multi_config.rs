@@ -37,7 +37,7 @@ fn compare(text: &str, machines: &[(Setup, HierarchySpec)]) -> Vec<Counted> {
 
 /// Sixteen sizes, associativity growing with them.
 fn sizes(protocol: &str, shadow: bool, spec: &HierarchySpec) -> Vec<(Setup, HierarchySpec)> {
-    let machine = |n: u32| setup(protocol, 256 << n, 1 << (n / 4), shadow, Rules::default());
+    let machine = |n: u32| setup(protocol, 512 << n, 1 << (n / 4), shadow, Rules::default());
     (0..16).map(|n| (machine(n), spec.clone())).collect()
 }
 
