@@ -2,11 +2,12 @@
 
 use crate::support::text::trace;
 
-use servsim_core::GlobalSource;
+use servsim_core::{GlobalSource, RandomStream};
 use servsim_machine::functional::{self, Counted};
 use servsim_machine::{multi_config, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules, PROTOCOLS};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+use std::fmt::Write;
 
 const PROCESSORS: usize = 3;
 
@@ -52,6 +53,26 @@ fn sixteen_sizes_of_every_protocol_count_what_sixteen_runs_count() {
                 let misses = |counted: &Counted| counted.total().total_misses();
                 assert!(misses(&counted[0]) > misses(&counted[15]) + 100, "sizes differ in what they count");
             }
+        }
+    }
+}
+
+#[test]
+fn words_and_times_told_late_change_nothing_where_few_lines_are_shared_by_all() {
+    for seed in 0..6 {
+        let mut r = RandomStream::new(seed, "few lines");
+        let mut text = String::new();
+        for _ in 0..8000 {
+            // Each processor keeps to some lines for a while, so that most uses are known to change nothing.
+            let (cpu, line) = (r.below(3), if r.below(12) == 0 { r.below(40) } else { r.below(6) });
+            let (op, word) = (["L", "S", "L", "I"][r.below(4) as usize], r.below(8));
+            writeln!(text, "{cpu} {op} {:x}", 0x4000 + line * 32 + word * 4).unwrap();
+        }
+        for name in ["mesi", "mosi", "pscr", "amsd"] {
+            let machines: Vec<_> = (0..4)
+                .map(|n| (setup(name, 512 << n, 2, n % 2 == 0, Rules::default()), HierarchySpec::default()))
+                .collect();
+            compare(&text, &machines);
         }
     }
 }
