@@ -294,7 +294,7 @@ fn captured(every: usize) -> Sampled {
 fn a_captured_trace_is_translated_as_the_oracle_does() {
     let buffers =
         Buffers { first: (16, 4), split: true, second: Some((64, 4)), tagged: false, walk_entries: 16 };
-    let mut source = captured(100);
+    let mut source = captured(50);
     let handlers = (0_u32..).zip(source.tasks()).filter(|(_, t)| t.kind == TaskKind::Interrupt);
     let handlers = handlers.map(|(task, _)| task).collect();
     let mut oracle =
