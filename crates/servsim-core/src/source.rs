@@ -303,7 +303,7 @@ impl Privacy {
     }
 }
 
-/// Hashes page numbers: one multiplication, since they are already well spread.
+/// Hashes numbers of pages, lock words and wake-ups: one multiplication, since they are already well spread.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct PageHash;
 

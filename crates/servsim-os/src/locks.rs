@@ -22,6 +22,7 @@
 //!
 //! Left out: priorities, the recursion of reader-writer semaphores, lock-wait time-outs.
 
+use servsim_core::source::PageHash;
 use servsim_core::{LockClass, RandomStream, TaskId};
 use std::collections::{HashMap, VecDeque};
 
@@ -32,6 +33,9 @@ pub type Owner = u32;
 /// Cycles after which a kernel spinlock counts as released because its release is not in the trace:
 /// twenty times the longest true hold seen, of a task that misses a thousand times on a saturated bus.
 pub const LONGEST_SPIN_HOLD: u64 = 20_000_000;
+
+/// Waits of one for another that are followed without noting who was seen.
+const CHAIN: usize = 16;
 
 /// Spins of a user-mode spinlock before the task sleeps (`PostgreSQL`, `s_lock.c`: at most 1,000).
 pub const USER_SPINS: u32 = 1_000;
@@ -147,13 +151,15 @@ struct Wait {
 /// Every lock of a run.
 #[derive(Debug)]
 pub struct Locks {
-    by_word: HashMap<u64, usize>,
+    by_word: HashMap<u64, usize, PageHash>,
     words: Vec<u64>,
     entries: Vec<Lock>,
     waits: Vec<Option<Wait>>,
     held: Vec<Vec<usize>>,
     /// Kernel spinlocks held, per owner.
     spins: Vec<u32>,
+    /// Since when the first of them has been, at the earliest; of one that holds none, anything.
+    spins_since: Vec<u64>,
     /// Who has to wake an owner that sleeps for another reason than a lock.
     wakers: Vec<Option<Owner>>,
     /// Counts since the beginning.
@@ -164,12 +170,13 @@ impl Locks {
     /// For `owners` owners; all locks are free.
     pub fn new(owners: usize) -> Self {
         Self {
-            by_word: HashMap::new(),
+            by_word: HashMap::default(),
             words: Vec::new(),
             entries: Vec::new(),
             waits: vec![None; owners],
             held: vec![Vec::new(); owners],
             spins: vec![0; owners],
+            spins_since: vec![0; owners],
             wakers: vec![None; owners],
             counts: LockCounts::default(),
         }
@@ -183,9 +190,17 @@ impl Locks {
         })
     }
 
+    /// The same without a search where `owner` waits for that lock.
+    fn lock_for(&mut self, owner: Owner, word: u64) -> usize {
+        match self.waits[owner as usize] {
+            Some(wait) if self.words[wait.lock] == word => wait.lock,
+            _ => self.lock(word),
+        }
+    }
+
     /// `owner` wants the lock at `word`, at time `now`; also called again by one that waits.
     pub fn acquire(&mut self, owner: Owner, word: u64, class: LockClass, now: u64) -> Verdict {
-        let lock = self.lock(word);
+        let lock = self.lock_for(owner, word);
         let wait = self.waits[owner as usize].filter(|wait| wait.lock == lock);
         if let Some(wait) = wait.filter(|wait| wait.granted) {
             return self.go_on(owner, class, wait, now);
@@ -247,7 +262,11 @@ impl Locks {
         entry.holders.push(Holder { owner, class, since: now });
         entry.order = chain(entry.order, u64::from(owner));
         self.held[owner as usize].push(lock);
-        self.spins[owner as usize] += u32::from(class == LockClass::KernelSpin);
+        if class == LockClass::KernelSpin {
+            let since = &mut self.spins_since[owner as usize];
+            *since = if self.spins[owner as usize] == 0 { now } else { now.min(*since) };
+            self.spins[owner as usize] += 1;
+        }
         if let Some(wait) = self.waits[owner as usize].as_mut().filter(|wait| wait.lock == lock) {
             wait.granted = true;
         }
@@ -351,6 +370,33 @@ impl Locks {
     /// Whether `owner` waits for itself, through the holders of the lock it waits for, the wakers of
     /// those that sleep, and their waits. Returns who of them waits for a lock, `owner` if it does.
     fn blocker_in_a_cycle(&self, owner: Owner) -> Option<Owner> {
+        // As long as each waits for one other there is nothing to remember; one that spins asks at every turn.
+        let (mut one, mut stuck) = (owner, None);
+        for _ in 0..CHAIN {
+            let next = match self.waiting(one) {
+                Some((lock, _)) => {
+                    stuck = stuck.or(Some(one));
+                    match self.entries[lock].holders.as_slice() {
+                        [holder] => holder.owner,
+                        _ => return self.blocker_in_a_graph(owner),
+                    }
+                }
+                None => self.wakers[one as usize]?,
+            };
+            if next == owner && stuck.is_some() {
+                return stuck;
+            }
+            // Those behind it have been asked, or wait for themselves without `owner`.
+            if next == one || next == owner {
+                return None;
+            }
+            one = next;
+        }
+        self.blocker_in_a_graph(owner)
+    }
+
+    /// The same for any number of holders and any length of waits.
+    fn blocker_in_a_graph(&self, owner: Owner) -> Option<Owner> {
         let (mut open, mut seen) = (vec![(owner, None)], vec![owner]);
         while let Some((one, before)) = open.pop() {
             let lock = self.waiting(one).map(|(lock, _)| lock);
@@ -421,6 +467,9 @@ impl Locks {
 
     /// Ends the kernel spinlocks that `owner` has held for too long.
     pub fn expire(&mut self, owner: Owner, now: u64, woken: &mut Vec<TaskId>) {
+        if !self.may_be_overdue(owner, now) {
+            return;
+        }
         let overdue = |holder: &Holder| {
             holder.class == LockClass::KernelSpin && now.saturating_sub(holder.since) > LONGEST_SPIN_HOLD
         };
@@ -445,10 +494,21 @@ impl Locks {
         locks.len() as u64
     }
 
-    /// Those who hold the lock at `word`.
-    pub fn holders(&mut self, word: u64) -> Vec<Owner> {
-        let lock = self.lock(word);
-        self.entries[lock].holders.iter().map(|holder| holder.owner).collect()
+    /// Ends the kernel spinlocks that those who hold the lock at `word`, for which `owner` waits, have held for too long.
+    pub fn expire_holders(&mut self, owner: Owner, word: u64, now: u64, woken: &mut Vec<TaskId>) {
+        let lock = self.lock_for(owner, word);
+        let holders = &self.entries[lock].holders;
+        if holders.iter().all(|holder| !self.may_be_overdue(holder.owner, now)) {
+            return;
+        }
+        let owners: Vec<Owner> = holders.iter().map(|holder| holder.owner).collect();
+        owners.into_iter().for_each(|holder| self.expire(holder, now, woken));
+    }
+
+    /// Whether `owner` may have held a kernel spinlock for too long.
+    fn may_be_overdue(&self, owner: Owner, now: u64) -> bool {
+        let since = self.spins_since[owner as usize];
+        self.spins[owner as usize] > 0 && now.saturating_sub(since) > LONGEST_SPIN_HOLD
     }
 
     /// Kernel spinlocks that `owner` holds.

@@ -1,6 +1,7 @@
 //! Recorded wake-ups, as semaphores: a wake-up delivered before its sleeper blocks is remembered,
 //! so that no interleaving of the simulated tasks loses one.
 
+use servsim_core::source::PageHash;
 use servsim_core::{TaskId, WakeId};
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ enum Wait {
 /// Wake-ups under way.
 #[derive(Debug, Default)]
 pub struct Wakeups {
-    pending: HashMap<WakeId, Wait>,
+    pending: HashMap<WakeId, Wait, PageHash>,
 }
 
 impl Wakeups {

@@ -66,13 +66,17 @@ pub trait Executor<'a> {
             return;
         }
         self.count_ready(now);
-        let idle: Vec<CpuId> = CpuId::all(self.processors()).filter(|&cpu| self.is_idle(cpu)).collect();
-        let scheduler = &mut self.software().scheduler;
-        let Some(cpu) = scheduler.choose_idle(task, &idle) else {
-            scheduler.make_ready(task);
-            return;
-        };
-        scheduler.place(task, cpu);
+        let mut idle = std::mem::take(&mut self.software().idle);
+        idle.clear();
+        idle.extend(CpuId::all(self.processors()).filter(|&cpu| self.is_idle(cpu)));
+        let Software { scheduler, .. } = self.software();
+        let chosen = scheduler.choose_idle(task, &idle);
+        match chosen {
+            Some(cpu) => scheduler.place(task, cpu),
+            None => scheduler.make_ready(task),
+        }
+        self.software().idle = idle;
+        let Some(cpu) = chosen else { return };
         self.start(cpu, task, now);
     }
 

@@ -17,7 +17,7 @@ pub use streams::{Bookmark, Stream};
 
 use crate::error::SimulateError;
 use servsim_config::Arbitration;
-use servsim_core::{Instruction, Interrupt, LockClass, Privacy, TaskId, TaskSource, WakeId};
+use servsim_core::{CpuId, Instruction, Interrupt, LockClass, Privacy, TaskId, TaskSource, WakeId};
 use servsim_os::{Bindings, Locks, Policy, Scheduler, Wakeups};
 use std::collections::BTreeSet;
 
@@ -47,6 +47,8 @@ pub struct Software<'a> {
     pub handlers: Handlers,
     /// Which requests each wake-up follows.
     pub requests: Requests,
+    /// Room for the idle processors among which one is chosen.
+    idle: Vec<CpuId>,
 }
 
 impl<'a> Software<'a> {
@@ -75,6 +77,7 @@ impl<'a> Software<'a> {
             arbitration,
             handlers: Handlers::new(source.interrupts(), processors),
             requests: Requests::new(source.interrupts()),
+            idle: Vec::new(),
         })
     }
 

@@ -107,7 +107,7 @@ impl<W: WordMask> Engine<'_, W> {
     /// One iteration of a processor that spins: tries the lock, then loads its word.
     pub(super) fn spin(&mut self, cpu: CpuId, context: Context, spin: Spinning) {
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
-        self.expire_holders(spin.word, now);
+        self.expire_holders(owner, spin.word, now);
         if self.software.locks.acquire(owner, spin.word, spin.class, now) == Verdict::Granted {
             self.processors[cpu].spinning = None;
             match context {
@@ -145,11 +145,9 @@ impl<W: WordMask> Engine<'_, W> {
         }
     }
 
-    fn expire_holders(&mut self, word: u64, now: u64) {
+    fn expire_holders(&mut self, owner: u32, word: u64, now: u64) {
         let mut woken = Vec::new();
-        for holder in self.software.locks.holders(word) {
-            self.software.locks.expire(holder, now, &mut woken);
-        }
+        self.software.locks.expire_holders(owner, word, now, &mut woken);
         self.wake_all(&woken, now);
     }
 
