@@ -235,14 +235,14 @@ def refuse_sparse(known: Known, wanted: int, precision: float) -> None:
 
 
 class _Plan:
-    """Which windows are timed next: a first stage, then as many as it says, then none."""
+    """Which windows are timed next: a look, the first stage if that is not enough, as many as it says, then none."""
 
     def __init__(
         self, precision: float, seed: int, choice: str, say: Callable[[str], None] | None, all_windows: bool
     ) -> None:
         self.precision, self.seed, self.choice, self.say = precision, seed, choice, say
         self.all_windows = all_windows
-        self.wanted = sampling.FIRST_STAGE
+        self.wanted = sampling.FIRST_LOOK
 
     def choose(self, text: str) -> Wish:
         """Return what is to be done next, given what is known."""
@@ -258,20 +258,37 @@ class _Plan:
             return [], coarse
         if self.all_windows or done > sampling.FIRST_STAGE or self.wanted > sampling.FIRST_STAGE:
             return [], []
+        if done < sampling.FIRST_STAGE:
+            return self._after_look(known)
         refuse_unsuitable(known, self.precision)
-        first = estimate(known)
-        # Choice and order are independent; what the order and what no window tells leave of the promise is for windows.
-        left = (self.precision - unknown_of(known).half_width) ** 2 - order_of(known) ** 2 - MODEL**2
-        self.wanted = sampling.windows_for(first, sqrt(left))
+        self.wanted = sampling.windows_for(estimate(known), self._for_windows(known))
         window, room = known["range"]["window"], known["range"]["spacing"]
         if self.wanted > count and room > 2 * (window["warmup"] + window["measured"]):
             refuse_sparse(known, self.wanted, self.precision)
         if self.wanted > count:
             refuse_short(known, self.wanted, f"±{100 * self.precision:g} % takes")
-        if self.say is not None:
-            reached = 100 * half_of(known)
-            self.say(f"{done} windows give ±{reached:.1f} %; {self.wanted} of {count} are needed in all")
+        self._tell(known, self.wanted)
         return self._order(count)[done : self.wanted], []
+
+    def _after_look(self, known: Known) -> Wish:
+        """Return the rest of the first stage, unless the look before it tells enough."""
+        done, found = len(known["windows"]), estimate(known)
+        if found.half_width / found.mean < sampling.LOOK_PART * self._for_windows(known):
+            self._tell(known, done)
+            return [], []
+        self.wanted = sampling.FIRST_STAGE
+        return self._order(len(known["points"]))[done : self.wanted], []
+
+    def _for_windows(self, known: Known) -> float:
+        """Return what the order and what no window tells leave of the promise: choice and order are independent."""
+        room = max(0.0, self.precision - unknown_of(known).half_width)
+        return sqrt(max(0.0, room**2 - order_of(known) ** 2 - MODEL**2))
+
+    def _tell(self, known: Known, wanted: int) -> None:
+        """Say how many windows are needed, and what those that were timed give."""
+        if self.say is not None:
+            done, count, reached = len(known["windows"]), len(known["points"]), 100 * half_of(known)
+            self.say(f"{done} windows give ±{reached:.1f} %; {wanted} of {count} are needed in all")
 
     def _order(self, count: int) -> list[int]:
         return sampling.order(count, self.seed, self.choice)

@@ -21,10 +21,13 @@ from numpy.typing import NDArray
 
 from servsim.statistics.intervals import student_quantile
 
-__all__ = ["FIRST_STAGE", "PHASES", "Sampled", "estimate", "order", "windows_for"]
+__all__ = ["FIRST_LOOK", "FIRST_STAGE", "PHASES", "Sampled", "estimate", "order", "windows_for"]
 
 #: Windows of the first stage: with fewer, the spread is known too badly to say how many are needed.
 FIRST_STAGE = 24
+#: Windows of a look before it, one of each of `PHASES` parts of the trace: where their interval is narrower than
+#: `LOOK_PART` of what is asked, no more are needed, however badly the spread is known.
+FIRST_LOOK, LOOK_PART = 8, 0.5
 #: Parts of the trace, one after another, that every round of the order visits once.
 PHASES = 8
 #: Windows for each column of the regression, at least: fewer fit it to their noise.
@@ -137,9 +140,12 @@ def estimate(
         left = y - y.mean() - (table - middle) @ slopes
         freedom = n - 1 - len(columns)
         variance = float(left @ left) / freedom
+        # The slopes are not known exactly either, which counts as far as the windows' misses are not those of all.
+        scaled = np.linalg.norm(table - middle, axis=0)
+        lever = float(np.linalg.norm(np.linalg.pinv((table - middle) / scaled).T @ (gap / scaled)) ** 2)
     else:
-        mean, freedom, variance = float(y.mean()), n - 1, spread
-    error = sqrt(variance * max(0.0, 1 - share) / n)
+        mean, freedom, variance, lever = float(y.mean()), n - 1, spread, 0.0
+    error = sqrt(variance * max(0.0, 1 - share) * (1 / n + lever))
     half = student_quantile(0.95, freedom) * error
     explained = 1 - min(1.0, variance / spread) if spread else 1.0
     return Sampled(n, mean, sqrt(variance), share, half, explained, freedom)
