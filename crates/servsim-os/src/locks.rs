@@ -352,6 +352,11 @@ impl Locks {
         self.waiting(owner).is_some_and(|(_, sleeps)| sleeps)
     }
 
+    /// Whether `owner`, who waits for a lock, was handed it and has not tried since.
+    pub fn was_handed(&self, owner: Owner) -> bool {
+        self.waits[owner as usize].is_some_and(|wait| wait.granted)
+    }
+
     /// Whom `owner` waits for: who holds the lock it waits for, or has to wake it; of several, the first.
     pub fn blocker(&self, owner: Owner) -> Option<Owner> {
         match self.waiting(owner) {

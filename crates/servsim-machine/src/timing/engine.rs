@@ -56,6 +56,8 @@ pub struct Engine<'a, W> {
     next_times: Earliest,
     /// Processors whose entry of `next_times` is out of date.
     pub(super) stale: ProcessorSet,
+    /// Processors that spin and whose turns are skipped.
+    pub(super) skipping: Vec<CpuId>,
     pub(super) disk: FixedDisk,
     /// Described disks and I/O buses, instead of the pool.
     pub(super) io: Option<IoSystem<'a>>,
@@ -82,6 +84,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             port,
             next_times: Earliest::new(n),
             stale: ProcessorSet::default(),
+            skipping: Vec::new(),
             elsewhere: model.clients.map(|times| Elsewhere::new(source.tasks(), times)),
             io: model.storage.as_ref().map(|plan| IoSystem::new(plan, seed)),
             disk: FixedDisk::new(model.disk_parallel, model.disk_read, model.disk_write)

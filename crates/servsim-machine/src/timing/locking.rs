@@ -8,13 +8,13 @@
 
 use super::engine::Engine;
 use super::pending::Pending;
-use super::processor::{Context, Spinning};
+use super::processor::{Context, Spinning, Wait};
 use crate::place::page_of;
 use crate::software::Executor;
 use servsim_config::Arbitration;
 use servsim_core::{CpuId, LineAddr, LockClass, Op, Record, TaskId};
 use servsim_mem::{Access, WordMask};
-use servsim_os::locks::USER_SPINS;
+use servsim_os::locks::{LONGEST_SPIN_HOLD, USER_SPINS};
 use servsim_os::Verdict;
 
 impl<W: WordMask> Engine<'_, W> {
@@ -37,7 +37,7 @@ impl<W: WordMask> Engine<'_, W> {
             Verdict::Granted => {}
             Verdict::Spin => {
                 self.step_back(cpu, context);
-                self.processors[cpu].spinning = Some(Spinning { word, class, loads: 0 });
+                self.processors[cpu].spinning = Some(Spinning { word, class, loads: 0, tries: (0, 0) });
             }
             Verdict::Sleep => {
                 self.step_back(cpu, context);
@@ -55,6 +55,7 @@ impl<W: WordMask> Engine<'_, W> {
         if let Some(freed) = self.software.locks.sleeps_until_woken(task, waker, self.now) {
             self.make_ready(freed, self.now);
         }
+        self.go_on_with_locks(self.now);
     }
 
     fn step_back(&mut self, cpu: CpuId, context: Context) {
@@ -85,6 +86,44 @@ impl<W: WordMask> Engine<'_, W> {
 
     fn wake_all(&mut self, woken: &[TaskId], now: u64) {
         woken.iter().for_each(|&task| self.make_ready(task, now));
+        self.go_on_with_locks(now);
+    }
+
+    /// Skips the turns of `cpu`, which spins, until it is handed the lock or has spun for too long.
+    fn skip_turns(&mut self, cpu: CpuId) {
+        let processor = &mut self.processors[cpu];
+        if let Some(spin) = &mut processor.spinning {
+            spin.tries = (processor.time, processor.time + LONGEST_SPIN_HOLD + 1);
+        }
+        (processor.wait, processor.since) = (Wait::Lock, processor.time);
+        self.skipping.push(cpu);
+    }
+
+    /// Those whose turns are skipped and that were handed their lock by `now` go on at their next turn.
+    fn go_on_with_locks(&mut self, now: u64) {
+        let mut at = 0;
+        while let Some(&cpu) = self.skipping.get(at) {
+            let owner = self.processors[cpu].context.map(|context| self.owner(cpu, context));
+            if owner.is_some_and(|owner| self.software.locks.was_handed(owner)) {
+                self.end_skipping(cpu, now);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// The turns of `cpu` are skipped no longer than to the first from `now` on.
+    fn end_skipping(&mut self, cpu: CpuId, now: u64) {
+        self.skipping.retain(|&other| other != cpu);
+        self.stale.insert(cpu);
+        let interval = self.model.spin_interval.0.max(1);
+        let processor = &mut self.processors[cpu];
+        let (first, _) = processor.spinning.map_or((now, now), |spin| spin.tries);
+        let turns = now.saturating_sub(first).div_ceil(interval);
+        processor.time = first + turns * interval;
+        processor.settle(processor.time);
+        processor.slice = processor.slice.saturating_sub(turns);
+        processor.wait = Wait::Nothing;
     }
 
     /// Whether interrupts and the end of the time slice must wait on `cpu`.
@@ -106,6 +145,9 @@ impl<W: WordMask> Engine<'_, W> {
 
     /// One iteration of a processor that spins: tries the lock, then loads its word.
     pub(super) fn spin(&mut self, cpu: CpuId, context: Context, spin: Spinning) {
+        if let (Wait::Lock, (_, last)) = (self.processors[cpu].wait, spin.tries) {
+            self.end_skipping(cpu, last);
+        }
         let (owner, now) = (self.owner(cpu, context), self.processors[cpu].time);
         self.expire_holders(owner, spin.word, now);
         if self.software.locks.acquire(owner, spin.word, spin.class, now) == Verdict::Granted {
@@ -125,6 +167,9 @@ impl<W: WordMask> Engine<'_, W> {
             self.processors[cpu].spinning = None;
             self.software.locks.sleep_instead(owner);
             return self.leave(cpu);
+        }
+        if self.model.skips_spins && spin.loads > 0 && spin.class.is_kernel() {
+            return self.skip_turns(cpu);
         }
         self.processors[cpu].spinning = Some(Spinning { loads: spin.loads + 1, ..spin });
         let pending = self.spin_load(cpu, context, spin);

@@ -100,6 +100,8 @@ pub struct Model {
     pub(crate) branch_penalty: Cycles,
     pub(crate) locks: Arbitration,
     pub(crate) spin_interval: Cycles,
+    /// Whether the turns of processors that spin in the kernel are skipped: their loads all hit where nobody writes.
+    pub(crate) skips_spins: bool,
     /// Clients elsewhere: cycles of a reference of theirs, and of a wake-up's way.
     pub(crate) clients: Option<(Cycles, Cycles)>,
     pub(crate) interconnect: InterconnectSpec,
@@ -141,6 +143,7 @@ impl Model {
             branch_penalty: machine.core.branch_penalty,
             locks: machine.locks.arbitrated,
             spin_interval: machine.locks.spin_interval,
+            skips_spins: false,
             clients: machine
                 .clients
                 .map(|clients| (clients.cycles_per_reference, clients.latency.to_cycles(machine.clock))),
@@ -186,7 +189,8 @@ impl Model {
     pub fn coarse(&self, cycles: u64, cycles_per_reference: f64) -> Self {
         // Saturates where slices have no end.
         let time_slice = (self.time_slice as f64 * cycles_per_reference / cycles as f64).max(1.0) as u64;
-        Self { core: None, cycles_per_reference: Cycles(cycles), time_slice, ..self.clone() }
+        let skips_spins = true;
+        Self { core: None, cycles_per_reference: Cycles(cycles), time_slice, skips_spins, ..self.clone() }
     }
 
     /// What warming caches for this model needs to know of it.

@@ -32,6 +32,8 @@ pub enum Wait {
     Load,
     /// A ready task.
     Task,
+    /// A kernel spinlock, in a run that skips its turns.
+    Lock,
 }
 
 /// The lock that a processor spins for.
@@ -43,6 +45,8 @@ pub struct Spinning {
     pub class: LockClass,
     /// Loads so far.
     pub loads: u32,
+    /// When it tries next, and when it does so at the latest, where turns are skipped.
+    pub tries: (u64, u64),
 }
 
 /// One processor.
@@ -204,6 +208,10 @@ impl<W: WordMask> Processor<W> {
                 self.times.idle += now - since;
                 self.note(now);
             }
+            Wait::Lock => {
+                self.times.lock_spin += now - since;
+                self.note(now);
+            }
             Wait::Store => self.stall(since, now, false, Some(Op::Store as usize)),
             Wait::Load => self.stall(since, now, false, Some(Op::Load as usize)),
             Wait::Demand => {
@@ -221,10 +229,10 @@ impl<W: WordMask> Processor<W> {
     /// When it acts next; `u64::MAX` while it waits.
     #[inline]
     pub fn next_time(&self) -> u64 {
-        if self.wait == Wait::Nothing {
-            self.time
-        } else {
-            u64::MAX
+        match self.wait {
+            Wait::Nothing => self.time,
+            Wait::Lock => self.spinning.map_or(u64::MAX, |spin| spin.tries.1),
+            _ => u64::MAX,
         }
     }
 }

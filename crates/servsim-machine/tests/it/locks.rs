@@ -413,3 +413,59 @@ fn commits_that_wait_for_a_flush_share_the_next_one() {
     assert_eq!(cycles_of(&run(LockClass::LightweightExclusive, &["disk.flushes=shared"])), 21_000);
     assert_eq!(cycles_of(&run(LockClass::LightweightOrWait, &[])), 21_000);
 }
+
+/// Appends so many records of 250 such fetches.
+fn long_work(batch: &mut Batch, task: u32, count: u32) {
+    work(batch, task, count);
+    let first = batch.records.len() - count as usize;
+    batch.records[first..].iter_mut().for_each(|record| record.cpu = 250);
+}
+
+#[test]
+fn skipped_turns_of_a_spinner_change_neither_when_it_goes_on_nor_how_long_it_spun() {
+    let contended = |task: u32| {
+        let mut random = RandomStream::new(u64::from(task), "locks");
+        let mut batch = Batch::default();
+        for _ in 0..200 {
+            work(&mut batch, task, 1 + random.below(300) as u32);
+            acquire(&mut batch, task, LockClass::KernelSpin);
+            work(&mut batch, task, 1 + random.below(300) as u32);
+            release(&mut batch, task);
+        }
+        batch
+    };
+    // Held for longer than any true hold: the waiter takes it by force, since its release is not in the trace.
+    let endless = |task: u32| {
+        let mut batch = Batch::default();
+        acquire(&mut batch, task, LockClass::KernelSpin);
+        long_work(&mut batch, task, 45_000);
+        batch
+    };
+    let machine = Machine::from_toml(
+        "",
+        "test",
+        &["processors=4", "perturbation.memory_delay=0 cycles"].map(String::from),
+    );
+    let machine = machine.unwrap();
+    let model = Model::new(&machine, &setup(&machine), None, 0);
+    for (streams, holds_by_force) in
+        [((0..4).map(contended).collect(), 0), ((0..2).map(endless).collect(), 2)]
+    {
+        let source = source(streams);
+        let of = |model: &Model| run(&source, model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap();
+        let (each, skipped) = (of(&model), of(&model.coarse(2, 2.0)));
+        let spun = |result: &Replication| -> u64 {
+            result.timing.as_ref().unwrap().processors.iter().map(|p| p.lock_spin).sum()
+        };
+        let near = |a: u64, b: u64| a.abs_diff(b) * 200 <= a;
+        assert!(spun(&each) > 10_000, "{}", spun(&each));
+        assert!(near(spun(&each), spun(&skipped)), "{} {}", spun(&each), spun(&skipped));
+        assert!(near(cycles_of(&each), cycles_of(&skipped)), "{} {}", cycles_of(&each), cycles_of(&skipped));
+        let loads = |result: &Replication| {
+            locks(result).counts.classes[LockClass::KernelSpin as usize].spin_references
+        };
+        assert!(loads(&skipped) * 5 < loads(&each), "{} {}", loads(&skipped), loads(&each));
+        let forced = [&each, &skipped].map(|result| locks(result).counts.forced_releases);
+        assert_eq!(forced, [holds_by_force; 2]);
+    }
+}
