@@ -127,6 +127,31 @@ def test_a_folder_is_loaded_once_run_and_reported(echo: Path) -> None:
     assert servers(echo) == []
 
 
+def test_data_are_made_anew_by_another_program(echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, program = echo / "workload.toml", echo.parent / "bin" / "echo-client"
+    config.write_text(config.read_text().replace('build = ["cp", "client.py", "{client}"]\n', ""))
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    for text, made in [("one", True), ("one", False), ("another", True), ("one", False)]:
+        program.write_text(text)
+        program.chmod(0o755)
+        done = servsim(echo, "run")
+        assert (done.returncode, "load rows=3" in done.stderr) == (0, made), done.stderr
+
+
+def test_a_client_whose_folder_starts_no_server_is_told_so(echo: Path) -> None:
+    (echo / "start").unlink()
+    (echo / "client").write_text('#!/bin/sh\necho \'{"valid": false, "problems": ["nobody answers"]}\'; exit 1\n')
+    done = servsim(echo, "run")
+    assert done.returncode == 1, done.stderr
+    told = f"echo-client ended with exit code 1 (nobody answers); {echo} has no 'start', so that no server ran for it"
+    assert told in done.stderr.splitlines()[-1]
+    # A workload that needs no server has nothing more to say.
+    config = echo / "workload.toml"
+    config.write_text(config.read_text().replace('packages = ["echo-server"]', "packages = []"))
+    assert servsim(echo, "run").stderr.splitlines()[-1].endswith("echo-client ended with exit code 1")
+
+
 def test_a_workload_among_those_that_ship_needs_no_other_file(echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVSIM_WORKLOADS", str(echo.parent))
     listed = subprocess.run([SERVSIM, "workload", "list"], capture_output=True, text=True, check=True).stdout

@@ -108,10 +108,16 @@ class FolderWorkload:
         return FolderSettings(self.folder, given)
 
     def _data(self, settings: FolderSettings) -> Path:
-        """Return where the data of these settings lie, or would."""
-        made_of = json.dumps([self.folder.digests(), sorted(settings.load_arguments())])
+        """Return where the data of these settings lie, or would; those of another folder or client lie elsewhere."""
+        made_of = json.dumps([self.folder.digests(), self._made_by(), sorted(settings.load_arguments())])
         name = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         return cache.folder("workloads", self.name) / name
+
+    def _made_by(self) -> str:
+        """Return the hash of the program that makes the data, which is the client; nothing where there are none."""
+        if not self.folder.has("load"):
+            return ""
+        return store.file_digest(_programs(self.folder) / self.folder.client)
 
     def _environment(self, settings: FolderSettings, data: Path, more: Mapping[str, str]) -> dict[str, str]:
         words = dict(word.split("=", 1) for word in settings.kernel_words())
@@ -308,6 +314,10 @@ def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, 
                 report = out.read()
                 show(report)
     except (CheckFailed, EnvironmentProblem) as error:
+        if not folder.has("start") and folder.packages:
+            problems = _problems(report)
+            reason = f"{error} ({problems})" if problems else str(error)
+            raise type(error)(f"{reason}; {folder.path} has no 'start', so that no server ran for it") from error
         if folder.has("start") and _gone(environment):
             told = f"the server ended in the middle of the run ({_last_words(log)}; log: {log}): {error}"
             raise CheckFailed(told) from error
@@ -333,15 +343,22 @@ def _for_reader(report: str) -> None:
         _as_it_is(report)
 
 
-def _valid(folder: Folder, report: str) -> None:
-    """Refuse the report of a client that says itself that the run is not valid."""
+def _problems(report: str) -> str | None:
+    """Return what a report says is wrong, which may be nothing; ``None`` where it does not call its run invalid."""
     try:
         document = json.loads(report)
     except ValueError:
-        return
-    if isinstance(document, dict) and document.get("valid") is False:
-        problems = "; ".join(map(str, document.get("problems", []))) or "the client names no reason"
-        raise CheckFailed(f"the run of {folder.path.name} is not valid: {problems}")
+        return None
+    if not isinstance(document, dict) or document.get("valid") is not False:
+        return None
+    return "; ".join(map(str, document.get("problems", [])))
+
+
+def _valid(folder: Folder, report: str) -> None:
+    """Refuse the report of a client that says itself that the run is not valid."""
+    problems = _problems(report)
+    if problems is not None:
+        raise CheckFailed(f"the run of {folder.path.name} is not valid: {problems or 'the client names no reason'}")
 
 
 def _lines(document: Mapping[str, Any], left: int = 0) -> Iterator[str]:
