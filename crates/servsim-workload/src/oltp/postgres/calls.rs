@@ -8,6 +8,7 @@ use std::cell::{RefCell, RefMut};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -216,6 +217,7 @@ impl Line {
             if let Some(message) = Message::parse(&mut self.received)? {
                 return Ok(message);
             }
+            wait_for_more(&self.socket)?;
             let count = loop {
                 match self.socket.read(&mut self.read) {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -226,6 +228,22 @@ impl Line {
                 return Err(CallError::Broken(std::io::ErrorKind::UnexpectedEof.into()));
             }
             self.received.extend_from_slice(&self.read[..count]);
+        }
+    }
+}
+
+/// Sleeps until there is something to read, or the connection has ended. A read that waits by itself is woken also when the
+/// server has taken the request, which makes room to write (`unix_write_space` in the kernel): twice in each round trip.
+fn wait_for_more(socket: &File) -> std::io::Result<()> {
+    let mut wanted = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        // SAFETY: one structure is given, and its number says so.
+        if unsafe { libc::poll(&raw mut wanted, 1, -1) } >= 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
         }
     }
 }
@@ -260,4 +278,59 @@ fn refused(mut fields: ErrorFields<'_>) -> Result<CallError, CallError> {
         }
     }
     Ok(CallError::Refused { message, code })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    const ROUND_TRIPS: i64 = 50;
+
+    /// How often the calling thread has gone to sleep.
+    fn sleeps() -> i64 {
+        // SAFETY: all zeros are a structure of this kind; the kernel writes to the one it is given.
+        unsafe {
+            let mut used: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut used), 0);
+            used.ru_nvcsw
+        }
+    }
+
+    #[test]
+    fn a_user_wakes_once_in_a_round_trip() {
+        let (ours, mut server) = UnixStream::pair().unwrap();
+        let mut ours = File::from(OwnedFd::from(ours));
+        let answering = std::thread::spawn(move || {
+            let mut byte = [0];
+            // The user sleeps before its request is taken, and between that and the reply.
+            let pause = || std::thread::sleep(Duration::from_millis(1));
+            for _ in 0..ROUND_TRIPS {
+                pause();
+                server.read_exact(&mut byte).unwrap();
+                pause();
+                server.write_all(&byte).unwrap();
+            }
+        });
+        let before = sleeps();
+        for _ in 0..ROUND_TRIPS {
+            ours.write_all(b"?").unwrap();
+            wait_for_more(&ours).unwrap();
+            ours.read_exact(&mut [0]).unwrap();
+        }
+        let slept = sleeps() - before;
+        answering.join().unwrap();
+        assert!((1..ROUND_TRIPS * 3 / 2).contains(&slept), "{slept} sleeps in {ROUND_TRIPS} round trips");
+    }
+
+    #[test]
+    fn a_connection_that_ends_is_no_endless_wait() {
+        let (ours, server) = UnixStream::pair().unwrap();
+        let mut ours = File::from(OwnedFd::from(ours));
+        drop(server);
+        wait_for_more(&ours).unwrap();
+        assert_eq!(ours.read(&mut [0]).unwrap(), 0);
+    }
 }
