@@ -27,6 +27,8 @@ pub struct Judged {
     /// Change of the throughput from the first to the last third, as a share of the first, if it is beyond
     /// chance; infinite if none ended in the first.
     pub change: Option<f64>,
+    /// The same where it matters, but so few transactions may differ by as much by chance.
+    pub perhaps: Option<f64>,
     /// Longest time without a transaction's end, as a share of the window, if it is beyond chance.
     pub pause: Option<f64>,
     /// Share of the users' time in which the trace had no more work for them.
@@ -40,11 +42,14 @@ pub fn judge<'a>(timings: impl Iterator<Item = &'a Timing> + Clone) -> Judged {
     let last = median(ended().map(|t| thirds(t).1));
     let count = median(ended().map(|t| t.transaction_ends.len() as f64));
     let pause = median(ended().map(longest_pause));
-    let differs = (last - first).abs() > (CHANGE * first.max(last)).max(2.0 * (first + last).sqrt());
+    let matters = (last - first).abs() > CHANGE * first.max(last);
+    let by_chance = (last - first).abs() <= 2.0 * (first + last).sqrt();
+    let change = Some(last / first - 1.0).filter(|_| matters);
     // Of n exponential intervals, the longest exceeds (ln n + 4.6) / n of the whole with probability 1 %.
     let likely = if count > 0.0 { (count.ln() + 4.6) / count } else { 1.0 };
     Judged {
-        change: differs.then(|| last / first - 1.0),
+        change: change.filter(|_| !by_chance),
+        perhaps: change.filter(|_| by_chance),
         pause: (pause > PAUSE.max(likely)).then_some(pause),
         without_work: median(timings.map(without_work)),
     }
@@ -109,7 +114,11 @@ mod tests {
 
     #[test]
     fn few_transactions_differ_by_chance() {
-        assert_eq!(judged(timing(300, [10, 150, 210, 220, 230, 300])).change, None);
+        let found = judged(timing(300, [10, 150, 210, 220, 230, 300]));
+        assert_eq!((found.change, found.perhaps), (None, Some(3.0)));
+        // A fifth of the larger third does not matter, whether or not it is chance.
+        let alike = judged(timing(300, [10, 20, 30, 40, 210, 220, 230, 240, 300]));
+        assert_eq!((alike.change, alike.perhaps), (None, None));
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub fn of(window: Window, machine: &Machine, replications: &[Replication]) -> Ve
                 ),
             );
         }
-        unsettled(settled::judge(timings().collect::<Vec<_>>().into_iter()), &mut warn);
+        unsettled(settled::judge(timings().collect::<Vec<_>>().into_iter()), fewest, &mut warn);
         if fewest < FEW_TRANSACTIONS {
             warn(
                 Rank::Weak,
@@ -221,8 +221,17 @@ fn busy_disks(machine: &Machine, replications: &[Replication]) -> Option<String>
     }
 }
 
-/// Why the window does not show the workload in its steady state.
-fn unsettled(found: Judged, warn: &mut impl FnMut(Rank, &'static str, String)) {
+/// How the throughput changed by a share, which is infinite if there was none.
+fn changed(change: f64) -> String {
+    if change.is_finite() {
+        format!("changes by {:+.0} %", 100.0 * change)
+    } else {
+        "rises from nothing".to_owned()
+    }
+}
+
+/// Why the window, in which `fewest` transactions ended or more, does not show the workload in its steady state.
+fn unsettled(found: Judged, fewest: u64, warn: &mut impl FnMut(Rank, &'static str, String)) {
     if found.without_work > SOME_WITHOUT_WORK {
         let rank = if found.without_work > MOST_WITHOUT_WORK { Rank::Invalid } else { Rank::Weak };
         warn(
@@ -237,17 +246,25 @@ fn unsettled(found: Judged, warn: &mut impl FnMut(Rank, &'static str, String)) {
         );
     }
     if let Some(change) = found.change {
-        let change = if change.is_finite() {
-            format!("changes by {:+.0} %", 100.0 * change)
-        } else {
-            "rises from nothing".to_owned()
-        };
         warn(
             Rank::Weak,
             "unsettled",
             format!(
-                "throughput {change} from the first to the last third of the measured window, which is therefore \
-                 not settled: use a longer --warm-up or a longer trace"
+                "throughput {} from the first to the last third of the measured window, which is therefore \
+                 not settled: use a longer --warm-up or a longer trace",
+                changed(change)
+            ),
+        );
+    }
+    // Of fewer, another warning says that they are few.
+    if let Some(change) = found.perhaps.filter(|_| fewest >= FEW_TRANSACTIONS) {
+        warn(
+            Rank::Note,
+            "perhaps-unsettled",
+            format!(
+                "throughput {} from the first to the last third of the measured window, as much as chance makes of \
+                 {fewest} transactions: measure more to see whether it is settled",
+                changed(change)
             ),
         );
     }
@@ -295,6 +312,25 @@ fn disk_share(replication: &Replication, machine: &Machine) -> f64 {
 mod tests {
     use super::*;
     use crate::result::SystemCounters;
+
+    #[test]
+    fn a_change_that_may_be_chance_is_noted_where_transactions_are_not_few() {
+        let told = |found, fewest| {
+            let mut told = Vec::new();
+            unsettled(found, fewest, &mut |rank, code, text| told.push((rank, code, text)));
+            told
+        };
+        let found = Judged { perhaps: Some(-0.3), ..Judged::default() };
+        let [(rank, code, text)] = told(found, 40).try_into().expect("one warning");
+        assert_eq!((rank, code), (Rank::Note, "perhaps-unsettled"));
+        assert!(
+            text.starts_with("throughput changes by -30 % from") && text.contains("of 40 transactions"),
+            "{text}"
+        );
+        assert!(told(found, FEW_TRANSACTIONS - 1).is_empty());
+        let sure = Judged { change: Some(f64::INFINITY), ..Judged::default() };
+        assert!(told(sure, 40)[0].2.starts_with("throughput rises from nothing from"));
+    }
 
     #[test]
     fn disks_that_limit_the_throughput_are_named() {
