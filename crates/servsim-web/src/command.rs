@@ -74,6 +74,15 @@ impl Users {
     }
 }
 
+/// Whether a user asks for the next part of a page before the one before has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pipelining {
+    /// It does.
+    On,
+    /// It waits.
+    Off,
+}
+
 /// The step `run` of a program, whose users behave so.
 #[derive(Debug, Args)]
 pub struct RunStep<B: Args> {

@@ -8,9 +8,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use serde_json::Value;
-use servsim_web::command::{self, reported, GuestStep, RunStep, Users};
+use servsim_web::command::{self, reported, GuestStep, Pipelining, RunStep, Users};
 use servsim_web::conditions::asked;
 use servsim_web::crew::Then;
 use servsim_web::tpcw::mix::Mix;
@@ -98,15 +98,6 @@ struct Behaviour {
     /// Whether a page's images are asked for one behind the other without waiting, or each when the one before has come.
     #[arg(long, value_enum, default_value_t = Pipelining::On)]
     pipelining: Pipelining,
-}
-
-/// Whether a user asks for the next image before the one before has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Pipelining {
-    /// It does.
-    On,
-    /// It waits.
-    Off,
 }
 
 impl Behaviour {

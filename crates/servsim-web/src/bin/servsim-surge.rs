@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use serde_json::{json, Value};
-use servsim_web::command::{self, print, verdict, GuestStep, RunStep, Users};
+use servsim_web::command::{self, print, verdict, GuestStep, Pipelining, RunStep, Users};
 use servsim_web::crew::Then;
 use servsim_web::surge::check::check;
 use servsim_web::surge::files::{write_path, Set};
@@ -86,6 +86,10 @@ struct Behaviour {
     /// Factor on the published times between requests; 0 for none.
     #[arg(long, default_value_t = 0.0)]
     off_scale: f64,
+    /// Whether a page's references are asked for one behind the other without waiting, or each when the one before has come, as
+    /// always with times between requests.
+    #[arg(long, value_enum, default_value_t = Pipelining::On)]
+    pipelining: Pipelining,
 }
 
 impl Behaviour {
@@ -94,7 +98,12 @@ impl Behaviour {
             return Err(Error::Usage("--off-scale must be from 0 to 1000".to_owned()));
         }
         let set = Set::read(&self.root.root)?;
-        let site = StaticSite { site: self.users.site(), set: &set, off_scale: self.off_scale };
+        let site = StaticSite {
+            site: self.users.site(),
+            set: &set,
+            off_scale: self.off_scale,
+            pipelining: self.pipelining == Pipelining::On,
+        };
         run(site, self.users.plan(then))
     }
 }

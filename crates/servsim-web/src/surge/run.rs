@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 
 use super::files::Set;
-use super::visitor::{Off, Visitor, KINDS};
+use super::visitor::{Visitor, KINDS};
 use super::NOTICE;
 use crate::crew::Plan;
 use crate::report::{self, About};
@@ -19,6 +19,8 @@ pub struct StaticSite<'a> {
     pub set: &'a Set,
     /// Factor on the published OFF times.
     pub off_scale: f64,
+    /// Whether users ask for all references of a page at once; with OFF times each waits for its own.
+    pub pipelining: bool,
 }
 
 /// Runs, and returns the report; an error of a user makes it invalid.
@@ -33,15 +35,13 @@ pub fn run(visited: StaticSite<'_>, plan: Plan<'_>) -> Result<Value> {
             plan.users
         )));
     }
-    let off = Off::scaled(visited.off_scale);
-    let connect =
-        |index| Visitor::connect(visited.site.address, visited.set, index as usize, plan.users as usize, off);
+    let connect = |index| Visitor::connect(visited, index as usize, plan.users as usize);
     let Visited { done, seen, .. } = visit(visited.site, plan, KINDS.len(), connect)?;
     let about = About {
         workload: "staticweb",
         notice: NOTICE,
         kinds: &KINDS,
-        options: json!({"off_scale": visited.off_scale}),
+        options: json!({"off_scale": visited.off_scale, "pipelining": visited.pipelining}),
         scale: json!(visited.set.wanted),
     };
     Ok(report::json(&about, &plan, &done, &seen))

@@ -13,6 +13,7 @@ use servsim_driver::rng::{Purpose, Stream};
 
 use super::files::{write_path, Set};
 use super::laws::Law;
+use super::run::StaticSite;
 use super::Model;
 use crate::crew::{User, Work};
 use crate::http::Client;
@@ -100,41 +101,40 @@ impl<'a> Mind<'a> {
         self.requests
     }
 
-    /// Whether it is in the midst of a page.
-    pub fn is_within_page(&self) -> bool {
-        self.next.1 > 0
-    }
-
     /// Asks for the next file by a connection, and looks at every byte; returns its kind, its bytes and how long it took.
     ///
     /// # Errors
     /// When the reply is not what it should be.
     pub fn asks(&mut self, client: &mut Client) -> Result<(u8, u64, Duration)> {
-        let (page, place) = self.next;
-        let files = self.set.sequence.page(page);
-        if place > 0 {
+        if self.next.1 > 0 {
             self.pause(self.off.active);
         }
-        let (bytes, took) = self.get(files[place], client)?;
-        self.next = if place + 1 < files.len() {
-            (page, place + 1)
-        } else {
-            ((page + self.users) % self.set.sequence.page_count(), 0)
-        };
-        Ok((if place == 0 { 1 } else { 2 }, bytes, took))
+        let begin = Instant::now();
+        self.sends(1, client)?;
+        self.looks(begin, client)
     }
 
-    fn get(&mut self, file: u32, client: &mut Client) -> Result<(u64, Duration)> {
-        self.log.write_u32(file);
+    /// Sends requests for the next `count` files of a page.
+    fn sends(&mut self, count: usize, client: &mut Client) -> Result<()> {
+        let (page, place) = self.next;
         self.request.clear();
-        self.request.extend_from_slice(b"GET ");
-        write_path(&mut Text(&mut self.request), file);
-        self.request.extend_from_slice(b" HTTP/1.1\r\nHost: servsim\r\n\r\n");
+        for &file in &self.set.sequence.page(page)[place..place + count] {
+            self.log.write_u32(file);
+            self.request.extend_from_slice(b"GET ");
+            write_path(&mut Text(&mut self.request), file);
+            self.request.extend_from_slice(b" HTTP/1.1\r\nHost: servsim\r\n\r\n");
+        }
+        client.send(&self.request, count)
+    }
+
+    /// Reads the reply for the next file, for which it has asked at `begin`.
+    fn looks(&mut self, begin: Instant, client: &mut Client) -> Result<(u8, u64, Duration)> {
+        let (page, place) = self.next;
+        let files = self.set.sequence.page(page);
         let mut checksum = 0;
-        let begin = Instant::now();
-        let reply =
-            client.exchange(&self.request, |part| checksum = crc32c::crc32c_append(checksum, part))?;
+        let reply = client.receive(|part| checksum = crc32c::crc32c_append(checksum, part))?;
         let took = begin.elapsed();
+        let file = files[place];
         let entry = &self.set.files[file as usize];
         let wrong = if reply.status != 200 {
             format!("is answered with status {}", reply.status)
@@ -144,7 +144,12 @@ impl<'a> Mind<'a> {
             "is not what was written: its checksum differs".to_owned()
         } else {
             self.requests += 1;
-            return Ok((reply.bytes, took));
+            self.next = if place + 1 < files.len() {
+                (page, place + 1)
+            } else {
+                ((page + self.users) % self.set.sequence.page_count(), 0)
+            };
+            return Ok((if place == 0 { 1 } else { 2 }, reply.bytes, took));
         };
         let mut path = String::new();
         write_path(&mut path, file);
@@ -170,15 +175,32 @@ fn beginning(seed: u64, purpose: Purpose, pages: usize) -> usize {
 pub struct Visitor<'a> {
     mind: Mind<'a>,
     client: Client,
+    /// Whether it asks for all references of a page at once.
+    pipelining: bool,
 }
 
 impl<'a> Visitor<'a> {
-    /// User `index` of `users`, connected to the server at `address`.
+    /// User `index` of `users`, connected to the server of a site.
     ///
     /// # Errors
     /// When nothing answers there.
-    pub fn connect(address: &str, set: &'a Set, index: usize, users: usize, off: Off) -> Result<Self> {
-        Ok(Visitor { mind: Mind::new(set, index, users, off), client: Client::connect(address)? })
+    pub fn connect(visited: StaticSite<'a>, index: usize, users: usize) -> Result<Self> {
+        let mind = Mind::new(visited.set, index, users, Off::scaled(visited.off_scale));
+        // Times between the requests for references keep them apart.
+        let pipelining = visited.pipelining && visited.off_scale == 0.0;
+        Ok(Visitor { mind, client: Client::connect(visited.site.address)?, pipelining })
+    }
+
+    /// Asks for the references of a page at once, and reads all replies: none is left to whatever comes next.
+    fn references(&mut self, work: &Work<'_>) -> Result<()> {
+        let count = self.mind.set.sequence.page(self.mind.next.0).len() - 1;
+        let begin = Instant::now();
+        self.mind.sends(count, &mut self.client)?;
+        for _ in 0..count {
+            let (kind, bytes, took) = self.mind.looks(begin, &mut self.client)?;
+            work.ended(kind, bytes, took)?;
+        }
+        Ok(())
     }
 }
 
@@ -194,7 +216,10 @@ impl User for Visitor<'_> {
             if !work.goes_on() {
                 return Ok(());
             }
-            if !self.mind.is_within_page() {
+            if self.pipelining && self.mind.next.1 > 0 {
+                self.references(work)?;
+            }
+            if self.mind.next.1 == 0 {
                 self.mind.pause(self.mind.off.inactive);
                 return Ok(());
             }

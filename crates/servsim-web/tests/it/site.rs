@@ -89,15 +89,20 @@ fn plan(users: u64, seed: u64) -> Plan<'static> {
 }
 
 fn static_site<'a>(address: &'a str, counts: bool, set: &'a Set) -> StaticSite<'a> {
-    StaticSite { site: Site { address, counts, consistency: None, memory: None }, set, off_scale: 0.0 }
+    let site = Site { address, counts, consistency: None, memory: None };
+    StaticSite { site, set, off_scale: 0.0, pipelining: true }
 }
 
 fn report(fault: Fault, plan: Plan<'_>) -> Value {
+    report_of(fault, plan, |site| site)
+}
+
+fn report_of(fault: Fault, plan: Plan<'_>, behaves: impl Fn(StaticSite<'_>) -> StaticSite<'_>) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("set");
     let set = Set::make(&root, SetSpec { files: 200, total_bytes: 4_500_000, seed: 1 }, |_| ()).unwrap();
     let address = serve(root.join("htdocs"), fault, 100);
-    run(static_site(&address, true, &set), plan).unwrap()
+    run(behaves(static_site(&address, true, &set)), plan).unwrap()
 }
 
 #[test]
@@ -126,10 +131,32 @@ fn a_guest_measures_what_is_ordered_at_its_save_point_and_no_more() {
     assert_eq!((&report["valid"], &report["problems"]), (&Value::Bool(true), &serde_json::json!([])));
     assert_eq!((&report["transactions"], &report["lead_in_transactions"]), (&120.into(), &9.into()));
     assert_eq!((&report["orders"]["seed"], &report["orders"]["transactions"]), (&31.into(), &120.into()));
-    // Warm-up, lead-in, measurement, and what the three users were at when it ended.
+    assert_eq!((&report["marks"]["start"], &report["marks"]["stop"]), (&1.into(), &1.into()));
+    // Warm-up, lead-in, measurement, and what the three users were at when it ended: whole pages, unless each request waits.
+    let replies = report["marks"]["transaction"].as_u64().unwrap();
+    assert!(replies >= 40 + 9 + 120, "{replies}");
+    let plan = Plan { then: saved, ..plan(3, 9) };
+    let report = report_of(Fault::None, plan, |site| StaticSite { pipelining: false, ..site });
     let replies = report["marks"]["transaction"].as_u64().unwrap();
     assert!((40 + 9 + 120..=40 + 9 + 120 + 2).contains(&replies), "{replies}");
-    assert_eq!((&report["marks"]["start"], &report["marks"]["stop"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn references_asked_for_at_once_are_the_same_in_the_same_order() {
+    let run = |pipelining, off_scale| {
+        // So small a factor makes no wait that could be seen.
+        report_of(Fault::None, plan(1, 5), |site| StaticSite { pipelining, off_scale, ..site })
+    };
+    let (at_once, waiting, apart) = (run(true, 0.0), run(false, 0.0), run(true, 1e-9));
+    for (report, pipelining) in [(&at_once, true), (&waiting, false), (&apart, true)] {
+        assert_eq!(report["valid"], true, "{}", report["problems"]);
+        assert_eq!(report["options"]["pipelining"], pipelining);
+        assert_eq!(report["kinds"]["Page"]["count"], at_once["kinds"]["Page"]["count"]);
+        assert_eq!(report["bytes"], at_once["bytes"]);
+    }
+    // The hash tells as far as the run went: with waiting it ends with a reply, at once with a page.
+    assert_eq!(waiting["request_log_hashes"], apart["request_log_hashes"]);
+    assert!(at_once["reconciliation"]["replies"].as_u64() >= waiting["reconciliation"]["replies"].as_u64());
 }
 
 #[test]
