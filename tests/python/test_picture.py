@@ -100,6 +100,12 @@ def test_the_time_of_another_cache_is_the_whole() -> None:
     assert "from another cache in 94 cycles" in said(picture(of("epyc-9124-16c")))
 
 
+def test_a_way_between_core_groups_is_told_where_it_costs_anything() -> None:
+    assert "between core groups" not in said(picture(of("graviton4-192c")))
+    machine = of("epyc-9124-16c")
+    assert f"between core groups {machine['group']['crossing']} more" in said(picture(machine))
+
+
 def test_what_the_description_does_not_have_is_not_drawn() -> None:
     machine = of("foglia-2004-4p")
     assert "L2" not in said(picture(machine)) and "node 1" not in said(picture(machine))

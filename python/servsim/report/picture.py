@@ -201,13 +201,19 @@ def _node(machine: Settings, node: int, count: int, nodes: int, width: float) ->
     return _box("node", width, [name], [*_processors(machine, count, inner), *([memory] if memory else [])])
 
 
+def _crossing(machine: Settings) -> list[str]:
+    """Return what the way between core groups costs, where it costs anything."""
+    group = machine.get("group", {})
+    way = str(group.get("crossing", "0 cycles"))
+    return [f"between core groups {way} more"] if int(group.get("count", 1)) > 1 and way != "0 cycles" else []
+
+
 def _network(machine: Settings, width: float) -> Part:
     of = machine["node"]
     joined = {"switch": "a switch", "direct": "each node linked to each"}.get(of["links"], f"links {of['links']}")
     hop = f"{of['hop']} a link" if of["distances"] == "links" else "ways of given times"
     lines = [f"network: {joined}", f"{hop}, {of['link_bytes_per_cycle']} a cycle each way, {of['coherence']}"]
-    if int(machine.get("group", {}).get("count", 1)) > 1:
-        lines.append(f"between core groups {machine['group']['crossing']} more")
+    lines += _crossing(machine)
     return _box("net", width, lines)
 
 
@@ -252,8 +258,7 @@ def _one_memory(machine: Settings) -> list[Part]:
     bus = machine["bus"]
     read = sum(int(str(bus.get(key, "0 cycles")).split()[0]) for key in ("cache_read", "intervention"))
     lines = [kind, f"{bus['bytes_per_cycle']} a cycle, from another cache in {read} cycles"]
-    if int(machine.get("group", {}).get("count", 1)) > 1:
-        lines.append(f"between core groups {machine['group']['crossing']} more")
+    lines += _crossing(machine)
     parts.append(_box("net", WIDTH, lines))
     shared = _levels(machine, "shared")
     if shared:
