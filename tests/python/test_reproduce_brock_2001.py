@@ -122,7 +122,8 @@ def made_up(
             "data_packets": 2 * large,
             "messages": {"requests": small, "forwards": 0, "responses": large, "received": small + large},
         },
-        "figures": {"nodes.link_utilization": use, "nodes.remote_share": 0.75},
+        "figures": {"nodes.link_utilization": use, "nodes.remote_share": 0.75, "idle_share": 0.25},
+        "references": 3000,
         "references_by_kind": {kind: {"user": 1000, "kernel": 0} for kind in ("fetch", "load", "store")},
     }
 
@@ -134,28 +135,35 @@ def several(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Kernel]:
 
     def simulate(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
         assert machine == SWITCH and options["seed"] == kernels.MEASURED
+        # The last of two iterations, behind the first.
+        assert (options["functional_warmup"], options["warmup"], options["transactions"]) == (1, 0, 1)
         text = options["placement"].read_text() if options["placement"] else ""
         cycles = 1000.0 / (gain[trace.stem] if text.startswith("advice") else 1.0)
         if "[[thread]]" in text:
-            cycles = 1000 * printed.APPLICATIONS[trace.stem].speedup(printed.APPLICATIONS[trace.stem].orig)
+            application = printed.APPLICATIONS[trace.stem]
+            # All threads in turn take twice as long as the program on one thread.
+            cycles = 1000 * application.speedup(application.orig) * (1 if trace.suffix == ".single" else 2)
         return {"replications": [made_up(cycles) for _ in range(options["replications"])]}
 
     def advise(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
         assert options["replications"] == 0 and options["seed"] != kernels.MEASURED
+        assert options["learnt"] == {"warmup": 0, "transactions": 1}, "never the measured iteration"
         advised = trace.stem != "Barnes-Hut"
         placement = "advice" if advised else None
         return {"predicted": {"gain": gain[trace.stem] - 1}, "advised": advised, "placement": placement}
 
     monkeypatch.setattr(kernels, "simulate", simulate)
     monkeypatch.setattr(kernels, "advise", advise)
-    monkeypatch.setattr(kernels, "expected_references", lambda *_, **__: None)
     monkeypatch.setattr(kernels, "tasks_dealt", lambda _: ["kernel 1"])
-    monkeypatch.setattr(kernels, "trace_info", lambda _: {})
+    totals = {"transactions": 2, "instructions": 60, "data_references": 40}
+    monkeypatch.setattr(kernels, "trace_info", lambda _: {"totals": totals})
     found = []
     for name, size in (("3DFFT", 64), ("Ocean", 130), ("Barnes-Hut", 4096)):
         trace = tmp_path / f"{name}.svt"
         trace.write_text(name)
-        found.append(Kernel(name, trace, size, 3, None, lambda *_: None))
+        single = trace.with_suffix(".single")
+        single.write_text(f"{name} on one thread")
+        found.append(Kernel(name, trace, size, 3, None, lambda *_: None, single))
     return found
 
 
@@ -182,6 +190,50 @@ def test_gains_and_speedups_of_the_paper_are_reproduced_by_runs_that_have_them(s
     assert [part.holds for part in rows["B4"].parts] == [True, False, True, False, True, False]
     assert "Waits for traces of Water-spatial, FMM, Water-nsquared" in rows["B6"].explanation
     assert kernels.gains(several[2]) == [1.0] * 3, "without advice nothing is moved"
+
+
+def test_speedups_refer_to_one_thread_or_else_to_all_in_turn(several: list[Kernel]) -> None:
+    fft = several[0]
+    one_thread = fft.speedups(fft.orig())
+    assert one_thread == pytest.approx([fft.printed.speedup(fft.printed.orig)] * 3)
+    fft.single = None
+    assert fft.speedups(fft.orig()) == pytest.approx([2 * one for one in one_thread])
+
+
+def described(monkeypatch: pytest.MonkeyPatch, **settings: dict[str, str]) -> None:
+    """Let traces, by name, tell these settings of their captures."""
+    totals = {"transactions": 2, "instructions": 60, "data_references": 40}
+    told = {
+        name: {"meta": {"provenance": {"settings": one}}, "totals": totals, "tasks": []}
+        for name, one in settings.items()
+    }
+    monkeypatch.setattr(kernels, "trace_info", lambda trace: told[trace.stem])
+
+
+def test_a_trace_of_one_thread_goes_with_the_one_of_sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
+    fft = {"kernel": "fft", "size": "64"}
+    described(
+        monkeypatch,
+        many={**fft, "threads": "16"},
+        one={**fft, "threads": "1"},
+        larger={"kernel": "fft", "size": "128", "threads": "1"},
+        four={**fft, "threads": "4"},
+    )
+
+    def paired(*names: str) -> list[Kernel]:
+        return kernels.kernels([Path(f"{name}.svt") for name in names], True, None, lambda *_: None)
+
+    assert [kernel.single for kernel in paired("many")] == [None]
+    assert [(kernel.trace.stem, kernel.single) for kernel in paired("one", "many")] == [("many", Path("one.svt"))]
+    for names, why in (
+        (("one",), "one.svt runs on one thread"),
+        (("many", "larger"), "larger.svt runs on one thread"),
+        (("many", "many"), "a second trace of 3DFFT with 16 threads"),
+        (("many", "one", "one"), "a second trace of 3DFFT with 1 threads"),
+        (("four",), "with 16 threads or one"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            paired(*names)
 
 
 def test_links_in_use_and_an_order_of_gains_turn_their_rows(

@@ -38,6 +38,7 @@ def advise(
     overrides: list[str] | None = None,
     seed: int = 1,
     replications: int = 3,
+    learnt: Mapping[str, int] | None = None,
     stage: Stage | None = None,
 ) -> dict[str, Any]:
     """Advise where pages should lie and threads run.
@@ -51,6 +52,8 @@ def advise(
         Seed of the runs that are learnt from; the next ones are measured.
     replications : int, default 3
         Seeds that are measured, the same with and without the advice; 0 leaves the measurement out.
+    learnt : mapping, optional
+        ``warmup`` and ``transactions`` of the runs that are learnt from, in place of a part that is chosen here.
     stage : callable, optional
         Told what begins, how many runs that is and their ``warmup`` and ``transactions``, if not the whole trace; what
         it returns is told how many references are simulated.
@@ -71,6 +74,8 @@ def advise(
     held = int(((info or {}).get("totals") or {}).get("transactions") or 0)
     parts = held >= ENOUGH
     first: dict[str, int] = {"warmup": held // 4, "transactions": held // 4} if parts else {}
+    if learnt is not None:
+        first = {**learnt}
     # Not to the end: users have no more work there, and processors are idle.
     second: dict[str, int] = {"warmup": held // 2, "transactions": held // 4} if parts else {}
     common: dict[str, Any] = {"format": format, "overrides": overrides}

@@ -1,11 +1,13 @@
 """The six kernels with pages striped, and with data placed as advised (Figure 10, Tables 2 and 3).
 
 Problems are smaller than the paper's, and outer caches smaller by the same factor, so that data exceed the sum of all
-caches as there. Advice is learnt with one seed and measured with others. One processor runs all threads in turn.
+caches as there. Measured is the last iteration of a trace, behind caches that the others warmed; advice is learnt from
+those, with another seed. Speed-ups refer to a trace of the kernel on one thread, or else to all threads in turn.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import Any
 
 from servsim.errors import UsageError
 from servsim.placement.advise import advise, tasks_dealt
-from servsim.progress import Show, expected_references, of_references
+from servsim.progress import Show, of_references
 from servsim.reproduce.brock_2001.printed import APPLICATIONS, Application, Version
 from servsim.reproduce.brock_2001.probes import SWITCH, packets
 from servsim.reproduce.report import Cell
@@ -49,7 +51,9 @@ class Kernel:
     name : str
         The paper's application.
     trace : Path
-        What was captured of ours.
+        What was captured of ours on `THREADS` threads.
+    single : Path or None
+        The same on one thread, which is what speed-ups refer to.
     size : int
         Its elements on a side, or particles.
     count : int
@@ -62,7 +66,8 @@ class Kernel:
     count: int
     folder: Path | None
     say: Show
-    known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    single: Path | None = None
+    known: dict[str, Any] = field(default_factory=dict)
 
     @property
     def printed(self) -> Application:
@@ -84,22 +89,28 @@ class Kernel:
         return ["node.placement=striped", "node.threads=pinned", f"l2.size={outer} KiB", f"cache.size={inner} KiB"]
 
     def advice(self) -> dict[str, Any]:
-        """Return what the advisor says after one run, without measuring it."""
+        """Return what the advisor says after one run, without measuring it.
+
+        It is learnt from all iterations but the measured one; where there is one, from that with another seed.
+        """
+        held = iterations(self.trace)
+        learnt = {"warmup": 0, "transactions": max(1, held - 1)}
 
         def stage(what: str, runs: int, window: Mapping[str, int]) -> Callable[[int], None]:
-            expected = expected_references(self.trace, replications=runs, **window)
+            expected = runs * window["transactions"] * references_each(self.trace)
             return of_references(self.say, f"{self.name}: {what}", expected)
 
-        make = partial(advise, self.trace, SWITCH, overrides=self.overrides, seed=LEARNT, replications=0, stage=stage)
-        found: dict[str, Any] = self._once(("advice",), "advice", make)
+        make = partial(advise, self.trace, SWITCH, overrides=self.overrides, seed=LEARNT, replications=0)
+        found: dict[str, Any] = self._once(("advice", learnt), "advice", partial(make, learnt=learnt, stage=stage))
         return found
 
     def _once(self, made: tuple[Any, ...], what: str, make: Callable[[], Any]) -> Any:
         """Return what was made before, in this study or an earlier one; rows ask for the same runs many times."""
-        if made not in self.known:
+        key = json.dumps(made)
+        if key not in self.known:
             self.say(f"{self.name}: {what}", 0.0)
-            self.known[made] = kept(self.folder, self._inputs(*made), make)
-        return self.known[made]
+            self.known[key] = kept(self.folder, self._inputs(*made), make)
+        return self.known[key]
 
     def _inputs(self, *what: Any) -> dict[str, Any]:
         return {
@@ -109,44 +120,69 @@ class Kernel:
             "made": what,
         }
 
-    def _runs(self, what: str, placement: str, count: int) -> list[Replication]:
+    def _runs(self, what: str, trace: Path, placement: str, count: int) -> list[Replication]:
+        """Run the last iteration of a trace, behind caches that its others warmed without timing."""
+        warm = iterations(trace) - 1
+        window: dict[str, Any] = {"functional_warmup": warm or None, "warmup": 0, "transactions": 1}
+
         def make() -> list[Replication]:
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / "placement.toml"
                 file.write_text(placement, encoding="utf-8")
-                expected = expected_references(self.trace, replications=count)
                 result = simulate(
-                    self.trace,
+                    trace,
                     SWITCH,
                     overrides=self.overrides,
+                    **window,
                     placement=file if placement else None,
                     replications=count,
                     seed=MEASURED,
-                    progress=of_references(self.say, f"{self.name}: {what}", expected),
+                    progress=of_references(self.say, f"{self.name}: {what}", count * references_each(trace)),
                 )
             made: list[Replication] = result["replications"]
             return made
 
-        found: list[Replication] = self._once((placement, count, MEASURED), what, make)
+        of = file_hash(trace)
+        found: list[Replication] = self._once((of, window, placement, count, MEASURED), what, make)
         return found
 
     def orig(self) -> list[Replication]:
         """Return runs with pages striped."""
-        return self._runs("pages striped", "", self.count)
+        return self._runs("pages striped", self.trace, "", self.count)
 
     def reorg(self) -> list[Replication]:
         """Return runs with data placed as advised; as they were, where there is no advice."""
         placement = self.advice()["placement"]
-        return self.orig() if placement is None else self._runs("as advised", placement, self.count)
+        return self.orig() if placement is None else self._runs("as advised", self.trace, placement, self.count)
 
     def alone(self) -> Replication:
-        """Return a run of all threads on one processor, with its own node's memory."""
-        threads = [f'[[thread]]\ntask = "{task}"\nprocessor = 0\n' for task in tasks_dealt(trace_info(self.trace))]
-        return self._runs("one processor", 'policy = "first-touch"\n' + "".join(threads), 1)[0]
+        """Return a run on one processor, with its own node's memory: of one thread, or of all of them in turn.
+
+        One, because seeds change it by less than .1 %: on one processor there is nothing to come in another order.
+        """
+        trace = self.single or self.trace
+        threads = [f'[[thread]]\ntask = "{task}"\nprocessor = 0\n' for task in tasks_dealt(trace_info(trace))]
+        return self._runs("one processor", trace, 'policy = "first-touch"\n' + "".join(threads), 1)[0]
 
     def speedups(self, runs: Sequence[Replication]) -> list[float]:
         """Return how many times faster than one processor each run is."""
         return [float(self.alone()["cycles"]) / float(run["cycles"]) for run in runs]
+
+
+def iterations(trace: Path) -> int:
+    """Return how many iterations, each a transaction, a trace holds."""
+    return int(_totals(trace)["transactions"])
+
+
+def references_each(trace: Path) -> float:
+    """Return the references of an iteration."""
+    totals = _totals(trace)
+    return (totals["instructions"] + totals["data_references"]) / max(1, totals["transactions"])
+
+
+def _totals(trace: Path) -> dict[str, int]:
+    totals: dict[str, int] = (trace_info(trace) or {})["totals"]
+    return totals
 
 
 def kernels(traces: Sequence[Path], quick: bool, folder: Path | None, say: Show) -> list[Kernel]:
@@ -155,21 +191,35 @@ def kernels(traces: Sequence[Path], quick: bool, folder: Path | None, say: Show)
     Raises
     ------
     UsageError
-        When a trace is none of a kernel of the paper on sixteen threads.
+        When a trace is none of a kernel of the paper on sixteen threads or one, or is one of one thread without its
+        companion of the same size.
     """
     by_kernel = {application.kernel: name for name, application in APPLICATIONS.items()}
-    found = []
+    found: dict[str, Kernel] = {}
+    singles: dict[str, tuple[int, Path]] = {}
     for trace in traces:
         settings = ((trace_info(trace) or {}).get("meta") or {}).get("provenance", {}).get("settings", {})
-        name = by_kernel.get(str(settings.get("kernel")))
-        if name is None or settings.get("threads") != str(THREADS):
+        name, threads = by_kernel.get(str(settings.get("kernel"))), settings.get("threads")
+        if name is None or threads not in (str(THREADS), "1") or iterations(trace) < 1:
             raise UsageError(
-                f"{trace} is no capture of one of the kernels {', '.join(by_kernel)} with {THREADS} threads, nor of a "
-                "web server: make one with `servsim capture kernels --set kernel=fft --set size=64 --set threads=16 "
-                "--transactions 1`, or with `servsim capture staticweb --set users=48 --transactions 800`"
+                f"{trace} is no capture of one of the kernels {', '.join(by_kernel)} with {THREADS} threads or one, "
+                "nor of a web server: make one with `servsim capture kernels --set kernel=fft --set size=64 --set "
+                "threads=16 --transactions 2`, or with `servsim capture staticweb --set users=48 --transactions 800`"
             )
-        found.append(Kernel(name, trace, int(settings["size"]), 1 if quick else 3, folder, say))
-    return found
+        if name in (singles if threads == "1" else found):
+            raise UsageError(f"{trace} is a second trace of {name} with {threads} threads: give one of them")
+        if threads == "1":
+            singles[name] = int(settings["size"]), trace
+        else:
+            found[name] = Kernel(name, trace, int(settings["size"]), 1 if quick else 3, folder, say)
+    for name, (size, trace) in singles.items():
+        if name not in found or found[name].size != size:
+            raise UsageError(
+                f"{trace} runs on one thread, which only a trace on {THREADS} of the same kernel and size is compared "
+                f"with: give --trace of {name} with size={size} and threads={THREADS} too"
+            )
+        found[name].single = trace
+    return list(found.values())
 
 
 def transactions(run: Replication) -> float:
@@ -305,6 +355,9 @@ def _why(kernel: Kernel) -> str:
     advice, bus, all_of_them = kernel.advice(), run["bus"], transactions(run)
     fetches = max(1, bus["read"] + bus["read_exclusive"])
     said = f"gain predicted {100 * advice['predicted']['gain']:.1f} %" + ("" if advice["advised"] else ", no advice")
+    before = "learnt from the iterations before" if iterations(kernel.trace) > 1 else "learnt from the same iteration"
+    one = "one thread" if kernel.single else "all threads in turn"
+    idle = 100 * float(run["figures"]["idle_share"])
     data = float(
         sum(run["references_by_kind"][kind][mode] for kind in ("load", "store") for mode in ("user", "kernel"))
     )
@@ -314,7 +367,8 @@ def _why(kernel: Kernel) -> str:
         f"{1000 * printed.transactions / printed.references:.1f}), {100 * bus['invalidate'] / all_of_them:.0f} % "
         f"invalidations, {100 * bus['write_back'] / all_of_them:.0f} % write-backs; other nodes serve "
         f"{100 * float(run['figures']['nodes.remote_share']):.0f} % of the fetches, other caches "
-        f"{100 * bus['cache_to_cache'] / fetches:.0f} %; {said}."
+        f"{100 * bus['cache_to_cache'] / fetches:.0f} %; processors idle {idle:.0f} % of the time; {before}, {said}; "
+        f"the one processor runs {one}."
     )
 
 
