@@ -65,6 +65,20 @@ def test_one_point_below_the_aim_misses_a1_and_is_run_again_with_a_higher_thresh
     assert "25 % to the home alone; with a threshold of 90 % 1.000" in found.explanation
 
 
+def test_a_point_behind_the_directory_is_run_again_with_a_lower_threshold(
+    rows: Judge,
+) -> None:
+    def slow_below_half(policy: str, bandwidth: float) -> float:
+        if policy == "steered":
+            return as_published("directory", bandwidth)
+        return as_published(policy, bandwidth) * (1.03 if (policy, bandwidth) == ("bash", 0.25) else 1)
+
+    found = rows(slow_below_half)["A1"]
+    assert found.verdict == "missed" and "0.976 at 0.25 B" in found.parts[0].ours
+    assert "75 % to all where the directory is ahead; with a threshold of 60 % 1.000" in found.explanation
+    assert "snooping loses less" not in found.explanation
+
+
 def test_a_ratio_whose_interval_holds_the_aim_is_told_with_it_and_not_called_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
