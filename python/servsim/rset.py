@@ -19,20 +19,20 @@ from servsim.cache import repository
 from servsim.errors import EnvironmentProblem, UsageError
 
 
-def numbers(text: str) -> frozenset[int]:
+def numbers(text: str, *, nodes: bool = False) -> frozenset[int]:
     """Return the numbers of a list as the kernel writes it.
 
     Raises
     ------
     UsageError
-        When it is no such list.
+        When it is no such list, of processors or of ``nodes`` as is meant.
 
     Examples
     --------
     >>> sorted(numbers("0-2,5"))
     [0, 1, 2, 5]
     """
-    return frozenset(_core.rset_numbers(text))
+    return frozenset(_core.rset_numbers(text, nodes))
 
 
 def listed(held: Iterable[int]) -> str:

@@ -104,6 +104,7 @@ def test_every_shape_of_a_shipped_machine_is_one(machine: str) -> None:
         (["web=5"], "brock-2001-4x4", "brock-2001-4x4 has no node 5: its nodes are 1 to 4"),
         (["web=0"], "brock-2001-4x4", "brock-2001-4x4 has no node 0"),
         (["web=1", "web=2"], "brock-2001-4x4", "a partition is named twice"),
+        (["web=x"], "brock-2001-4x4", '"x" is no list of nodes'),
         (["web"], "brock-2001-4x4", "a partition is NAME=NODES, not 'web'"),
         (["web=1"], "foglia-2004-4p", "has one node: only machines with node.count above 1"),
         (["web=1", "pool=2"], "epyc-9124-cxl", "partition pool has no processors: add a node that has some"),

@@ -76,7 +76,7 @@ def test_a_with_block_takes_everything_back_even_what_failed_half_way(monkeypatc
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["create", "web"], "NAME=NODES"), (["create", "a=1", "a=2"], "twice"), (["create", "a=x"], "no list")],
+    [(["create", "web"], "NAME=NODES"), (["create", "a=1", "a=2"], "twice"), (["create", "a=x"], "no list of nodes")],
 )
 def test_what_cannot_be_read_is_refused(words: list[str], said: str) -> None:
     done = CliRunner().invoke(app, list(words))

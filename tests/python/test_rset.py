@@ -36,6 +36,8 @@ def test_lists_are_read_and_written_as_the_kernel_does() -> None:
         assert listed(numbers(text)) == text
     with pytest.raises(UsageError, match="no list of processors"):
         numbers("3-1")
+    with pytest.raises(UsageError, match="no list of nodes"):
+        numbers("x", nodes=True)
 
 
 def test_the_host_holds_what_this_process_was_given() -> None:

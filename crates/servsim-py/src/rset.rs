@@ -51,11 +51,15 @@ fn rset_machine() -> PyResult<String> {
     machine().map(|value| value.to_string()).map_err(|error| raise(&error))
 }
 
-/// The numbers of a list such as `0-3,8`.
+/// The numbers of a list such as `0-3,8`: of nodes, or of processors.
 #[pyfunction]
-fn rset_numbers(text: &str) -> PyResult<Vec<u32>> {
-    let numbers: Processors = text.parse().map_err(|error| raise(&error))?;
-    Ok(numbers.iter().collect())
+fn rset_numbers(text: &str, nodes: bool) -> PyResult<Vec<u32>> {
+    let numbers: Result<Vec<u32>, RsetError> = if nodes {
+        text.parse().map(|of: Nodes| of.iter().collect())
+    } else {
+        text.parse().map(|of: Processors| of.iter().collect())
+    };
+    numbers.map_err(|error| raise(&error))
 }
 
 /// Refuses a set that this process may not use (any more).

@@ -74,7 +74,8 @@ def create(
     named = list(pairs(wanted, "a partition is NAME=NODES"))
     if len(dict(named)) < len(named):
         raise UsageError("a partition is named twice: give its nodes in one list")
-    _tell(partitions.create({name: numbers(nodes) for name, nodes in named}, dry_run=dry_run), as_json, not dry_run)
+    given = {name: numbers(nodes, nodes=True) for name, nodes in named}
+    _tell(partitions.create(given, dry_run=dry_run), as_json, not dry_run)
 
 
 @app.command()

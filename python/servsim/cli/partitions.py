@@ -70,7 +70,7 @@ def cut_command(
     named = list(pairs(wanted, "a partition is NAME=NODES"))
     if len(dict(named)) < len(named):
         raise UsageError("a partition is named twice: give its nodes in one list")
-    made = cut(machine, {name: sorted(numbers(nodes)) for name, nodes in named}, settings or [])
+    made = cut(machine, {name: sorted(numbers(nodes, nodes=True)) for name, nodes in named}, settings or [])
     if as_json:
         print(json.dumps({"schema": "servsim.partitions.cut/1", "machine": machine, "partitions": made}, indent=1))
         return

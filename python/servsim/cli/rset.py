@@ -43,11 +43,11 @@ def _set(processors: str | None, processors_of: str | None, memory: str | None) 
         wanted = ResourceSet(numbers(processors), wanted.nodes)
     if processors_of is not None:
         held = ResourceSet()
-        for node in numbers(processors_of):
+        for node in numbers(processors_of, nodes=True):
             held |= here.node(node)
         wanted = ResourceSet(held.processors, wanted.nodes)
     if memory is not None:
-        wanted = ResourceSet(wanted.processors, numbers(memory))
+        wanted = ResourceSet(wanted.processors, numbers(memory, nodes=True))
     wanted.validate()
     return wanted
 
@@ -121,7 +121,7 @@ def migrate(
     if memory is None:
         raise UsageError("migrate needs --membind: the nodes to move to")
     wanted = _set(None, None, memory)
-    left = rset.migrate(process, wanted, None if origin is None else rset.numbers(origin))
+    left = rset.migrate(process, wanted, None if origin is None else rset.numbers(origin, nodes=True))
     if as_json:
         print(json.dumps({"process": process, "nodes": sorted(wanted.nodes), "pages_left": left}))
     else:
