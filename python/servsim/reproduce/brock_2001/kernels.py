@@ -158,7 +158,7 @@ class Kernel:
     def alone(self) -> Replication:
         """Return a run on one processor, with its own node's memory: of one thread, or of all of them in turn.
 
-        One, because seeds change it by less than .1 %: on one processor there is nothing to come in another order.
+        One, because seeds change it by less than a percent: on one processor there is nothing to come in another order.
         """
         trace = self.single or self.trace
         threads = [f'[[thread]]\ntask = "{task}"\nprocessor = 0\n' for task in tasks_dealt(trace_info(trace))]
