@@ -142,8 +142,8 @@ class Kernel:
             made: list[Replication] = result["replications"]
             return made
 
-        of = file_hash(trace)
-        found: list[Replication] = self._once((of, window, placement, count, MEASURED), what, make)
+        decides = (file_hash(trace), window, placement, count, MEASURED)
+        found: list[Replication] = self._once(decides, what, make)
         return found
 
     def orig(self) -> list[Replication]:
@@ -171,18 +171,13 @@ class Kernel:
 
 def iterations(trace: Path) -> int:
     """Return how many iterations, each a transaction, a trace holds."""
-    return int(_totals(trace)["transactions"])
+    return int((trace_info(trace) or {})["totals"]["transactions"])
 
 
 def references_each(trace: Path) -> float:
     """Return the references of an iteration."""
-    totals = _totals(trace)
-    return (totals["instructions"] + totals["data_references"]) / max(1, totals["transactions"])
-
-
-def _totals(trace: Path) -> dict[str, int]:
-    totals: dict[str, int] = (trace_info(trace) or {})["totals"]
-    return totals
+    totals = (trace_info(trace) or {})["totals"]
+    return float(totals["instructions"] + totals["data_references"]) / max(1, iterations(trace))
 
 
 def kernels(traces: Sequence[Path], quick: bool, folder: Path | None, say: Show) -> list[Kernel]:
@@ -355,20 +350,17 @@ def _why(kernel: Kernel) -> str:
     advice, bus, all_of_them = kernel.advice(), run["bus"], transactions(run)
     fetches = max(1, bus["read"] + bus["read_exclusive"])
     said = f"gain predicted {100 * advice['predicted']['gain']:.1f} %" + ("" if advice["advised"] else ", no advice")
-    before = "learnt from the iterations before" if iterations(kernel.trace) > 1 else "learnt from the same iteration"
+    learnt = "the iterations before" if iterations(kernel.trace) > 1 else "the same iteration"
     one = "one thread" if kernel.single else "all threads in turn"
-    idle = 100 * float(run["figures"]["idle_share"])
-    data = float(
-        sum(run["references_by_kind"][kind][mode] for kind in ("load", "store") for mode in ("user", "kernel"))
-    )
+    idle, remote = (100 * float(run["figures"][name]) for name in ("idle_share", "nodes.remote_share"))
+    data = float(sum(sum(run["references_by_kind"][kind].values()) for kind in ("load", "store")))
     return (
         f"{kernel.name}: {kernel.size} in place of {kernel.printed.size}, caches 1/{kernel.factor}; "
         f"{1000 * all_of_them / data:.1f} transactions per 1000 data references (the paper "
         f"{1000 * printed.transactions / printed.references:.1f}), {100 * bus['invalidate'] / all_of_them:.0f} % "
-        f"invalidations, {100 * bus['write_back'] / all_of_them:.0f} % write-backs; other nodes serve "
-        f"{100 * float(run['figures']['nodes.remote_share']):.0f} % of the fetches, other caches "
-        f"{100 * bus['cache_to_cache'] / fetches:.0f} %; processors idle {idle:.0f} % of the time; {before}, {said}; "
-        f"the one processor runs {one}."
+        f"invalidations, {100 * bus['write_back'] / all_of_them:.0f} % write-backs; other nodes serve {remote:.0f} % "
+        f"of the fetches, other caches {100 * bus['cache_to_cache'] / fetches:.0f} %; processors idle {idle:.0f} %; "
+        f"learnt from {learnt}, {said}; the one processor runs {one}."
     )
 
 
