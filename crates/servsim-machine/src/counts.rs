@@ -73,9 +73,13 @@ pub(crate) fn run_functional(
             stopped = !proceed(done);
             !stopped
         };
-        // Shards cost more processor time than one run: two threads do better to read and to simulate.
+        // Shards cost more processor time than one run: where one thread decodes for all, two do better to read and to
+        // simulate.
+        let read_apart = source.parts().is_none();
         match sharded::shards(setup, &spec, request.threads) {
-            1 | 2 if request.threads > 1 => run_ahead(source.as_mut(), setup, &spec, &mut go_on),
+            shards if request.threads > 1 && (shards == 1 || shards == 2 && read_apart) => {
+                run_ahead(source.as_mut(), setup, &spec, &mut go_on)
+            }
             shards => sharded::run(source.as_mut(), setup, &spec, shards, &mut go_on),
         }
     })?;
