@@ -220,7 +220,6 @@ pub(crate) struct Parts<'a, W> {
     frames: &'a mut [Frame<W>],
     guesses: &'a mut [u32],
     clock: &'a mut u64,
-    tick: u64,
     set_index: SetIndex,
     ways: usize,
     replacement: &'a mut Replacement,
@@ -238,7 +237,7 @@ impl<W: WordMask> Parts<'_, W> {
         if !perform(frame) {
             return false;
         }
-        *self.clock += self.tick;
+        *self.clock += 1;
         frame.stamp = *self.clock;
         self.replacement.hit_at(index, self.ways);
         true
@@ -288,7 +287,8 @@ impl<W: WordMask> Array<W> {
     #[inline]
     pub(crate) fn parts(&mut self) -> Parts<'_, W> {
         let Self { tags, frames, guesses, clock, tick, set_index, ways, replacement, pool: _ } = self;
-        Parts { tags, frames, guesses, clock, tick: *tick, set_index: *set_index, ways: *ways, replacement }
+        debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
+        Parts { tags, frames, guesses, clock, set_index: *set_index, ways: *ways, replacement }
     }
 
     fn first_way(&self, line: LineAddr) -> usize {
