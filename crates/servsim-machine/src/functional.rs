@@ -231,6 +231,7 @@ pub(crate) const LATE_USES: u64 = 1 << 62;
 pub(crate) const AGE: u64 = 1 << 61;
 
 /// What is left of a sequence of records for one machine of several, with what the events among it name.
+#[derive(Default)]
 pub(crate) struct Left<W> {
     pub records: Vec<Record>,
     pub events: Vec<Event>,
@@ -240,13 +241,6 @@ pub(crate) struct Left<W> {
     pub ages: Vec<(LineAddr, usize)>,
     /// How many of `uses` and `ages` have a record.
     named: (usize, usize),
-}
-
-impl<W> Default for Left<W> {
-    fn default() -> Self {
-        let (uses, ages) = (Vec::new(), Vec::new());
-        Self { records: Vec::new(), events: Vec::new(), uses, ages, named: (0, 0) }
-    }
 }
 
 impl<W> Left<W> {
