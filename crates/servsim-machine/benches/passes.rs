@@ -14,7 +14,7 @@ use servsim_import::raw16::Raw16;
 use servsim_machine::{functional, multi_config, sharded, Setup};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::{Geometry, HierarchySpec};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use support::{trace, write_raw16, CpuTime, OLTP};
 
@@ -45,29 +45,31 @@ fn least(mut once: impl FnMut() -> f64) -> f64 {
     (0..REPEATS).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
-fn one(path: &Path, setup: &Setup, spec: &HierarchySpec) -> f64 {
+/// Opens the trace again for each run.
+type Open<'a> = &'a dyn Fn() -> Box<dyn GlobalSource>;
+
+fn one(open: Open, setup: &Setup, spec: &HierarchySpec) -> f64 {
     least(|| {
         let start = CpuTime::now();
-        let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
-        functional::run_on(&mut source, setup, spec, &mut |_| true).expect("runs");
+        functional::run_on(open().as_mut(), setup, spec, &mut |_| true).expect("runs");
         start.elapsed_seconds()
     })
 }
 
-fn many(path: &Path, machines: &[(Setup, HierarchySpec)]) -> f64 {
+fn many(open: Open, machines: &[(Setup, HierarchySpec)]) -> f64 {
     least(|| {
         let start = CpuTime::now();
-        let mut source = Raw16::open(path, PROCESSORS).expect("a well-formed file");
-        multi_config::run(&mut source, machines, 1, &mut |_| true).expect("runs");
+        multi_config::run(open().as_mut(), machines, 1, &mut |_| true).expect("runs");
         start.elapsed_seconds()
     })
 }
 
 /// Sixteen machines in one pass, in runs of the first and of the mean of all.
-fn sizes(path: &Path, figures: &mut Vec<serde_json::Value>) {
-    for (name, shadow, split) in
+fn sizes(of: &str, open: Open, figures: &mut Vec<serde_json::Value>) {
+    for (kind, shadow, split) in
         [("merged", false, false), ("merged, split", false, true), ("exact", true, false)]
     {
+        let name = format!("{of}{kind}");
         if !wanted(&format!("sixteen sizes, {name}")) {
             continue;
         }
@@ -78,9 +80,9 @@ fn sizes(path: &Path, figures: &mut Vec<serde_json::Value>) {
             (setup("mesi", sets * u64::from(ways) * 64, ways, shadow), spec.clone())
         };
         let machines: Vec<_> = (0..16).map(machine).collect();
-        let first = one(path, &setup("mesi", 32 << 10, 8, shadow), &spec);
-        let sum: f64 = machines.iter().map(|(setup, spec)| one(path, setup, spec)).sum();
-        let pass = many(path, &machines);
+        let first = one(open, &setup("mesi", 32 << 10, 8, shadow), &spec);
+        let sum: f64 = machines.iter().map(|(setup, spec)| one(open, setup, spec)).sum();
+        let pass = many(open, &machines);
         println!("sixteen sizes, 16 KiB to 3 MiB, {name}");
         for (what, cost) in [("runs of 32 KiB", pass / first), ("runs of the mean size", pass / sum * 16.0)] {
             let verdict = if cost <= 6.0 { "met" } else { "MISSED" };
@@ -144,10 +146,20 @@ fn main() {
     write_raw16(&trace(&OLTP, PROCESSORS as u64, length.unwrap_or(8_000_000)), &path);
     let mut figures = Vec::new();
     threads(&path, &mut figures);
-    if let Some(captured) = std::env::var_os("SERVSIM_BENCH_TRACE").filter(|_| wanted("a captured trace")) {
-        read_ahead(Path::new(&captured), &mut figures);
+    let captured = std::env::var_os("SERVSIM_BENCH_TRACE").map(PathBuf::from);
+    if let Some(captured) = captured.as_deref().filter(|_| wanted("a captured trace")) {
+        read_ahead(captured, &mut figures);
     }
-    sizes(&path, &mut figures);
+    let raw16 =
+        || Box::new(Raw16::open(&path, PROCESSORS).expect("a well-formed file")) as Box<dyn GlobalSource>;
+    sizes("", &raw16, &mut figures);
+    if let Some(captured) = captured {
+        sizes(
+            "captured, ",
+            &|| Box::new(CapturedOrder::open(&captured).expect("a captured trace")),
+            &mut figures,
+        );
+    }
     let _ = std::fs::remove_dir_all(&folder);
     println!("{}", serde_json::json!({"figures": figures}));
 }

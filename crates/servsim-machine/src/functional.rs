@@ -132,7 +132,7 @@ fn run_with<W: WordMask>(
         Some(units) => run.perform_translated(batch, &privacy, units),
         None => run.perform(&batch.records, &batch.events, &privacy),
     })?;
-    let mut counted = run.finish(&Tally::new(0));
+    let mut counted = run.finish();
     counted.tlb = units.as_ref().and_then(TranslationAndPrefetch::translation);
     Ok(counted)
 }
@@ -224,6 +224,9 @@ pub(crate) fn count_transaction(transactions: &mut Vec<u64>, event: Event) {
 /// is told of switches to tasks whose references it does not see.
 pub(crate) const SWITCH: u64 = u64::MAX;
 
+/// Flag of a record that is left: its task used the line in an earlier quantum.
+pub(crate) const USED_EARLIER: u8 = 128;
+
 /// The `address` of an event with this bit stands for one of [`Left::uses`].
 pub(crate) const LATE_USES: u64 = 1 << 62;
 
@@ -250,6 +253,11 @@ impl<W> Left<W> {
         self.named = (uses.end, ages.end);
         let places = uses.map(|place| LATE_USES | place as u64).chain(ages.map(|place| AGE | place as u64));
         self.records.extend(places.map(|place| Record::new(0, Op::Event, place, 1)));
+    }
+
+    /// Forgets the ages that have no record.
+    pub fn forget_new_ages(&mut self) {
+        self.ages.truncate(self.named.1);
     }
 
     /// Forgets all.
@@ -358,7 +366,7 @@ impl<W: WordMask> Run<W> {
         }
     }
 
-    /// Performs what is left of a sequence of records, whose references somebody else counts.
+    /// Performs what is left of a sequence of records, each within a line, whose references somebody else counts.
     #[inline(never)]
     pub fn perform_left(&mut self, left: &Left<W>, privacy: &Privacy) {
         let Self { caches, counted, handlers, shift, joined, tally, .. } = self;
@@ -369,6 +377,7 @@ impl<W: WordMask> Run<W> {
                 if !handlers[record.task as usize] {
                     caches.system.run_task(cpu, record.task);
                 }
+                caches.system.switches.told = Some(record.flags & USED_EARLIER != 0);
                 for_each_line(record, cpu, *shift, |access, piece| {
                     caches.access(access, || page_of(privacy, piece));
                 });
@@ -392,13 +401,22 @@ impl<W: WordMask> Run<W> {
         run_translated(caches, tally, transactions, batch, (privacy, handlers), *shift, units);
     }
 
-    /// What was counted, and the hits of `others`, which the run was not given.
-    pub fn finish(mut self, others: &Tally) -> Counted {
+    /// What was counted.
+    pub fn finish(self) -> Counted {
+        self.finish_with(&Tally::new(0), &[])
+    }
+
+    /// What was counted, and the hits of `others`, which the run was not given. Those of `hits`, by processor, it was not
+    /// given either, but `others` has their references.
+    pub fn finish_with(mut self, others: &Tally, hits: &[RunCounts]) -> Counted {
         self.caches.system.finish();
         let mut counted = self.counted;
         counted.processors = self.caches.processor_counters();
         self.tally.settle(&mut self.caches, &mut counted);
         others.settle(&mut self.caches, &mut counted);
+        for (cpu, hits) in hits.iter().enumerate() {
+            self.caches.count_hits(CpuId(cpu), hits);
+        }
         counted.distinct_lines = self.caches.system.distinct_lines() as u64;
         counted.levels = self.caches.counters();
         counted.memory = self.caches.memory_traffic();
@@ -489,7 +507,8 @@ pub(crate) fn for_each_line<W: WordMask>(
             task: record.task,
             slot: record.op as usize,
         };
-        touch(&access, &Record { address: line.address(shift) + start, ..*record });
+        let size = (end - start + 1) as u8;
+        touch(&access, &Record { address: line.address(shift) + start, size, ..*record });
         if !crosses {
             return;
         }

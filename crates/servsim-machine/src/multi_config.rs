@@ -2,7 +2,7 @@
 //! performed on each of them. The counts are those of as many runs, to the unit.
 //!
 //! What all machines know alike ([`filter`]) is taken out of the references first: a look at one small table takes
-//! the place of a look-up on each. The machines perform what is left of a stretch one after the other, so that each
+//! the place of a look-up on each; what the larger ones know alike, then out of the rest for these. The machines perform what is left of a stretch one after the other, so that each
 //! has the host's caches to itself.
 //!
 //! Machines that differ in processors, line size or organisation of the first level, or on which a copy
@@ -14,23 +14,20 @@ mod filter;
 
 use crate::functional::{
     for_each_line, interrupted, join_fetches, processor_of, references_of, Counted, Facts, Left, Run, Tally,
-    SWITCH,
+    SWITCH, USED_EARLIER,
 };
 use crate::setup::{with_word_mask, Setup};
-use filter::Filter;
-use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU, PRIVATE, SHARED};
-use servsim_core::source::PAGE_SHIFT;
-use servsim_core::{Batch, CacheId, GlobalSource, LineAddr, Op, Privacy, Record, SourceError};
-use servsim_mem::running_tasks::RunningTasks;
-use servsim_mem::{HierarchySpec, WordMask};
+use filter::{filters, Filter, Shape};
+use servsim_core::reference::{CONTINUATION, KERNEL, PRIVATE, SHARED};
+use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError};
+use servsim_mem::switches::Switches;
+use servsim_mem::{HierarchySpec, RunCounts, WordMask};
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 /// Records that a machine performs before the next has its turn, at least: enough to bring what it knows
 /// into the host's caches once for many of them; 32 MiB.
 const STRETCH: usize = 1 << 21;
-
-const PAGE: u64 = 1 << PAGE_SHIFT;
 
 /// What must be equal for machines to share one pass.
 fn class_of(setup: &Setup, spec: &HierarchySpec) -> (usize, u64, bool) {
@@ -66,7 +63,7 @@ fn run_with<W: WordMask>(
     let joined = join_fetches(source, machines.iter().map(|(setup, _)| setup));
     let facts = Facts::of(source, joined);
     let mut sieve = Sieve::<W>::new(machines, &facts);
-    let filtered = sieve.filter.is_some();
+    let filtered = !sieve.filters.is_empty();
     let new = if filtered { Run::of_what_is_left } else { Run::of_all };
     let perform = |run: &mut Run<W>, left: &Left<W>, privacy: &Privacy| {
         if filtered {
@@ -75,10 +72,12 @@ fn run_with<W: WordMask>(
             run.perform(&left.records, &left.events, privacy);
         }
     };
-    let mut runs: Vec<Run<W>> = machines.iter().map(|(setup, spec)| new(setup, spec, &facts)).collect();
+    let new =
+        |((setup, spec), &filter): (&(Setup, HierarchySpec), &usize)| (new(setup, spec, &facts), filter);
+    let mut runs: Vec<(Run<W>, usize)> = machines.iter().zip(&sieve.filter_of).map(new).collect();
     let privacy = source.privacy().clone();
-    let (mut stretch, mut more, mut done) = (Left::default(), true, 0);
-    while more || !stretch.records.is_empty() {
+    let (mut stretch, mut more, mut done) = (sieve.nothing_left(), true, 0);
+    while more || !stretch[0].records.is_empty() {
         let read = || {
             more = more
                 && sieve.fill(source, &privacy, &mut |records| {
@@ -87,11 +86,14 @@ fn run_with<W: WordMask>(
                 })?;
             Ok(())
         };
-        while_performed(&mut runs, threads, |run| perform(run, &stretch, &privacy), read)?;
-        stretch.clear();
+        while_performed(&mut runs, threads, |(run, filter)| perform(run, &stretch[*filter], &privacy), read)?;
+        stretch.iter_mut().for_each(Left::clear);
         std::mem::swap(&mut stretch, &mut sieve.left);
     }
-    Ok(runs.into_iter().map(|run| run.finish(&sieve.tally)).collect())
+    Ok(runs
+        .into_iter()
+        .map(|(run, filter)| run.finish_with(&sieve.tally, &sieve.hits_behind_first(filter)))
+        .collect())
 }
 
 /// Has `perform` work on all `runs`, on so many host threads, one of which does `other` first; what that returned.
@@ -123,36 +125,61 @@ fn while_performed<R: Send, T>(
 
 /// Takes out of batches what machines need not be asked for.
 struct Sieve<W> {
-    filter: Option<Filter<W>>,
+    /// Each is told what the one before leaves.
+    filters: Vec<Filter<W>>,
+    /// By machine: the filter whose rest it is asked for.
+    filter_of: Vec<usize>,
     batch: Batch,
-    /// What is left of the batches of a stretch, with the switches of tasks.
-    left: Left<W>,
+    /// What each filter leaves of the batches of a stretch, with the switches of tasks; all, if there is none.
+    left: Vec<Left<W>>,
     /// The references, if there is a filter; those taken out count as hits.
     tally: Tally,
-    processors: usize,
-    running: RunningTasks,
+    switches: Switches,
     handlers: Vec<bool>,
-    shift: u32,
-    split: bool,
-    /// As in [`Facts`].
-    joined: bool,
+    shape: Shape,
 }
 
 impl<W: WordMask> Sieve<W> {
     fn new(machines: &[(Setup, HierarchySpec)], facts: &Facts) -> Self {
         let (first, spec) = &machines[0];
-        Self {
-            filter: Filter::of(machines, facts.handlers.len()),
+        let mut filter_of = vec![0; machines.len()];
+        let filters = filters(machines, facts.handlers.len()).into_iter().enumerate();
+        let filters = filters.map(|(number, (filter, asked))| {
+            asked.into_iter().for_each(|machine| filter_of[machine] = number);
+            filter
+        });
+        let mut sieve = Self {
+            filters: filters.collect(),
+            filter_of: Vec::new(),
             batch: Batch::default(),
-            left: Left::default(),
+            left: Vec::new(),
             tally: Tally::new(first.processors),
-            processors: first.processors,
-            running: RunningTasks::new(first.processors),
+            switches: Switches::new(first.processors),
             handlers: facts.handlers.clone(),
-            shift: first.geometry.line.trailing_zeros(),
-            split: spec.split,
-            joined: facts.joined,
+            shape: Shape {
+                processors: first.processors,
+                shift: first.geometry.line.trailing_zeros(),
+                split: spec.split,
+                joined: facts.joined,
+            },
+        };
+        (sieve.filter_of, sieve.left) = (filter_of, sieve.nothing_left());
+        sieve
+    }
+
+    /// Nothing left by any filter.
+    fn nothing_left(&self) -> Vec<Left<W>> {
+        (0..self.filters.len().max(1)).map(|_| Left::default()).collect()
+    }
+
+    /// By processor: what the first filter has left, and no filter up to that number.
+    fn hits_behind_first(&self, number: usize) -> Vec<RunCounts> {
+        let mut sum = vec![RunCounts::default(); self.shape.processors];
+        for filter in self.filters.iter().take(number + 1).skip(1) {
+            let all = sum.as_flattened_mut().as_flattened_mut().iter_mut();
+            all.zip(filter.hits.as_flattened().as_flattened()).for_each(|(sum, more)| *sum += more);
         }
+        sum
     }
 
     /// Reads a stretch of the trace; whether there is more. `proceed` is told how many references were read.
@@ -162,82 +189,77 @@ impl<W: WordMask> Sieve<W> {
         privacy: &Privacy,
         proceed: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool, SourceError> {
-        while self.left.records.len() < STRETCH {
-            if !source.next_batch(&mut self.batch)? {
-                self.finish();
-                return Ok(false);
+        let mut more = true;
+        while more && self.left[0].records.len() < STRETCH {
+            more = source.next_batch(&mut self.batch)?;
+            if more {
+                let batch = std::mem::take(&mut self.batch);
+                self.pass(&batch, privacy);
+                if !proceed(batch.len_apart()) {
+                    return Err(interrupted());
+                }
+                self.batch = batch;
             }
-            let batch = std::mem::take(&mut self.batch);
-            self.pass(&batch, privacy);
-            if !proceed(batch.len_apart()) {
-                return Err(interrupted());
+        }
+        for number in 0..self.filters.len() {
+            let (before, left) = self.left.split_at_mut(number);
+            if let Some(before) = before.last() {
+                self.filters[number].leave_rest(before, &self.shape, &mut left[0]);
             }
-            self.batch = batch;
+            if !more {
+                self.filters[number].finish(&mut left[0]);
+            }
         }
-        Ok(true)
-    }
-
-    /// What the filter has still to tell.
-    fn finish(&mut self) {
-        if let Some(filter) = &mut self.filter {
-            filter.finish(&mut self.left.uses);
-            self.left.name_new();
-        }
+        Ok(more)
     }
 
     #[inline(never)]
     fn pass(&mut self, batch: &Batch, privacy: &Privacy) {
-        let first_event = self.left.events.len() as u64;
-        self.left.events.extend_from_slice(&batch.events);
-        let mask = (1_u64 << self.shift) - 1;
+        let left = &mut self.left[0];
+        let first_event = left.events.len() as u64;
+        left.events.extend_from_slice(&batch.events);
         for record in &batch.records {
             if record.op == Op::Event {
-                self.left.records.push(Record { address: record.address + first_event, ..*record });
+                left.records.push(Record { address: record.address + first_event, ..*record });
                 continue;
             }
-            let Some(filter) = &mut self.filter else {
-                self.left.records.push(*record);
+            let Some(filter) = self.filters.first_mut() else {
+                left.records.push(*record);
                 continue;
             };
-            let cpu = processor_of(record, self.processors, self.joined);
-            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
-                self.running.begin(cpu, record.task);
-                self.left.records.push(Record { op: Op::Event, address: SWITCH, ..*record });
+            let cpu = processor_of(record, self.shape.processors, self.shape.joined);
+            if !self.switches.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+                self.switches.begin(cpu, record.task);
+                left.records.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }
-            let data = self.split && record.op != Op::Fetch;
-            let cache = CacheId(cpu.0 * (1 + usize::from(self.split)) + usize::from(data));
-            let (start, write) = (record.address & mask, record.op == Op::Store);
-            let last = start + (u64::from(record.size) - 1);
             let pair = self.tally.pair(cpu, record.task);
             let (mode, op) = (usize::from(record.flags & KERNEL), record.op as usize);
-            if last <= mask && record.flags & (PER_CPU | CONTINUATION) == 0 {
-                let (line, words) = (LineAddr::of(record.address, self.shift), W::of_bytes(start, last));
-                if filter.passes(cache, record.task, line, words, write) {
-                    pair.hits[mode][op] += references_of(record, self.joined);
-                    continue;
-                }
-                filter.learn((cache, record.task), line, write, &mut self.left);
-            } else {
-                for_each_line::<W>(record, cpu, self.shift, |access, _| {
-                    filter.learn((cache, record.task), access.line, write, &mut self.left);
-                });
+            let references = references_of(record, self.shape.joined);
+            if filter.passes(record, &self.shape) {
+                pair.hits[mode][op] += references;
+                continue;
             }
+            for_each_line::<W>(record, cpu, self.shape.shift, |access, piece| {
+                let mut piece = with_privacy(piece, privacy);
+                if self.switches.used_earlier(access.task, access.line) {
+                    piece.flags |= USED_EARLIER;
+                }
+                self.switches.used(access.task, access.line);
+                filter.leave(&piece, &self.shape, left);
+            });
             // The first of several fetches is left, and the others hit.
             pair.others[mode][op] += u64::from(record.flags & CONTINUATION == 0);
-            pair.hits[mode][op] += references_of(record, self.joined) - 1;
-            self.left.name_new();
-            self.left.records.push(with_privacy(record, privacy));
+            pair.hits[mode][op] += references - 1;
         }
     }
 }
 
-/// The record with what is known of its page, so that not every machine asks.
+/// A record within a line with what is known of its page, so that not every machine asks.
 fn with_privacy(record: &Record, privacy: &Privacy) -> Record {
-    let within_page = record.address % PAGE + u64::from(record.size) <= PAGE;
-    let told = match within_page && record.flags & (PRIVATE | SHARED) == 0 {
-        true if privacy.is_private(record) => PRIVATE,
-        true => SHARED,
-        false => 0,
+    let told = match record.flags & (PRIVATE | SHARED) {
+        0 if privacy.is_private(record) => PRIVATE,
+        0 => SHARED,
+        _ => 0,
     };
     Record { flags: record.flags | told, ..*record }
 }

@@ -11,9 +11,7 @@
 //! tells conflict from capacity misses (`classification.replacement = "exact"`), and the random
 //! policy, whose lots are drawn in the order of all misses of a cache. Such runs stay on one thread.
 
-use crate::functional::{
-    interrupted, join_fetches, processor_of, run_on, Counted, Facts, Run, Tally, SWITCH,
-};
+use crate::functional::{interrupted, join_fetches, processor_of, run_on, Counted, Facts, Run, SWITCH};
 use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, LineAddr, Op, Parts, Privacy, Record, SourceError};
@@ -241,7 +239,7 @@ impl Team<'_> {
         }
         match panicked {
             Some(panic) => Err(panic),
-            None => Ok(Ok(run.finish(&Tally::new(0)))),
+            None => Ok(Ok(run.finish())),
         }
     }
 

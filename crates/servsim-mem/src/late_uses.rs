@@ -62,7 +62,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
 impl<W: WordMask> Array<W> {
     /// From here on every use has this stamp.
-    pub(crate) fn stop_clock(&mut self, stamp: u64) {
+    pub fn stop_clock(&mut self, stamp: u64) {
         (self.clock, self.tick) = (stamp, 0);
     }
 }

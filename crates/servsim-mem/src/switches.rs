@@ -212,6 +212,8 @@ pub struct Switches {
     uses: Table<Uses>,
     /// By line and cache.
     losses: Table<Loss>,
+    /// Where somebody else knows: whether the task of the access under way used its line in an earlier quantum.
+    pub told: Option<bool>,
 }
 
 impl Switches {
@@ -224,6 +226,7 @@ impl Switches {
             quanta: 0,
             uses: Table::default(),
             losses: Table::default(),
+            told: None,
         }
     }
 
@@ -256,16 +259,28 @@ impl Switches {
 
     /// `task` uses a line; called at least when it was not the last to use the copy.
     pub fn used(&mut self, task: u32, line: LineAddr) {
+        if self.told.is_some() {
+            return;
+        }
         if let Some(quantum) = self.tasks.get(task as usize).map(|t| t.quantum).filter(|&q| q != 0) {
             self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum);
         }
+    }
+
+    /// Whether `task` used a line before its present quantum.
+    pub fn used_earlier(&self, task: u32, line: LineAddr) -> bool {
+        let quantum = |state: &Task| Some(self.uses.get((line.0 / BLOCK, task))?.before(state.quantum));
+        let earlier = self.tasks.get(task as usize).and_then(quantum).unwrap_or(0);
+        earlier >> (line.0 % BLOCK) & 1 != 0
     }
 
     /// Brings nearer what a miss of `task` in `cache` will ask.
     #[inline]
     pub fn prefetch(&self, cache: CacheId, task: u32, line: LineAddr) {
         self.losses.prefetch((line, cache.0 as u32));
-        self.uses.prefetch((line.0 / BLOCK, task));
+        if self.told.is_none() {
+            self.uses.prefetch((line.0 / BLOCK, task));
+        }
     }
 
     /// Brings nearer where the loss of a copy will be noted.
@@ -293,8 +308,7 @@ impl Switches {
     /// `cache` is the cache of `cpu` that misses.
     pub fn cause(&self, (cpu, cache): (CpuId, CacheId), task: u32, line: LineAddr) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|_| self.running.processor_of(task) == Some(cpu))?;
-        let uses = self.uses.get((line.0 / BLOCK, task))?;
-        if uses.before(state.quantum) >> (line.0 % BLOCK) & 1 == 0 {
+        if !self.told.unwrap_or_else(|| self.used_earlier(task, line)) {
             return None;
         }
         let loss = self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::FREE);
@@ -311,8 +325,15 @@ impl Switches {
 
     /// Writes who runs where, who used what, who took what.
     pub fn save(&self, out: &mut Writer) {
-        let Self { running: RunningTasks { running: _, processors }, last, tasks, quanta, uses, losses } =
-            self;
+        let Self {
+            running: RunningTasks { running: _, processors },
+            last,
+            tasks,
+            quanta,
+            uses,
+            losses,
+            told: _,
+        } = self;
         last.iter().for_each(|&task| out.put(u64::from(task)));
         out.put(u64::from(*quanta));
         out.put(tasks.len() as u64);

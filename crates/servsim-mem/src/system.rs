@@ -190,7 +190,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub(crate) distinct_lines: usize,
     /// Valid copies that made room, per cache.
     pub evictions: Vec<u64>,
-    pub(crate) switches: Switches,
+    /// Who runs where, who used what.
+    pub switches: Switches,
     pub(crate) history: History,
     /// Caches of one processor: two when the first level is split and coherent.
     pub(crate) per_processor: usize,

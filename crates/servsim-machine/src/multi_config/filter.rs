@@ -14,19 +14,19 @@
 //! the copy it is as young as before.
 
 use super::ages::Ages;
-use crate::functional::Left;
+use crate::functional::{processor_of, Left, AGE, LATE_USES, SWITCH};
 use crate::setup::Setup;
-use servsim_core::{CacheId, LineAddr};
+use servsim_core::reference::{address_on, CONTINUATION, KERNEL};
+use servsim_core::{CacheId, LineAddr, Op, Record};
 use servsim_mem::array::{Array, Frame, EMPTY};
 use servsim_mem::late_uses::{LateUses, LATER};
-use servsim_mem::{Geometry, HierarchySpec, Inclusion, WordMask};
+use servsim_mem::protocol::Table;
+use servsim_mem::{Geometry, HierarchySpec, Inclusion, RunCounts, WordMask};
 
 /// Most ways of a set: a set is searched way by way.
 const MOST_WAYS: u32 = 16;
 /// Most lines of a cache where ages are asked for: each time all are looked at.
-const MOST_LINES_OF_AGES: u64 = 1024;
-/// Most bytes of a reference.
-const MOST_BYTES: u64 = u8::MAX as u64;
+const MOST_LINES_OF_AGES: usize = 1024;
 /// Most tasks: caches note of others only that they are others.
 const MOST_TASKS: usize = u16::MAX as usize - 1;
 
@@ -39,9 +39,34 @@ const MAY_WRITE: u8 = 2;
 /// Machines do not know when it was used last.
 const UNTOLD: u8 = 4;
 
+/// Machines that are asked behind one more filter, at least: its own cost is about that of one.
+const FEWEST_BEHIND: usize = 3;
+/// By how many times as many lines as the filter before.
+const STEP: usize = 4;
+
+/// What the machines of a pass have in common.
+pub(super) struct Shape {
+    pub processors: usize,
+    /// log2 of the bytes of a line.
+    pub shift: u32,
+    /// Whether code and data have caches of their own.
+    pub split: bool,
+    /// As in [`crate::functional::Facts`].
+    pub joined: bool,
+}
+
+impl Shape {
+    /// The bits of an address within a line.
+    fn offset(&self) -> u64 {
+        (1 << self.shift) - 1
+    }
+}
+
 /// What is known.
 pub(super) struct Filter<W> {
     caches: Vec<Array<W>>,
+    /// By processor: what the filter before has left, and this one not.
+    pub hits: Vec<RunCounts>,
     /// Of each cache, for machines that tell conflict from capacity misses.
     ages: Option<Vec<Ages>>,
     /// Whether a fetch by another cache leaves a copy, on every machine.
@@ -50,49 +75,112 @@ pub(super) struct Filter<W> {
     writes_repeat: bool,
 }
 
+/// A machine of those of one pass.
+type Machine = (Setup, HierarchySpec);
+
+/// Filters, each behind the one before, for `machines` and so many tasks; none if machines do not allow it. With each
+/// the machines that are asked for what it leaves, by number.
+///
+/// The larger a cache, the more lines are known to be in it: so larger machines have another filter of their own, which
+/// is told what the one before leaves, as a machine would be. The lines of that one are among those that this one knows,
+/// because its sets divide these.
+pub(super) fn filters<W: WordMask>(machines: &[Machine], tasks: usize) -> Vec<(Filter<W>, Vec<usize>)> {
+    let simple = |(setup, spec): &Machine| {
+        spec.private.is_empty()
+            && spec.shared.iter().all(|level| level.inclusion != Inclusion::Inclusive)
+            && spec.replacement == "lru"
+            && !setup.protocol.rules.flush_private
+            && setup.protocol.reads_quietly()
+    };
+    let mut geometry = common(machines.iter());
+    let frames =
+        machines.iter().filter(|(setup, _)| setup.shadow).map(|(setup, _)| setup.geometry.frames()).max();
+    while frames.is_some() && geometry.sets().is_multiple_of(2) && geometry.frames() > MOST_LINES_OF_AGES {
+        geometry.size /= 2;
+    }
+    if tasks > MOST_TASKS || !machines.iter().all(simple) {
+        return Vec::new();
+    }
+    let mut behind: Vec<usize> = (0..machines.len()).collect();
+    let first = Filter::new(geometry, machines.iter());
+    let caches = first.caches.len();
+    let ages = frames.map(|frames| (0..caches).map(|_| Ages::new(frames)).collect());
+    let mut filters = vec![(Filter { ages, ..first }, Vec::new())];
+    let of = |&place: &usize| &machines[place];
+    let frames = |place: &usize| of(place).0.geometry.frames();
+    behind.sort_by_key(frames);
+    // The more machines, the better: those from the smallest on that has a next filter with larger ones.
+    let mut first = 0;
+    while behind.len() - first >= FEWEST_BEHIND {
+        let next = common(behind[first..].iter().map(of));
+        if next.frames() < STEP * geometry.frames() {
+            first += 1;
+            continue;
+        }
+        let large = behind.split_off(first);
+        geometry = next;
+        filters.last_mut().expect("the first").1 = std::mem::replace(&mut behind, large);
+        let mut filter = Filter::new(geometry, behind.iter().map(of));
+        filter.caches.iter_mut().for_each(|array| array.stop_clock(LATER));
+        filters.push((filter, Vec::new()));
+        first = 0;
+    }
+    filters.last_mut().expect("the first").1 = behind;
+    filters
+}
+
+/// The largest cache whose lines are in that of all `machines`.
+fn common<'a>(machines: impl Iterator<Item = &'a Machine>) -> Geometry {
+    let all = machines.map(|(setup, _)| setup.geometry);
+    let both = |a: Geometry, b: Geometry| {
+        let (sets, ways) = (common_divisor(a.sets(), b.sets()) as u64, a.ways.min(b.ways));
+        Geometry { size: sets * u64::from(ways) * a.line, ways, line: a.line }
+    };
+    let geometry = all.reduce(both).expect("a pass has a machine");
+    let ways = geometry.ways.min(MOST_WAYS);
+    Geometry { size: geometry.size / u64::from(geometry.ways) * u64::from(ways), ways, ..geometry }
+}
+
 impl<W: WordMask> Filter<W> {
-    /// The filter for `machines` and so many tasks, if they allow one.
-    pub fn of(machines: &[(Setup, HierarchySpec)], tasks: usize) -> Option<Self> {
-        let simple = |(setup, spec): &(Setup, HierarchySpec)| {
-            spec.private.is_empty()
-                && spec.shared.iter().all(|level| level.inclusion != Inclusion::Inclusive)
-                && spec.replacement == "lru"
-                && !setup.protocol.rules.flush_private
-                && setup.protocol.reads_quietly()
-        };
-        if tasks > MOST_TASKS || !machines.iter().all(simple) {
-            return None;
+    /// A filter of so many lines for `machines`, which have as many processors.
+    fn new<'a>(geometry: Geometry, machines: impl Iterator<Item = &'a Machine> + Clone) -> Self {
+        let all = machines.clone().map(|(setup, spec)| (setup.processors, spec.coherent_caches())).max();
+        let (processors, caches) = all.expect("a pass has a machine");
+        let mut protocols = machines.map(|(setup, _)| &setup.protocol);
+        Self {
+            caches: (0..processors * caches).map(|_| Array::new(geometry)).collect(),
+            hits: vec![RunCounts::default(); processors],
+            ages: None,
+            reads_keep_copies: protocols.clone().all(Table::reads_keep_copies),
+            writes_repeat: protocols.all(Table::writes_repeat_quietly),
         }
-        let (setup, spec) = machines.first()?;
-        let (line, caches) = (setup.geometry.line, setup.processors * spec.coherent_caches());
-        let mut sets = machines.iter().map(|(setup, _)| setup.geometry.sets()).reduce(common_divisor)? as u64;
-        let ways = machines.iter().map(|(setup, _)| setup.geometry.ways).min()?.min(MOST_WAYS);
-        let frames =
-            machines.iter().filter(|(setup, _)| setup.shadow).map(|(setup, _)| setup.geometry.frames()).max();
-        while frames.is_some() && sets.is_multiple_of(2) && sets * u64::from(ways) > MOST_LINES_OF_AGES {
-            sets /= 2;
-        }
-        // No reference pushes out a line that it uses itself.
-        if MOST_BYTES.div_ceil(line) + 1 > sets * u64::from(ways) {
-            return None;
-        }
-        let geometry = Geometry { size: sets * u64::from(ways) * line, ways, line };
-        Some(Self {
-            caches: (0..caches).map(|_| Array::new(geometry)).collect(),
-            ages: frames.map(|frames| (0..caches).map(|_| Ages::new(frames)).collect()),
-            reads_keep_copies: machines.iter().all(|(setup, _)| setup.protocol.reads_keep_copies()),
-            writes_repeat: machines.iter().all(|(setup, _)| setup.protocol.writes_repeat_quietly()),
-        })
     }
 
-    /// Whether machines need not be asked now for the use of `words` of `line`; then it is noted.
+    /// The cache of this record, and its address there.
     #[inline]
-    pub fn passes(&mut self, cache: CacheId, task: u32, line: LineAddr, words: W, write: bool) -> bool {
+    fn place(record: &Record, shape: &Shape) -> (CacheId, u64) {
+        let cpu = processor_of(record, shape.processors, shape.joined);
+        let data = shape.split && record.op != Op::Fetch;
+        let cache = cpu.0 * (1 + usize::from(shape.split)) + usize::from(data);
+        (CacheId(cache), address_on(record, cpu))
+    }
+
+    /// Whether machines need not be asked now for `record`; then it is noted.
+    #[inline]
+    pub fn passes(&mut self, record: &Record, shape: &Shape) -> bool {
+        let (cache, address) = Self::place(record, shape);
+        let start = address & shape.offset();
+        let last = start + (u64::from(record.size) - 1);
+        if last > shape.offset() || record.flags & CONTINUATION != 0 {
+            return false;
+        }
+        let (line, words) = (LineAddr::of(address, shape.shift), W::of_bytes(start, last));
+        let write = record.op == Op::Store;
         let array = &mut self.caches[cache];
         let Some(index) = array.find_and_guess(line) else { return false };
         let frame = &mut array.frames[index];
         let asked = if write { MAY_WRITE } else { MAY_READ };
-        if frame.flags & asked == 0 || frame.writer != task {
+        if frame.flags & asked == 0 || frame.writer != record.task {
             return false;
         }
         frame.touched.add(words);
@@ -103,8 +191,54 @@ impl<W: WordMask> Filter<W> {
         true
     }
 
+    /// Leaves `record`, which is within a line, to the machines, after what they have to be told before it.
+    pub fn leave(&mut self, record: &Record, shape: &Shape, left: &mut Left<W>) {
+        let (cache, address) = Self::place(record, shape);
+        let line = LineAddr::of(address, shape.shift);
+        self.learn((cache, record.task), line, record.op == Op::Store, left);
+        left.name_new();
+        left.records.push(*record);
+    }
+
+    /// Leaves to the machines what is still to be left of what the filter before has left.
+    #[inline(never)]
+    pub fn leave_rest(&mut self, before: &Left<W>, shape: &Shape, left: &mut Left<W>) {
+        for record in &before.records {
+            if record.op != Op::Event {
+                if self.passes(record, shape) {
+                    let cpu = processor_of(record, shape.processors, shape.joined);
+                    self.hits[cpu.0][usize::from(record.flags & KERNEL)][record.op as usize] += 1;
+                    left.forget_new_ages();
+                } else {
+                    self.leave(record, shape, left);
+                }
+            } else if record.address == SWITCH {
+                left.records.push(*record);
+            } else if record.address & LATE_USES != 0 {
+                self.note(&before.uses[(record.address - LATE_USES) as usize]);
+            } else if record.address & AGE != 0 {
+                left.ages.push(before.ages[(record.address - AGE) as usize]);
+            } else {
+                let address = left.events.len() as u64;
+                left.events.push(before.events[record.address as usize]);
+                left.records.push(Record { address, ..*record });
+            }
+        }
+    }
+
+    /// Takes note of uses that the filter before was not asked for. It knows no line that is not known here: of those
+    /// that share a set here it holds the youngest.
+    fn note(&mut self, uses: &LateUses<W>) {
+        let array = &mut self.caches[uses.cache];
+        let index = array.find(uses.line).expect("a line that the filter before holds");
+        let frame = &mut array.frames[index];
+        frame.stamp = uses.stamp;
+        frame.touched.add(uses.touched);
+        frame.written.add(uses.written);
+    }
+
     /// `task` uses `line`, and the machines are asked for it. What they have to be told before that is added to `left`.
-    pub fn learn(&mut self, (cache, task): (CacheId, u32), line: LineAddr, write: bool, left: &mut Left<W>) {
+    fn learn(&mut self, (cache, task): (CacheId, u32), line: LineAddr, write: bool, left: &mut Left<W>) {
         self.tell_age(cache, line, left);
         let told = &mut left.uses;
         self.disturb(cache, line, write, told);
@@ -170,13 +304,14 @@ impl<W: WordMask> Filter<W> {
         }
     }
 
-    /// What is still to be told at the end.
-    pub fn finish(&mut self, told: &mut Vec<LateUses<W>>) {
+    /// Leaves what is still to be told at the end.
+    pub fn finish(&mut self, left: &mut Left<W>) {
         for (cache, array) in self.caches.iter_mut().enumerate() {
             for (&line, frame) in array.tags.iter().zip(&mut array.frames) {
-                tell_all(CacheId(cache), line, frame, told);
+                tell_all(CacheId(cache), line, frame, &mut left.uses);
             }
         }
+        left.name_new();
     }
 }
 
