@@ -54,6 +54,29 @@ pub(crate) trait FirstLevel<W> {
     ) -> bool;
 }
 
+/// Who goes along with a run, record by record: what else a reference needs to be performed, and what follows from it.
+pub trait Follower {
+    /// Whether `record`, a reference to `line` alone, may be performed now, if it is a plain hit.
+    fn may_perform(&self, record: &Record, line: LineAddr) -> bool;
+    /// `record` was performed. Without `true` the run ends, and leaves the record out of its counts and of its length.
+    fn performed(&mut self, record: &Record, line: LineAddr) -> bool;
+}
+
+/// Nobody goes along.
+pub(crate) struct Nobody;
+
+impl Follower for Nobody {
+    #[inline(always)]
+    fn may_perform(&self, _: &Record, _: LineAddr) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn performed(&mut self, _: &Record, _: LineAddr) -> bool {
+        true
+    }
+}
+
 /// What does not change along a run.
 pub(crate) struct Run<'a> {
     /// 1 if loads and stores have a cache of their own.
@@ -74,15 +97,15 @@ pub(crate) struct Field<const JOINED: bool>;
 
 impl Run<'_> {
     /// Performs the records from the first on as long as they are plain hits of the same task and
-    /// processor, and less than `most` references before them. Adds the references that they stand for to `counts`;
+    /// processor, less than `most` references before them, and `follower` lets it. Adds the references that they stand for to `counts`;
     /// returns how many records it performed.
     #[inline(always)]
     pub fn take<W: WordMask, const JOINED: bool>(
         self,
         _: Field<JOINED>,
         first_level: &mut impl FirstLevel<W>,
-        records: &[Record],
-        most: u64,
+        (records, most): (&[Record], u64),
+        follower: &mut impl Follower,
         counts: &mut RunCounts,
     ) -> usize {
         let Self { data, shift, own_area, stays, shadows } = self;
@@ -108,6 +131,9 @@ impl Run<'_> {
                 break;
             }
             let line = LineAddr::of(address, shift);
+            if !follower.may_perform(record, line) {
+                break;
+            }
             let op = (rest >> OP_SHIFT) as usize & 3;
             let half = usize::from(op != Op::Fetch as usize) & data;
             let write = op == Op::Store as usize;
@@ -130,7 +156,7 @@ impl Run<'_> {
                 }
                 true
             });
-            if !performed {
+            if !performed || !follower.performed(record, line) {
                 break;
             }
             let references = if JOINED { rest >> CPU_SHIFT } else { 1 };
@@ -172,16 +198,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         field: Field<JOINED>,
         (cpu, cache, data): (CpuId, CacheId, usize),
         shift: u32,
-        (records, most): (&[Record], u64),
+        records: (&[Record], u64),
+        follower: &mut impl Follower,
         counts: &mut RunCounts,
     ) -> usize {
         let caches = cache.0..=cache.0 + data;
         let shadows = self.shadows.get_mut(caches.clone()).unwrap_or_default();
         let run = Run { data, shift, own_area: own_area(cpu), stays: self.stays, shadows };
         match &mut self.arrays[caches] {
-            [both] => run.take(field, &mut Coherent([both.parts()]), records, most, counts),
+            [both] => run.take(field, &mut Coherent([both.parts()]), records, follower, counts),
             [code, data, ..] => {
-                run.take(field, &mut Coherent([code.parts(), data.parts()]), records, most, counts)
+                run.take(field, &mut Coherent([code.parts(), data.parts()]), records, follower, counts)
             }
             [] => 0,
         }

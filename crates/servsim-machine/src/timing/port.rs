@@ -14,8 +14,8 @@ use servsim_mem::interconnect::LATER;
 use servsim_mem::protocol::{BusOp, Lines};
 use servsim_mem::snapshot::{Damaged, Reader};
 use servsim_mem::{
-    Access, BusRequest, Class, Completed, Grant, Hierarchy, HierarchySpec, Interconnect, Origin, Outcome,
-    PageMove, RunCounts, Supplier, Transaction, WordMask,
+    Access, BusRequest, Class, Completed, Follower, Grant, Hierarchy, HierarchySpec, Interconnect, Origin,
+    Outcome, PageMove, RunCounts, Supplier, Transaction, WordMask,
 };
 use std::ops::Range;
 
@@ -107,11 +107,30 @@ impl<W: WordMask> MemoryPort<W> {
     #[inline]
     pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
         let performed = self.caches.run_joined_hits(cpu, self.shift, records, most, counts);
+        self.count_lookups(cpu, performed, counts);
+        performed
+    }
+
+    /// The same with somebody who goes along; a fetch that ends the run is to be counted by
+    /// [`MemoryPort::count_lookups`].
+    #[inline]
+    pub fn run_followed_hits(
+        &mut self,
+        cpu: CpuId,
+        records: (&[Record], u64),
+        follower: &mut impl Follower,
+        counts: &mut RunCounts,
+    ) -> usize {
+        self.caches.run_followed_hits(cpu, self.shift, records, follower, counts)
+    }
+
+    /// Counts so many records, of which `counts` has the data references, as look-ups.
+    #[inline]
+    pub fn count_lookups(&mut self, cpu: CpuId, records: usize, counts: &RunCounts) {
         // A record is one look-up, however many fetches it stands for.
         let data: u64 = counts.iter().map(|of| of[Op::Load as usize] + of[Op::Store as usize]).sum();
-        self.caches.count_lookups(cpu, Op::Fetch as usize, performed as u64 - data);
+        self.caches.count_lookups(cpu, Op::Fetch as usize, records as u64 - data);
         self.caches.count_lookups(cpu, Op::Load as usize, data);
-        performed
     }
 
     /// Asks for the write-back of lines that left by themselves.

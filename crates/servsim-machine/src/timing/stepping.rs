@@ -1,6 +1,7 @@
 //! Runs one processor through hits, up to a time or until something else must happen. This is the
 //! inner loop of the timing engine: one pass per reference, no allocation, no virtual call.
 
+mod core_runs;
 mod loads;
 mod runs;
 
@@ -13,7 +14,7 @@ use crate::place::{address_on, page_of};
 use loads::{load_on_core, OnCore};
 use runs::{run_hits, takes_runs};
 use servsim_core::reference::{CONTINUATION, KERNEL, MISPREDICTED};
-use servsim_core::{CpuId, Cycles, LineAddr, Op, Record, PAGE_SHIFT};
+use servsim_core::{CpuId, Cycles, Instruction, LineAddr, Op, Record, PAGE_SHIFT};
 use servsim_cpu::Entry;
 use servsim_mem::{Access, WordMask};
 
@@ -173,16 +174,33 @@ fn await_branch<W: WordMask>(
 }
 
 /// The instructions of the record at hand, which has been fetched, enter the core; `false` when a load
-/// under way keeps one out. Nobody else sees any of it, so no time bound is looked at.
+/// under way keeps one out.
 #[inline]
 fn enter<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>) -> bool {
     let record = &work.records[*work.position];
+    if !enter_instructions(processor, record, work.code.get(*work.position), work.instructions) {
+        return false;
+    }
+    *work.position += 1;
+    count(processor, work, record, u64::from(record.cpu));
+    true
+}
+
+/// The same of `record`, whose instructions begin at `code` in the list. Nobody else sees any of it, so no time bound is
+/// looked at.
+#[inline]
+fn enter_instructions<W: Copy>(
+    processor: &mut Processor<W>,
+    record: &Record,
+    code: Option<&u32>,
+    instructions: &[Instruction],
+) -> bool {
     let Some(core) = &mut processor.core else { return true };
-    let first = work.code.get(*work.position).map_or(usize::MAX, |&code| code as usize);
+    let first = code.map_or(usize::MAX, |&code| code as usize);
     let times = &mut processor.times;
     let in_kernel = record.flags & KERNEL != 0;
     while processor.entered < record.cpu {
-        let instruction = work.instructions.get(first.wrapping_add(usize::from(processor.entered)));
+        let instruction = instructions.get(first.wrapping_add(usize::from(processor.entered)));
         match core.enter(processor.time, instruction) {
             Entry::Entered(next) => {
                 times.execute(in_kernel, next - processor.time);
@@ -206,13 +224,11 @@ fn enter<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>) -> bool 
             history.note(processor.time, *times);
         }
     }
-    if processor.entered < record.cpu {
-        return false;
+    processor.fetched = processor.entered < record.cpu;
+    if !processor.fetched {
+        (processor.entered, processor.branch_paid) = (0, false);
     }
-    (processor.fetched, processor.entered, processor.branch_paid) = (false, 0, false);
-    *work.position += 1;
-    count(processor, work, record, u64::from(record.cpu));
-    true
+    !processor.fetched
 }
 
 /// Counts `count` references of `record`.

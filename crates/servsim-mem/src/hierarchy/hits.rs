@@ -9,7 +9,7 @@
 
 use super::{Domain, Hierarchy};
 use crate::array::{Array, Frame};
-use crate::hits::{Field, FirstLevel, Run, RunCounts};
+use crate::hits::{Field, FirstLevel, Follower, Nobody, Run, RunCounts};
 use crate::observer::Observer;
 use crate::words::WordMask;
 use servsim_core::reference::own_area;
@@ -47,7 +47,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// processor field, with lines of `1 << shift` bytes. Adds to `counts`, which the caller reports to
     /// [`Hierarchy::count_hits`] at the end; returns how many it performed.
     pub fn run_hits(&mut self, cpu: CpuId, shift: u32, records: &[Record], counts: &mut RunCounts) -> usize {
-        self.run_hits_of(Field::<false>, cpu, shift, (records, u64::MAX), counts)
+        self.run_hits_of(Field::<false>, cpu, shift, (records, u64::MAX), &mut Nobody, counts)
     }
 
     /// The same of records whose processor field says how many fetches within one line they stand for, as long as less
@@ -60,7 +60,20 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         most: u64,
         counts: &mut RunCounts,
     ) -> usize {
-        self.run_hits_of(Field::<true>, cpu, shift, (records, most), counts)
+        self.run_hits_of(Field::<true>, cpu, shift, (records, most), &mut Nobody, counts)
+    }
+
+    /// The same with somebody who goes along.
+    #[inline]
+    pub fn run_followed_hits(
+        &mut self,
+        cpu: CpuId,
+        shift: u32,
+        records: (&[Record], u64),
+        follower: &mut impl Follower,
+        counts: &mut RunCounts,
+    ) -> usize {
+        self.run_hits_of(Field::<true>, cpu, shift, records, follower, counts)
     }
 
     #[inline]
@@ -70,13 +83,21 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         cpu: CpuId,
         shift: u32,
         records: (&[Record], u64),
+        follower: &mut impl Follower,
         counts: &mut RunCounts,
     ) -> usize {
         if self.domains.is_empty() {
             let cache = CacheId(cpu.0 * self.first);
-            return self.system.run_hits(field, (cpu, cache, self.first - 1), shift, records, counts);
+            return self.system.run_hits(
+                field,
+                (cpu, cache, self.first - 1),
+                shift,
+                records,
+                follower,
+                counts,
+            );
         }
-        self.run_inner_hits(field, cpu, shift, records, counts)
+        self.run_inner_hits(field, cpu, shift, records, follower, counts)
     }
 
     #[inline(never)]
@@ -85,7 +106,8 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         field: Field<JOINED>,
         cpu: CpuId,
         shift: u32,
-        (records, most): (&[Record], u64),
+        records: (&[Record], u64),
+        follower: &mut impl Follower,
         counts: &mut RunCounts,
     ) -> usize {
         let (system, cache) = (&mut self.system, CacheId(cpu.0));
@@ -94,7 +116,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays, shadows };
         let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
         let mut first_level = Inner { domain, pool, dirty: system.dirty };
-        run.take(field, &mut first_level, records, most, counts)
+        run.take(field, &mut first_level, records, follower, counts)
     }
 
     /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.

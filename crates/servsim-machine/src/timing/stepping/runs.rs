@@ -1,15 +1,16 @@
-//! Runs of plain hits on a processor that nothing looks at reference by reference: one that neither has a core, nor
-//! prefetches, nor translates addresses.
+//! Runs of plain hits on a processor that nothing looks at reference by reference: one that neither prefetches nor
+//! translates addresses. Those of one with a core are in `core_runs.rs`.
 
+use super::core_runs::run_on_core;
 use crate::timing::port::MemoryPort;
 use crate::timing::processor::Processor;
 use crate::timing::stop::{Pace, Records};
-use servsim_core::{CpuId, Op};
+use servsim_core::{CpuId, Op, TaskId};
 use servsim_mem::{RunCounts, WordMask};
 
 /// Whether the processor is of that kind.
 pub(super) fn takes_runs<W>(processor: &Processor<W>) -> bool {
-    processor.core.is_none() && processor.prefetching.is_none() && processor.translator.is_none()
+    processor.prefetching.is_none() && processor.translator.is_none()
 }
 
 /// Runs through plain hits up to the time bound and the end of the slice, if the processor is not within a record and no
@@ -22,6 +23,9 @@ pub(super) fn run_hits<W: WordMask>(
     work: &mut Records<'_>,
     pace: &Pace,
 ) -> bool {
+    if processor.core.is_some() {
+        return run_on_core(cpu, processor, port, work, pace.limit);
+    }
     if processor.offset != 0 || !processor.stores.is_empty() {
         return false;
     }
@@ -35,15 +39,7 @@ pub(super) fn run_hits<W: WordMask>(
     }
     *work.position += performed;
     let from = processor.time;
-    let of_task = &mut work.tasks[records[0].task as usize];
-    for (mode, counts) in counts.iter().enumerate() {
-        for (op, &count) in counts.iter().enumerate().take(Op::Event as usize) {
-            processor.references[mode][op] += count;
-            of_task[mode][op] += count;
-        }
-    }
-    let [user, kernel] = counts.map(|of_mode| of_mode.iter().sum::<u64>());
-    processor.slice = processor.slice.saturating_sub(user + kernel);
+    let [user, kernel] = count_run(processor, work, records[0].task, &counts);
     processor.time += cycles * (user + kernel);
     if processor.history.is_none() {
         processor.times.execute(false, cycles * user);
@@ -59,4 +55,24 @@ pub(super) fn run_hits<W: WordMask>(
         processor.note(time);
     }
     true
+}
+
+/// Counts the references of a run of `task`; how many were made in each mode.
+#[inline]
+pub(super) fn count_run<W>(
+    processor: &mut Processor<W>,
+    work: &mut Records<'_>,
+    task: TaskId,
+    counts: &RunCounts,
+) -> [u64; 2] {
+    let of_task = &mut work.tasks[task as usize];
+    for (mode, counts) in counts.iter().enumerate() {
+        for (op, &count) in counts.iter().enumerate().take(Op::Event as usize) {
+            processor.references[mode][op] += count;
+            of_task[mode][op] += count;
+        }
+    }
+    let in_modes = counts.map(|of_mode| of_mode.iter().sum::<u64>());
+    processor.slice = processor.slice.saturating_sub(in_modes.iter().sum());
+    in_modes
 }
