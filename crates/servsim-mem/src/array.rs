@@ -219,7 +219,9 @@ pub(crate) struct Parts<'a, W> {
     tags: &'a [LineAddr],
     frames: &'a mut [Frame<W>],
     guesses: &'a mut [u32],
-    clock: &'a mut u64,
+    /// Before the run.
+    clock: u64,
+    last: &'a mut u64,
     set_index: SetIndex,
     ways: usize,
     replacement: &'a mut Replacement,
@@ -227,9 +229,14 @@ pub(crate) struct Parts<'a, W> {
 
 impl<W: WordMask> Parts<'_, W> {
     /// Lets `perform` use the frame with the tag of `line`, valid or not, if there is one; if it did, which it
-    /// tells, the frame is used. Not for pools.
+    /// tells, the frame is used, as the `tick`th of the run. Not for pools; `PLAIN` where the replacement goes by stamps.
     #[inline(always)]
-    pub fn use_copy(&mut self, line: LineAddr, perform: impl FnOnce(&mut Frame<W>) -> bool) -> bool {
+    pub fn use_copy<const PLAIN: bool>(
+        &mut self,
+        line: LineAddr,
+        tick: u64,
+        perform: impl FnOnce(&mut Frame<W>) -> bool,
+    ) -> bool {
         let Some(index) = find_guessed(self.guesses, self.tags, self.set_index, self.ways, line) else {
             return false;
         };
@@ -237,9 +244,11 @@ impl<W: WordMask> Parts<'_, W> {
         if !perform(frame) {
             return false;
         }
-        *self.clock += 1;
-        frame.stamp = *self.clock;
-        self.replacement.hit_at(index, self.ways);
+        frame.stamp = self.clock + tick;
+        *self.last = frame.stamp;
+        if !PLAIN {
+            self.replacement.hit_at(index, self.ways);
+        }
         true
     }
 }
@@ -283,12 +292,28 @@ impl<W: WordMask> Array<W> {
         }
     }
 
+    /// Whether its replacement goes by the stamps of frames alone.
+    pub(crate) fn goes_by_stamps(&self) -> bool {
+        matches!(self.replacement, Replacement::Stamps)
+    }
+
     /// The parts that hits work on.
     #[inline]
     pub(crate) fn parts(&mut self) -> Parts<'_, W> {
         let Self { tags, frames, guesses, clock, tick, set_index, ways, replacement, pool: _ } = self;
         debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
-        Parts { tags, frames, guesses, clock, set_index: *set_index, ways: *ways, replacement }
+        // As many frames as tags: one comparison does for both.
+        let frames = &mut frames[..tags.len()];
+        Parts {
+            tags,
+            frames,
+            guesses,
+            clock: *clock,
+            last: clock,
+            set_index: *set_index,
+            ways: *ways,
+            replacement,
+        }
     }
 
     fn first_way(&self, line: LineAddr) -> usize {

@@ -19,7 +19,7 @@
 // One branch for several conditions that nearly always hold, and several copies of one loop.
 #![allow(clippy::needless_bitwise_bool, clippy::inline_always)]
 
-use crate::array::{join_writers, Frame, Parts};
+use crate::array::{join_writers, Array, Frame, Parts};
 use crate::observer::Observer;
 use crate::shadow::Shadow;
 use crate::system::CoherentSystem;
@@ -43,13 +43,16 @@ const _: () = assert!(KERNEL == 1);
 
 /// The first level of one processor: a cache, or one of code and one of data.
 pub(crate) trait FirstLevel<W> {
+    /// Whether a hit changes nothing but its frame: there are no shadows, and the replacement goes by stamps.
+    const PLAIN: bool;
     /// Lets `perform` use what is known of the copy of `line` in cache `half`, if that has one; if it did,
-    /// which it tells, the copy is used and, with `write`, written.
+    /// which it tells, the copy is used and written if `tick_and_write` says so: it is the `tick`th of its run; those of a
+    /// run ascend.
     fn use_copy(
         &mut self,
         half: usize,
         line: LineAddr,
-        write: bool,
+        tick_and_write: (u64, bool),
         perform: impl FnOnce(&mut Frame<W>) -> bool,
     ) -> bool;
 }
@@ -91,19 +94,20 @@ pub(crate) struct Run<'a> {
     pub shadows: &'a mut [Shadow],
 }
 
-/// What the processor field of records says: a processor, or with `JOINED` how many fetches of one line each stands for.
+/// What the processor field of records says: a processor, or with `JOINED` how many fetches of one line each stands for;
+/// and whether the run is `BOUNDED` by its references.
 #[derive(Clone, Copy)]
-pub(crate) struct Field<const JOINED: bool>;
+pub(crate) struct Field<const JOINED: bool, const BOUNDED: bool>;
 
 impl Run<'_> {
     /// Performs the records from the first on as long as they are plain hits of the same task and
     /// processor, less than `most` references before them, and `follower` lets it. Adds the references that they stand for to `counts`;
     /// returns how many records it performed.
     #[inline(always)]
-    pub fn take<W: WordMask, const JOINED: bool>(
+    pub fn take<W: WordMask, F: FirstLevel<W>, const JOINED: bool, const BOUNDED: bool>(
         self,
-        _: Field<JOINED>,
-        first_level: &mut impl FirstLevel<W>,
+        _: Field<JOINED, BOUNDED>,
+        first_level: &mut F,
         (records, most): (&[Record], u64),
         follower: &mut impl Follower,
         counts: &mut RunCounts,
@@ -120,14 +124,14 @@ impl Run<'_> {
         let user = (task + 1) << 16;
         let mask = (1_u64 << shift) - 1;
         let last_shadow = shadows.len().wrapping_sub(1);
-        let (mut by_operation, mut made, mut position) = ([0; 8], 0, 0);
+        let (mut by_operation, mut made, mut position) = ([0; 8], 0, 0_usize);
         while let Some(record) = records.get(position) {
             let rest = record.rest();
             let own = JOINED && rest >> FLAGS_SHIFT & u64::from(PER_CPU) != 0;
             let address = record.address | if own { own_area } else { 0 };
             let start = address & mask;
             let last = start + (rest >> SIZE_SHIFT & 0xFF) - 1;
-            if (rest & of_run != common) | (last > mask) | (made >= most) {
+            if (rest & of_run != common) | (last > mask) | (BOUNDED && made >= most) {
                 break;
             }
             let line = LineAddr::of(address, shift);
@@ -138,20 +142,19 @@ impl Run<'_> {
             let half = usize::from(op != Op::Fetch as usize) & data;
             let write = op == Op::Store as usize;
             let words = W::of_bytes(start, last);
-            let performed = first_level.use_copy(half, line, write, |frame| {
+            let performed = first_level.use_copy(half, line, (position as u64 + 1, write), |frame| {
                 // The state alone is left of a frame without flags that the task was the last to use.
                 let state = frame.standing() ^ user;
                 if (state > 15) | (u32::from(stays[op]) >> (state & 15) & 1 == 0) {
                     return false;
                 }
-                if !frame.touched.covers(words) {
-                    frame.touched.add(words);
-                }
-                if write {
-                    frame.written.add(words);
-                    frame.writer = join_writers(frame.writer, task);
-                }
-                if let Some(shadow) = shadows.get_mut(half & last_shadow) {
+                frame.touched.add(words);
+                // No branch: which references are stores is hard for the host to guess.
+                frame.written.add(words.only_if(write));
+                frame.writer = if write { join_writers(frame.writer, task) } else { frame.writer };
+                if F::PLAIN {
+                    // Nobody else has to know.
+                } else if let Some(shadow) = shadows.get_mut(half & last_shadow) {
                     frame.shadow = shadow.touch(line, frame.shadow);
                 }
                 true
@@ -161,7 +164,9 @@ impl Run<'_> {
             }
             let references = if JOINED { rest >> CPU_SHIFT } else { 1 };
             by_operation[op | (rest >> (FLAGS_SHIFT - 2) & KERNEL_COUNT) as usize] += references;
-            made += references;
+            if BOUNDED {
+                made += references;
+            }
             position += 1;
         }
         counts.as_flattened_mut().iter_mut().zip(by_operation).for_each(|(sum, more)| *sum += more);
@@ -170,18 +175,20 @@ impl Run<'_> {
 }
 
 /// Coherent caches of one processor.
-struct Coherent<'a, W, const CACHES: usize>([Parts<'a, W>; CACHES]);
+struct Coherent<'a, W, const CACHES: usize, const PLAIN: bool>([Parts<'a, W>; CACHES]);
 
-impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Coherent<'_, W, CACHES> {
+impl<W: WordMask, const CACHES: usize, const PLAIN: bool> FirstLevel<W> for Coherent<'_, W, CACHES, PLAIN> {
+    const PLAIN: bool = PLAIN;
+
     #[inline(always)]
     fn use_copy(
         &mut self,
         half: usize,
         line: LineAddr,
-        _write: bool,
+        (tick, _write): (u64, bool),
         perform: impl FnOnce(&mut Frame<W>) -> bool,
     ) -> bool {
-        self.0[half % CACHES].use_copy(line, perform)
+        self.0[half % CACHES].use_copy::<PLAIN>(line, tick, perform)
     }
 }
 
@@ -193,9 +200,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// # Panics
     /// When there is no such cache.
     #[inline(never)]
-    pub(crate) fn run_hits<const JOINED: bool>(
+    pub(crate) fn run_hits<const JOINED: bool, const BOUNDED: bool>(
         &mut self,
-        field: Field<JOINED>,
+        field: Field<JOINED, BOUNDED>,
         (cpu, cache, data): (CpuId, CacheId, usize),
         shift: u32,
         records: (&[Record], u64),
@@ -205,12 +212,26 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let caches = cache.0..=cache.0 + data;
         let shadows = self.shadows.get_mut(caches.clone()).unwrap_or_default();
         let run = Run { data, shift, own_area: own_area(cpu), stays: self.stays, shadows };
-        match &mut self.arrays[caches] {
-            [both] => run.take(field, &mut Coherent([both.parts()]), records, follower, counts),
-            [code, data, ..] => {
-                run.take(field, &mut Coherent([code.parts(), data.parts()]), records, follower, counts)
+        let arrays = &mut self.arrays[caches];
+        let plain = run.shadows.is_empty() && arrays.iter().all(Array::goes_by_stamps);
+        match (arrays, plain) {
+            ([both], true) => {
+                let mut first_level = Coherent::<W, 1, true>([both.parts()]);
+                run.take(field, &mut first_level, records, follower, counts)
             }
-            [] => 0,
+            ([both], false) => {
+                let mut first_level = Coherent::<W, 1, false>([both.parts()]);
+                run.take(field, &mut first_level, records, follower, counts)
+            }
+            ([code, data, ..], true) => {
+                let mut first_level = Coherent::<W, 2, true>([code.parts(), data.parts()]);
+                run.take(field, &mut first_level, records, follower, counts)
+            }
+            ([code, data, ..], false) => {
+                let mut first_level = Coherent::<W, 2, false>([code.parts(), data.parts()]);
+                run.take(field, &mut first_level, records, follower, counts)
+            }
+            ([], _) => 0,
         }
     }
 }

@@ -10,6 +10,8 @@ pub trait WordMask: Copy + Default + Send + Sync + 'static {
     fn range(first: u32, last: u32) -> Self;
     /// Adds the words of `other`.
     fn add(&mut self, other: Self);
+    /// The set itself, or without `wanted` the empty one.
+    fn only_if(self, wanted: bool) -> Self;
     /// Whether the two sets meet.
     fn meets(self, other: Self) -> bool;
     /// Whether the set is empty.
@@ -34,11 +36,16 @@ macro_rules! narrow {
         impl WordMask for $kind {
             #[inline]
             fn range(first: u32, last: u32) -> Self {
-                (Self::MAX >> (Self::BITS - 1 - (last - first))) << first
+                // Two shifts that do not wait for each other; the bit beyond the last of a number is none.
+                (2_u64 << last).wrapping_sub(1 << first) as Self
             }
             #[inline]
             fn add(&mut self, other: Self) {
                 *self |= other;
+            }
+            #[inline]
+            fn only_if(self, wanted: bool) -> Self {
+                self & Self::from(wanted).wrapping_neg()
             }
             #[inline]
             fn meets(self, other: Self) -> bool {
@@ -78,6 +85,13 @@ impl WordMask for Wide {
     fn add(&mut self, other: Self) {
         for (a, b) in self.0.iter_mut().zip(other.0) {
             *a |= b;
+        }
+    }
+    fn only_if(self, wanted: bool) -> Self {
+        if wanted {
+            self
+        } else {
+            Self::default()
         }
     }
     fn meets(self, other: Self) -> bool {

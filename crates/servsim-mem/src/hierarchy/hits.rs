@@ -24,12 +24,14 @@ struct Inner<'a, W> {
 }
 
 impl<W: WordMask> FirstLevel<W> for Inner<'_, W> {
+    const PLAIN: bool = false;
+
     #[inline(always)]
     fn use_copy(
         &mut self,
         half: usize,
         line: LineAddr,
-        write: bool,
+        (_tick, write): (u64, bool),
         perform: impl FnOnce(&mut Frame<W>) -> bool,
     ) -> bool {
         let (level, quick) = (&mut self.domain.levels[half], &mut self.domain.quick[half]);
@@ -47,7 +49,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// processor field, with lines of `1 << shift` bytes. Adds to `counts`, which the caller reports to
     /// [`Hierarchy::count_hits`] at the end; returns how many it performed.
     pub fn run_hits(&mut self, cpu: CpuId, shift: u32, records: &[Record], counts: &mut RunCounts) -> usize {
-        self.run_hits_of(Field::<false>, cpu, shift, (records, u64::MAX), &mut Nobody, counts)
+        self.run_hits_of(Field::<false, false>, cpu, shift, (records, u64::MAX), &mut Nobody, counts)
     }
 
     /// The same of records whose processor field says how many fetches within one line they stand for, as long as less
@@ -60,7 +62,10 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         most: u64,
         counts: &mut RunCounts,
     ) -> usize {
-        self.run_hits_of(Field::<true>, cpu, shift, (records, most), &mut Nobody, counts)
+        if most == u64::MAX {
+            return self.run_hits_of(Field::<true, false>, cpu, shift, (records, most), &mut Nobody, counts);
+        }
+        self.run_hits_of(Field::<true, true>, cpu, shift, (records, most), &mut Nobody, counts)
     }
 
     /// The same with somebody who goes along.
@@ -73,13 +78,13 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         follower: &mut impl Follower,
         counts: &mut RunCounts,
     ) -> usize {
-        self.run_hits_of(Field::<true>, cpu, shift, records, follower, counts)
+        self.run_hits_of(Field::<true, true>, cpu, shift, records, follower, counts)
     }
 
     #[inline]
-    fn run_hits_of<const JOINED: bool>(
+    fn run_hits_of<const JOINED: bool, const BOUNDED: bool>(
         &mut self,
-        field: Field<JOINED>,
+        field: Field<JOINED, BOUNDED>,
         cpu: CpuId,
         shift: u32,
         records: (&[Record], u64),
@@ -101,9 +106,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     }
 
     #[inline(never)]
-    fn run_inner_hits<const JOINED: bool>(
+    fn run_inner_hits<const JOINED: bool, const BOUNDED: bool>(
         &mut self,
-        field: Field<JOINED>,
+        field: Field<JOINED, BOUNDED>,
         cpu: CpuId,
         shift: u32,
         records: (&[Record], u64),
