@@ -152,10 +152,10 @@ impl Run<'_> {
                 // No branch: which references are stores is hard for the host to guess.
                 frame.written.add(words.only_if(write));
                 frame.writer = if write { join_writers(frame.writer, task) } else { frame.writer };
-                if F::PLAIN {
-                    // Nobody else has to know.
-                } else if let Some(shadow) = shadows.get_mut(half & last_shadow) {
-                    frame.shadow = shadow.touch(line, frame.shadow);
+                if !F::PLAIN {
+                    if let Some(shadow) = shadows.get_mut(half & last_shadow) {
+                        frame.shadow = shadow.touch(line, frame.shadow);
+                    }
                 }
                 true
             });

@@ -11,6 +11,7 @@ pub trait WordMask: Copy + Default + Send + Sync + 'static {
     /// Adds the words of `other`.
     fn add(&mut self, other: Self);
     /// The set itself, or without `wanted` the empty one.
+    #[must_use]
     fn only_if(self, wanted: bool) -> Self;
     /// Whether the two sets meet.
     fn meets(self, other: Self) -> bool;
