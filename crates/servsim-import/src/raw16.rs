@@ -85,21 +85,17 @@ impl Raw16 {
             if filled == 0 {
                 break;
             }
-            let (mut fault, mut sum, limit) = (false, 0, (processors as u64) << 32);
-            for bytes in buffer[..filled].chunks_exact(RECORD) {
-                let (address, rest) = words_of(bytes);
-                fault |= is_faulty(address, rest, limit);
-                sum = summed(sum, address, rest);
-                if !filter.knows(address, rest) {
-                    let task = task_of(&mut self.task_of_pid, &mut self.tasks, pid_of(rest));
-                    survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
-                }
+            let mut checked = Checked { limit: (processors as u64) << 32, faults: 0, sum: 0 };
+            let mut chunk = &buffer[..filled];
+            while let Some((address, rest)) = checked.next_unknown(&mut chunk, &mut filter) {
+                let task = task_of(&mut self.task_of_pid, &mut self.tasks, pid_of(rest));
+                survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
             }
-            if fault {
+            if checked.faults != 0 {
                 let number = self.sums.len() as u64 * (CHUNK / RECORD) as u64;
                 return Err(self.fault_in_chunk(&buffer[..filled], number, processors));
             }
-            self.sums.push(sum);
+            self.sums.push(checked.sum);
         }
         self.privacy = survey.privacy();
         Ok(())
@@ -180,16 +176,50 @@ fn summed(sum: u64, address: u64, rest: u64) -> u64 {
     sum.wrapping_add(address).wrapping_add(rest.rotate_left(23))
 }
 
-/// Whether the record has a fault; `limit` is the number of processors in the place of the field.
-/// Without branches, since nearly no record has one.
+/// What the first pass learns of a chunk beside its pages.
+struct Checked {
+    /// The number of processors in the place of the field.
+    limit: u64,
+    /// Not 0 once a record had a fault.
+    faults: u64,
+    /// As [`summed`].
+    sum: u64,
+}
+
+impl Checked {
+    /// Checks records of `chunk` up to the first that `filter` does not know, which it returns; the rest is left. One loop of
+    /// its own, so that the compiler keeps all of it in registers.
+    #[inline(never)]
+    fn next_unknown(&mut self, chunk: &mut &[u8], filter: &mut Filter) -> Option<(u64, u64)> {
+        let Self { limit, mut faults, mut sum } = *self;
+        let mut records = chunk.chunks_exact(RECORD);
+        let mut unknown = None;
+        for bytes in records.by_ref() {
+            let (address, rest) = words_of(bytes);
+            faults |= faults_of(address, rest, limit);
+            sum = summed(sum, address, rest);
+            if !filter.knows(address, rest) {
+                unknown = Some((address, rest));
+                break;
+            }
+        }
+        let left = records.len() * RECORD;
+        *chunk = &chunk[chunk.len() - left..];
+        (self.faults, self.sum) = (faults, sum);
+        unknown
+    }
+}
+
+/// Not 0 if the record has a fault; `limit` is the number of processors in the place of the field. Arithmetic alone,
+/// since nearly no record has one: what is taken from less sets the highest bit.
 #[inline]
-#[allow(clippy::needless_bitwise_bool)] // no branches is the point
-fn is_faulty(address: u64, rest: u64, limit: u64) -> bool {
-    (rest & 0x7F > 2)
-        | (rest & 0xFF00 == 0)
-        | (rest & 0xFFFF_0000 != 0)
-        | (rest & 0xFFFF_0000_0000 >= limit)
-        | (address > u64::MAX - bytes_after_first(rest))
+fn faults_of(address: u64, rest: u64, limit: u64) -> u64 {
+    let kind = (rest & 0x7C) | (rest & (rest >> 1) & 1);
+    let size = (rest >> 8 & 0xFF).wrapping_sub(1) >> 63;
+    let reserved = rest & 0xFFFF_0000;
+    let processor = limit.wrapping_sub(1).wrapping_sub(rest & 0xFFFF_0000_0000) >> 63;
+    let end = (address & !address.wrapping_add(bytes_after_first(rest))) >> 63;
+    kind | size | reserved | processor | end
 }
 
 fn task_of(task_of_pid: &mut [u32], tasks: &mut Vec<TaskInfo>, pid: u16) -> u32 {
