@@ -202,15 +202,18 @@ pub(crate) fn find_guessed(
     if tags[guess] == line {
         return Some(guess);
     }
-    let first = set_index.of(line) * ways;
+    let found = search(tags, set_index.of(line) * ways, ways, line)?;
+    guesses[slot] = found as u32;
+    Some(found)
+}
+
+/// The place of the tag of `line` among so many ways from `first` on.
+#[inline(always)]
+fn search(tags: &[LineAddr], first: usize, ways: usize, line: LineAddr) -> Option<usize> {
     // All ways, without a branch that the host would have to guess.
     let set = tags[first..first + ways].iter().enumerate();
     let found = set.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
-    if found == NOWHERE {
-        return None;
-    }
-    guesses[slot] = found as u32;
-    Some(found)
+    (found != NOWHERE).then_some(found)
 }
 
 /// What hits of an array work on, each part by itself: the compiler knows then that no write to one changes where
@@ -347,9 +350,7 @@ impl<W: WordMask> Array<W> {
         if let Some(pool) = &self.pool {
             return pool.places.get(&line).map(|&index| index as usize);
         }
-        let first = self.first_way(line);
-        let tags = &self.tags[first..first + self.ways];
-        tags.iter().position(|&tag| tag == line).map(|way| first + way)
+        search(&self.tags, self.first_way(line), self.ways, line)
     }
 
     /// Gives frame `index` to `line`.
@@ -387,10 +388,11 @@ impl<W: WordMask> Array<W> {
                 self.tags.len() - 1
             });
         }
-        let first = self.first_way(line);
+        let set = self.set_index.of(line);
+        let first = set * self.ways;
         let age = |frame: &Frame<W>| (frame.state != INVALID, frame.stamp);
         let ways = self.frames[first..first + self.ways].iter().map(age);
-        first + self.replacement.victim(first / self.ways, ways)
+        first + self.replacement.victim(set, ways)
     }
 
     /// Marks a frame as used now.

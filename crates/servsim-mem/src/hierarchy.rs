@@ -279,10 +279,16 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     /// when the bus is needed.
     #[inline]
     pub fn access(&mut self, access: &Access<W>, page: impl FnOnce() -> Page) {
-        if self.try_hit(access).is_none() {
-            let page = page();
-            if !self.transact_missed(access, page).done {
-                while !self.transact(access, page).0.done {}
+        let inner = self.at_coherence(access);
+        match self.system.hit_or_find(&inner) {
+            Ok(()) => {
+                self.completed(&inner);
+            }
+            Err(found) => {
+                let page = page();
+                if !self.transact_missed(&inner, found, page).done {
+                    while !self.transact(access, page).0.done {}
+                }
             }
         }
     }

@@ -361,12 +361,21 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Performs the access if it needs no bus transaction.
     #[inline]
     pub fn try_hit(&mut self, access: &Access<W, CacheId>) -> bool {
+        self.hit_or_find(access).is_ok()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// When it needs one: with the frame that has the tag of its line, if one does.
+    #[inline]
+    pub(crate) fn hit_or_find(&mut self, access: &Access<W, CacheId>) -> Result<(), Option<usize>> {
         let array = &mut self.arrays[access.at];
-        let Some(index) = array.find_and_guess(access.line) else { return false };
+        let index = array.find_and_guess(access.line).ok_or(None)?;
         let state = array.frames[index].state;
         let next = self.hit[usize::from(access.write)][usize::from(state)];
         if next == NEEDS_BUS {
-            return false;
+            return Err(Some(index));
         }
         array.frames[index].state = next;
         array.use_frame(index);
@@ -388,7 +397,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.history.keep(access.line, access.step(false));
             self.tell(access, access.at, access.line, state, access.event(None), next);
         }
-        true
+        Ok(())
     }
 
     /// The task was not the last to use the copy.
@@ -435,23 +444,32 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Unwinds with a [`MissingCell`] when the protocol table lacks the cell that is needed: an
     /// internal bug.
     pub fn transact(&mut self, access: &Access<W, CacheId>, page: impl Into<Page>) -> Outcome {
-        if self.try_hit(access) {
-            return Outcome { done: true, ..Outcome::default() };
+        match self.hit_or_find(access) {
+            Ok(()) => Outcome { done: true, ..Outcome::default() },
+            Err(found) => self.transact_missed(access, found, page.into()),
         }
-        self.transact_missed(access, page.into())
     }
 
-    /// The same for an access that is known not to hit.
+    /// The same for an access that is known not to hit, with what [`CoherentSystem::hit_or_find`] has found.
     #[inline]
-    pub(crate) fn transact_missed(&mut self, access: &Access<W, CacheId>, page: Page) -> Outcome {
-        with_cache_set!(self.copies, self.transact_on(access, page))
+    pub(crate) fn transact_missed(
+        &mut self,
+        access: &Access<W, CacheId>,
+        found: Option<usize>,
+        page: Page,
+    ) -> Outcome {
+        with_cache_set!(self.copies, self.transact_on(access, found, page))
     }
 
     /// The same with sets of caches as wide as the machine needs.
-    fn transact_on<S: Indexed>(&mut self, access: &Access<W, CacheId>, page: Page) -> Outcome {
+    fn transact_on<S: Indexed>(
+        &mut self,
+        access: &Access<W, CacheId>,
+        found: Option<usize>,
+        page: Page,
+    ) -> Outcome {
         let private = page.private;
         self.copies.prefetch(access.line);
-        let found = self.arrays[access.at].find(access.line);
         let place = found.unwrap_or_else(|| self.make_room(access));
         self.history.keep(access.line, access.step(private));
         let state = found.map_or(INVALID, |index| self.arrays[access.at].frames[index].state);

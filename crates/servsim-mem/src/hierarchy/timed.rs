@@ -44,7 +44,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
 
     /// The levels' share of a completed access.
     #[inline]
-    fn completed(&mut self, access: &Access<W, CacheId>) -> usize {
+    pub(super) fn completed(&mut self, access: &Access<W, CacheId>) -> usize {
         if self.domains.is_empty() {
             self.lookups[access.at] += 1;
             return 0;
@@ -98,15 +98,19 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.transacted(&inner, Outcome { within_group, ..outcome })
     }
 
-    /// The same for an access that is known not to hit.
-    pub(super) fn transact_missed(&mut self, access: &Access<W>, page: Page) -> Outcome {
-        let inner = self.at_coherence(access);
+    /// The same for an access that is known not to hit, at the cache that serves it, where its line was found in a frame or not.
+    pub(super) fn transact_missed(
+        &mut self,
+        inner: &Access<W, CacheId>,
+        found: Option<usize>,
+        page: Page,
+    ) -> Outcome {
         for level in &self.shared[self.groups.of(inner.at)].levels {
-            level.prefetch(access.line);
+            level.prefetch(inner.line);
         }
-        let within_group = self.look_around(&inner);
-        let outcome = self.system.transact_missed(&inner, page);
-        self.transacted(&inner, Outcome { within_group, ..outcome }).0
+        let within_group = self.look_around(inner);
+        let outcome = self.system.transact_missed(inner, found, page);
+        self.transacted(inner, Outcome { within_group, ..outcome }).0
     }
 
     /// What the transaction of the access means for the levels.
