@@ -1,53 +1,76 @@
-//! Which of many things happens first: their times as a tournament, so that one that changes, and the question, cost steps
-//! in the logarithm of their number.
+//! Which of many things happens first: a list in order. What has just happened mostly happens again soon, so that it
+//! passes few others, and the question costs nothing.
+
+/// Things that are passed one by one; beyond, the place is searched for.
+const NEAR: usize = 8;
 
 /// The times of things that have numbers.
 #[derive(Debug, Clone)]
 pub struct Earliest {
-    /// The winner of a pair at half its place, the things themselves from the middle on.
+    /// Those that happen, by time and number, the first at the end.
+    order: Vec<(u64, usize)>,
+    /// Of all; `u64::MAX` for those that do not.
     times: Vec<u64>,
-    /// Where they begin: a power of two.
-    size: usize,
 }
 
 impl Earliest {
     /// So many, none of which happens: `u64::MAX`.
     pub fn new(count: usize) -> Self {
-        let size = count.max(1).next_power_of_two();
-        Self { times: vec![u64::MAX; 2 * size], size }
+        Self { order: Vec::with_capacity(count), times: vec![u64::MAX; count] }
     }
 
     /// `index` happens at `time` now.
     #[inline]
     pub fn set(&mut self, index: usize, time: u64) {
-        let mut at = self.size + index;
-        self.times[at] = time;
-        while at > 1 {
-            let time = self.times[at].min(self.times[at ^ 1]);
-            at /= 2;
-            if self.times[at] == time {
-                return;
-            }
-            self.times[at] = time;
+        let old = std::mem::replace(&mut self.times[index], time);
+        if old == time {
+            return;
         }
+        if old == u64::MAX {
+            self.order.push((0, index));
+        } else if self.order.last() != Some(&(old, index)) {
+            let at = self.order.partition_point(|&other| other > (old, index));
+            self.order.remove(at);
+            self.order.push((0, index));
+        }
+        if time == u64::MAX {
+            self.order.pop();
+        } else {
+            self.sink((time, index));
+        }
+    }
+
+    /// Moves the last of the list, `entry` from now on, to its place.
+    #[inline]
+    fn sink(&mut self, entry: (u64, usize)) {
+        let mut at = self.order.len() - 1;
+        let near = at.saturating_sub(NEAR);
+        while at > near && self.order[at - 1] < entry {
+            self.order[at] = self.order[at - 1];
+            at -= 1;
+        }
+        if at > 0 && at == near {
+            let place = self.order[..at].partition_point(|&other| other > entry);
+            self.order.copy_within(place..at, place + 1);
+            at = place;
+        }
+        self.order[at] = entry;
     }
 
     /// When the first happens.
     #[inline]
     pub fn time(&self) -> u64 {
-        self.times[1]
+        self.order.last().map_or(u64::MAX, |&(time, _)| time)
     }
 
-    /// The first, of those at one time that of the lowest number; its time, and that of the next.
+    /// The first, of those at one time that of the lowest number; its time, and that of the next. Without any, 0.
     #[inline]
     pub fn first_two(&self) -> (usize, u64, u64) {
-        let (mut at, first, mut second) = (1, self.times[1], u64::MAX);
-        while at < self.size {
-            at *= 2;
-            at += usize::from(self.times[at] != first);
-            second = second.min(self.times[at ^ 1]);
+        match self.order[..] {
+            [.., (second, _), (first, index)] => (index, first, second),
+            [(first, index)] => (index, first, u64::MAX),
+            [] => (0, u64::MAX, u64::MAX),
         }
-        (at - self.size, first, second)
     }
 }
 

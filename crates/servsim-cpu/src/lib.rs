@@ -20,6 +20,9 @@
 //! instruction every cycle; dependences through memory; speculation along wrong paths; replays of loads
 //! that were performed too early for the memory order.
 
+// Instructions enter in one loop.
+#![allow(clippy::inline_always)]
+
 mod loads;
 #[cfg(test)]
 mod tests;
@@ -158,18 +161,17 @@ impl<T: Copy> Core<T> {
     }
 
     /// The next instruction wants to enter at `now`; `None` is one whose code is not known.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, now: u64, instruction: Option<&Instruction>) -> Entry {
         self.seal();
-        if self.entered >= self.ring.len() as u64 {
-            let oldest = self.ring[self.place];
-            if oldest.at == UNKNOWN {
-                return Entry::Blocked;
-            }
-            self.left = self.left.max(oldest.at);
-            if self.left > now {
-                return Entry::Later { at: self.left, load: oldest.load };
-            }
+        // A place that nobody had yet was left at 0.
+        let oldest = self.ring[self.place];
+        if oldest.at == UNKNOWN {
+            return Entry::Blocked;
+        }
+        self.left = self.left.max(oldest.at);
+        if self.left > now {
+            return Entry::Later { at: self.left, load: oldest.load };
         }
         let known = instruction.is_some();
         let instruction = *instruction.unwrap_or(&self.unknown);
@@ -210,7 +212,7 @@ impl<T: Copy> Core<T> {
     }
 
     /// The current instruction has all its loads: what it makes of them.
-    #[inline]
+    #[inline(always)]
     fn seal(&mut self) {
         if !self.current.open {
             return;
@@ -244,6 +246,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
+    #[inline(never)]
     fn wait_for_operands(&mut self, operands: u64, latency: Cycles) {
         let (mut needs, mut known) = self.needs(operands);
         known = known.max(self.current.entered).max(self.current.loaded);

@@ -214,6 +214,12 @@ impl<T: Copy> Core<T> {
         asking.find(|flight| matches(&flight.access)).map(|flight| flight.load)
     }
 
+    /// Whether any load asks for its data.
+    #[inline]
+    pub fn is_asking(&self) -> bool {
+        self.asking(|_| true).is_some()
+    }
+
     /// Whether as many loads are under way at `now` as can.
     pub fn is_busy(&self, now: u64) -> bool {
         let asking = self.loads.flights.iter().filter(|f| f.state == State::Asking).count();

@@ -61,8 +61,9 @@ pub(crate) trait FirstLevel<W> {
 pub trait Follower {
     /// Whether `record`, a reference to `line` alone, may be performed now, if it is a plain hit.
     fn may_perform(&self, record: &Record, line: LineAddr) -> bool;
-    /// `record` was performed. Without `true` the run ends, and leaves the record out of its counts and of its length.
-    fn performed(&mut self, record: &Record, line: LineAddr) -> bool;
+    /// `record`, at `position` in the run, was performed. Without `true` the run ends, and leaves the record out of its
+    /// counts and of its length.
+    fn performed(&mut self, position: usize, record: &Record, line: LineAddr) -> bool;
 }
 
 /// Nobody goes along.
@@ -75,7 +76,7 @@ impl Follower for Nobody {
     }
 
     #[inline(always)]
-    fn performed(&mut self, _: &Record, _: LineAddr) -> bool {
+    fn performed(&mut self, _: usize, _: &Record, _: LineAddr) -> bool {
         true
     }
 }
@@ -159,7 +160,7 @@ impl Run<'_> {
                 }
                 true
             });
-            if !performed || !follower.performed(record, line) {
+            if !performed || !follower.performed(position, record, line) {
                 break;
             }
             let references = if JOINED { rest >> CPU_SHIFT } else { 1 };

@@ -79,12 +79,13 @@ impl<'a, W: WordMask> Executor<'a> for Engine<'a, W> {
 }
 
 impl<W: WordMask> Engine<'_, W> {
+    /// Interrupts what `cpu` does for a handler that waits for it, if that can be.
     pub(super) fn enter_handler(&mut self, cpu: CpuId) {
         let processor = &mut self.processors[cpu];
         let busy = processor.is_within_record()
             || processor.is_walking()
             || matches!(processor.context, Some(Context::Interrupt(_)));
-        if !self.software.handlers.wait_for(cpu) || busy || self.is_masked(cpu) {
+        if busy || self.is_masked(cpu) {
             return;
         }
         if let Some(index) = self.software.handlers.next(cpu) {

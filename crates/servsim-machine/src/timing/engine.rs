@@ -190,18 +190,21 @@ impl<'a, W: WordMask> Engine<'a, W> {
     /// must see in order: events, task switches.
     pub(super) fn run_processor(&mut self, cpu: CpuId, limit: u64, sync: u64) -> Result<(), SimulateError> {
         self.stale.insert(cpu);
-        if let Some(history) = &mut self.processors[cpu].history {
+        if self.software.handlers.wait_for(cpu) {
+            self.enter_handler(cpu);
+        }
+        let processor = &mut self.processors[cpu];
+        if let Some(history) = &mut processor.history {
             history.forget_before(self.now);
         }
-        self.enter_handler(cpu);
-        let Some(context) = self.processors[cpu].context else {
+        let Some(context) = processor.context else {
             self.dispatch(cpu);
             return Ok(());
         };
-        if self.processors[cpu].forgets_translations() {
+        if processor.forgets_translations() {
             return Ok(());
         }
-        if let Some(spin) = self.processors[cpu].spinning {
+        if let Some(spin) = processor.spinning {
             self.spin(cpu, context, spin);
             return Ok(());
         }
@@ -277,7 +280,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             branch_penalty: model.branch_penalty,
             translation: model.translation,
         };
-        self.with_records(cpu, context, |processor, port, work| step(cpu, processor, port, work, pace))
+        self.with_records(cpu, context, |processor, port, work| step(cpu, processor, port, work, &pace))
     }
 
     /// Completes the current access without another look at the cache.
@@ -307,11 +310,9 @@ impl<'a, W: WordMask> Engine<'a, W> {
             Context::Interrupt(index) => (&self.software.interrupts[index].batch, &mut handler_position),
         };
         let mut records = Records {
-            records: &batch.records,
-            pages: &batch.pages,
-            spaces: &self.software.spaces,
+            batch,
             position,
-            code: &batch.code,
+            spaces: &self.software.spaces,
             instructions: self.software.instructions,
             privacy: self.software.privacy,
             tasks: &mut self.accounts.task_references,

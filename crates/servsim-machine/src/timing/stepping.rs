@@ -24,16 +24,16 @@ pub fn step<W: WordMask>(
     processor: &mut Processor<W>,
     port: &mut MemoryPort<W>,
     work: &mut Records<'_>,
-    pace: Pace,
+    pace: &Pace,
 ) -> Stop<W> {
-    let Pace { limit, shift, cycles, branch_penalty, .. } = pace;
+    let Pace { limit, shift, cycles, branch_penalty, .. } = *pace;
     let line_mask = (1_u64 << shift) - 1;
     let (in_runs, mut ran) = (takes_runs(processor), false);
-    while let Some(record) = work.records.get(*work.position) {
+    while let Some(record) = work.batch.records.get(*work.position) {
         if let Some(stop) = stop_before(processor, record, limit) {
             return stop;
         }
-        ran = in_runs && !ran && run_hits(cpu, processor, port, work, &pace);
+        ran = in_runs && !ran && run_hits(cpu, processor, port, work, pace);
         if ran {
             continue;
         }
@@ -53,7 +53,7 @@ pub fn step<W: WordMask>(
                 return Stop::Prefetch;
             }
             if processor.translator.as_ref().is_some_and(|translator| !translator.done) {
-                match translate(cpu, processor, port, work, &pace) {
+                match translate(cpu, processor, port, work, pace) {
                     Some(stop) => return stop,
                     None => continue,
                 }
@@ -149,7 +149,7 @@ fn note_first_use<W: WordMask>(
         return;
     }
     if let Some(line) = port.take_trigger() {
-        let page = page_of(work.privacy, &Record { address: start, ..work.records[*work.position] });
+        let page = page_of(work.privacy, &Record { address: start, ..work.batch.records[*work.position] });
         processor.prefetch_after(line, &Pending { access: *access, page, fetching: false });
     }
 }
@@ -177,8 +177,8 @@ fn await_branch<W: WordMask>(
 /// under way keeps one out.
 #[inline]
 fn enter<W: Copy>(processor: &mut Processor<W>, work: &mut Records<'_>) -> bool {
-    let record = &work.records[*work.position];
-    if !enter_instructions(processor, record, work.code.get(*work.position), work.instructions) {
+    let record = &work.batch.records[*work.position];
+    if !enter_instructions(processor, record, work.batch.code.get(*work.position), work.instructions) {
         return false;
     }
     *work.position += 1;
@@ -269,7 +269,7 @@ pub fn advance<W: WordMask>(
     cycles: Cycles,
     cpu: CpuId,
 ) {
-    let record = &work.records[*work.position];
+    let record = &work.batch.records[*work.position];
     let address = address_on(record, cpu);
     let next_line = ((address + processor.offset) >> shift).wrapping_add(1) << shift;
     // Wrapping: the last line of the address space has no next one.

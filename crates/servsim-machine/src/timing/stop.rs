@@ -2,7 +2,7 @@
 
 use super::pending::Pending;
 use super::translator::TranslationTimes;
-use servsim_core::{Cycles, Instruction, Privacy, Record};
+use servsim_core::{Batch, Cycles, Instruction, Privacy};
 
 /// Why stepping stopped.
 #[derive(Debug, Clone, Copy)]
@@ -45,18 +45,13 @@ pub enum Way {
 }
 
 /// The records to step through.
-#[allow(clippy::struct_field_names)] // the records are what it is about
 pub struct Records<'a> {
-    /// Records.
-    pub records: &'a [Record],
-    /// Their virtual pages, where addresses are translated.
-    pub pages: &'a [u64],
-    /// The address space of each task.
-    pub spaces: &'a [Option<u32>],
+    /// Records, with their code and virtual pages where these are asked for.
+    pub batch: &'a Batch,
     /// Next one.
     pub position: &'a mut usize,
-    /// Where their instructions are in the list.
-    pub code: &'a [u32],
+    /// The address space of each task.
+    pub spaces: &'a [Option<u32>],
     /// The list.
     pub instructions: &'a [Instruction],
     /// Which pages are private.

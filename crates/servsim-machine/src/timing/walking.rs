@@ -41,13 +41,13 @@ pub(super) fn translate<W: WordMask>(
     pace: &Pace,
 ) -> Option<Stop<W>> {
     let (Some(times), Some(translator)) = (pace.translation, &mut processor.translator) else { return None };
-    let record = &work.records[*work.position];
+    let record = &work.batch.records[*work.position];
     let Some((walk, kernel)) = translator.walk else {
         if let Some(process) = process_of(work.spaces, record.task) {
             translator.mmu.enter(process);
         }
         let count = if record.op == Op::Fetch && processor.offset == 0 { u64::from(record.cpu) } else { 1 };
-        let asked = look_up(record, cpu, work.pages[*work.position], processor.offset, count);
+        let asked = look_up(record, cpu, work.batch.pages[*work.position], processor.offset, count);
         match translator.mmu.translate(&asked) {
             Translated::First => translator.done = true,
             Translated::Second => {

@@ -4,7 +4,7 @@ use crate::snapshot::{empty, saved, shapes, CPUS};
 use servsim_core::reference::KERNEL;
 use servsim_core::{CpuId, LineAddr, Op, RandomStream, Record};
 use servsim_mem::protocol::PROTOCOLS;
-use servsim_mem::{Access, Hierarchy, HierarchySpec, Page, RunCounts, WordMask};
+use servsim_mem::{Access, Follower, Hierarchy, HierarchySpec, Page, RunCounts, WordMask};
 
 const SHIFT: u32 = 6;
 
@@ -82,6 +82,50 @@ fn a_run_of_hits_does_what_its_references_do_one_by_one() {
             let mut random = RandomStream::new(number as u64, "hits");
             let in_runs = compare(spec, protocol, &mut random);
             assert!(in_runs > 2_000, "{protocol} {spec:?}: {in_runs} in runs");
+        }
+    }
+}
+
+/// Lets so many records be performed, and ends the run behind one more.
+struct Counted {
+    left: usize,
+    seen: Vec<(usize, LineAddr)>,
+}
+
+impl Follower for Counted {
+    fn may_perform(&self, record: &Record, _: LineAddr) -> bool {
+        record.op != Op::Store
+    }
+
+    fn performed(&mut self, position: usize, _: &Record, line: LineAddr) -> bool {
+        self.seen.push((position, line));
+        self.left = self.left.wrapping_sub(1);
+        self.left != usize::MAX
+    }
+}
+
+#[test]
+fn who_goes_along_keeps_records_out_of_a_run_and_ends_it_behind_one() {
+    for spec in &shapes() {
+        let (mut with, mut without) = (empty(spec, "mesi", false), empty(spec, "mesi", false));
+        let fetch = |line: u64| Record { cpu: 2, ..Record::new(0, Op::Fetch, line << SHIFT, 4) };
+        let store = Record { op: Op::Store, cpu: 1, ..fetch(3) };
+        let records = [fetch(1), fetch(2), fetch(1), store, fetch(2)];
+        for caches in [&mut with, &mut without] {
+            caches.system.run_task(CpuId(0), 0);
+            records.iter().for_each(|record| perform(caches, CpuId(0), record));
+        }
+        for (left, length, performed) in [(9, 3, 3), (1, 1, 2), (0, 0, 1)] {
+            let (mut follower, mut counts) = (Counted { left, seen: Vec::new() }, RunCounts::default());
+            let all = (records.as_slice(), u64::MAX);
+            assert_eq!(with.run_followed_hits(CpuId(0), SHIFT, all, &mut follower, &mut counts), length);
+            assert_eq!(counts, [[2 * length as u64, 0, 0, 0], [0; 4]], "each stands for two");
+            let lines = [1, 2, 1].map(LineAddr);
+            let seen: Vec<_> = (0..).zip(lines).take(performed).collect();
+            assert_eq!(follower.seen, seen);
+            // The one that ended the run was performed all the same.
+            records[..performed].iter().for_each(|record| perform(&mut without, CpuId(0), record));
+            assert!(saved(&with) == saved(&without), "{spec:?}");
         }
     }
 }

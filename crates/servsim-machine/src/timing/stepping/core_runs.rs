@@ -1,8 +1,11 @@
 //! Runs of plain hits on a processor with a core, which neither prefetches nor translates addresses: instructions enter and
 //! loads find their data one after the other, without a look at anything that these cannot change.
 
+#![allow(clippy::inline_always)] // into the loop of hits
+
 use super::enter_instructions;
 use super::runs::count_run;
+use crate::timing::pending::Pending;
 use crate::timing::port::MemoryPort;
 use crate::timing::processor::Processor;
 use crate::timing::stop::Records;
@@ -24,9 +27,11 @@ pub(super) fn run_on_core<W: WordMask>(
         return false;
     }
     let (records, code) =
-        (&work.records[*work.position..], work.code.get(*work.position..).unwrap_or_default());
+        (&work.batch.records[*work.position..], work.batch.code.get(*work.position..).unwrap_or_default());
     let (mut counts, most) = (RunCounts::default(), processor.slice);
-    let mut along = Along { processor, limit, code, instructions: work.instructions, done: 0 };
+    let Some(core) = &processor.core else { return false };
+    let is_quiet = processor.stores.is_empty() && !core.is_asking();
+    let mut along = Along { processor, is_quiet, limit, code, instructions: work.instructions };
     let performed = port.run_followed_hits(cpu, (records, most), &mut along, &mut counts);
     // Of a fetch whose instructions are kept out the caches have no more to do.
     let fetched = usize::from(processor.fetched);
@@ -42,39 +47,47 @@ pub(super) fn run_on_core<W: WordMask>(
 /// The core goes along with a run.
 struct Along<'a, W> {
     processor: &'a mut Processor<W>,
+    /// No store waits and no load asks: plain hits add none.
+    is_quiet: bool,
     /// Time bound.
     limit: u64,
     /// Where the instructions of the records are in the list, from the first record on.
     code: &'a [u32],
     instructions: &'a [Instruction],
-    /// Records performed.
-    done: usize,
+}
+
+impl<W: WordMask> Along<'_, W> {
+    /// Whether `op` on `line` has nothing to do with stores that wait and loads that ask.
+    fn is_apart(&self, op: Op, line: LineAddr) -> bool {
+        let is_same = |pending: &Pending<W>| pending.access.line == line;
+        let Processor { core, stores, .. } = &*self.processor;
+        let asked_for = || core.as_ref().is_some_and(|core| core.asking(is_same).is_some());
+        match op {
+            Op::Store => stores.is_empty(),
+            Op::Load => !stores.iter().any(is_same) && !asked_for(),
+            _ => !stores.iter().any(is_same),
+        }
+    }
 }
 
 impl<W: WordMask> Follower for Along<'_, W> {
-    #[inline]
+    #[inline(always)]
     fn may_perform(&self, record: &Record, line: LineAddr) -> bool {
-        let Self { processor, limit, .. } = self;
-        let Some(core) = &processor.core else { return false };
-        processor.time <= *limit
-            && !processor.stores.iter().any(|store| store.access.line == line)
-            && match record.op {
-                Op::Fetch => record.flags & MISPREDICTED == 0 || processor.branch_paid,
-                Op::Load => {
-                    core.address().is_some() && core.asking(|other| other.access.line == line).is_none()
-                }
-                Op::Store => processor.stores.is_empty(),
-                Op::Event => false,
-            }
+        let processor = &self.processor;
+        let may = match record.op {
+            Op::Fetch => record.flags & MISPREDICTED == 0 || processor.branch_paid,
+            Op::Load => processor.core.as_ref().is_some_and(|core| core.address().is_some()),
+            Op::Store => true,
+            Op::Event => false,
+        };
+        may && processor.time <= self.limit && (self.is_quiet || self.is_apart(record.op, line))
     }
 
-    #[inline]
-    fn performed(&mut self, record: &Record, line: LineAddr) -> bool {
-        let Self { processor, code, instructions, done, .. } = self;
-        let code = code.get(*done);
-        *done += 1;
+    #[inline(always)]
+    fn performed(&mut self, position: usize, record: &Record, line: LineAddr) -> bool {
+        let Self { processor, code, instructions, .. } = self;
         match (record.op, &mut processor.core) {
-            (Op::Fetch, _) => enter_instructions(processor, record, code, instructions),
+            (Op::Fetch, _) => enter_instructions(processor, record, code.get(position), instructions),
             (Op::Load, Some(core)) => {
                 core.hit(line, processor.time, Cycles(0));
                 true

@@ -5,7 +5,7 @@ use super::core_runs::run_on_core;
 use crate::timing::port::MemoryPort;
 use crate::timing::processor::Processor;
 use crate::timing::stop::{Pace, Records};
-use servsim_core::{CpuId, Op, TaskId};
+use servsim_core::{CpuId, TaskId};
 use servsim_mem::{RunCounts, WordMask};
 
 /// Whether the processor is of that kind.
@@ -29,7 +29,7 @@ pub(super) fn run_hits<W: WordMask>(
     if processor.offset != 0 || !processor.stores.is_empty() {
         return false;
     }
-    let records = &work.records[*work.position..];
+    let records = &work.batch.records[*work.position..];
     let cycles = pace.cycles.0;
     let most = ((pace.limit - processor.time) / cycles).saturating_add(1).min(processor.slice);
     let mut counts = RunCounts::default();
@@ -66,10 +66,10 @@ pub(super) fn count_run<W>(
     counts: &RunCounts,
 ) -> [u64; 2] {
     let of_task = &mut work.tasks[task as usize];
-    for (mode, counts) in counts.iter().enumerate() {
-        for (op, &count) in counts.iter().enumerate().take(Op::Event as usize) {
-            processor.references[mode][op] += count;
-            of_task[mode][op] += count;
+    for ((sums, of_task), counts) in processor.references.iter_mut().zip(of_task).zip(counts) {
+        for ((sum, of_task), count) in sums.iter_mut().zip(of_task).zip(counts) {
+            *sum += count;
+            *of_task += count;
         }
     }
     let in_modes = counts.map(|of_mode| of_mode.iter().sum::<u64>());
