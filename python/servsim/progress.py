@@ -24,6 +24,7 @@ def expected_references(
     transactions: int | str | None = None,
     references: int | None = None,
     warmup: int | None = None,
+    functional_warmup: str | int | None = None,
     replications: int = 1,
 ) -> float | None:
     """Return about how many references runs of traces will take, or None when one of them does not tell.
@@ -32,41 +33,71 @@ def expected_references(
     ----------
     traces
         Any trace, or several that are run alike.
-    transactions, references, warmup
+    transactions, references, warmup, functional_warmup
         As for `servsim.simulation.simulate`, which chooses the middle half of a trace without them.
     replications
-        How many runs of each.
+        How many runs of each; a functional warm-up is made once for all.
     """
+    several = [traces] if isinstance(traces, Path) else traces
     if references is not None:
         before = references if warmup is None else warmup
-        count = 1 if isinstance(traces, Path) else len(traces)
-        return float(count * replications * (before + references))
-    several = [traces] if isinstance(traces, Path) else traces
-    parts = [_expected(trace, transactions, warmup, replications) for trace in several]
+        warm = sum(_warmed(functional_warmup, *_held(trace)[:2])[0] for trace in several) if functional_warmup else 0.0
+        return warm + float(len(several) * replications * (before + references))
+    parts = [_expected(trace, transactions, warmup, functional_warmup, replications) for trace in several]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
 
 
-def _expected(trace: Path, transactions: int | str | None, warmup: int | None, replications: int) -> float | None:
+def _held(trace: Path) -> tuple[float, float, float]:
+    """Return the references, transactions and users of a trace; zero where it does not tell."""
     if trace.suffix == ".raw16" and trace.is_file():
-        return trace.stat().st_size / _RAW16 * replications
+        return trace.stat().st_size / _RAW16, 0.0, 0.0
     try:
         info = json.loads(_core.trace_info(trace))
         totals = info["totals"]
     except (ServsimError, OSError, ValueError):
-        return None
+        totals = None
     if not totals:
+        return 0.0, 0.0, 0.0
+    provenance = info["meta"].get("provenance")
+    users = provenance.get("users") if isinstance(provenance, dict) else None
+    references = float(totals["instructions"] + totals["data_references"])
+    return references, float(totals.get("transactions") or 0), float(users or 0)
+
+
+def _warmed(amount: str | int | None, references: float, held: float) -> tuple[float, float]:
+    """Return about how many references a functional warm-up takes, and which share of the trace it leaves behind."""
+    text = str(amount or 0)
+    if text == "whole trace":
+        return references, 0.0
+    number = text.split(maxsplit=1)[0].replace("_", "")
+    # A wrong amount is refused by the simulation itself.
+    count = float(number) if number.isdigit() else 0.0
+    if text.endswith("references"):
+        return count, min(1.0, count / references) if references else 0.0
+    share = min(1.0, count / held) if held else 0.0
+    return share * references, share
+
+
+def _expected(
+    trace: Path,
+    transactions: int | str | None,
+    warmup: int | None,
+    functional_warmup: str | int | None,
+    replications: int,
+) -> float | None:
+    whole, held, users = _held(trace)
+    if not whole:
         return None
-    share = 1.0
-    held = totals.get("transactions")
+    warm, passed = _warmed(functional_warmup, whole, held)
+    share = 1.0 - passed
     if held and not isinstance(transactions, str):
-        before = held / 4 if warmup is None else warmup
-        last = max(before, 3 * held / 4) if transactions is None else before + transactions
+        left = held * share
+        before = left / 4 if warmup is None else warmup
+        last = max(before, 3 * left / 4) if transactions is None else before + transactions
         # When the last measured transaction ends, every other user is somewhere in one of its own.
-        provenance = info["meta"].get("provenance")
-        users = provenance.get("users") if isinstance(provenance, dict) else None
-        share = min(1.0, (last + (users or 0) / 2) / held)
-    return float(replications * share * (totals["instructions"] + totals["data_references"]))
+        share = min(share, (last + users / 2) / held)
+    return float(warm + replications * share * whole)
 
 
 def of_references(show: Show, what: str, expected: float | None) -> Callable[[int], None]:

@@ -87,6 +87,11 @@ def test_the_references_of_a_captured_trace_are_known_beforehand() -> None:
     # Of ten transactions five, and half of one of each of the five users, who are at work when the fifth ends.
     assert expected_references(trace, transactions=4, warmup=1) == pytest.approx(whole / 3 * 0.75)
     assert expected_references([trace, trace], transactions="all", replications=3) == 2 * whole
+    # A functional warm-up is made once for all runs, and what it takes of the trace is not measured.
+    one = whole / 3
+    assert expected_references(trace, functional_warmup=5, transactions="all", replications=3) == pytest.approx(2 * one)
+    assert expected_references(trace, functional_warmup="whole trace", transactions="all") == pytest.approx(2 * one)
+    assert expected_references(trace, functional_warmup="1_000 references", references=50) == 1100
     shown: list[tuple[str, float]] = []
     of_references(lambda what, share: shown.append((what, share)), "simulating 3 runs", whole)(32_060_985)
     assert shown == [("simulating 3 runs: 32 of about 96 million references", pytest.approx(1 / 3))]

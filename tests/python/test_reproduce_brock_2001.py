@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,9 @@ def several(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Kernel]:
     gain = {"3DFFT": 2.46, "Ocean": 2.22, "Barnes-Hut": 1.0}
 
     def simulate(trace: Path, machine: str, **options: Any) -> dict[str, Any]:
-        assert machine == SWITCH and options["seed"] == kernels.MEASURED
+        # The first seed by itself, then the others.
+        assert machine == SWITCH
+        assert (options["seed"], options["replications"]) in ((kernels.MEASURED, 1), (kernels.MEASURED + 1, 2))
         # The last of two iterations, behind the first.
         assert (options["functional_warmup"], options["warmup"], options["transactions"]) == (1, 0, 1)
         text = options["placement"].read_text() if options["placement"] else ""
@@ -190,6 +193,39 @@ def test_gains_and_speedups_of_the_paper_are_reproduced_by_runs_that_have_them(s
     assert [part.holds for part in rows["B4"].parts] == [True, False, True, False, True, False]
     assert "Waits for traces of Water-spatial, FMM, Water-nsquared" in rows["B6"].explanation
     assert kernels.gains(several[2]) == [1.0] * 3, "without advice nothing is moved"
+
+
+def test_the_run_of_a_quick_study_is_the_first_of_the_whole_one(
+    several: list[Kernel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, int]] = []
+    whole = kernels.simulate
+
+    def noted(*given: Any, **options: Any) -> dict[str, Any]:
+        made.append((options["seed"], options["replications"]))
+        return whole(*given, **options)
+
+    monkeypatch.setattr(kernels, "simulate", noted)
+    for count in (1, 3):
+        assert len(replace(several[0], count=count, folder=tmp_path, known={}).orig()) == count
+    assert made == [(kernels.MEASURED, 1), (kernels.MEASURED + 1, 2)]
+
+
+def test_runs_tell_how_far_they_are_once_with_the_warm_up(
+    several: list[Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[float] = []
+
+    def simulate(*_: Any, **options: Any) -> dict[str, Any]:
+        # An iteration is 50 references: one warms, then there are as many measured ones as runs.
+        for references in (25, 50, 50 + 50 * options["replications"]):
+            options["progress"](references)
+        return {"replications": [made_up(1)] * options["replications"]}
+
+    monkeypatch.setattr(kernels, "simulate", simulate)
+    replace(several[0], say=lambda _, share: shares.append(share)).orig()
+    # Each begins with 0; the end of a run is what shows the last percent.
+    assert shares == pytest.approx([0, 0.25, 0.5, 0.99, 0, 1 / 6, 1 / 3, 0.99])
 
 
 def test_speedups_refer_to_one_thread_or_else_to_all_in_turn(several: list[Kernel]) -> None:

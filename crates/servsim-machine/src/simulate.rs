@@ -190,7 +190,12 @@ fn replicate(
     let slots: Vec<Mutex<Option<Result<Replication, SimulateError>>>> =
         (0..count).map(|_| Mutex::new(None)).collect();
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    // What a functional warm-up has told of already goes on from there, for whoever watches.
+    let warmed = match request.start {
+        Start::Functional { .. } => start.map_or(0, |start| start.references),
+        Start::Cold | Start::Checkpoint(_) => 0,
+    };
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(warmed));
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         // To begin each of the replications left only to stop it would take long where they are many.

@@ -146,6 +146,7 @@ def command(
                 transactions=counted if engine == "timing" else "all",
                 references=references,
                 warmup=warmup,
+                functional_warmup=functional_warmup,
                 replications=replications if engine == "timing" else 1,
             )
             result = simulate_captures(

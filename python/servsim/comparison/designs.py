@@ -77,7 +77,11 @@ class Runs:
         if self.show is None:
             return None
         expected = expected_references(
-            self.traces, transactions=self.transactions, warmup=self.warmup, replications=count
+            self.traces,
+            transactions=self.transactions,
+            warmup=self.warmup,
+            functional_warmup=self.functional_warmup,
+            replications=count,
         )
         return of_references(self.show, f"{count} runs of {machine.label}", expected)
 

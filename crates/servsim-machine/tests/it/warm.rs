@@ -102,6 +102,23 @@ fn warm_caches_have_far_fewer_cold_misses() {
 }
 
 #[test]
+fn references_that_are_told_grow_from_the_warm_up_to_the_last_run() {
+    let mut told = Vec::new();
+    let request = request(quickstart(), functional(Amount::Transactions(3), None), &[]);
+    let result = simulate(&request, &mut |references| {
+        told.push(references);
+        true
+    })
+    .unwrap();
+    assert!(told.is_sorted());
+    let warmed = result["options"]["functional_warmup_references"].as_u64().unwrap();
+    let runs = result["replications"].as_array().unwrap();
+    let measured: u64 = runs.iter().map(|run| run["references"].as_u64().unwrap()).sum();
+    // The first is told while it warms, the last when all runs are over.
+    assert!(told[0] < warmed && *told.last().unwrap() >= warmed + measured);
+}
+
+#[test]
 fn after_the_whole_trace_it_begins_again_and_nothing_is_cold() {
     let overrides = ["processors=1", "cache.size=32 MiB", "locks.arbitrated=off"];
     let folder = tempfile::tempdir().unwrap();

@@ -121,9 +121,21 @@ class Kernel:
         }
 
     def _runs(self, what: str, trace: Path, placement: str, count: int) -> list[Replication]:
-        """Run the last iteration of a trace, behind caches that its others warmed without timing."""
+        """Run the last iteration of a trace, behind caches that its others warmed without timing.
+
+        The first run is kept by itself, so that a quick study is a part of the whole one.
+        """
+        first = self._seeds(what, trace, placement, MEASURED, 1)
+        if count == 1:
+            return first
+        return first + self._seeds(f"{what}, other seeds", trace, placement, MEASURED + 1, count - 1)
+
+    def _seeds(self, what: str, trace: Path, placement: str, seed: int, count: int) -> list[Replication]:
+        """Make so many runs, with seeds from the one given."""
         warm = iterations(trace) - 1
         window: dict[str, Any] = {"functional_warmup": warm or None, "warmup": 0, "transactions": 1}
+        # The warm-up is simulated once for all of them.
+        expected = (warm + count) * references_each(trace)
 
         def make() -> list[Replication]:
             with tempfile.TemporaryDirectory() as folder:
@@ -136,13 +148,13 @@ class Kernel:
                     **window,
                     placement=file if placement else None,
                     replications=count,
-                    seed=MEASURED,
-                    progress=of_references(self.say, f"{self.name}: {what}", count * references_each(trace)),
+                    seed=seed,
+                    progress=of_references(self.say, f"{self.name}: {what}", expected),
                 )
             made: list[Replication] = result["replications"]
             return made
 
-        decides = (file_hash(trace), window, placement, count, MEASURED)
+        decides = (file_hash(trace), window, placement, count, seed)
         found: list[Replication] = self._once(decides, what, make)
         return found
 
