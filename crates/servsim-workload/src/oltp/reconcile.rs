@@ -10,7 +10,7 @@ use super::engine::{Control, Counting, RoundTrip, Session};
 use super::request::TransactionKind;
 use super::run::Options;
 use super::terminal::{self, Terminal};
-use super::user::Tally;
+use super::user::Counts;
 use crate::Result;
 
 /// What the server holds at one quiet moment.
@@ -73,7 +73,7 @@ pub async fn compare<C: Control>(
     control: &C,
     before: Snapshot,
     after: Snapshot,
-    acknowledged: &[Tally],
+    acknowledged: &[Counts],
     options: &Options,
 ) -> Result<(Value, Vec<String>)> {
     let others = control.has_others().await?;
@@ -84,7 +84,7 @@ pub async fn compare<C: Control>(
 fn judge(
     before: Snapshot,
     after: Snapshot,
-    acknowledged: &[Tally],
+    acknowledged: &[Counts],
     users: usize,
     round_trip: RoundTrip,
     counting: Counting,
@@ -92,10 +92,10 @@ fn judge(
 ) -> (Value, Vec<String>) {
     let [new_order, payment, _, delivery, _] = acknowledged else { unreachable!("five kinds") };
     let rolled_back = new_order.rolled_back as i64;
-    let orders = new_order.count as i64 - rolled_back;
+    let orders = new_order.replies as i64 - rolled_back;
     let counted =
         TransactionKind::ALL.iter().zip(acknowledged).filter(|(kind, _)| counting.reads || kind.writes());
-    let replies: u64 = counted.map(|(_, tally)| tally.count).sum();
+    let replies: u64 = counted.map(|(_, kind)| kind.replies).sum();
     // A procedure that rolls back ends in an empty transaction, which commits.
     let all = match round_trip {
         RoundTrip::Transaction => replies,
@@ -112,7 +112,7 @@ fn judge(
     };
     let mut report = json!({
         "orders": compare("new orders", after.next_orders - before.next_orders, orders),
-        "payments": compare("payments", after.history - before.history, payment.count as i64),
+        "payments": compare("payments", after.history - before.history, payment.replies as i64),
         "undelivered": compare(
             "growth of undelivered orders",
             after.new_orders - before.new_orders,
@@ -149,12 +149,12 @@ mod tests {
         judge(BEFORE, after, &told(), 4, round_trip, SERVER, has_others)
     }
 
-    fn told() -> Vec<Tally> {
-        let mut tallies = vec![Tally::default(); 5];
-        tallies[0] = Tally { count: 10, rolled_back: 1, ..Tally::default() };
-        tallies[1].count = 8;
-        tallies[3] = Tally { count: 2, delivered: 6, ..Tally::default() };
-        tallies
+    fn told() -> Vec<Counts> {
+        let mut counts = vec![Counts::default(); 5];
+        counts[0] = Counts { replies: 10, rolled_back: 1, ..Counts::default() };
+        counts[1].replies = 8;
+        counts[3] = Counts { replies: 2, delivered: 6, ..Counts::default() };
+        counts
     }
 
     const BEFORE: Snapshot =

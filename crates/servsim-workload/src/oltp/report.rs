@@ -9,7 +9,7 @@ use super::load::Made;
 use super::request::{Generator, TransactionKind};
 use super::run::{Options, Warehouses};
 use super::settling::WarmUp;
-use super::user::{Tally, User};
+use super::user::{Counts, Tally, User};
 use crate::cpu::Times;
 use crate::latency::milliseconds;
 use crate::log::Log;
@@ -36,7 +36,7 @@ pub struct Measured<'a, S> {
     /// All replies of the phase whose processor time was taken.
     pub replies: u64,
     /// Replies by kind including the warm-up.
-    pub acknowledged: &'a [Tally],
+    pub acknowledged: &'a [Counts],
     /// Transactions by window of the measurement; null if not asked for.
     pub windows: Value,
     /// Processor time of the measurement.
@@ -52,8 +52,8 @@ pub struct Measured<'a, S> {
 /// The report as JSON.
 pub fn run<S: Session>(measured: &Measured<'_, S>) -> Value {
     let options = measured.options;
-    let total: u64 = measured.tallies.iter().map(|tally| tally.count).sum();
-    let new_orders = measured.tallies[0].count;
+    let total: u64 = measured.tallies.iter().map(|tally| tally.counts.replies).sum();
+    let new_orders = measured.tallies[0].counts.replies;
     let per_second = |count: u64| if measured.seconds > 0.0 { count as f64 / measured.seconds } else { 0.0 };
     json!({
         "schema": "servsim.workload.run/1",
@@ -114,11 +114,12 @@ fn all_logs<S>(users: &[&User<S>]) -> u64 {
 fn kinds(tallies: &[Tally], total: u64) -> Value {
     let mut kinds = Map::new();
     for (kind, tally) in TransactionKind::ALL.iter().zip(tallies) {
-        let share = if total > 0 { tally.count as f64 / total as f64 } else { 0.0 };
+        let Counts { replies, rolled_back, .. } = tally.counts;
+        let share = if total > 0 { replies as f64 / total as f64 } else { 0.0 };
         let entry = json!({
-            "count": tally.count,
+            "count": replies,
             "share": share,
-            "rolled_back": tally.rolled_back,
+            "rolled_back": rolled_back,
             "latency_ms": milliseconds(&tally.latency),
         });
         kinds.insert(kind.name().to_owned(), entry);
@@ -126,13 +127,13 @@ fn kinds(tallies: &[Tally], total: u64) -> Value {
     Value::Object(kinds)
 }
 
-fn acknowledged(tallies: &[Tally]) -> Value {
+fn acknowledged(counts: &[Counts]) -> Value {
     json!({
         "meaning": "replies read since the users connected, warm-up included",
-        "new_orders": tallies[0].count - tallies[0].rolled_back,
-        "payments": tallies[1].count,
-        "delivered_orders": tallies[3].delivered,
-        "transactions": tallies.iter().map(|tally| tally.count).sum::<u64>(),
+        "new_orders": counts[0].replies - counts[0].rolled_back,
+        "payments": counts[1].replies,
+        "delivered_orders": counts[3].delivered,
+        "transactions": counts.iter().map(|kind| kind.replies).sum::<u64>(),
     })
 }
 

@@ -16,7 +16,7 @@ use super::report::{self, Measured};
 use super::request::{Generator, UserWarehouse, KINDS};
 use super::settling::{Settling, WarmUp};
 use super::terminal::{self, Terminal};
-use super::user::{lock, Phase, Stop, Tallies, Tally, User};
+use super::user::{lock, Counts, Phase, Stop, Tallies, User};
 use super::windows::Windows;
 use crate::control::Orders;
 use crate::cpu::{give_way, Times};
@@ -65,7 +65,7 @@ pub struct Run<E: Engine> {
     marker: Mutex<Marker>,
     before: Snapshot,
     /// Replies of all phases since the first snapshot.
-    acknowledged: [Tally; KINDS],
+    acknowledged: [Counts; KINDS],
     /// What a warm-up until the server settled showed.
     settling: Value,
 }
@@ -107,7 +107,7 @@ impl<E: Engine> Run<E> {
         }
         let generator = generator(&made, options.seed);
         let before = reconcile::snapshot(&control, &mut terminals, Moment::Before).await?;
-        let acknowledged = std::array::from_fn(|_| Tally::default());
+        let acknowledged = [Counts::default(); KINDS];
         let settling = Value::Null;
         Ok(Run { options, made, generator, terminals, control, marker, before, acknowledged, settling })
     }
@@ -144,7 +144,7 @@ impl<E: Engine> Run<E> {
         let done = self.phase(stop, seed, Purpose::Measured);
         lock(&self.marker).event(MarkKind::Stop);
         let cpu = server.times().since(cpu_before);
-        let replies = done.tallies.all.iter().map(|tally| tally.count).sum();
+        let replies = done.tallies.all.iter().map(|counts| counts.replies).sum();
         self.report(done, cpu, replies).await
     }
 
@@ -181,7 +181,7 @@ impl<E: Engine> Run<E> {
             problems.push(format!("{live} of {} users are alive at the end", self.options.users));
         }
         let marker = lock(&self.marker);
-        let acknowledged: u64 = self.acknowledged.iter().map(|tally| tally.count).sum();
+        let acknowledged: u64 = self.acknowledged.iter().map(|counts| counts.replies).sum();
         if marker.transactions() != acknowledged {
             problems.push(format!("{} marks for {acknowledged} replies", marker.transactions()));
         }
@@ -232,10 +232,10 @@ impl<E: Engine> Run<E> {
             measured.map_or_else(|| (begin.elapsed(), None), |(time, cpu)| (time, Some(cpu)));
         let errors = results.into_iter().filter_map(Result::err).collect();
         let tallies = phase.tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for (total, tally) in self.acknowledged.iter_mut().zip(&tallies.all) {
-            total.count += tally.count;
-            total.rolled_back += tally.rolled_back;
-            total.delivered += tally.delivered;
+        for (total, counts) in self.acknowledged.iter_mut().zip(&tallies.all) {
+            total.replies += counts.replies;
+            total.rolled_back += counts.rolled_back;
+            total.delivered += counts.delivered;
         }
         let settling = phase.settling.map(|watch| watch.into_inner().unwrap_or_else(PoisonError::into_inner));
         if let Some(settling) = &settling {

@@ -23,30 +23,43 @@ use crate::rng::{Purpose, Stream};
 use crate::window::{SavePoint, Window};
 use crate::{Error, Result};
 
-/// What the replies of one kind add up to.
-#[derive(Clone, Debug)]
-pub struct Tally {
+/// How many replies of one kind there were, and what they told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
     /// Replies read, including those of rolled-back transactions.
-    pub count: u64,
+    pub replies: u64,
     /// Transactions rolled back on purpose.
     pub rolled_back: u64,
     /// Orders delivered.
     pub delivered: u64,
+}
+
+impl Counts {
+    fn add(&mut self, outcome: Outcome) {
+        self.replies += 1;
+        self.rolled_back += u64::from(outcome.rolled_back);
+        self.delivered += u64::from(outcome.delivered);
+    }
+}
+
+/// What the measured replies of one kind add up to.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// How many there were.
+    pub counts: Counts,
     /// Response times in microseconds.
     pub latency: Histogram<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Tally { count: 0, rolled_back: 0, delivered: 0, latency: latency::histogram() }
+        Tally { counts: Counts::default(), latency: latency::histogram() }
     }
 }
 
 impl Tally {
     fn add(&mut self, outcome: Outcome, microseconds: u64) {
-        self.count += 1;
-        self.rolled_back += u64::from(outcome.rolled_back);
-        self.delivered += u64::from(outcome.delivered);
+        self.counts.add(outcome);
         self.latency.saturating_record(microseconds.max(1));
     }
 }
@@ -55,7 +68,7 @@ impl Tally {
 #[derive(Debug, Default)]
 pub struct Tallies {
     /// All of them.
-    pub all: [Tally; KINDS],
+    pub all: [Counts; KINDS],
     /// Those that were measured: fewer only where a window is measured.
     pub measured: [Tally; KINDS],
 }
@@ -295,7 +308,7 @@ impl<S: Session> User<S> {
         let microseconds = begin.elapsed().as_micros() as u64;
         {
             let tallies = &mut *lock(&phase.tallies);
-            tallies.all[kind as usize - 1].add(outcome, microseconds);
+            tallies.all[kind as usize - 1].add(outcome);
             if measured {
                 tallies.measured[kind as usize - 1].add(outcome, microseconds);
             }
@@ -316,8 +329,11 @@ impl<S: Session> User<S> {
     }
 
     async fn think(&mut self, phase: &Phase<'_>, kind: TransactionKind) {
-        let seconds = waiting::think(kind, &mut self.waiting);
-        self.pause(phase, seconds).await;
+        // Only thoughts that take time are drawn: their stream is nobody else's.
+        if phase.think_scale > 0.0 {
+            let seconds = waiting::think(kind, &mut self.waiting);
+            self.pause(phase, seconds).await;
+        }
     }
 
     async fn pause(&self, phase: &Phase<'_>, seconds: f64) {

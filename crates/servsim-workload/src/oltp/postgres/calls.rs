@@ -6,20 +6,25 @@
 
 use std::cell::{RefCell, RefMut};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Error, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
-use postgres_protocol::message::backend::{DataRowBody, ErrorFields, Message};
+use postgres_protocol::message::backend::{
+    ErrorFields, Message, DATA_ROW_TAG, ERROR_RESPONSE_TAG, PARAMETER_DESCRIPTION_TAG, READY_FOR_QUERY_TAG,
+    ROW_DESCRIPTION_TAG,
+};
 use postgres_protocol::message::frontend;
 use postgres_protocol::IsNull;
 use tokio_postgres::types::{FromSql, IsNull as Null, ToSql, Type};
 
 /// Bytes that are read at once: most replies are smaller.
 const ROOM: usize = 8 << 10;
+/// Bytes of a message before its body: what it is, and how long.
+const HEAD: usize = 5;
 /// Parameters and columns are sent as the server keeps them, not as text.
 const BINARY: i16 = 1;
 
@@ -36,7 +41,7 @@ pub enum CallError {
     },
     /// The connection broke.
     #[error("the connection to the server broke: {0}")]
-    Broken(#[from] std::io::Error),
+    Broken(#[from] Error),
     /// A parameter does not fit, or what came cannot be understood.
     #[error("{0}")]
     Unfit(String),
@@ -54,11 +59,30 @@ pub struct Statement {
 #[derive(Debug)]
 pub struct Row {
     columns: Arc<[Type]>,
-    bytes: Bytes,
-    places: Vec<Option<Range<usize>>>,
+    /// Of each column its length, -1 for no value, and so many bytes.
+    fields: Box<[u8]>,
 }
 
 impl Row {
+    /// Takes the body of a message: the number of columns, and the columns.
+    fn new(columns: &Arc<[Type]>, body: &[u8]) -> Result<Self, CallError> {
+        let (count, fields) = body.split_first_chunk().ok_or_else(cut)?;
+        let found = usize::from(u16::from_be_bytes(*count));
+        if found != columns.len() {
+            let wanted = columns.len();
+            return Err(CallError::Unfit(format!("a row of {found} columns instead of {wanted}")));
+        }
+        let mut rest = fields;
+        for _ in 0..found {
+            (_, rest) = field(rest).ok_or_else(cut)?;
+        }
+        if rest.is_empty() {
+            Ok(Row { columns: Arc::clone(columns), fields: fields.into() })
+        } else {
+            Err(cut())
+        }
+    }
+
     /// The value of a column, which must have the type asked for, as with the client library's rows.
     ///
     /// # Panics
@@ -66,7 +90,11 @@ impl Row {
     pub fn get<'a, T: FromSql<'a>>(&'a self, column: usize) -> T {
         let kind = self.kind(column);
         assert!(T::accepts(kind), "column {column} is {kind}");
-        let value = T::from_sql_nullable(kind, self.places[column].clone().map(|place| &self.bytes[place]));
+        let mut rest = &*self.fields;
+        for _ in 0..column {
+            rest = field(rest).expect("looked at before").1;
+        }
+        let value = T::from_sql_nullable(kind, field(rest).expect("looked at before").0);
         value.unwrap_or_else(|error| panic!("column {column}: {error}"))
     }
 
@@ -76,14 +104,22 @@ impl Row {
     }
 }
 
+/// The value of a row's next column, if it has one, and what follows; none if the bytes are cut off.
+fn field(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else { return Some((None, rest)) };
+    rest.split_at_checked(length).map(|(value, rest)| (Some(value), rest))
+}
+
 /// The socket with what has been read of it and not used.
 #[derive(Debug)]
 struct Line {
     socket: File,
     sent: BytesMut,
     /// Where the kernel writes; cleared once, so that a read costs no more than what it brings.
-    read: Box<[u8]>,
-    received: BytesMut,
+    received: Vec<u8>,
+    /// What of it has been read and not used.
+    unused: Range<usize>,
     prepared: usize,
     is_broken: bool,
 }
@@ -95,9 +131,8 @@ pub struct Calls(RefCell<Line>);
 impl Calls {
     /// Takes another handle of a connected socket, on which nothing is under way.
     pub fn over(socket: File) -> Self {
-        let (sent, received) = (BytesMut::with_capacity(ROOM), BytesMut::new());
-        let read = vec![0; ROOM].into_boxed_slice();
-        Calls(RefCell::new(Line { socket, sent, read, received, prepared: 0, is_broken: false }))
+        let (sent, received) = (BytesMut::with_capacity(ROOM), vec![0; ROOM]);
+        Calls(RefCell::new(Line { socket, sent, received, unused: 0..0, prepared: 0, is_broken: false }))
     }
 
     /// Whether the server ended the connection while it was asked.
@@ -124,8 +159,11 @@ impl Calls {
         frontend::describe(b'S', &name, &mut line.sent)?;
         frontend::sync(&mut line.sent);
         let (mut parameters, mut columns) = (Vec::new(), Vec::new());
-        line.exchange(|message| {
-            match message {
+        line.exchange(|tag, message| {
+            if ![PARAMETER_DESCRIPTION_TAG, ROW_DESCRIPTION_TAG].contains(&tag) {
+                return Ok(());
+            }
+            match parsed(message)? {
                 Message::ParameterDescription(body) => {
                     parameters = body.parameters().map(|oid| Ok(known(oid))).collect()?;
                 }
@@ -168,9 +206,9 @@ impl Calls {
         frontend::execute("", 0, &mut line.sent)?;
         frontend::sync(&mut line.sent);
         let mut rows = Vec::new();
-        line.exchange(|message| {
-            if let Message::DataRow(body) = message {
-                rows.push(row(&statement.columns, &body)?);
+        line.exchange(|tag, message| {
+            if tag == DATA_ROW_TAG {
+                rows.push(Row::new(&statement.columns, &message[HEAD..])?);
             }
             Ok(())
         })?;
@@ -184,13 +222,16 @@ impl Calls {
     pub fn batch(&self, sql: &str) -> Result<(), CallError> {
         let line = &mut *self.begun();
         frontend::query(sql, &mut line.sent)?;
-        line.exchange(|_| Ok(()))
+        line.exchange(|_, _| Ok(()))
     }
 }
 
 impl Line {
-    /// Sends what is to be sent, and takes messages until the server is ready for more.
-    fn exchange(&mut self, mut take: impl FnMut(Message) -> Result<(), CallError>) -> Result<(), CallError> {
+    /// Sends what is to be sent, and takes messages, each with its tag, until the server is ready for more.
+    fn exchange(
+        &mut self,
+        mut take: impl FnMut(u8, &[u8]) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
         let done = self.exchanged(&mut take);
         self.is_broken |= matches!(done, Err(CallError::Broken(_)));
         done
@@ -198,38 +239,104 @@ impl Line {
 
     fn exchanged(
         &mut self,
-        take: &mut impl FnMut(Message) -> Result<(), CallError>,
+        take: &mut impl FnMut(u8, &[u8]) -> Result<(), CallError>,
     ) -> Result<(), CallError> {
-        self.socket.write_all(&self.sent)?;
+        send(&self.socket, &self.sent)?;
         let mut refusal = None;
         loop {
-            match self.next()? {
-                Message::ReadyForQuery(_) => return refusal.map_or(Ok(()), Err),
+            let place = self.next()?;
+            let message = &self.received[place];
+            match message[0] {
+                READY_FOR_QUERY_TAG => return refusal.map_or(Ok(()), Err),
                 // The server skips the rest of what it was asked, and gets ready.
-                Message::ErrorResponse(body) => refusal = Some(refused(body.fields())?),
-                message => take(message)?,
+                ERROR_RESPONSE_TAG => {
+                    if let Message::ErrorResponse(body) = parsed(message)? {
+                        refusal = Some(refused(body.fields())?);
+                    }
+                }
+                tag => take(tag, message)?,
             }
         }
     }
 
-    fn next(&mut self) -> Result<Message, CallError> {
+    /// Where the next message stands, which is used up.
+    fn next(&mut self) -> Result<Range<usize>, CallError> {
         loop {
-            if let Some(message) = Message::parse(&mut self.received)? {
-                return Ok(message);
-            }
-            wait_for_more(&self.socket)?;
-            let count = loop {
-                match self.socket.read(&mut self.read) {
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    read => break read?,
+            let unused = &self.received[self.unused.clone()];
+            let mut wanted = HEAD;
+            if let Some((head, _)) = unused.split_first_chunk::<HEAD>() {
+                let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+                // The length counts itself.
+                wanted = (length > 3).then_some(length + 1).ok_or_else(cut)?;
+                if wanted <= unused.len() {
+                    let place = self.unused.start..self.unused.start + wanted;
+                    self.unused.start = place.end;
+                    return Ok(place);
                 }
-            };
-            if count == 0 {
-                return Err(CallError::Broken(std::io::ErrorKind::UnexpectedEof.into()));
             }
-            self.received.extend_from_slice(&self.read[..count]);
+            self.more(wanted)?;
         }
     }
+
+    /// Reads more of a message of `wanted` bytes, which moves to the beginning if there is no room behind it.
+    fn more(&mut self, wanted: usize) -> Result<(), CallError> {
+        if self.received.len() - self.unused.start < wanted.max(ROOM / 2) {
+            self.received.copy_within(self.unused.clone(), 0);
+            self.unused = 0..self.unused.len();
+            if self.received.len() < wanted {
+                self.received.resize(wanted, 0);
+            }
+        }
+        wait_for_more(&self.socket)?;
+        let count = receive(&self.socket, &mut self.received[self.unused.end..])?;
+        if count == 0 {
+            return Err(CallError::Broken(ErrorKind::UnexpectedEof.into()));
+        }
+        self.unused.end += count;
+        Ok(())
+    }
+}
+
+/// A message as the library reads it: for what is not read in each call.
+fn parsed(message: &[u8]) -> Result<Message, CallError> {
+    Message::parse(&mut BytesMut::from(message))?.ok_or_else(cut)
+}
+
+/// What came is no whole message, or no whole row.
+fn cut() -> CallError {
+    CallError::Broken(ErrorKind::InvalidData.into())
+}
+
+/// Sends all, as a socket's own call does it: a file's goes through more hands.
+fn send(socket: &File, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the kernel reads the bytes given and no others.
+        let told =
+            unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        if let Some(count) = counted(told)? {
+            bytes = &bytes[count..];
+        }
+    }
+    Ok(())
+}
+
+/// Reads what there is; 0 at the connection's end.
+fn receive(socket: &File, room: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        // SAFETY: the kernel writes at most as many bytes as there is room for.
+        let told = unsafe { libc::recv(socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), 0) };
+        if let Some(count) = counted(told)? {
+            return Ok(count);
+        }
+    }
+}
+
+/// How many bytes a call has moved; none if it was interrupted.
+fn counted(told: isize) -> std::io::Result<Option<usize>> {
+    usize::try_from(told).map(Some).or_else(|_| {
+        let error = Error::last_os_error();
+        (error.kind() == ErrorKind::Interrupted).then_some(None).ok_or(error)
+    })
 }
 
 /// Sleeps until there is something to read, or the connection has ended. A read that waits by itself is woken also when the
@@ -238,12 +345,8 @@ fn wait_for_more(socket: &File) -> std::io::Result<()> {
     let mut wanted = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     loop {
         // SAFETY: one structure is given, and its number says so.
-        if unsafe { libc::poll(&raw mut wanted, 1, -1) } >= 0 {
+        if counted(unsafe { libc::poll(&raw mut wanted, 1, -1) } as isize)?.is_some() {
             return Ok(());
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error);
         }
     }
 }
@@ -251,19 +354,6 @@ fn wait_for_more(socket: &File) -> std::io::Result<()> {
 /// A type of the server's own; ours has no others.
 fn known(oid: u32) -> Type {
     Type::from_oid(oid).unwrap_or(Type::UNKNOWN)
-}
-
-fn row(columns: &Arc<[Type]>, body: &DataRowBody) -> Result<Row, CallError> {
-    let mut places = Vec::with_capacity(columns.len());
-    body.ranges().for_each(|place| {
-        places.push(place);
-        Ok(())
-    })?;
-    if places.len() != columns.len() {
-        let (found, wanted) = (places.len(), columns.len());
-        return Err(CallError::Unfit(format!("a row of {found} columns instead of {wanted}")));
-    }
-    Ok(Row { columns: Arc::clone(columns), bytes: body.buffer_bytes().clone(), places })
 }
 
 /// Message and code of a refusal (PostgreSQL, "Error and Notice Message Fields").
@@ -283,6 +373,7 @@ fn refused(mut fields: ErrorFields<'_>) -> Result<CallError, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
@@ -323,6 +414,47 @@ mod tests {
         let slept = sleeps() - before;
         answering.join().unwrap();
         assert!((1..ROUND_TRIPS * 3 / 2).contains(&slept), "{slept} sleeps in {ROUND_TRIPS} round trips");
+    }
+
+    #[test]
+    fn messages_are_put_together_however_they_arrive() {
+        const MESSAGES: usize = 40;
+        let message = |number: usize| {
+            let body = vec![number as u8; number * number * 20];
+            let mut message = vec![b'D'];
+            message.extend((body.len() as u32 + 4).to_be_bytes());
+            message.extend(body);
+            message
+        };
+        let (ours, mut server) = UnixStream::pair().unwrap();
+        let sending = std::thread::spawn(move || {
+            let all: Vec<u8> = (0..MESSAGES).flat_map(message).collect();
+            // The last piece is a message that cannot be.
+            all.chunks(1777).for_each(|piece| server.write_all(piece).unwrap());
+            server.write_all(&[b'D', 0, 0, 0, 3]).unwrap();
+        });
+        let calls = Calls::over(File::from(OwnedFd::from(ours)));
+        let line = &mut *calls.begun();
+        for number in 0..MESSAGES {
+            let place = line.next().unwrap();
+            assert!(line.received[place] == message(number), "message {number}");
+        }
+        assert!(line.next().is_err());
+        sending.join().unwrap();
+    }
+
+    #[test]
+    fn a_row_is_read_column_by_column_and_refused_if_it_is_cut() {
+        let columns: Arc<[Type]> = [Type::INT4, Type::TEXT, Type::TEXT].into();
+        let body = [&[0, 3, 0, 0, 0, 4, 0, 0, 1, 2, 255, 255, 255, 255, 0, 0, 0, 2][..], b"ab"].concat();
+        let row = Row::new(&columns, &body).unwrap();
+        assert_eq!((row.get::<i32>(0), row.get::<Option<&str>>(1), row.get::<&str>(2)), (258, None, "ab"));
+        let longer = [&body[..], b"c"].concat();
+        for wrong in [&body[..body.len() - 1], &body[..4], &body[..1], &longer] {
+            assert!(matches!(Row::new(&columns, wrong), Err(CallError::Broken(_))), "{wrong:?}");
+        }
+        let fewer = Row::new(&columns[..2].into(), &body).unwrap_err();
+        assert_eq!(fewer.to_string(), "a row of 3 columns instead of 2");
     }
 
     #[test]
