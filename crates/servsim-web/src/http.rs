@@ -7,6 +7,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use memchr::memmem::Finder;
@@ -16,6 +17,8 @@ use crate::{Error, Result};
 
 /// Bytes read at once, and the longest head of a reply.
 const BUFFER: usize = 64 << 10;
+/// Bytes read at once where a body is to be dropped: a head, and most of what comes with it.
+const HEAD_ROOM: usize = 4 << 10;
 /// Places in [`Client::ends`]: what ends a head, and a line.
 const HEAD: usize = 0;
 const LINE: usize = 1;
@@ -84,6 +87,8 @@ pub struct Client {
     buffer: Box<[u8]>,
     /// What of the buffer has been read and not used.
     unused: Range<usize>,
+    /// Most bytes that are read at once.
+    at_once: usize,
     /// Replies to what was sent that have not been read.
     awaited: usize,
     cookie: Vec<u8>,
@@ -101,7 +106,16 @@ impl Client {
         let buffer = vec![0; BUFFER].into_boxed_slice();
         let cookie = Vec::with_capacity(COOKIE);
         let ends = [Finder::new(b"\r\n\r\n"), Finder::new(b"\r\n")];
-        Ok(Client { address: address.to_owned(), stream, buffer, unused: 0..0, awaited: 0, cookie, ends })
+        Ok(Client {
+            address: address.to_owned(),
+            stream,
+            buffer,
+            unused: 0..0,
+            at_once: BUFFER,
+            awaited: 0,
+            cookie,
+            ends,
+        })
     }
 
     /// The server's address.
@@ -147,7 +161,21 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::exchange`], and when no reply is awaited.
-    pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> Result<Reply> {
+    pub fn receive(&mut self, take: impl FnMut(&[u8])) -> Result<Reply> {
+        self.at_once = BUFFER;
+        self.reply(take, false)
+    }
+
+    /// Reads the head of the next reply, and counts its body, most of which the kernel drops instead of copying it.
+    ///
+    /// # Errors
+    /// As for [`Client::receive`].
+    pub fn receive_head(&mut self) -> Result<Reply> {
+        self.at_once = HEAD_ROOM;
+        self.reply(|_| {}, true)
+    }
+
+    fn reply(&mut self, mut take: impl FnMut(&[u8]), drops: bool) -> Result<Reply> {
         let (Some(left), Some(mut stream)) = (self.awaited.checked_sub(1), self.stream.take()) else {
             return Err(Error::Check("no reply is awaited".to_owned()));
         };
@@ -163,6 +191,12 @@ impl Client {
             self.cookie.extend_from_slice(&self.buffer[text][cookie]);
         }
         let bytes = match head.body {
+            Body::Bytes(bytes) if drops => {
+                let there = bytes.min(self.unused.len() as u64);
+                self.unused.start += there as usize;
+                self.dropped(&stream, bytes - there)?;
+                bytes
+            }
             Body::Bytes(bytes) => {
                 self.pass(&mut stream, bytes, &mut take)?;
                 bytes
@@ -238,6 +272,26 @@ impl Client {
         Ok(())
     }
 
+    /// Lets the kernel drop the next `left` bytes, of which none has been read.
+    fn dropped(&mut self, stream: &TcpStream, mut left: u64) -> Result<()> {
+        while left > 0 {
+            let most = left.min(self.buffer.len() as u64) as usize;
+            // SAFETY: there is room for as many bytes as are asked for; with this flag (tcp(7)) the kernel writes none of them.
+            let told = unsafe {
+                libc::recv(stream.as_raw_fd(), self.buffer.as_mut_ptr().cast(), most, libc::MSG_TRUNC)
+            };
+            match u64::try_from(told) {
+                Ok(0) => return Err(closed("in the middle of a reply")),
+                Ok(count) => left -= count,
+                Err(_) => match std::io::Error::last_os_error() {
+                    error if error.kind() == ErrorKind::Interrupted => {}
+                    error => return Err(broken(&error)),
+                },
+            }
+        }
+        Ok(())
+    }
+
     /// Reads more behind what is unused, which moves to the beginning of a full buffer.
     fn more(&mut self, stream: &mut TcpStream, when: &str) -> Result<()> {
         if self.unused.is_empty() {
@@ -247,8 +301,9 @@ impl Client {
             self.unused = 0..self.unused.len();
         }
         loop {
-            match stream.read(&mut self.buffer[self.unused.end..]) {
-                Ok(0) => return Err(Error::Check(format!("the server closed a connection {when}"))),
+            let end = self.buffer.len().min(self.unused.end + self.at_once);
+            match stream.read(&mut self.buffer[self.unused.end..end]) {
+                Ok(0) => return Err(closed(when)),
                 Ok(count) => {
                     self.unused.end += count;
                     return Ok(());
@@ -267,6 +322,10 @@ fn open(address: &str) -> Result<TcpStream> {
     stream.set_nodelay(true).map_err(failed)?;
     stream.set_read_timeout(Some(Duration::from_secs(PATIENCE_SECONDS))).map_err(failed)?;
     Ok(stream)
+}
+
+fn closed(when: &str) -> Error {
+    Error::Check(format!("the server closed a connection {when}"))
 }
 
 fn broken(error: &std::io::Error) -> Error {

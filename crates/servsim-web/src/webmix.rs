@@ -16,7 +16,8 @@ use crate::http::Client;
 use crate::log::Log;
 use crate::report::{self, About};
 use crate::surge::files::Set;
-use crate::surge::visitor::{Mind as Reader, Off, KINDS as FILES};
+use crate::surge::run::contents;
+use crate::surge::visitor::{Mind as Reader, Off, Sample, KINDS as FILES};
 use crate::visit::{consistent, visit, Site, Visited, Visitor};
 use crate::{Error, Result};
 
@@ -65,9 +66,9 @@ struct Surfer<'a> {
 }
 
 impl<'a> Surfer<'a> {
-    fn connect(mixed: Mixed<'a>, index: u64, users: u64) -> Result<Self> {
+    fn connect(mixed: Mixed<'a>, sample: &'a Sample, index: u64, users: u64) -> Result<Self> {
         Ok(Surfer {
-            reader: Reader::new(mixed.set, index as usize, users as usize, Off::scaled(0.0)),
+            reader: Reader::new(mixed.set, sample, index as usize, users as usize, Off::scaled(0.0)),
             member: Member::new(mixed.habits, index),
             client: Client::connect(mixed.habits.address)?,
             index,
@@ -103,7 +104,8 @@ impl User for Surfer<'_> {
 }
 
 impl Visitor for Surfer<'_> {
-    type Deeds = Deeds;
+    /// What users did on the board; replies for files that were looked at in full, and all of them.
+    type Deeds = (Deeds, [u64; 2]);
 
     fn log(&self) -> Log {
         let mut both = self.reader.log();
@@ -111,8 +113,10 @@ impl Visitor for Surfer<'_> {
         both
     }
 
-    fn tell(&self, deeds: &mut Deeds) {
+    fn tell(&self, (deeds, [looked_at, files]): &mut Self::Deeds) {
         self.member.tell(deeds);
+        *looked_at += self.reader.looked_at();
+        *files += self.reader.requests();
     }
 
     fn requests(&self) -> u64 {
@@ -146,8 +150,9 @@ pub fn run(mixed: Mixed<'_>, plan: Plan<'_>) -> Result<Value> {
     if mixed.files_of_ten > DECK {
         return Err(Error::Usage(format!("--files-of-ten must be from 0 to {DECK}")));
     }
-    let connect = |index| Surfer::connect(mixed, index, plan.users);
-    let Visited { mut done, deeds, seen } = visit(mixed.site, plan, KINDS.len(), connect)?;
+    let sample = Sample::of(mixed.set);
+    let connect = |index| Surfer::connect(mixed, &sample, index, plan.users);
+    let Visited { mut done, deeds: (deeds, of_files), seen } = visit(mixed.site, plan, KINDS.len(), connect)?;
     let (files, pages) = done.tallies.split_at(FILES.len());
     let total: u64 = done.tallies.iter().map(|tally| tally.count).sum();
     let parts = json!({"static": part(files, total), "dynamic": part(pages, total)});
@@ -169,7 +174,9 @@ pub fn run(mixed: Mixed<'_>, plan: Plan<'_>) -> Result<Value> {
         scale: json!({"static": mixed.set.wanted, "dynamic": mixed.habits.size}),
     };
     let mut report = report::json(&about, &plan, &done, &seen);
+    let [looked_at, files] = of_files;
     report["parts"] = parts;
+    report["contents"] = contents(looked_at, files);
     report["mix"] = mix;
     report["posted"] = told(deeds);
     report["conditions"] = json!(found);

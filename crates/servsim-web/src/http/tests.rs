@@ -86,6 +86,37 @@ fn a_connection_closed_before_all_replies_came_and_more_than_all_are_refused() {
 }
 
 #[test]
+fn a_body_that_is_dropped_is_counted_and_what_follows_it_is_found() {
+    // Longer than what is read at once, and than the buffer; a body that comes with its head; none; chunks, which are read.
+    let long = |bytes: usize| -> &'static [u8] {
+        let mut reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
+        reply.resize(reply.len() + bytes, b'x');
+        reply.leak()
+    };
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbc\r\n0\r\n\r\n";
+    let replies = vec![long(5000), long(3 * BUFFER), LETTER, long(0), chunked, long(4096), LETTER];
+    let count = replies.len();
+    let mut client = Client::connect(&server(vec![replies])).unwrap();
+    client.send(&b"GET / HTTP/1.1\r\n\r\n".repeat(count), count).unwrap();
+    for bytes in [5000, 3 * BUFFER as u64, 1, 0, 2, 4096] {
+        assert_eq!(client.receive_head().unwrap(), Reply { status: 200, bytes });
+    }
+    let mut body = Vec::new();
+    assert_eq!(client.receive(|part| body.extend_from_slice(part)).unwrap().bytes, 1);
+    assert_eq!(body, b"a");
+}
+
+#[test]
+fn a_body_that_breaks_off_while_it_is_dropped_is_refused() {
+    let mut reply = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n".to_vec();
+    reply.resize(9000, b'x');
+    let mut client = Client::connect(&server(vec![vec![reply.leak()]])).unwrap();
+    client.send(b"GET / HTTP/1.1\r\n\r\n", 1).unwrap();
+    let error = client.receive_head().unwrap_err();
+    assert!(error.to_string().contains("in the middle of a reply"), "{error}");
+}
+
+#[test]
 fn chunks_are_put_together_and_their_extensions_and_trailers_left_out() {
     let address = server(vec![vec![
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n\

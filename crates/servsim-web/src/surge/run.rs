@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 
 use super::files::Set;
-use super::visitor::{Visitor, KINDS};
+use super::visitor::{Sample, Visitor, KINDS, ONE_IN};
 use super::NOTICE;
 use crate::crew::Plan;
 use crate::report::{self, About};
@@ -35,8 +35,9 @@ pub fn run(visited: StaticSite<'_>, plan: Plan<'_>) -> Result<Value> {
             plan.users
         )));
     }
-    let connect = |index| Visitor::connect(visited, index as usize, plan.users as usize);
-    let Visited { done, seen, .. } = visit(visited.site, plan, KINDS.len(), connect)?;
+    let sample = Sample::of(visited.set);
+    let connect = |index| Visitor::connect(visited, &sample, index as usize, plan.users as usize);
+    let Visited { done, deeds, seen } = visit(visited.site, plan, KINDS.len(), connect)?;
     let about = About {
         workload: "staticweb",
         notice: NOTICE,
@@ -44,5 +45,13 @@ pub fn run(visited: StaticSite<'_>, plan: Plan<'_>) -> Result<Value> {
         options: json!({"off_scale": visited.off_scale, "pipelining": visited.pipelining}),
         scale: json!(visited.set.wanted),
     };
-    Ok(report::json(&about, &plan, &done, &seen))
+    let mut report = report::json(&about, &plan, &done, &seen);
+    report["contents"] = contents(deeds, seen.requests);
+    Ok(report)
+}
+
+/// How many of all replies were looked at in full, and which.
+pub fn contents(looked_at: u64, replies: u64) -> Value {
+    let rule = format!("the first reply for each file, and one in {ONE_IN}");
+    json!({"compared_with_checksums": looked_at, "replies": replies, "rule": rule})
 }

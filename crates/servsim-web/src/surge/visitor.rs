@@ -1,4 +1,5 @@
-//! A user of the static site: asks for pages in the order of the set's requests, and looks at every byte.
+//! A user of the static site: asks for pages in the order of the set's requests, counts every byte, and looks at those of a
+//! sample ([`Sample`]).
 //!
 //! The users share one order, as in SURGE: of the pages from a place on that the seed draws, user *u* of
 //! *n* asks for number *u*, *u* + *n*, *u* + 2 *n* and so on. What a user asks for then depends on the seed,
@@ -7,6 +8,7 @@
 
 use std::hash::Hasher;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use servsim_driver::rng::{Purpose, Stream};
@@ -41,10 +43,41 @@ impl Off {
     }
 }
 
+/// One reply of so many is looked at in full.
+pub const ONE_IN: u64 = 16;
+
+/// Which replies the users of a run look at in full, checksum included: the first for each file, and one in [`ONE_IN`] of each user's.
+/// Of others the kernel counts the bytes and drops them: copying a file of 30 KB costs as much as asking for it.
+#[derive(Debug)]
+pub struct Sample {
+    /// Of each file whether a user has looked at it.
+    seen: Vec<AtomicBool>,
+}
+
+impl Sample {
+    /// Of a set of which nothing was seen.
+    pub fn of(set: &Set) -> Self {
+        Sample::of_files(set.files.len())
+    }
+
+    fn of_files(count: usize) -> Self {
+        Sample { seen: (0..count).map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    /// Whether a user that has had `replies` looks at a file.
+    fn holds(&self, file: u32, replies: u64) -> bool {
+        let seen = &self.seen[file as usize];
+        // Most were: read only, their line stays with every processor.
+        (!seen.load(Ordering::Relaxed) && !seen.swap(true, Ordering::Relaxed))
+            || replies.is_multiple_of(ONE_IN)
+    }
+}
+
 /// A user of the static site without its connection.
 #[derive(Debug)]
 pub struct Mind<'a> {
     set: &'a Set,
+    sample: &'a Sample,
     index: usize,
     users: usize,
     /// The next page, and which of its requests comes next.
@@ -56,6 +89,8 @@ pub struct Mind<'a> {
     log: Log,
     /// Requests that were answered as they should be.
     requests: u64,
+    /// Replies that were looked at in full.
+    looked_at: u64,
 }
 
 /// Writes text to the end of a request.
@@ -69,9 +104,10 @@ impl std::fmt::Write for Text<'_> {
 
 impl<'a> Mind<'a> {
     /// That of user `index` of `users`.
-    pub fn new(set: &'a Set, index: usize, users: usize, off: Off) -> Self {
+    pub fn new(set: &'a Set, sample: &'a Sample, index: usize, users: usize, off: Off) -> Self {
         Mind {
             set,
+            sample,
             index,
             users,
             next: (0, 0),
@@ -80,6 +116,7 @@ impl<'a> Mind<'a> {
             request: Vec::with_capacity(256),
             log: Log::default(),
             requests: 0,
+            looked_at: 0,
         }
     }
 
@@ -101,7 +138,12 @@ impl<'a> Mind<'a> {
         self.requests
     }
 
-    /// Asks for the next file by a connection, and looks at every byte; returns its kind, its bytes and how long it took.
+    /// Replies that it has looked at in full.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// Asks for the next file by a connection, and looks at the reply; returns its kind, its bytes and how long it took.
     ///
     /// # Errors
     /// When the reply is not what it should be.
@@ -131,19 +173,25 @@ impl<'a> Mind<'a> {
     fn looks(&mut self, begin: Instant, client: &mut Client) -> Result<(u8, u64, Duration)> {
         let (page, place) = self.next;
         let files = self.set.sequence.page(page);
-        let mut checksum = 0;
-        let reply = client.receive(|part| checksum = crc32c::crc32c_append(checksum, part))?;
-        let took = begin.elapsed();
         let file = files[place];
         let entry = &self.set.files[file as usize];
+        let in_full = self.sample.holds(file, self.requests);
+        let mut checksum = 0;
+        let reply = if in_full {
+            client.receive(|part| checksum = crc32c::crc32c_append(checksum, part))
+        } else {
+            client.receive_head()
+        }?;
+        let took = begin.elapsed();
         let wrong = if reply.status != 200 {
             format!("is answered with status {}", reply.status)
         } else if reply.bytes != entry.bytes {
             format!("has {} bytes instead of {}", reply.bytes, entry.bytes)
-        } else if checksum != entry.checksum {
+        } else if in_full && checksum != entry.checksum {
             "is not what was written: its checksum differs".to_owned()
         } else {
             self.requests += 1;
+            self.looked_at += u64::from(in_full);
             self.next = if place + 1 < files.len() {
                 (page, place + 1)
             } else {
@@ -184,8 +232,8 @@ impl<'a> Visitor<'a> {
     ///
     /// # Errors
     /// When nothing answers there.
-    pub fn connect(visited: StaticSite<'a>, index: usize, users: usize) -> Result<Self> {
-        let mind = Mind::new(visited.set, index, users, Off::scaled(visited.off_scale));
+    pub fn connect(visited: StaticSite<'a>, sample: &'a Sample, index: usize, users: usize) -> Result<Self> {
+        let mind = Mind::new(visited.set, sample, index, users, Off::scaled(visited.off_scale));
         // Times between the requests for references keep them apart.
         let pipelining = visited.pipelining && visited.off_scale == 0.0;
         Ok(Visitor { mind, client: Client::connect(visited.site.address)?, pipelining })
@@ -228,15 +276,33 @@ impl User for Visitor<'_> {
 }
 
 impl visit::Visitor for Visitor<'_> {
-    type Deeds = ();
+    /// Replies that were looked at in full.
+    type Deeds = u64;
 
     fn log(&self) -> Log {
         self.mind.log()
     }
 
-    fn tell(&self, (): &mut ()) {}
+    fn tell(&self, looked_at: &mut u64) {
+        *looked_at += self.mind.looked_at();
+    }
 
     fn requests(&self) -> u64 {
         self.mind.requests()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reply_for_each_file_and_one_in_sixteen_are_looked_at() {
+        let sample = Sample::of_files(3);
+        let files = [1, 2, 1, 1, 0, 2, 0];
+        let held: Vec<bool> =
+            files.iter().zip(1..).map(|(&file, replies)| sample.holds(file, replies)).collect();
+        assert_eq!(held, [true, true, false, false, true, false, false]);
+        assert_eq!([31, 32, 33].map(|replies| sample.holds(1, replies)), [false, true, false]);
     }
 }

@@ -1,10 +1,11 @@
 //! Runs against a small server of the test's own, which serves a set, counts, and can be made to fail.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -24,6 +25,8 @@ enum Fault {
     None,
     /// One byte of each body is another.
     Garbles,
+    /// One byte of each body that it has sent before is another.
+    GarblesAgain,
     /// Everything is "not found".
     Forgets,
     /// Requests count twice.
@@ -36,17 +39,24 @@ enum Fault {
 fn serve(htdocs: PathBuf, fault: Fault, from: u64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let count = Arc::new(AtomicU64::new(0));
+    let (count, sent) = (Arc::new(AtomicU64::new(0)), Arc::default());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (htdocs, count) = (htdocs.clone(), Arc::clone(&count));
-            std::thread::spawn(move || answer(stream.unwrap(), &htdocs, fault, from, &count));
+            let (htdocs, count, sent) = (htdocs.clone(), Arc::clone(&count), Arc::clone(&sent));
+            std::thread::spawn(move || answer(stream.unwrap(), &htdocs, fault, from, &count, &sent));
         }
     });
     address
 }
 
-fn answer(stream: TcpStream, htdocs: &Path, fault: Fault, from: u64, count: &AtomicU64) {
+fn answer(
+    stream: TcpStream,
+    htdocs: &Path,
+    fault: Fault,
+    from: u64,
+    count: &AtomicU64,
+    sent: &Mutex<HashSet<String>>,
+) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let mut stream = stream;
     stream.set_nodelay(true).unwrap();
@@ -66,7 +76,8 @@ fn answer(stream: TcpStream, htdocs: &Path, fault: Fault, from: u64, count: &Ato
         if failing && fault == Fault::Dies {
             return;
         }
-        if failing && fault == Fault::Garbles {
+        let again = !sent.lock().unwrap().insert(path.to_owned());
+        if failing && (fault == Fault::Garbles || fault == Fault::GarblesAgain && again) {
             body[0] ^= 1;
         }
         // The server that miscounts counts each request from that on twice.
@@ -188,6 +199,25 @@ fn every_fault_of_the_server_makes_the_run_invalid_and_is_named() {
         assert_eq!(report["valid"], false);
         assert!(report["problems"].to_string().contains(said), "{}", report["problems"]);
     }
+}
+
+#[test]
+fn a_body_that_goes_wrong_later_is_found_within_sixteen_replies() {
+    let report = report(Fault::GarblesAgain, plan(1, 2));
+    assert_eq!(report["valid"], false);
+    assert!(report["problems"].to_string().contains("checksum differs"), "{}", report["problems"]);
+    let replies = report["reconciliation"]["replies"].as_u64().unwrap();
+    assert!((99..99 + 16).contains(&replies), "{replies}");
+}
+
+#[test]
+fn the_report_tells_how_many_contents_were_compared() {
+    let report = report(Fault::None, plan(2, 3));
+    let (contents, replies) = (&report["contents"], &report["reconciliation"]["replies"]);
+    assert_eq!(&contents["replies"], replies);
+    let (compared, replies) =
+        (contents["compared_with_checksums"].as_u64().unwrap(), replies.as_u64().unwrap());
+    assert!((replies / 16..replies).contains(&compared), "{contents}");
 }
 
 #[test]
