@@ -1,6 +1,7 @@
 /* Clients of Redis: each a thread with a connection, that gets nine keys for each one it sets. The reply to every request
  * is read in full and compared: a value must have its length, so that a run of a broken server is not valid. */
 #include <servsim.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -27,14 +28,18 @@ static int connected(void)
     return connect(stream, (struct sockaddr *)&address, sizeof address) == 0 ? stream : -1;
 }
 
-/* Sends a request and reads a reply of so many bytes that begins as given. */
+/* Sends a request and reads a reply of so many bytes that begins as given. Who waits in a read is woken also when the server has
+ * taken the request, which makes room to write; poll waits for the reply alone. */
 static int exchange(int stream, const char *request, size_t length, const char *begins, size_t reply)
 {
     char answer[LONGEST + 64];
     size_t got = 0;
+    struct pollfd reading = {.fd = stream, .events = POLLIN};
     if (write(stream, request, length) != (ssize_t)length)
         return 0;
     while (got < reply) {
+        if (poll(&reading, 1, -1) < 0)
+            return 0;
         ssize_t more = read(stream, answer + got, sizeof answer - got);
         if (more <= 0)
             return 0;
