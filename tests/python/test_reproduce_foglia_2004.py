@@ -121,20 +121,24 @@ def test_tables_name_whose_references_they_are(monkeypatch: pytest.MonkeyPatch, 
     ]
     asked: list[list[int]] = []
 
-    def footprints(_: Path, line: int, groups: list[list[int]]) -> str:
+    def footprints(_: Path, line: int, groups: list[list[int]], progress: Callable[[int], None]) -> str:
         assert line == 32
+        progress(30_000_000)
         asked.extend(groups)
         counts = {"fetches": 75, "loads": 20, "stores": 5, "blocks": 9}
         shared = {"shared_blocks": 3, "shared_accesses": 4, "shared_stores": 1}
         return json.dumps([{**counts, **shared}] * len(groups))
 
     monkeypatch.setattr(tables._core, "trace_footprints", footprints)
+    totals = {"instructions": 75_000_000, "data_references": 25_000_000, "transactions": 4}
+    monkeypatch.setattr(tables._core, "trace_info", lambda _: json.dumps({"totals": totals, "meta": {}}))
     trace = tmp_path / "x.svt"
     trace.write_bytes(b"one")
-    said: list[str] = []
-    made = Runs(trace, 1, 1, 1, folder=tmp_path, say=lambda what, _: said.append(what))
+    said: list[tuple[str, float]] = []
+    made = Runs(trace, 1, 1, 1, folder=tmp_path, say=lambda *told: said.append(told))
     cells = tables.cells(made, Workload.BOTH, tasks)
-    assert said == ["Tables 1 to 3 of x.svt"], "the first thing that a study does is not silent"
+    what = "Tables 1 to 3 of x.svt"
+    assert said == [(what, 0.0), (f"{what}: 30 of about 100 million references", 0.3)], "of the whole trace"
     assert asked == [[4], [1, 2], [3], [1, 2, 3, 4, 5]], "ls, Apache, PostgreSQL, all but the browsers"
     assert tables.cells(made, Workload.BOTH, tasks) == cells and len(asked) == 4, "kept, as after a kill"
     ours = {(cell.row, cell.column): cell.ours["ours"] for cell in cells}

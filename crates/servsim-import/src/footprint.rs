@@ -58,25 +58,31 @@ impl OfTask {
 }
 
 /// Walks a trace, and returns the footprint of each of `groups`, which name tasks by their numbers, in blocks of `line` bytes.
+/// `goes_on` takes the references so far now and then, and says whether to go on.
 ///
 /// # Errors
-/// When the trace is damaged or cannot be read, or a group names a task that it lacks.
+/// When the trace is damaged or cannot be read, a group names a task that it lacks, or the walk does not go on.
 pub fn footprints(
     source: &mut dyn GlobalSource,
     line: u64,
     groups: &[Vec<usize>],
+    goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Vec<Footprint>, SourceError> {
     let tasks = source.tasks().len();
     if let Some(task) = groups.iter().flatten().find(|&&task| task >= tasks) {
         return Err(SourceError(format!("there is no task {task}: this trace has {tasks}, counted from 0")));
     }
     let mut of_tasks: Vec<OfTask> = (0..tasks).map(|_| OfTask::default()).collect();
-    let mut batch = Batch::default();
+    let (mut batch, mut references) = (Batch::default(), 0);
     while source.next_batch(&mut batch)? {
         for record in batch.records.iter().filter(|record| record.op != Op::Event) {
             let last = record.address + (u64::from(record.size) - 1);
             let counted = u64::from(record.flags & CONTINUATION == 0);
             of_tasks[record.task as usize].touch(record.op, record.address / line..=last / line, counted);
+            references += counted;
+        }
+        if !goes_on(references) {
+            return Err(SourceError("interrupted".to_owned()));
         }
     }
     Ok(groups.iter().map(|group| of_group(&of_tasks, group)).collect())
@@ -119,10 +125,18 @@ mod tests {
     }
 
     fn found(records: &[Record], groups: &[Vec<usize>]) -> Result<Vec<Footprint>, SourceError> {
+        walked(records, groups, &mut |_| true)
+    }
+
+    fn walked(
+        records: &[Record],
+        groups: &[Vec<usize>],
+        goes_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Vec<Footprint>, SourceError> {
         let task = |pid| TaskInfo { name: "t".into(), pid, kind: TaskKind::User, client: false };
         let items = records.iter().map(|&record| (record, None)).collect();
         let mut source = ListSource::new((0..3).map(task).collect(), Vec::new(), Privacy::default(), items);
-        footprints(&mut source, 32, groups)
+        footprints(&mut source, 32, groups, goes_on)
     }
 
     #[test]
@@ -149,6 +163,19 @@ mod tests {
         // Its second block is shared with task 2; the reference itself is one of the first.
         assert_eq!((all[1].shared_blocks, all[1].shared_accesses, all[1].shared_stores), (1, 1, 0));
         assert_eq!((all[2].fetches, all[2].loads, all[2].blocks, all[2].shared_blocks), (1, 2, 3, 0));
+    }
+
+    #[test]
+    fn references_so_far_are_told_and_the_walk_ends_where_it_should_not_go_on() {
+        let records = [reference(0, Op::Fetch, 0, 4), reference(1, Op::Load, 0x1f, 8)];
+        let mut told = Vec::new();
+        walked(&records, &[vec![0]], &mut |references| {
+            told.push(references);
+            true
+        })
+        .unwrap();
+        assert_eq!(told.last(), Some(&2));
+        assert_eq!(walked(&records, &[vec![0]], &mut |_| false).unwrap_err().to_string(), "interrupted");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use crate::errors::{environment, unwritable, usage};
 use crate::interrupt::interruptible;
+use crate::simulate::{attended, raised};
 use pyo3::prelude::*;
 use serde_json::json;
 use servsim_import::export::{export, target_of, ExportError, Only, TARGETS};
 use servsim_import::footprint::{footprints, Footprint};
 use servsim_import::{captured, open_in_order, TraceFile, FORMATS};
+use servsim_machine::SimulateError;
 use servsim_trace::{Meta, Selection, TraceError, TraceReader, WriterTotals};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,9 +109,17 @@ fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     })
 }
 
-/// Per group of tasks: its references, and the blocks of `line` bytes that they touch.
+/// Per group of tasks: its references, and the blocks of `line` bytes that they touch; `progress` is called a few times a second with
+/// the references so far.
 #[pyfunction]
-fn trace_footprints(py: Python<'_>, path: PathBuf, line: u64, groups: Vec<Vec<usize>>) -> PyResult<String> {
+#[pyo3(signature = (path, line, groups, progress=None))]
+fn trace_footprints(
+    py: Python<'_>,
+    path: PathBuf,
+    line: u64,
+    groups: Vec<Vec<usize>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
     let of = |f: &Footprint| {
         json!({
             "fetches": f.fetches,
@@ -121,12 +131,13 @@ fn trace_footprints(py: Python<'_>, path: PathBuf, line: u64, groups: Vec<Vec<us
             "shared_stores": f.shared_stores,
         })
     };
-    let found = interruptible(py, move || {
+    let work = move |goes_on: &mut dyn FnMut(u64) -> bool| {
         open_in_order(&TraceFile::new(&path, None), 1, false)
-            .and_then(|mut source| footprints(source.as_mut(), line.max(1), &groups))
-    })?;
-    let found = found.map_err(|error| usage(error.to_string()))?;
-    Ok(json!(found.iter().map(of).collect::<Vec<_>>()).to_string())
+            .and_then(|mut source| footprints(source.as_mut(), line.max(1), &groups, goes_on))
+            .map(|found| found.iter().map(of).collect())
+            .map_err(|error| SimulateError::Usage(error.to_string()))
+    };
+    attended(py, work, progress.as_ref())?.map(|found| found.to_string()).map_err(raised)
 }
 
 /// Half-open ranges from Python, in transactions and nanoseconds.

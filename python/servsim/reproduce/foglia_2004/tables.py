@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servsim import _core
+from servsim.progress import expected_references, of_references
 from servsim.reproduce.foglia_2004.tiers import Task, Workload
 from servsim.reproduce.report import Cell
 from servsim.reproduce.runs import Runs, kept
@@ -76,9 +77,15 @@ def cells(made: Runs, workload: Workload, tasks: Sequence[Task]) -> list[Cell]:
     """
     lines = _lines(workload, tasks)
     groups = [line.tasks for line in lines]
-    made.say(f"Tables 1 to 3 of {made.trace.name}", 0.0)
+    what = f"Tables 1 to 3 of {made.trace.name}"
+    made.say(what, 0.0)
     inputs = {"footprints": groups, "trace": file_hash(made.trace), "line": LINE}
-    found = kept(made.folder, inputs, lambda: json.loads(_core.trace_footprints(made.trace, LINE, groups)))
+
+    def walk() -> Any:
+        told = of_references(made.say, what, expected_references(made.trace, transactions="all"))
+        return json.loads(_core.trace_footprints(made.trace, LINE, groups, told))
+
+    found = kept(made.folder, inputs, walk)
     return [
         Cell(line.table, line.name, column, unit, paper, {"ours": ours}, "shown")
         for line, footprint in zip(lines, found, strict=True)
