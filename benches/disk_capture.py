@@ -32,7 +32,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,7 @@ class Measured:
         return median([100 * (on[2] / off[2] - 1) for off, on in pairs])
 
 
-def with_interval(what: str, unit: str, found: tuple[float, float, float]) -> list[tuple[str, float, str]]:
+def with_interval(what: str, unit: str, found: Sequence[float]) -> list[tuple[str, float, str]]:
     """Return a figure and the ends of its interval."""
     ends = ("", ", 95 % low", ", 95 % high")
     return [(f"{what}{end}", value, unit) for end, value in zip(ends, found, strict=True)]
@@ -295,7 +295,7 @@ def compared(one: dict[str, Any], other: dict[str, Any]) -> list[tuple[str, floa
         return values
     pairs = {key: (one[key][orders[0]], other[key][orders[1]]) for key in one}
     different = sum(pairs[key][0] != pairs[key][1] for key in ("lba", "sectors", "is_write"))
-    values.append(("both: of another place, length or operation", np.count_nonzero(different), "requests"))
+    values.append(("both: of another place, length or operation", int(np.count_nonzero(different)), "requests"))
     for key in ("arrival_ns", "start_ns", "completion_ns"):
         apart = 1e-3 * np.abs(np.subtract(*(column.astype(np.int64) for column in pairs[key])))
         for share in (0.5, 0.999, 1):
@@ -304,7 +304,9 @@ def compared(one: dict[str, Any], other: dict[str, Any]) -> list[tuple[str, floa
     found = [depth(trace)[order] for trace, order in zip((one, other), orders, strict=True)]
     values.append(("both: requests in flight, mean by tracefs", float(found[0].mean()), "requests"))
     values.append(("both: requests in flight, mean by bpf", float(found[1].mean()), "requests"))
-    values.append(("both: that found another number in flight", np.count_nonzero(found[0] != found[1]), "requests"))
+    values.append(
+        ("both: that found another number in flight", int(np.count_nonzero(found[0] != found[1])), "requests")
+    )
     return values
 
 

@@ -43,7 +43,7 @@ def built() -> str:
     command = ["cargo", "bench", "-q", "-p", "servsim-machine", "--bench", "parts", "--no-run", "--message-format=json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     artefacts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "parts")
+    return str(next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "parts"))
 
 
 def counts(program: str, step: str, trace: Path, folder: str) -> tuple[dict[str, int], int]:

@@ -26,7 +26,7 @@ def built() -> str:
     command = ["cargo", "bench", "-q", "-p", "servsim-machine", "--bench", "nodes", "--no-run", "--message-format=json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     artefacts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "nodes")
+    return str(next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "nodes"))
 
 
 def instructions(program: str, kind: str, count: int, length: int) -> float:
