@@ -94,18 +94,31 @@ def _alone(document: Known, precision: float) -> int:
     return sampling.windows_for(estimate(document), _left(parts, precision))
 
 
+def look_is_enough(documents: Sequence[Known], precision: float) -> bool:
+    """Say whether the windows of the first look tell every ratio so closely that no more are needed."""
+    return all(
+        parts.windows < sampling.LOOK_PART * _left(parts, precision)
+        for parts in (parts_of(a, b) for a, b in combinations(documents, 2))
+    )
+
+
 def windows_wanted(documents: Sequence[Known], precision: float) -> tuple[int, str]:
-    """Return how many common windows are needed in all, and a sentence that says so."""
+    """Return how many common windows are needed in all, and a sentence that says so.
+
+    That is as many as were timed where they are those of a first look, which is asked for more only if it is not enough.
+    """
     count = min(len(document["points"]) for document in documents)
-    wanted, widest = sampling.FIRST_STAGE, 0.0
+    timed = min(len(document["windows"]) for document in documents)
+    wanted, widest = timed, 0.0
     for a, b in combinations(documents, 2):
         parts = parts_of(a, b)
-        wanted = max(wanted, sampling.windows_for(ratio_of(a, b), _left(parts, precision)))
+        if timed >= sampling.FIRST_STAGE:
+            wanted = max(wanted, sampling.windows_for(ratio_of(a, b), _left(parts, precision)))
         widest = max(widest, parts.half_width)
     wanted = min(wanted, count)
     alone = max(_alone(document, precision) for document in documents)
     return wanted, (
-        f"{sampling.FIRST_STAGE} common windows give ±{100 * widest:.1f} % for ratios; {wanted} of {count} are "
+        f"{timed} common windows give ±{100 * widest:.1f} % for ratios; {wanted} of {count} are "
         f"needed in all, where a design alone would need {alone}"
     )
 

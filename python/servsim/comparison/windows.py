@@ -3,7 +3,8 @@
 All designs time windows at the same places of the trace; machines of one shape even from the same live-points. What
 makes a window slow there makes it slow on all, so their ratio is known from fewer windows than the figures of each.
 Places are those of the machine with most processors, which has the fewest live-points; the others take the nearest they
-have. How many are timed follows from the spread of the ratios in the first stage, never from the ratios themselves.
+have. How many are timed follows from the spread of the ratios in a first look and in the first stage, never from the
+ratios themselves.
 
 What they say is in `servsim.comparison.ratios`.
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.comparison.designs import Machine
-from servsim.comparison.ratios import judged, windows_wanted
+from servsim.comparison.ratios import judged, look_is_enough, windows_wanted
 from servsim.errors import Interrupted
 from servsim.result_warnings import ResultWarning
 from servsim.sampling.coarse import Known, coarse_runs
@@ -137,14 +138,19 @@ def compare_windows(
             if design.interrupted:
                 raise KeyboardInterrupt
 
-    wanted = sampling.FIRST_STAGE
+    wanted = sampling.FIRST_LOOK
     try:
         stage(0, wanted)
+        timed = wanted
+        if not look_is_enough([design.document for design in designs], asked.precision):
+            wanted = sampling.FIRST_STAGE
+            stage(timed, wanted)
+            timed = wanted
         wanted, why = windows_wanted([design.document for design in designs], asked.precision)
         if say is not None:
             say(why)
-        if wanted > sampling.FIRST_STAGE:
-            stage(sampling.FIRST_STAGE, wanted)
+        if wanted > timed:
+            stage(timed, wanted)
     except KeyboardInterrupt:
         done = [len(design.document.get("windows", [])) * bool(design.document.get("coarse")) for design in designs]
         if min(done) < LEAST_WINDOWS:
