@@ -96,7 +96,13 @@ impl TaskCursor {
         self.items += 1;
         Ok(Some(match decoded {
             Decoded::Block(shape) => Item::Block(Block { shape, refs: self.decoder.refs() }),
-            Decoded::Event(event) => Item::Event(event),
+            Decoded::Event => {
+                let event = self.decoder.event();
+                Item::Event(
+                    event
+                        .map_err(|fault| self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault))?,
+                )
+            }
         }))
     }
 
@@ -175,16 +181,22 @@ impl GlobalCursor {
             decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
         let decoded = decoder.next(self.reader.dictionary()).map_err(fault)?;
         let decoded = decoded.ok_or_else(|| fault("the captured order is longer than the streams".into()))?;
-        if let Some(validator) = &mut self.validator {
-            let checked = match &decoded {
-                Decoded::Block(shape) => validator.block(task, self.reader.dictionary(), *shape),
-                Decoded::Event(event) => validator.event(task, event),
-            };
-            checked.map_err(|fault| self.reader.contradiction(self.next_epoch - 1, fault))?;
-        }
+        let contradiction = |fault| self.reader.contradiction(self.next_epoch - 1, fault);
         let item = match decoded {
-            Decoded::Block(shape) => Item::Block(Block { shape, refs: decoder.refs() }),
-            Decoded::Event(event) => Item::Event(event),
+            Decoded::Block(shape) => {
+                if let Some(validator) = &mut self.validator {
+                    let checked = validator.block(task, self.reader.dictionary(), shape);
+                    checked.map_err(contradiction)?;
+                }
+                Item::Block(Block { shape, refs: decoder.refs() })
+            }
+            Decoded::Event => {
+                let event = decoder.event().map_err(fault)?;
+                if let Some(validator) = &mut self.validator {
+                    validator.event(task, &event).map_err(contradiction)?;
+                }
+                Item::Event(event)
+            }
         };
         Ok(Some(GlobalItem { task, item }))
     }

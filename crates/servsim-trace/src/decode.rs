@@ -7,15 +7,15 @@ use crate::error::Fault;
 use crate::event::{Event, EventContext};
 use crate::model::{Ref, ShapeId, PAGE_BYTES};
 use crate::predict::{Bases, Translations};
-use crate::varint::{get, get_signed};
+use crate::varint::{get, get_signed, get_signed_at};
 
 /// What one call of [`StreamDecoder::next`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
     /// A block; its references are in [`StreamDecoder::refs`].
     Block(ShapeId),
-    /// An event.
-    Event(Event),
+    /// An event, which [`StreamDecoder::event`] reads. It is not here, so that blocks, nearly all there is, do not move it.
+    Event,
 }
 
 /// The decompressed columns of one stream.
@@ -97,14 +97,15 @@ impl StreamDecoder {
             let token = get(&self.columns.tokens, &mut self.at[0])?;
             let shape = match token {
                 TOKEN_PREDICTED => self.successors.predicted(),
-                TOKEN_EVENT => return self.event().map(Some),
+                TOKEN_EVENT => return Ok(Some(Decoded::Event)),
                 TOKEN_FORGET => {
                     self.forget()?;
                     continue;
                 }
                 _ => ShapeId::try_from(token - TOKEN_SHAPE).map_err(|_| no_token(token))?,
             };
-            return self.block(dictionary, shape).map(Some);
+            self.block(dictionary, shape)?;
+            return Ok(Some(Decoded::Block(shape)));
         }
     }
 
@@ -115,61 +116,41 @@ impl StreamDecoder {
         Ok(())
     }
 
+    /// The event that [`StreamDecoder::next`] has found.
     #[cold]
-    fn event(&mut self) -> Result<Decoded, Fault> {
-        self.event_context.decode(&self.columns.events, &mut self.at[3]).map(Decoded::Event)
+    pub fn event(&mut self) -> Result<Event, Fault> {
+        self.event_context.decode(&self.columns.events, &mut self.at[3])
     }
 
     #[inline]
     #[allow(clippy::needless_range_loop)] // A zip is made by a call of its own.
-    fn block(&mut self, dictionary: &Dictionary, shape: ShapeId) -> Result<Decoded, Fault> {
+    fn block(&mut self, dictionary: &Dictionary, shape: ShapeId) -> Result<(), Fault> {
         let Some(packed) = dictionary.packed.get(shape as usize) else { return Err(unknown_block(shape)) };
         let ops = &dictionary.ops[packed.ops_start as usize..][..usize::from(packed.ops_len)];
         if self.refs.len() < ops.len() {
             self.refs.resize(ops.len(), Ref::default());
         }
         self.ref_count = ops.len();
-        // Where it reads and writes is kept in registers along the block.
-        let (mut refs, mut at) = (std::mem::take(&mut self.refs), self.at[1]);
-        let mut all = || {
-            let refs = &mut refs[..ops.len()];
-            for index in 0..ops.len() {
-                let op = &ops[index];
-                let delta = get_signed(&self.columns.addresses, &mut at)?;
-                let vaddr = self.bases.decode(op.slot, op.disp, delta);
-                let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
-                let paddr = self.translate(page)? * PAGE_BYTES + offset;
-                let crosses = offset + u64::from(op.size) > PAGE_BYTES;
-                let next_page = if crosses { self.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
-                refs[index] = Ref { vaddr, paddr, next_page };
-            }
-            Ok(())
-        };
-        let found = all();
-        (self.refs, self.at[1]) = (refs, at);
-        self.bases.step_stack(packed.stack_step);
+        // Each part by itself: the compiler knows then that no write to one changes another.
+        let Self { columns, at: [_, place, page_place, _], bases, translations, last_page, refs, .. } = self;
+        let mut pages = Pages { translations, column: &columns.pages, place: page_place, last: last_page };
+        let (addresses, refs) = (columns.addresses.as_slice(), &mut refs[..ops.len()]);
+        let mut next = *place;
+        for index in 0..ops.len() {
+            let op = &ops[index];
+            let delta;
+            (delta, next) = get_signed_at(addresses, next)?;
+            let vaddr = bases.decode(op.slot, op.disp, delta);
+            let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
+            let paddr = pages.translate(page)? * PAGE_BYTES + offset;
+            let crosses = offset + u64::from(op.size) > PAGE_BYTES;
+            let next_page = if crosses { pages.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
+            refs[index] = Ref { vaddr, paddr, next_page };
+        }
+        *place = next;
+        bases.step_stack(packed.stack_step);
         self.successors.advance(shape);
-        found.map(|()| Decoded::Block(shape))
-    }
-
-    #[inline]
-    fn translate(&mut self, page: u64) -> Result<u64, Fault> {
-        match self.translations.get(page) {
-            Some(physical) => Ok(physical),
-            None => self.learn_translation(page),
-        }
-    }
-
-    #[cold]
-    fn learn_translation(&mut self, page: u64) -> Result<u64, Fault> {
-        let delta = get_signed(&self.columns.pages, &mut self.at[2])?;
-        let physical = expected_page(page, self.last_page).wrapping_add(delta as u64);
-        if physical >> 40 != 0 {
-            return Err(Fault(format!("physical page {physical:#x} is beyond 52 address bits")));
-        }
-        self.last_page = physical;
-        self.translations.set(page, physical);
-        Ok(physical)
+        Ok(())
     }
 
     /// Whether every item was read.
@@ -191,6 +172,36 @@ impl StreamDecoder {
         } else {
             Err(Fault::from("the columns of a stream do not end together"))
         }
+    }
+}
+
+/// Physical pages, and where those that nothing remembers are read.
+struct Pages<'a> {
+    translations: &'a mut Translations,
+    column: &'a [u8],
+    place: &'a mut usize,
+    last: &'a mut u64,
+}
+
+impl Pages<'_> {
+    #[inline]
+    fn translate(&mut self, page: u64) -> Result<u64, Fault> {
+        match self.translations.get(page) {
+            Some(physical) => Ok(physical),
+            None => self.learn(page),
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, page: u64) -> Result<u64, Fault> {
+        let delta = get_signed(self.column, self.place)?;
+        let physical = expected_page(page, *self.last).wrapping_add(delta as u64);
+        if physical >> 40 != 0 {
+            return Err(Fault(format!("physical page {physical:#x} is beyond 52 address bits")));
+        }
+        *self.last = physical;
+        self.translations.set(page, physical);
+        Ok(physical)
     }
 }
 

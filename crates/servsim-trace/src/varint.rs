@@ -33,57 +33,66 @@ fn unzigzag(value: u64) -> i64 {
 /// Reads LEB128 at `*at`, moving it on.
 #[inline]
 pub fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
-    let first = *bytes.get(*at).ok_or_else(ends)?;
-    *at += 1;
+    let (value, next) = get_at(bytes, *at)?;
+    *at = next;
+    Ok(value)
+}
+
+/// Reads LEB128 at `at`; also where the next number is. Both as values, so that they stay in registers along a loop.
+#[inline]
+fn get_at(bytes: &[u8], at: usize) -> Result<(u64, usize), Fault> {
+    let first = *bytes.get(at).ok_or_else(ends)?;
     if first < 0x80 {
-        return Ok(u64::from(first));
+        return Ok((u64::from(first), at + 1));
     }
-    get_long(bytes, at, first)
+    get_long(bytes, at)
 }
 
 /// The less common case of [`get`]: more than one byte. Up to eight are taken out of one word, without a branch for each.
 #[inline]
-fn get_long(bytes: &[u8], at: &mut usize, first: u8) -> Result<u64, Fault> {
-    let word = bytes.get(*at - 1..).and_then(|rest| rest.first_chunk());
+fn get_long(bytes: &[u8], at: usize) -> Result<(u64, usize), Fault> {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     let word = word.map_or(0x8080_8080_8080_8080, |word| u64::from_le_bytes(*word));
     // The last byte is the first without the highest bit.
     let ends = !word & 0x8080_8080_8080_8080;
     if ends == 0 {
-        return get_bytes(bytes, at, first);
+        return get_bytes(bytes, at);
     }
-    *at += ends.trailing_zeros() as usize / 8;
     let groups = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
     let pairs = groups & 0x007f_007f_007f_007f | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
     let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
-    Ok(fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4)
+    let value = fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4;
+    Ok((value, at + ends.trailing_zeros() as usize / 8 + 1))
 }
 
 /// [`get_long`] byte by byte: near the end of a column, and what takes nine or ten.
 #[cold]
-fn get_bytes(bytes: &[u8], at: &mut usize, first: u8) -> Result<u64, Fault> {
-    let mut value = u64::from(first & 0x7f);
-    let mut shift = 7;
-    loop {
-        let byte = *bytes.get(*at).ok_or_else(ends)?;
-        *at += 1;
+fn get_bytes(bytes: &[u8], mut at: usize) -> Result<(u64, usize), Fault> {
+    let mut value = 0;
+    for shift in (0..=63).step_by(7) {
+        let byte = *bytes.get(at).ok_or_else(ends)?;
+        at += 1;
         if shift == 63 && byte > 1 {
-            return Err(Fault::from("a number is longer than 64 bits"));
+            break;
         }
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
-            return Ok(value);
-        }
-        shift += 7;
-        if shift > 63 {
-            return Err(Fault::from("a number is longer than 64 bits"));
+            return Ok((value, at));
         }
     }
+    Err(Fault::from("a number is longer than 64 bits"))
 }
 
 /// Reads zigzag LEB128 at `*at`, moving it on.
 #[inline]
 pub fn get_signed(bytes: &[u8], at: &mut usize) -> Result<i64, Fault> {
     get(bytes, at).map(unzigzag)
+}
+
+/// Reads zigzag LEB128 at `at`; also where the next number is.
+#[inline]
+pub fn get_signed_at(bytes: &[u8], at: usize) -> Result<(i64, usize), Fault> {
+    get_at(bytes, at).map(|(value, next)| (unzigzag(value), next))
 }
 
 /// Reads a length that must not exceed `limit`, so that hostile input cannot reserve memory.
