@@ -96,3 +96,102 @@ impl<W: WordMask> Follower for Along<'_, W> {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use crate::timing::{run, Model};
+    use crate::Setup;
+    use servsim_config::Machine;
+    use servsim_core::code::{Class, Instruction};
+    use servsim_core::reference::{KERNEL, MISPREDICTED};
+    use servsim_core::{Batch, Op, RandomStream, Record, TaskInfo, TaskKind};
+    use servsim_import::InMemory;
+    use servsim_mem::protocol::{by_name, Options};
+    use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    const MODELS: [&str; 3] = ["fixed", "inorder", "ooo"];
+
+    thread_local! {
+        /// Every reference goes the general way.
+        pub(in crate::timing) static ONE_BY_ONE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// A stream that hits mostly, in lines that few or all tasks use, some of them across two.
+    fn stream(random: &mut RandomStream, task: u32) -> Batch {
+        let mut batch = Batch::default();
+        for _ in 0..4000 {
+            let line = |random: &mut RandomStream| match random.below(30) {
+                0 => random.below(200),
+                1..4 => 300 + random.below(4),
+                _ => 400 + u64::from(task) * 8 + random.below(5),
+            };
+            let mut record = |random: &mut RandomStream, op, base: u64, joined| {
+                let address = base + line(random) * 64 + random.below(61);
+                let mut record = Record::new(task, op, address, 1 + random.below(6) as u8);
+                record.cpu = joined;
+                record.flags = if random.below(9) == 0 { KERNEL } else { 0 };
+                batch.code.push(random.below(50) as u32);
+                batch.records.push(record);
+            };
+            let joined = 1 + random.below(4) as u8;
+            record(random, Op::Fetch, 1 << 20, joined);
+            for _ in 0..random.below(3) {
+                let op = if random.below(3) == 0 { Op::Store } else { Op::Load };
+                // Some of it in lines with code.
+                let base = if random.below(6) == 0 { 1 << 20 } else { 0 };
+                record(random, op, base, 1);
+            }
+            if random.below(20) == 0 {
+                record(random, Op::Fetch, 1 << 20, 1);
+                batch.records.last_mut().unwrap().flags |= MISPREDICTED;
+            }
+        }
+        batch
+    }
+
+    /// All that a run counts.
+    fn result(model: &str, split: bool, one_by_one: bool) -> String {
+        let mut random = RandomStream::new(5, model);
+        let register = |random: &mut RandomStream| 1 << random.below(6);
+        let code = (0..54).map(|_| Instruction {
+            address: if random.below(2) == 0 { 0 } else { register(&mut random) },
+            reads: register(&mut random),
+            writes: register(&mut random),
+            class: [Class::Integer, Class::Multiply, Class::Divide][random.below(3) as usize],
+        });
+        let code: Vec<_> = code.collect();
+        let streams: Vec<_> = (0..4).map(|task| stream(&mut random, task)).collect();
+        let info = TaskInfo { name: "t".into(), pid: 0, kind: TaskKind::User, client: false };
+        let source = InMemory::from_streams(vec![info; 4], Vec::new(), streams).with_code(code);
+        let settings =
+            ["processors=3", "scheduler.time_slice=700 references", "processor.store_buffer=3 words"];
+        let mut overrides: Vec<String> = settings.map(Into::into).into();
+        overrides.extend(["cache.size=4 KiB", "l2.size=16 KiB", "l2.latency=12 cycles"].map(Into::into));
+        overrides.push(format!("processor.model={model}"));
+        let machine = Machine::from_toml("", "test", &overrides).unwrap();
+        let geometry = Geometry { size: 4096, ways: 2, line: 64 };
+        let protocol = by_name(&machine.protocol.name, &Options::default()).unwrap();
+        let setup = Setup { processors: 3, geometry, protocol, shadow: true };
+        let level = LevelSpec {
+            geometry: Geometry { size: 16 << 10, ..geometry },
+            replacement: "lru".into(),
+            inclusion: Inclusion::Inclusive,
+            write_around: false,
+        };
+        let levels = HierarchySpec { split, private: vec![level], ..HierarchySpec::default() };
+        let model = Model::new(&machine, &setup, None, 0).with_hierarchy(levels);
+        ONE_BY_ONE.set(one_by_one);
+        let result = run(&source, &model, 1, &AtomicBool::new(false), &AtomicU64::new(0)).unwrap();
+        ONE_BY_ONE.set(false);
+        format!("{result:?}")
+    }
+
+    #[test]
+    fn a_run_leaves_what_its_references_leave_one_by_one() {
+        for (model, split) in MODELS.map(|model| [(model, false), (model, true)]).into_iter().flatten() {
+            assert!(result(model, split, false) == result(model, split, true), "{model}, split: {split}");
+        }
+    }
+}

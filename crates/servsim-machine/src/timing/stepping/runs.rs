@@ -10,6 +10,10 @@ use servsim_mem::{RunCounts, WordMask};
 
 /// Whether the processor is of that kind.
 pub(super) fn takes_runs<W>(processor: &Processor<W>) -> bool {
+    #[cfg(test)]
+    if super::core_runs::tests::ONE_BY_ONE.get() {
+        return false;
+    }
     processor.prefetching.is_none() && processor.translator.is_none()
 }
 
