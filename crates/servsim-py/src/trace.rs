@@ -113,6 +113,7 @@ fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 /// the references so far.
 #[pyfunction]
 #[pyo3(signature = (path, line, groups, progress=None))]
+#[allow(clippy::needless_pass_by_value)] // Python gives it
 fn trace_footprints(
     py: Python<'_>,
     path: PathBuf,
