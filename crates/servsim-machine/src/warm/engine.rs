@@ -21,6 +21,7 @@ use crate::setup::{with_word_mask, Setup};
 use crate::software::{Effect, Executor, PendingIo, Software, Stream};
 use servsim_config::Arbitration;
 use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
+use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::Writer;
 use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
 use servsim_os::{Bindings, Policy};
@@ -175,6 +176,8 @@ struct Cpu {
 struct Warming<'a, W> {
     software: Software<'a>,
     caches: Hierarchy<W>,
+    /// Whether there is a level that the processors, or groups of them, share.
+    shared_level: bool,
     shift: u32,
     time_slice: u64,
     /// Per task: references that each record at hand stands for.
@@ -266,6 +269,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
             // The caches are warmed in the order of the capture: its waits for locks are kept.
             software: Software::new(source, n, (shape.policy, &shape.bindings), Arbitration::Off, SEED)?,
             caches: Hierarchy::new(n, setup.geometry, setup.protocol.clone(), setup.shadow, &spec),
+            shared_level: !spec.shared.is_empty(),
             shift: setup.geometry.line.trailing_zeros(),
             time_slice: shape.time_slice,
             weights: vec![Vec::new(); tasks],
@@ -438,11 +442,13 @@ impl<'a, W: WordMask> Warming<'a, W> {
 
     /// What the caches counted that tells how long a piece of the trace takes.
     fn counts(&self) -> Counts {
-        Counts {
-            references: self.references,
-            misses: self.caches.system.total().total_misses(),
-            memory_reads: self.caches.memory_traffic().0,
-        }
+        let total = self.caches.system.total();
+        // Shared levels count what they read; without one memory supplies whatever no other cache does.
+        let fetched: u64 = BusOp::ALL.iter().filter(|op| op.is_fetch()).map(|&op| total.bus_total(op)).sum();
+        let supplied: u64 = total.cache_to_cache.iter().flatten().sum();
+        let memory_reads =
+            if self.shared_level { self.caches.memory_traffic().0 } else { fetched.saturating_sub(supplied) };
+        Counts { references: self.references, misses: total.total_misses(), memory_reads }
     }
 
     /// What is known here.

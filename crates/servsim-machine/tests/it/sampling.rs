@@ -64,6 +64,9 @@ fn a_window_depends_on_its_live_point_alone_and_machines_of_one_shape_share_them
     assert!(points.len() > 5 && range["transactions"].as_u64() >= Some(3), "{range}");
     let sum = |key: &str| points.iter().map(|point| point["counts"][key].as_u64().unwrap()).sum::<u64>();
     assert!(sum("misses") > 0 && sum("misses") < range["counts"]["misses"].as_u64().unwrap());
+    let counted =
+        |key: &str| points.iter().map(|point| point["counts"][key].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(counted("memory_reads"), counted("misses"), "one processor has nobody else to supply a line");
 
     let again = timed(&RunSpec { threads: 2, ..request(&[]) }, &store, &[&[5, 0], &[3]]).unwrap();
     assert_eq!(again["live_points"]["made"], false);
@@ -81,6 +84,9 @@ fn a_window_depends_on_its_live_point_alone_and_machines_of_one_shape_share_them
     let wider = timed(&request(&["cache.size=128 KiB"]), &store, &[&[0]]).unwrap();
     assert_eq!(wider["live_points"]["made"], true, "another shape has its own");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    let two = timed(&request(&["processors=2"]), &store, &[&[0]]).unwrap();
+    let of = |key: &str| two["range"]["counts"][key].as_u64().unwrap();
+    assert!(0 < of("memory_reads") && of("memory_reads") < of("misses"), "caches supply one another");
 }
 
 #[test]
