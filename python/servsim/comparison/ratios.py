@@ -105,7 +105,7 @@ def look_is_enough(documents: Sequence[Known], precision: float) -> bool:
 def windows_wanted(documents: Sequence[Known], precision: float) -> tuple[int, str]:
     """Return how many common windows are needed in all, and a sentence that says so.
 
-    That is as many as were timed where they are those of a first look, which is asked for more only if it is not enough.
+    That is as many as were timed where these are a first look, which is enough where this is asked after it.
     """
     count = min(len(document["points"]) for document in documents)
     timed = min(len(document["windows"]) for document in documents)
