@@ -39,7 +39,7 @@ UNTESTED = ResultWarning(
     "note",
     "coverage-tested-on-few",
     "the interval was held to full runs of captures of Redis, a Java server and OLTP on one to four processors, and "
-    "covered 96.1 % of 230, but 85 % where memory is slow and the interval below 1 %; of another workload compare once "
+    "covered 96.1 % of 380, but 89 % where memory is slow and the interval below 1 %; of another workload compare once "
     "with a run without --precision before you rely on it (docs/sampling.md)",
 )
 #: Fewest windows that say anything: an interval needs a spread.
