@@ -211,7 +211,7 @@ def owners(
     node: Annotated[
         list[str] | None,
         typer.Option(
-            "--node", metavar="LIST", help="Processors of a node that perf ran on, first node first; repeated."
+            "--node", metavar="PROCESSORS", help="Processors of a node that perf ran on, first node first; repeated."
         ),
     ] = None,
     granularity: Annotated[
