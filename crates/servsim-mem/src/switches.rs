@@ -14,10 +14,13 @@
 //! that the host's caches have lost; so both are as dense as they can be: two bits per line and task,
 //! in words of 64 lines, and 16 bytes per cache and line that it has lost.
 
+mod uses;
+
 use crate::running_tasks::{RunningTasks, NONE};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
 use servsim_core::{CacheId, CpuId, LineAddr};
+use uses::{Uses, BLOCK};
 
 /// Why a miss is a context-switch miss, in the order of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,65 +75,6 @@ struct Task {
     quantum: u32,
     /// Number of the quantum in which it came to its processor from elsewhere.
     arrived: Option<u32>,
-}
-
-/// Lines per word of use bits: a page of 64-byte lines, whose users are mostly the same.
-const BLOCK: u64 = 64;
-
-/// Which of 64 neighbouring lines a task has used.
-#[derive(Debug, Clone, Copy)]
-struct Uses {
-    /// The first of the lines, divided by their number.
-    block: u64,
-    task: u32,
-    /// In quanta before `quantum`.
-    earlier: u64,
-    /// In `quantum`.
-    now: u64,
-    /// The task's quantum at its last use of one of the lines.
-    quantum: u32,
-}
-
-impl Entry for Uses {
-    type Key = (u64, u32);
-    const FREE: Self = Self { block: 0, task: NONE, earlier: 0, now: 0, quantum: 0 };
-    #[inline]
-    fn new((block, task): (u64, u32)) -> Self {
-        Self { block, task, ..Self::FREE }
-    }
-    #[inline]
-    fn is(&self, (block, task): (u64, u32)) -> bool {
-        self.block == block && self.task == task
-    }
-    #[inline]
-    fn is_free(&self) -> bool {
-        self.task == NONE
-    }
-    fn key(&self) -> (u64, u32) {
-        (self.block, self.task)
-    }
-    #[inline]
-    fn number((block, task): (u64, u32)) -> u64 {
-        block ^ u64::from(task) << 40
-    }
-}
-
-impl Uses {
-    /// Those of quanta before `quantum`.
-    fn before(self, quantum: u32) -> u64 {
-        if self.quantum == quantum {
-            self.earlier
-        } else {
-            self.earlier | self.now
-        }
-    }
-
-    fn add(&mut self, bit: u64, quantum: u32) {
-        if self.quantum != quantum {
-            (self.earlier, self.now, self.quantum) = (self.before(quantum), 0, quantum);
-        }
-        self.now |= bit;
-    }
 }
 
 /// Who took the last copy of a line from a cache, and the number of quanta begun by then.
@@ -259,19 +203,16 @@ impl Switches {
 
     /// `task` uses a line; called at least when it was not the last to use the copy.
     pub fn used(&mut self, task: u32, line: LineAddr) {
-        if self.told.is_some() {
-            return;
-        }
-        if let Some(quantum) = self.tasks.get(task as usize).map(|t| t.quantum).filter(|&q| q != 0) {
+        let quantum = self.tasks.get(task as usize).map(|t| t.quantum);
+        if let Some(quantum) = quantum.filter(|&quantum| quantum != 0 && self.told.is_none()) {
             self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum);
         }
     }
 
     /// Whether `task` used a line before its present quantum.
     pub fn used_earlier(&self, task: u32, line: LineAddr) -> bool {
-        let quantum = |state: &Task| Some(self.uses.get((line.0 / BLOCK, task))?.before(state.quantum));
-        let earlier = self.tasks.get(task as usize).and_then(quantum).unwrap_or(0);
-        earlier >> (line.0 % BLOCK) & 1 != 0
+        let before = |state: &Task| Some(self.uses.get((line.0 / BLOCK, task))?.before(state.quantum));
+        self.tasks.get(task as usize).and_then(before).is_some_and(|lines| lines >> (line.0 % BLOCK) & 1 != 0)
     }
 
     /// Brings nearer what a miss of `task` in `cache` will ask.
