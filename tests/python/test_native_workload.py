@@ -152,6 +152,13 @@ def test_a_client_whose_folder_starts_no_server_is_told_so(echo: Path) -> None:
     assert servsim(echo, "run").stderr.splitlines()[-1].endswith("echo-client ended with exit code 1")
 
 
+def test_a_check_that_ends_with_a_code_of_its_own_is_named(echo: Path) -> None:
+    (echo / "check").write_text("#!/bin/sh\nexit 29\n")
+    (echo / "check").chmod(0o755)
+    done = servsim(echo, "check")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "servsim: check ended with exit code 29")
+
+
 def test_a_workload_among_those_that_ship_needs_no_other_file(echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVSIM_WORKLOADS", str(echo.parent))
     listed = subprocess.run([SERVSIM, "workload", "list"], capture_output=True, text=True, check=True).stdout

@@ -38,6 +38,8 @@ _UNREAD = (
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 #: Where the workload's folder lies in the guest.
 _WORKLOAD = "/usr/share/servsim/workload"
+#: Where its data lie there.
+_DATA = "/var/lib/servsim"
 _DRIVERS = ("virtio_pci", "virtio_blk")
 _ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -189,9 +191,12 @@ def _build_image(steps: Steps, base: Path, partial: Path, client: Path, settings
     folder = settings.folder
     _install_recipe(tree, folder, client)
     if (folder.path / "load").is_file():
-        load: list[str | Path] = ["chroot", tree, f"{_WORKLOAD}/load", *settings.load_arguments()]
+        (tree / _DATA.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        inside = ["/bin/sh", "-c", f'cd {_WORKLOAD} && exec ./load "$@"', "load"]
+        load: list[str | Path] = ["chroot", tree, *inside, *settings.load_arguments()]
         # Without /proc of the host's: the script mounts the tree's own.
-        steps.run("image: loading the data", [*_NAMESPACES[:-1], "--", *load], env=_env())
+        environment = {**_env(), "servsim_data": _DATA}
+        steps.run("image: loading the data", [*_NAMESPACES[:-1], "--", *load], env=environment)
     with steps.step("image: kernel and initial memory file system"):
         _kernel(tree, partial)
     if folder.server:

@@ -93,7 +93,10 @@ def run(
             process.terminate()
             process.wait()
     if code != 0:
-        raise MEANING.get(code, InternalBug)(_told(messages) or f"{name} ended with exit code {code}")
+        # Somebody else's script may end with any code; our own programs have a bug then.
+        unknown = InternalBug if name == program.name else CheckFailed
+        who = name if program.name == "client" else program.name
+        raise MEANING.get(code, unknown)(_told(messages) or f"{who} ended with exit code {code}")
     for line in messages:
         print(f"{prefix}{line}", file=sys.stderr, flush=True)
 

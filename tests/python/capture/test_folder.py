@@ -174,12 +174,17 @@ def test_a_build_without_a_client_is_told(own: Path, tmp_path: Path, build: str,
 
 @pytest.mark.guest
 @pytest.mark.timeout(1800)
-def test_a_server_of_ones_own_is_captured_with_its_folder_alone(tmp_path: Path) -> None:
+def test_a_server_of_ones_own_is_captured_with_its_folder_alone(own: Path, tmp_path: Path) -> None:
     reason = obstacle()
     if reason is not None:
         pytest.skip(reason)
     counts = tmp_path / "counts.json"
-    settings = FolderSettings(folder.read(REDIS), {"keys": "500", "warm_up": "500"})
+    # Data are made in the folder of the workload, where the environment says.
+    (own / "load").write_text('#!/bin/sh\npwd > "$servsim_data/made-in"\n')
+    (own / "load").chmod(0o755)
+    there = '[ "$(cat "$servsim_data/made-in")" = /usr/share/servsim/workload ] || exit 1\n'
+    edit(own / "start", "redis-server --port", f"{there}redis-server --port")
+    settings = FolderSettings(folder.read(own), {"keys": "500", "warm_up": "500"})
     captured = capture(
         120,
         tmp_path / "redis.svt",
