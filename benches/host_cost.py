@@ -15,10 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from common import ROOT, built, write_between
 from servsim import _core
-from servsim.files import atomic_write
 
-ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "python" / "servsim" / "data" / "quickstart.svt"
 #: What each part is: its name, the step that has it, the step that lacks it.
 PARTS = (
@@ -36,14 +35,6 @@ COUNTED = {
     "last": r"LLd misses:\s+([\d,]+)",
 }
 MARKS = ("<!-- parts: written by benches/host_cost.py --page -->", "<!-- parts end -->")
-
-
-def built() -> str:
-    """Build the program; its path."""
-    command = ["cargo", "bench", "-q", "-p", "servsim-machine", "--bench", "parts", "--no-run", "--message-format=json"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    artefacts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return str(next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "parts"))
 
 
 def counts(program: str, step: str, trace: Path, folder: str) -> tuple[dict[str, int], int]:
@@ -67,7 +58,7 @@ def main() -> int:
     read.add_argument("--references", type=int, default=8_000_000, help="only the first so many")
     read.add_argument("--page", type=Path)
     given = read.parse_args()
-    program = built()
+    program = built("parts")
     steps: dict[str, dict[str, int]] = {}
     references = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -91,12 +82,9 @@ def main() -> int:
         ]
     figures.append({"name": "size of the trace", "value": round(size / whole, 3), "unit": "bytes/reference"})
     if given.page is not None:
-        text = given.page.read_text(encoding="utf-8")
-        first, last = (text.index(mark) for mark in MARKS)
         head = "| part | host instructions | first-level data misses in 1,000 | last-level data misses in 1,000 |"
         told = f"The first {whole:,} references of `{given.trace.name}`, {size / whole:.2f} bytes of file for each:"
-        table = "\n".join([MARKS[0], told, "", head, "|---|---|---|---|", *rows, ""])
-        atomic_write(given.page, text[:first] + table + text[last:])
+        write_between(given.page, MARKS, told, [head, "|---|---|---|---|", *rows])
     print(json.dumps({"figures": figures}))
     return 0
 

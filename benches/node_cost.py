@@ -11,22 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from common import ROOT, built
 from servsim.files import atomic_write
 
-ROOT = Path(__file__).resolve().parent.parent
 KINDS = {"messages": "#1b6ca8", "directory": "#c8553d", "snooping": "#5b8e3e"}
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 PROCESSORS = 64
 #: Only what is below this function is counted: neither the making of the trace nor the reading of a description.
 COUNTED = "servsim_machine::timing::run"
-
-
-def built() -> str:
-    """Build the benchmark; the program."""
-    command = ["cargo", "bench", "-q", "-p", "servsim-machine", "--bench", "nodes", "--no-run", "--message-format=json"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    artefacts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return str(next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "nodes"))
 
 
 def instructions(program: str, kind: str, count: int, length: int) -> float:
@@ -82,7 +74,7 @@ def main() -> int:
     read.add_argument("--length", type=int, default=1000, help="references of each processor")
     read.add_argument("--plot", type=Path)
     given = read.parse_args()
-    program = built()
+    program = built("nodes")
     costs: dict[str, dict[int, float]] = {}
     for kind in KINDS:
         for count in COUNTS:

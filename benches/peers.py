@@ -19,9 +19,8 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-from servsim.files import atomic_write
+from common import ROOT, built, write_between
 
-ROOT = Path(__file__).resolve().parent.parent
 SERVSIM = Path(sys.executable).with_name("servsim")
 MARKS = ("<!-- peers: written by benches/peers.py --page -->", "<!-- peers end -->")
 MACHINE = """processors = 4
@@ -56,14 +55,6 @@ print((time.process_time() - start) / len(addresses))
 """
 #: References of the trace that start-up is told from.
 FEW = 4000
-
-
-def built() -> str:
-    """Build the bare loop; its path."""
-    command = ["cargo", "bench", "-q", "-p", "servsim-machine", "--bench", "probe", "--no-run", "--message-format=json"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    artefacts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return str(next(one["executable"] for one in artefacts if one.get("target", {}).get("name") == "probe"))
 
 
 def run(*words: object) -> tuple[float, str, str]:
@@ -140,7 +131,7 @@ def main() -> int:
     given = read.parse_args()
     rates: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
-        commands = Commands(built(), Path(name), given.references)
+        commands = Commands(built("probe"), Path(name), given.references)
         peers: dict[str, Callable[[], float]] = {
             "bare loop: tags and directory, records at hand": commands.bare,
             "`servsim simulate`, merged classes": lambda: commands.servsim("merged"),
@@ -165,10 +156,7 @@ def main() -> int:
             "the command."
         )
         head = "| what | M references/s | the command, merged, is so many times as fast |"
-        text = given.page.read_text(encoding="utf-8")
-        first, last = (text.index(mark) for mark in MARKS)
-        table = "\n".join([MARKS[0], told, "", head, "|---|---|---|", *rows, ""])
-        atomic_write(given.page, text[:first] + table + text[last:])
+        write_between(given.page, MARKS, told, [head, "|---|---|---|", *rows])
     figures = [{"name": what, "value": round(rate, 2), "unit": "M references/s"} for what, rate in rates.items()]
     figures.append({"name": "the command, merged, of the bare loop", "value": round(whole / bare, 3), "unit": "share"})
     print(json.dumps({"figures": figures}))
