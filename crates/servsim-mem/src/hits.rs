@@ -173,6 +173,29 @@ impl Run<'_> {
         counts.as_flattened_mut().iter_mut().zip(by_operation).for_each(|(sum, more)| *sum += more);
         position
     }
+
+    /// The same over coherent caches: one, or one of code and one of data.
+    #[inline(always)]
+    fn over<W: WordMask, F: Follower, const PLAIN: bool, const JOINED: bool, const BOUNDED: bool>(
+        self,
+        field: Field<JOINED, BOUNDED>,
+        arrays: &mut [Array<W>],
+        records: (&[Record], u64),
+        follower: &mut F,
+        counts: &mut RunCounts,
+    ) -> usize {
+        match arrays {
+            [both] => {
+                let mut first_level = Coherent::<W, 1, PLAIN>([both.parts()]);
+                self.take(field, &mut first_level, records, follower, counts)
+            }
+            [code, data, ..] => {
+                let mut first_level = Coherent::<W, 2, PLAIN>([code.parts(), data.parts()]);
+                self.take(field, &mut first_level, records, follower, counts)
+            }
+            [] => 0,
+        }
+    }
 }
 
 /// Coherent caches of one processor.
@@ -214,25 +237,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let shadows = self.shadows.get_mut(caches.clone()).unwrap_or_default();
         let run = Run { data, shift, own_area: own_area(cpu), stays: self.stays, shadows };
         let arrays = &mut self.arrays[caches];
-        let plain = run.shadows.is_empty() && arrays.iter().all(Array::goes_by_stamps);
-        match (arrays, plain) {
-            ([both], true) => {
-                let mut first_level = Coherent::<W, 1, true>([both.parts()]);
-                run.take(field, &mut first_level, records, follower, counts)
-            }
-            ([both], false) => {
-                let mut first_level = Coherent::<W, 1, false>([both.parts()]);
-                run.take(field, &mut first_level, records, follower, counts)
-            }
-            ([code, data, ..], true) => {
-                let mut first_level = Coherent::<W, 2, true>([code.parts(), data.parts()]);
-                run.take(field, &mut first_level, records, follower, counts)
-            }
-            ([code, data, ..], false) => {
-                let mut first_level = Coherent::<W, 2, false>([code.parts(), data.parts()]);
-                run.take(field, &mut first_level, records, follower, counts)
-            }
-            ([], _) => 0,
+        if run.shadows.is_empty() && arrays.iter().all(Array::goes_by_stamps) {
+            run.over::<W, _, true, JOINED, BOUNDED>(field, arrays, records, follower, counts)
+        } else {
+            run.over::<W, _, false, JOINED, BOUNDED>(field, arrays, records, follower, counts)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Walking a trace: one task at a time, or all tasks in the captured order.
 
 use crate::decode::{Decoded, StreamDecoder};
-use crate::error::TraceError;
+use crate::error::{Fault, TraceError};
 use crate::event::Event;
 use crate::model::{Ref, Segment, ShapeId, TaskId};
 use crate::reader::TraceReader;
@@ -87,7 +87,7 @@ impl TaskCursor {
     pub fn next(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let decoded = loop {
             let step = self.decoder.next(self.reader.dictionary());
-            match step.map_err(|fault| self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault))? {
+            match step.map_err(|fault| self.fault(fault))? {
                 Some(decoded) => break decoded,
                 None if !self.open_next_epoch()? => return Ok(None),
                 None => {}
@@ -98,12 +98,15 @@ impl TaskCursor {
             Decoded::Block(shape) => Item::Block(Block { shape, refs: self.decoder.refs() }),
             Decoded::Event => {
                 let event = self.decoder.event();
-                Item::Event(
-                    event
-                        .map_err(|fault| self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault))?,
-                )
+                Item::Event(event.map_err(|fault| self.fault(fault))?)
             }
         }))
+    }
+
+    /// The error of a fault in the epoch that is open.
+    #[cold]
+    fn fault(&self, fault: Fault) -> TraceError {
+        self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault)
     }
 
     /// Loads the task's stream of the next epoch in which it ran.
