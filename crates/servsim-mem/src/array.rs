@@ -98,6 +98,9 @@ pub const PRIVATE_COPY: u8 = 16;
 /// The copy was prefetched and has not been used.
 pub const PREFETCHED: u8 = 32;
 
+/// The shadow has given up the line of the copy, which has to tell it of its next use.
+pub const UNSHADOWED: u8 = 64;
+
 /// No writer yet.
 pub const NO_WRITER: u32 = u32::MAX;
 /// Writers of more than one task.
@@ -119,11 +122,12 @@ pub struct Frame<W> {
     pub writer: u32,
     /// Task that wrote `new_words`.
     pub new_writer: u32,
-    /// Node of the line in the fully associative shadow.
+    /// Node of the line in the fully associative shadow, if it is its own there: then `stamp` tells the shadow as well when
+    /// the line was used last.
     pub shadow: u32,
     /// Coherence state.
     pub state: State,
-    /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`], [`OWNER_KERNEL`], [`PRIVATE_COPY`].
+    /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`], [`OWNER_KERNEL`], [`PRIVATE_COPY`], [`PREFETCHED`], [`UNSHADOWED`].
     pub flags: u8,
     /// The last task to use the copy, plus one; 0 for nobody known. Two bytes, because they fit
     /// where a frame for the common line of 128 bytes has room to spare.
@@ -395,18 +399,23 @@ impl<W: WordMask> Array<W> {
         first + self.replacement.victim(set, ways)
     }
 
+    /// Stamps a frame as used now.
+    #[inline]
+    pub(crate) fn stamp(&mut self, index: usize) {
+        self.clock += self.tick;
+        self.frames[index].stamp = self.clock;
+    }
+
     /// Marks a frame as used now.
     #[inline]
     pub fn use_frame(&mut self, index: usize) {
-        self.clock += self.tick;
-        self.frames[index].stamp = self.clock;
+        self.stamp(index);
         self.replacement.hit_at(index, self.ways);
     }
 
     /// Marks a frame as filled now.
     pub fn fill_frame(&mut self, index: usize) {
-        self.clock += self.tick;
-        self.frames[index].stamp = self.clock;
+        self.stamp(index);
         self.replacement.fill(index / self.ways, index % self.ways);
     }
 

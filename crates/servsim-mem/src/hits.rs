@@ -21,7 +21,6 @@
 
 use crate::array::{join_writers, Array, Frame, Parts};
 use crate::observer::Observer;
-use crate::shadow::Shadow;
 use crate::system::CoherentSystem;
 use crate::words::WordMask;
 use servsim_core::reference::{
@@ -43,8 +42,6 @@ const _: () = assert!(KERNEL == 1);
 
 /// The first level of one processor: a cache, or one of code and one of data.
 pub(crate) trait FirstLevel<W> {
-    /// Whether a hit changes nothing but its frame: there are no shadows, and the replacement goes by stamps.
-    const PLAIN: bool;
     /// Lets `perform` use what is known of the copy of `line` in cache `half`, if that has one; if it did,
     /// which it tells, the copy is used and written if `tick_and_write` says so: it is the `tick`th of its run; those of a
     /// run ascend.
@@ -82,7 +79,7 @@ impl Follower for Nobody {
 }
 
 /// What does not change along a run.
-pub(crate) struct Run<'a> {
+pub(crate) struct Run {
     /// 1 if loads and stores have a cache of their own.
     pub data: usize,
     /// log2 of the bytes of a line.
@@ -91,8 +88,6 @@ pub(crate) struct Run<'a> {
     pub own_area: u64,
     /// As in [`CoherentSystem`].
     pub stays: [u16; 4],
-    /// That of each cache or the one of both, if there are any.
-    pub shadows: &'a mut [Shadow],
 }
 
 /// What the processor field of records says: a processor, or with `JOINED` how many fetches of one line each stands for;
@@ -100,7 +95,7 @@ pub(crate) struct Run<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Field<const JOINED: bool, const BOUNDED: bool>;
 
-impl Run<'_> {
+impl Run {
     /// Performs the records from the first on as long as they are plain hits of the same task and
     /// processor, less than `most` references before them, and `follower` lets it. Adds the references that they stand for to `counts`;
     /// returns how many records it performed.
@@ -113,7 +108,7 @@ impl Run<'_> {
         follower: &mut impl Follower,
         counts: &mut RunCounts,
     ) -> usize {
-        let Self { data, shift, own_area, stays, shadows } = self;
+        let Self { data, shift, own_area, stays } = self;
         let Some(first) = records.first() else { return 0 };
         let of_run = if JOINED { COMMON } else { COMMON | APART };
         let (common, task) = (first.rest() & of_run, first.task);
@@ -124,7 +119,6 @@ impl Run<'_> {
         }
         let user = (task + 1) << 16;
         let mask = (1_u64 << shift) - 1;
-        let last_shadow = shadows.len().wrapping_sub(1);
         let (mut by_operation, mut made, mut position) = ([0; 8], 0, 0_usize);
         while let Some(record) = records.get(position) {
             let rest = record.rest();
@@ -153,11 +147,6 @@ impl Run<'_> {
                 // No branch: which references are stores is hard for the host to guess.
                 frame.written.add(words.only_if(write));
                 frame.writer = if write { join_writers(frame.writer, task) } else { frame.writer };
-                if !F::PLAIN {
-                    if let Some(shadow) = shadows.get_mut(half & last_shadow) {
-                        frame.shadow = shadow.touch(line, frame.shadow);
-                    }
-                }
                 true
             });
             if !performed || !follower.performed(position, record, line) {
@@ -202,8 +191,6 @@ impl Run<'_> {
 struct Coherent<'a, W, const CACHES: usize, const PLAIN: bool>([Parts<'a, W>; CACHES]);
 
 impl<W: WordMask, const CACHES: usize, const PLAIN: bool> FirstLevel<W> for Coherent<'_, W, CACHES, PLAIN> {
-    const PLAIN: bool = PLAIN;
-
     #[inline(always)]
     fn use_copy(
         &mut self,
@@ -234,10 +221,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         counts: &mut RunCounts,
     ) -> usize {
         let caches = cache.0..=cache.0 + data;
-        let shadows = self.shadows.get_mut(caches.clone()).unwrap_or_default();
-        let run = Run { data, shift, own_area: own_area(cpu), stays: self.stays, shadows };
+        let run = Run { data, shift, own_area: own_area(cpu), stays: self.stays };
         let arrays = &mut self.arrays[caches];
-        if run.shadows.is_empty() && arrays.iter().all(Array::goes_by_stamps) {
+        if arrays.iter().all(Array::goes_by_stamps) {
             run.over::<W, _, true, JOINED, BOUNDED>(field, arrays, records, follower, counts)
         } else {
             run.over::<W, _, false, JOINED, BOUNDED>(field, arrays, records, follower, counts)

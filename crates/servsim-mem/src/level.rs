@@ -291,6 +291,7 @@ impl Level {
             return None;
         }
         let state = frame.state;
+        pool.stamp(place);
         self.use_way(index);
         Some((index, state))
     }

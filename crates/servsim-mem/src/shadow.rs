@@ -1,20 +1,25 @@
 //! A fully associative LRU cache of the same size, which tells conflict from capacity misses: a
 //! miss on a block that this shadow holds is a conflict. The shadow ignores invalidations.
 //!
-//! It sees every reference, so a hit must cost little: a real frame remembers the node of its
-//! line, and moving a node to the front is four writes. The hash is used only when the real cache
-//! missed or the node was recycled.
+//! It sees every reference, so a hit must cost nothing. When the cache itself holds a line, its frame says when that was
+//! used last; the shadow asks for it when something has to make room, and knows by itself only of lines that the cache has
+//! lost. So lines wait in the order of uses that may be out of date: the first whose use is not was used before all others,
+//! because theirs can only have been later.
 
 use crate::snapshot::{Damaged, Reader, Writer};
 use servsim_core::LineAddr;
+use std::cmp::Reverse;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
 const NIL: u32 = u32::MAX;
+/// No node.
+pub const NOWHERE: u32 = NIL;
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
     line: LineAddr,
-    older: u32,
-    newer: u32,
+    /// The last use that is known here.
+    stamp: u64,
     chain: u32,
 }
 
@@ -24,8 +29,8 @@ pub struct Shadow {
     nodes: Vec<Node>,
     buckets: Vec<u32>,
     capacity: usize,
-    newest: u32,
-    oldest: u32,
+    /// Every node by a use of it, the last or an earlier one, the earliest first.
+    by_use: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Shadow {
@@ -36,8 +41,7 @@ impl Shadow {
             nodes: Vec::with_capacity(capacity),
             buckets: vec![NIL; buckets],
             capacity,
-            newest: NIL,
-            oldest: NIL,
+            by_use: BinaryHeap::with_capacity(capacity),
         }
     }
 
@@ -45,7 +49,8 @@ impl Shadow {
         (line.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) as usize & (self.buckets.len() - 1)
     }
 
-    fn find(&self, line: LineAddr) -> Option<u32> {
+    /// The node of `line`, if it is among the most recent `capacity` lines.
+    pub fn find(&self, line: LineAddr) -> Option<u32> {
         let mut node = self.buckets[self.bucket(line)];
         while node != NIL {
             let entry = &self.nodes[node as usize];
@@ -59,7 +64,8 @@ impl Shadow {
 
     /// Bytes of host memory in use, for the bench.
     pub fn bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>() + self.buckets.capacity() * 4
+        let by_use = self.by_use.capacity() * size_of::<Reverse<(u64, u32)>>();
+        self.nodes.capacity() * size_of::<Node>() + self.buckets.capacity() * 4 + by_use
     }
 
     /// Whether `line` is among the most recent `capacity` lines.
@@ -67,96 +73,61 @@ impl Shadow {
         self.find(line).is_some()
     }
 
-    /// Makes `line` the most recent; `hint` is the node that held it last. Returns its node.
+    /// Whether `node` is that of `line`.
     #[inline]
-    pub fn touch(&mut self, line: LineAddr, hint: u32) -> u32 {
-        if let Some(entry) = self.nodes.get(hint as usize) {
-            if entry.line == line {
-                if hint != self.newest {
-                    self.promote(hint);
-                }
-                return hint;
-            }
-        }
-        self.touch_by_hash(line)
+    pub fn is_at(&self, line: LineAddr, node: u32) -> bool {
+        self.nodes.get(node as usize).is_some_and(|entry| entry.line == line)
     }
 
-    /// Writes its lines, the least recent first.
-    pub fn save(&self, out: &mut Writer) {
-        let Self { nodes, buckets: _, capacity: _, newest: _, oldest } = self;
-        out.put(nodes.len() as u64);
-        let mut node = *oldest;
-        while let Some(entry) = nodes.get(node as usize) {
-            out.put(entry.line.0);
-            node = entry.newer;
+    /// Takes note that `line`, if it is here, was used last at `stamp`, which its frame will no longer tell; `node` is
+    /// likely to be its own.
+    pub fn note_use(&mut self, line: LineAddr, node: u32, stamp: u64) {
+        if self.is_at(line, node) {
+            let entry = &mut self.nodes[node as usize];
+            entry.stamp = entry.stamp.max(stamp);
         }
     }
 
-    /// Takes over the lines of another shadow; nodes remembered by others are out of date then, which
-    /// [`Shadow::touch`] notices.
-    ///
-    /// # Errors
-    /// When the bytes are no such lines.
-    pub fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        *self = Self::new(self.capacity);
-        let lines = from.below(self.capacity as u64 + 1)?;
-        for _ in 0..lines {
-            self.touch(LineAddr(from.take()?), NIL);
-        }
-        Ok(())
-    }
-
-    fn touch_by_hash(&mut self, line: LineAddr) -> u32 {
-        if let Some(node) = self.find(line) {
-            if node != self.newest {
-                self.promote(node);
-            }
-            return node;
-        }
+    /// Adds `line`, which is not here, as used last at `stamp`; `last_use` says of a line and its node when its frame was used
+    /// last, 0 without one. Returns its node, and the line that made room.
+    pub fn insert(
+        &mut self,
+        line: LineAddr,
+        stamp: u64,
+        last_use: impl Fn(LineAddr, u32) -> u64,
+    ) -> (u32, Option<LineAddr>) {
+        let mut left = None;
         let node = if self.nodes.len() < self.capacity {
-            self.nodes.push(Node { line, older: NIL, newer: NIL, chain: NIL });
-            self.nodes.len() as u32 - 1
+            self.nodes.push(Node { line, stamp, chain: NIL });
+            let node = self.nodes.len() as u32 - 1;
+            self.by_use.push(Reverse((stamp, node)));
+            node
         } else {
-            let node = self.oldest;
-            self.unlink(node);
+            let node = self.replace_oldest(stamp, last_use);
             self.unhash(node);
-            self.nodes[node as usize].line = line;
+            left = Some(self.nodes[node as usize].line);
             node
         };
         let bucket = self.bucket(line);
-        self.nodes[node as usize].chain = self.buckets[bucket];
+        self.nodes[node as usize] = Node { line, stamp, chain: self.buckets[bucket] };
         self.buckets[bucket] = node;
-        self.link_front(node);
-        node
+        (node, left)
     }
 
-    fn promote(&mut self, node: u32) {
-        self.unlink(node);
-        self.link_front(node);
-    }
-
-    fn unlink(&mut self, node: u32) {
-        let Node { older, newer, .. } = self.nodes[node as usize];
-        match newer {
-            NIL => self.newest = older,
-            _ => self.nodes[newer as usize].older = older,
+    /// The node that was used before all others, which waits from now on as used at `stamp`.
+    fn replace_oldest(&mut self, stamp: u64, last_use: impl Fn(LineAddr, u32) -> u64) -> u32 {
+        let Self { nodes, by_use, .. } = self;
+        loop {
+            let mut first = by_use.peek_mut().expect("a full shadow has lines");
+            let Reverse((known, node)) = *first;
+            let entry = &nodes[node as usize];
+            let last = entry.stamp.max(last_use(entry.line, node));
+            *first = Reverse((if last == known { stamp } else { last }, node));
+            drop::<PeekMut<'_, _>>(first);
+            if last == known {
+                return node;
+            }
         }
-        match older {
-            NIL => self.oldest = newer,
-            _ => self.nodes[older as usize].newer = newer,
-        }
-    }
-
-    fn link_front(&mut self, node: u32) {
-        let previous = self.newest;
-        let entry = &mut self.nodes[node as usize];
-        entry.older = previous;
-        entry.newer = NIL;
-        match previous {
-            NIL => self.oldest = node,
-            _ => self.nodes[previous as usize].newer = node,
-        }
-        self.newest = node;
     }
 
     fn unhash(&mut self, node: u32) {
@@ -172,22 +143,69 @@ impl Shadow {
         }
         self.nodes[at as usize].chain = chain;
     }
+
+    /// Writes its lines, the least recent first; `last_use` as for [`Shadow::insert`].
+    pub fn save(&self, last_use: impl Fn(LineAddr, u32) -> u64, out: &mut Writer) {
+        let Self { nodes, buckets: _, capacity: _, by_use: _ } = self;
+        let stamp = |(node, entry): (usize, &Node)| entry.stamp.max(last_use(entry.line, node as u32));
+        let mut lines: Vec<(u64, LineAddr)> =
+            nodes.iter().enumerate().map(|(node, entry)| (stamp((node, entry)), entry.line)).collect();
+        lines.sort_unstable();
+        out.put(lines.len() as u64);
+        lines.iter().for_each(|(_, line)| out.put(line.0));
+    }
+
+    /// Takes over the lines of another shadow, as used one after the other since `clock`, the last of which times it
+    /// returns. Nodes remembered by frames are out of date then.
+    ///
+    /// # Errors
+    /// When the bytes are no such lines.
+    pub fn restore(&mut self, clock: u64, from: &mut Reader<'_>) -> Result<u64, Damaged> {
+        *self = Self::new(self.capacity);
+        let lines = from.below(self.capacity as u64 + 1)?;
+        for stamp in clock + 1..=clock + lines {
+            let line = LineAddr(from.take()?);
+            if self.contains(line) {
+                return Err(Damaged("a line in it occurs twice"));
+            }
+            self.insert(line, stamp, |_, _| 0);
+        }
+        Ok(clock + lines)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Lines are used whose frames tell so or not, and lose them at times.
     #[test]
     fn the_shadow_agrees_with_a_plain_list() {
         let mut shadow = Shadow::new(5);
         let mut plain: Vec<LineAddr> = Vec::new();
         let mut random = servsim_core::RandomStream::new(3, "shadow");
-        let mut hints = [NIL; 12];
-        for _ in 0..20_000 {
+        // By line: its node, and when its frame was used last.
+        let mut frames = [None::<(u32, u64)>; 12];
+        for stamp in 1..20_000 {
             let line = LineAddr(random.below(12));
             assert_eq!(shadow.contains(line), plain.contains(&line));
-            hints[line.0 as usize] = shadow.touch(line, hints[line.0 as usize]);
+            let told = |line: LineAddr, node| match frames[line.0 as usize] {
+                Some((of, stamp)) if of == node => stamp,
+                _ => 0,
+            };
+            let (node, left) =
+                shadow.find(line).map_or_else(|| shadow.insert(line, stamp, told), |n| (n, None));
+            if let Some(left) = left {
+                assert_eq!(plain.first(), Some(&left));
+                frames[left.0 as usize] = None;
+            }
+            frames[line.0 as usize] = Some((node, stamp));
+            if random.below(3) == 0 {
+                let lost = LineAddr(random.below(12));
+                if let Some((node, stamp)) = frames[lost.0 as usize].take() {
+                    shadow.note_use(lost, node, stamp);
+                }
+            }
             plain.retain(|&l| l != line);
             plain.push(line);
             if plain.len() > 5 {

@@ -21,6 +21,7 @@
 //! Words written in an exclusive state collect in the writer's frame and reach the others' records
 //! when that copy is next snooped or evicted: nobody can look before that.
 
+mod following;
 mod prefetching;
 
 pub use prefetching::PrefetchCounters;
@@ -317,6 +318,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 continue;
             }
             let state = frame.state;
+            self.note_last_use(cache, index);
             self.history.keep(line, Step::Evict(cache.0));
             if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
                 self.missing_cell(state, "Evict", cache, line);
@@ -389,7 +391,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.judge_pending(access, index);
             self.first_use(access, index);
         }
-        self.touch_shadow(access, index);
+        self.follow_use(access, index);
         if u32::from(self.arrays[access.at].frames[index].user) != access.task + 1 {
             self.note_user(access, index);
         }
@@ -406,14 +408,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
         frame.user = u16::try_from(access.task + 1).unwrap_or(0);
         self.switches.used(access.task, access.line);
-    }
-
-    #[inline]
-    fn touch_shadow(&mut self, access: &Access<W, CacheId>, index: usize) {
-        if let Some(shadow) = self.shadows.get_mut(access.at.0) {
-            let frame = &mut self.arrays[access.at].frames[index];
-            frame.shadow = shadow.touch(access.line, frame.shadow);
-        }
     }
 
     /// Counts the pending miss as true sharing if the access touches a word written elsewhere.
@@ -556,7 +550,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.judge_pending(access, index);
             self.first_use(access, index);
         }
-        self.touch_shadow(access, index);
+        self.follow_use(access, index);
         self.note_user(access, index);
         if !(access.write && done) {
             return;
@@ -870,6 +864,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Ends what is known of the copy in a frame; its state, if it was valid.
     fn leave<S: Indexed>(&mut self, cache: CacheId, line: LineAddr, index: usize) -> Option<State> {
         let state = self.arrays[cache].frames[index].state;
+        self.note_last_use(cache, index);
         // It has a record, so that those of others stay where they are.
         let listed = self.copies.place_of(line);
         let mut record = self.copies.record::<S>(listed);

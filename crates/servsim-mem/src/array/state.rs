@@ -1,6 +1,6 @@
 //! The state of an array as bytes ([`crate::snapshot`]).
 
-use super::{Array, Frame, Pool, EMPTY};
+use super::{Array, Frame, Pool, EMPTY, UNSHADOWED};
 use crate::protocol::State;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 use crate::words::WordMask;
@@ -11,7 +11,9 @@ impl<W: WordMask> Frame<W> {
     fn save(&self, rank: u64, out: &mut Writer) {
         let Self { stamp: _, touched, new_words, written, writer, new_writer, shadow: _, state, flags, user } =
             *self;
-        [rank, u64::from(state), u64::from(flags), u64::from(user)].iter().for_each(|&value| out.put(value));
+        [rank, u64::from(state), u64::from(flags & !UNSHADOWED), u64::from(user)]
+            .iter()
+            .for_each(|&value| out.put(value));
         // One more, so that nobody is 0, which compresses best.
         [writer, new_writer].iter().for_each(|task| out.put(u64::from(task.wrapping_add(1))));
         [touched, new_words, written].iter().for_each(|&words| out.words(words));
@@ -19,7 +21,7 @@ impl<W: WordMask> Frame<W> {
 
     fn restore(ways: u64, states: u64, from: &mut Reader<'_>) -> Result<Self, Damaged> {
         let stamp = from.below(ways + 1)?;
-        let (state, flags) = (from.below(states)? as State, from.below(1 << 8)? as u8);
+        let (state, flags) = (from.below(states)? as State, from.below(u64::from(UNSHADOWED))? as u8);
         let user = from.below(1 << 16)? as u16;
         let (writer, new_writer) = (from.short()?.wrapping_sub(1), from.short()?.wrapping_sub(1));
         let (touched, new_words, written) = (from.words()?, from.words()?, from.words()?);

@@ -24,8 +24,6 @@ struct Inner<'a, W> {
 }
 
 impl<W: WordMask> FirstLevel<W> for Inner<'_, W> {
-    const PLAIN: bool = false;
-
     #[inline(always)]
     fn use_copy(
         &mut self,
@@ -116,9 +114,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         counts: &mut RunCounts,
     ) -> usize {
         let (system, cache) = (&mut self.system, CacheId(cpu.0));
-        // One shadow for all levels of a processor.
-        let shadows = system.shadows.get_mut(cache.0..=cache.0).unwrap_or_default();
-        let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays, shadows };
+        let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays };
         let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
         let mut first_level = Inner { domain, pool, dirty: system.dirty };
         run.take(field, &mut first_level, records, follower, counts)

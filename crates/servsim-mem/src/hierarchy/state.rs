@@ -80,7 +80,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             stays: _,
             dirty: _,
             arrays,
-            shadows,
+            shadows: _,
             copies,
             snooped: _,
             distinct_lines,
@@ -104,7 +104,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         copies.save(out);
         out.put(*distinct_lines as u64);
         arrays.iter().for_each(|array| array.save(out));
-        shadows.iter().for_each(|shadow| shadow.save(out));
+        self.save_shadows(out);
         switches.save(out);
     }
 
@@ -115,7 +115,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[cache].restore(self.table.rows.len(), from)?;
             with_cache_set!(self.copies, self.find_lines(cache))?;
         }
-        self.shadows.iter_mut().try_for_each(|shadow| shadow.restore(from))?;
+        self.restore_shadows(from)?;
         self.switches.restore(from)
     }
 

@@ -10,6 +10,7 @@ use crate::copy_index::{with_cache_set, Indexed};
 use crate::observer::Observer;
 use crate::prefetch::Trigger;
 use crate::protocol::{OnAccess, Table, INVALID};
+use crate::shadow::NOWHERE;
 use crate::words::WordMask;
 use servsim_core::CacheId;
 
@@ -50,6 +51,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let next = Table::resolve(branches, lines, page.private && self.table.uses_private);
         self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
         if let Some(index) = found {
+            self.note_last_use(access.at, index);
             let frame = &mut self.arrays[access.at].frames[index];
             frame.flags = 0;
             frame.new_words = W::default();
@@ -59,6 +61,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.copies.set_record(listed, &record);
         let frame = &mut self.arrays[access.at].frames[place];
         frame.flags |= PREFETCHED;
+        frame.shadow = NOWHERE;
         frame.state = next;
         frame.user = 0;
         self.tell(access, access.at, access.line, INVALID, access.event(Some(op)), next);
