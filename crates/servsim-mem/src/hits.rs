@@ -136,7 +136,21 @@ impl Run {
             let op = (rest >> OP_SHIFT) as usize & 3;
             let half = usize::from(op != Op::Fetch as usize) & data;
             let write = op == Op::Store as usize;
-            let words = W::of_bytes(start, last);
+            let mut words = W::of_bytes(start, last);
+            let mut further = 0;
+            if !JOINED && op == Op::Fetch as usize {
+                // Of fetches of one line only the first can miss, and they leave what one of all their words leaves.
+                for next in &records[position + 1..] {
+                    let start = next.address & mask;
+                    let last = start + (next.rest() >> SIZE_SHIFT & 0xFF) - 1;
+                    let same = (next.rest() ^ rest) & !(0xFF << SIZE_SHIFT) == 0;
+                    if !same | (LineAddr::of(next.address, shift) != line) | (last > mask) {
+                        break;
+                    }
+                    words.add(W::of_bytes(start, last));
+                    further += 1;
+                }
+            }
             let performed = first_level.use_copy(half, line, (position as u64 + 1, write), |frame| {
                 // The state alone is left of a frame without flags that the task was the last to use.
                 let state = frame.standing() ^ user;
@@ -152,12 +166,12 @@ impl Run {
             if !performed || !follower.performed(position, record, line) {
                 break;
             }
-            let references = if JOINED { rest >> CPU_SHIFT } else { 1 };
+            let references = if JOINED { rest >> CPU_SHIFT } else { 1 + further };
             by_operation[op | (rest >> (FLAGS_SHIFT - 2) & KERNEL_COUNT) as usize] += references;
             if BOUNDED {
                 made += references;
             }
-            position += 1;
+            position += 1 + further as usize;
         }
         counts.as_flattened_mut().iter_mut().zip(by_operation).for_each(|(sum, more)| *sum += more);
         position
