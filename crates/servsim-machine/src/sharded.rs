@@ -70,6 +70,9 @@ struct Divider<'a> {
     joined: bool,
     /// Who runs at each processor as far as this stretch tells.
     running: RunningTasks,
+    /// What there is of each shard of a batch, in this thread's own memory: what another thread has read lies in the caches
+    /// of another core, which each small write to it would wait for; a copy writes whole lines.
+    own: Vec<Vec<Record>>,
 }
 
 impl Divider<'_> {
@@ -78,26 +81,65 @@ impl Divider<'_> {
         let first_event = stretch.events.len() as u64;
         stretch.events.extend_from_slice(&batch.events);
         stretch.records += batch.len_apart();
-        let mask = (1_u64 << self.shift) - 1;
-        for record in &batch.records {
+        let mut rest = batch.records.as_slice();
+        while let Some(record) = rest.first() {
+            let within = self.divide_run(rest);
+            rest = &rest[within..];
+            if within > 0 {
+                continue;
+            }
+            rest = &rest[1..];
             if record.op == Op::Event {
-                let record = Record { address: record.address + first_event, ..*record };
-                stretch.shards.iter_mut().for_each(|list| list.push(record));
+                self.for_all(Record { address: record.address + first_event, ..*record });
                 continue;
             }
             let cpu = processor_of(record, self.processors, self.joined);
             if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
                 self.running.begin(cpu, record.task);
-                let switch = Record { op: Op::Event, address: SWITCH, ..*record };
-                stretch.shards.iter_mut().for_each(|list| list.push(switch));
+                self.for_all(Record { op: Op::Event, address: SWITCH, ..*record });
             }
-            let within = (record.address & mask) + (u64::from(record.size) - 1) <= mask;
-            if within && record.flags & (PER_CPU | CONTINUATION) == 0 {
-                stretch.shards[self.shard.of(LineAddr::of(record.address, self.shift))].push(*record);
+            if self.is_within_line(record) {
+                self.own[self.shard.of(LineAddr::of(record.address, self.shift))].push(*record);
             } else {
-                stretch.shards.iter_mut().for_each(|list| list.push(*record));
+                self.for_all(*record);
             }
         }
+        for (list, own) in stretch.shards.iter_mut().zip(&mut self.own) {
+            list.extend_from_slice(own);
+            own.clear();
+        }
+    }
+
+    fn for_all(&mut self, record: Record) {
+        self.own.iter_mut().for_each(|list| list.push(record));
+    }
+
+    /// Whether the reference lies in one line, wherever it is performed.
+    #[inline]
+    fn is_within_line(&self, record: &Record) -> bool {
+        let mask = (1_u64 << self.shift) - 1;
+        let within = (record.address & mask) + (u64::from(record.size) - 1) <= mask;
+        within && record.flags & (PER_CPU | CONTINUATION) == 0
+    }
+
+    /// Divides the records from the first on that lie in one line and are of the same task and processor, if that is
+    /// in its quantum there; returns how many.
+    #[inline(never)]
+    fn divide_run(&mut self, records: &[Record]) -> usize {
+        let Some(first) = records.first().filter(|record| record.op != Op::Event) else { return 0 };
+        let cpu = processor_of(first, self.processors, self.joined);
+        if !self.running.runs(cpu, first.task) && !self.handlers[first.task as usize] {
+            return 0;
+        }
+        let same = |record: &Record| {
+            record.task == first.task && (self.joined || record.cpu == first.cpu) && record.op != Op::Event
+        };
+        let count = records.iter().take_while(|record| same(record) && self.is_within_line(record)).count();
+        let shift = self.shift;
+        for record in &records[..count] {
+            self.own[self.shard.of(LineAddr::of(record.address, shift))].push(*record);
+        }
+        count
     }
 }
 
@@ -269,6 +311,7 @@ impl Team<'_> {
             shard: Shard::new(index, self.count),
             joined: self.facts.joined,
             running: RunningTasks::new(self.setup.processors),
+            own: vec![Vec::new(); self.count],
         };
         for (number, batch) in self.batches.iter().enumerate().skip(index * BATCHES).take(BATCHES) {
             if stretch.fault.is_some() || stretch.last {
