@@ -60,7 +60,7 @@ fn drmemtrace(records: &[Record], folder: &Path) {
 /// Seconds of the first pass, seconds of the delivering one, references delivered.
 fn read(path: &Path, format: &str) -> (f64, f64, u64) {
     let start = seconds();
-    let mut source = (format_of(path, Some(format)).expect("known").open)(path, 4).expect("well-formed");
+    let mut source = (format_of(path, Some(format)).expect("known").open)(path, 4, 1).expect("well-formed");
     let opened = seconds();
     let (mut batch, mut count) = (Batch::default(), 0);
     while source.next_batch(&mut batch).expect("well-formed") {

@@ -43,8 +43,8 @@ pub use survey::Survey;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use std::path::Path;
 
-/// Opens a file of one format in its own order, for a machine of so many processors.
-pub type Open = fn(&Path, usize) -> Result<Box<dyn GlobalSource>, SourceError>;
+/// Opens a file of one format in its own order, for a machine of so many processors, on so many host threads at most.
+pub type Open = fn(&Path, usize, usize) -> Result<Box<dyn GlobalSource>, SourceError>;
 
 /// Opens a file of one format as one stream per task.
 pub type Split = fn(&Path, usize) -> Result<Box<dyn TaskSource>, SourceError>;
@@ -70,14 +70,14 @@ pub struct Format {
 /// The openers of a format whose file gives `survey`.
 macro_rules! streaming {
     ($survey:path) => {
-        (|path, _| Ok(Box::new($survey(path)?.in_order()?)), |path, _| Ok(Box::new($survey(path)?)))
+        (|path, _, _| Ok(Box::new($survey(path)?.in_order()?)), |path, _| Ok(Box::new($survey(path)?)))
     };
 }
 
 /// The openers of a format that the timing engine needs in memory.
 macro_rules! in_memory {
     ($open:path) => {
-        ($open, |path, processors| Ok(Box::new(InMemory::read($open(path, processors)?.as_mut())?)))
+        ($open, |path, processors| Ok(Box::new(InMemory::read($open(path, processors, 1)?.as_mut())?)))
     };
 }
 
@@ -95,7 +95,7 @@ const fn entry(
 #[rustfmt::skip]
 pub const FORMATS: &[Format] = &[
     entry("text", &["txt", "text"], text::ABOUT, (
-        |path, processors| Ok(Box::new(text::survey(path, processors)?.in_order()?)),
+        |path, processors, _| Ok(Box::new(text::survey(path, processors)?.in_order()?)),
         |path, processors| Ok(Box::new(text::survey(path, processors)?)),
     )),
     entry("raw16", &["raw16", "raw"], RAW16, in_memory!(raw16::open)),
@@ -165,12 +165,14 @@ pub struct TraceFile<'a> {
     pub format: Option<&'a str>,
     /// Where what a first pass finds of a captured trace is kept; nowhere without.
     pub findings: Option<captured::Findings<'a>>,
+    /// Host threads that a first pass may take, where its format can be read in parts.
+    pub threads: usize,
 }
 
 impl<'a> TraceFile<'a> {
     /// The trace at `path`, of this format; nothing is kept.
     pub fn new(path: &'a Path, format: Option<&'a str>) -> Self {
-        Self { path, format, findings: None }
+        Self { path, format, findings: None, threads: 1 }
     }
 }
 
@@ -184,7 +186,7 @@ pub fn open_in_order(
     processors: usize,
     private_kernel: bool,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
-    let &TraceFile { path, format: name, findings } = trace;
+    let &TraceFile { path, format: name, findings, threads } = trace;
     if is_captured(path, name) {
         let source = captured::CapturedOrder::open_with(path, findings)?;
         return Ok(Box::new(source.with_private_kernel(private_kernel)));
@@ -196,7 +198,7 @@ pub fn open_in_order(
             path.display()
         )));
     }
-    (format_of(path, name)?.open)(path, processors)
+    (format_of(path, name)?.open)(path, processors, threads)
 }
 
 /// Most processors that the references of a trace can be bound to.
@@ -222,7 +224,7 @@ pub struct Reading {
 /// # Errors
 /// As [`open_in_order`].
 pub fn open_by_task(trace: &TraceFile<'_>, reading: &Reading) -> Result<Box<dyn TaskSource>, SourceError> {
-    let &TraceFile { path, format: name, findings } = trace;
+    let &TraceFile { path, format: name, findings, threads: _ } = trace;
     if is_captured(path, name) {
         let source = captured::CapturedTasks::open_with(path, reading.line, reading.locks, findings)?;
         return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.code)?));

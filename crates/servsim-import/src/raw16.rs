@@ -17,7 +17,9 @@ use servsim_core::{
 };
 use std::cell::RefCell;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
 /// Bytes per record.
@@ -28,12 +30,12 @@ const CHUNK: usize = 4096 * RECORD;
 const FILTER: usize = 1 << 12;
 const NO_TASK: u32 = u32::MAX;
 
-/// Opens `path` after a first pass that checks every record.
+/// Opens `path` after a first pass that checks every record, on so many threads.
 ///
 /// # Errors
 /// When the file cannot be read, is truncated or holds a malformed record.
-pub fn open(path: &Path, processors: usize) -> Result<Box<dyn GlobalSource>, SourceError> {
-    Ok(Box::new(Raw16::open(path, processors)?))
+pub fn open(path: &Path, processors: usize, threads: usize) -> Result<Box<dyn GlobalSource>, SourceError> {
+    Ok(Box::new(Raw16::open_on(path, processors, threads)?))
 }
 
 /// A raw16 file being read.
@@ -50,11 +52,19 @@ pub struct Raw16 {
 }
 
 impl Raw16 {
-    /// See [`open`].
+    /// See [`open`]; on this thread alone.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open(path: &Path, processors: usize) -> Result<Self, SourceError> {
+        Self::open_on(path, processors, 1)
+    }
+
+    /// See [`open`].
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open_on(path: &Path, processors: usize, threads: usize) -> Result<Self, SourceError> {
         let file = File::open(path).map_err(|e| io_error(path, &e))?;
         let length = file.metadata().map_err(|e| io_error(path, &e))?.len();
         if length % RECORD as u64 != 0 {
@@ -72,33 +82,61 @@ impl Raw16 {
             sums: Vec::new(),
             chunk: 0,
         };
-        source.survey(processors)?;
+        let chunks = length.div_ceil(CHUNK as u64) as usize;
+        source.survey(processors, chunks, threads.clamp(1, chunks.max(1)))?;
         Ok(source)
     }
 
-    fn survey(&mut self, processors: usize) -> Result<(), SourceError> {
-        let mut survey = Survey::default();
+    /// The first pass, each thread over a stretch of the file.
+    fn survey(&mut self, processors: usize, chunks: usize, threads: usize) -> Result<(), SourceError> {
+        let reader: &Self = self;
+        let stretch = |index: usize| index * chunks / threads..(index + 1) * chunks / threads;
+        let surveyed: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .map(|index| scope.spawn(move || reader.survey_stretch(processors, stretch(index))))
+                .collect();
+            let first = reader.survey_stretch(processors, stretch(0));
+            let joined =
+                others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            std::iter::once(first).chain(joined).collect()
+        });
+        let mut whole = Survey::default();
+        for stretch in surveyed {
+            let Surveyed { survey, processes, sums } = stretch?;
+            // Tasks are numbered as they come in the file.
+            let numbers: Vec<u32> =
+                processes.iter().map(|&pid| task_of(&mut self.task_of_pid, &mut self.tasks, pid)).collect();
+            whole.add(survey, |task| numbers[task as usize]);
+            self.sums.extend(sums);
+        }
+        self.privacy = whole.privacy();
+        Ok(())
+    }
+
+    fn survey_stretch(&self, processors: usize, chunks: Range<usize>) -> Result<Surveyed, SourceError> {
+        let mut surveyed = Surveyed::default();
+        let mut task_of_pid = vec![NO_TASK; 1 << 16];
         let mut filter = Filter::new();
         let mut buffer = vec![0; CHUNK];
-        loop {
-            let filled = self.read_chunk(self.sums.len(), &mut buffer)?;
-            if filled == 0 {
-                break;
-            }
+        for number in chunks {
+            let filled = self.read_chunk(number, &mut buffer)?;
             let mut checked = Checked { limit: (processors as u64) << 32, faults: 0, sum: 0 };
             let mut chunk = &buffer[..filled];
             while let Some((address, rest)) = checked.next_unknown(&mut chunk, &mut filter) {
-                let task = task_of(&mut self.task_of_pid, &mut self.tasks, pid_of(rest));
-                survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
+                let task = &mut task_of_pid[usize::from(pid_of(rest))];
+                if *task == NO_TASK {
+                    *task = surveyed.processes.len() as u32;
+                    surveyed.processes.push(pid_of(rest));
+                }
+                surveyed.survey.touch(*task, address, address.saturating_add(bytes_after_first(rest)));
             }
             if checked.faults != 0 {
-                let number = self.sums.len() as u64 * (CHUNK / RECORD) as u64;
-                return Err(self.fault_in_chunk(&buffer[..filled], number, processors));
+                let first = number as u64 * (CHUNK / RECORD) as u64;
+                return Err(self.fault_in_chunk(&buffer[..filled], first, processors));
             }
-            self.sums.push(checked.sum);
+            surveyed.sums.push(checked.sum);
         }
-        self.privacy = survey.privacy();
-        Ok(())
+        Ok(surveyed)
     }
 
     /// The first fault of the chunk, which begins with record `number`.
@@ -174,6 +212,17 @@ fn bytes_after_first(rest: u64) -> u64 {
 #[inline]
 fn summed(sum: u64, address: u64, rest: u64) -> u64 {
     sum.wrapping_add(address).wrapping_add(rest.rotate_left(23))
+}
+
+/// What the first pass learns of a stretch of the file.
+#[derive(Default)]
+struct Surveyed {
+    /// By the places of tasks in `processes`.
+    survey: Survey,
+    /// In the order in which they come.
+    processes: Vec<u16>,
+    /// Of every chunk.
+    sums: Vec<u64>,
 }
 
 /// What the first pass learns of a chunk beside its pages.

@@ -53,6 +53,18 @@ impl Survey {
         }
     }
 
+    /// Adds what another survey, of a later part of the same trace, has found; `task_of` numbers its tasks.
+    pub fn add(&mut self, later: Self, task_of: impl Fn(u32) -> u32) {
+        for (page, owner) in later.pages {
+            match owner {
+                Owner::Task(task) => self.note(page, task_of(task)),
+                Owner::Shared => {
+                    self.pages.insert(page, Owner::Shared);
+                }
+            }
+        }
+    }
+
     /// The pages' privacy.
     pub fn privacy(&self) -> Privacy {
         let shared = self.pages.iter().filter(|(_, owner)| **owner == Owner::Shared);

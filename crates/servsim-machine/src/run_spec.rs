@@ -53,6 +53,7 @@ impl RunSpec {
             path: &self.trace,
             format: self.format.as_deref(),
             findings: self.findings.as_deref().map(findings),
+            threads: self.threads,
         }
     }
 }

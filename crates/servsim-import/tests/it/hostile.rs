@@ -141,7 +141,7 @@ fn random_bytes_never_panic() {
         std::fs::write(file.path(), &bytes).unwrap();
         for name in ["text", "raw16"] {
             let format = format_of(file.path(), Some(name)).unwrap();
-            if let Ok(mut source) = (format.open)(file.path(), 4) {
+            if let Ok(mut source) = (format.open)(file.path(), 4, 1) {
                 all(source.as_mut());
             }
         }

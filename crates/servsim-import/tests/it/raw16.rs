@@ -37,7 +37,8 @@ fn random_records(random: &mut RandomStream, length: u64) -> Vec<[u8; 16]> {
 fn a_page_is_private_exactly_when_one_process_touches_it() {
     for seed in 0..60 {
         let mut random = RandomStream::new(seed, "raw16");
-        let length = 2 + random.below(9000);
+        // Up to four of the stretches in which a file is read.
+        let length = 2 + random.below(16_000);
         let records = random_records(&mut random, length);
         let mut touched: BTreeMap<u64, BTreeSet<u16>> = BTreeMap::new();
         for bytes in &records {
@@ -48,11 +49,23 @@ fn a_page_is_private_exactly_when_one_process_touches_it() {
             }
         }
         let file = file_of(&records);
-        let source = Raw16::open(file.path(), 4).unwrap();
+        let threads = 1 + seed as usize % 4;
+        let source = Raw16::open_on(file.path(), 4, threads).unwrap();
         for (page, pids) in touched {
             let record = Record::new(0, Op::Load, page << 12, 1);
-            assert_eq!(source.privacy().is_private(&record), pids.len() == 1, "page {page:#x}, seed {seed}");
+            let private = source.privacy().is_private(&record);
+            assert_eq!(private, pids.len() == 1, "page {page:#x}, seed {seed}, {threads} threads");
         }
+        // Tasks are numbered as their processes come.
+        let mut came: Vec<u32> = Vec::new();
+        for bytes in &records {
+            let pid = u32::from(u16::from_le_bytes(bytes[14..].try_into().unwrap()));
+            if !came.contains(&pid) {
+                came.push(pid);
+            }
+        }
+        let told: Vec<u32> = source.tasks().iter().map(|task| task.pid).collect();
+        assert_eq!(told, came, "seed {seed}, {threads} threads");
     }
 }
 
@@ -72,4 +85,32 @@ fn a_file_that_changes_between_the_passes_is_refused() {
         }
     };
     assert!(fault.contains("changed while being read"), "{fault}");
+}
+
+#[test]
+fn threads_find_the_first_fault_of_a_file_and_read_it_alike() {
+    let mut random = RandomStream::new(5, "raw16 threads");
+    let mut records = random_records(&mut random, 20_000);
+    let file = file_of(&records);
+    let read = |threads| {
+        let mut source = Raw16::open_on(file.path(), 4, threads).unwrap();
+        let (mut batch, mut all) = (Batch::default(), Vec::new());
+        while source.next_batch(&mut batch).unwrap() {
+            all.extend_from_slice(&batch.records);
+        }
+        all
+    };
+    let one = read(1);
+    assert_eq!(one.len(), 20_000);
+    for threads in [2, 3, 7] {
+        assert!(read(threads) == one, "{threads} threads");
+    }
+    for place in [9_000, 19_000] {
+        records[place][9] = 0;
+    }
+    let file = file_of(&records);
+    for threads in [1, 2, 5] {
+        let fault = Raw16::open_on(file.path(), 4, threads).err().expect("refused").0;
+        assert!(fault.contains("record 9000 "), "{threads} threads: {fault}");
+    }
 }

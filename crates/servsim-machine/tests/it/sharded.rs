@@ -129,7 +129,7 @@ fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
     let path = folder.path().join("trace.raw16");
     raw16(&path, 300_000);
     let (setup, spec) = (setup("pscr", false), HierarchySpec::default());
-    let open = || servsim_import::raw16::open(&path, PROCESSORS).unwrap();
+    let open = || servsim_import::raw16::open(&path, PROCESSORS, 1).unwrap();
     let one = functional::run_on(open().as_mut(), &setup, &spec, &mut |_| true).unwrap();
     assert_eq!(one.total().total_references(), 300_000);
     for count in [2, 4] {

@@ -36,7 +36,7 @@ pub fn records(source: &mut dyn GlobalSource) -> Vec<Record> {
 
 /// Every reference of the trace at `path`.
 pub fn read(path: &Path, format: Option<&str>) -> Vec<Plain> {
-    let mut source = (format_of(path, format).unwrap().open)(path, 4).unwrap_or_else(|e| panic!("{e}"));
+    let mut source = (format_of(path, format).unwrap().open)(path, 4, 1).unwrap_or_else(|e| panic!("{e}"));
     records(source.as_mut()).iter().map(plain).collect()
 }
 
@@ -47,7 +47,7 @@ pub fn plain(r: &Record) -> Plain {
 
 /// Why the trace at `path` is refused.
 pub fn refusal(path: &Path, format: &str) -> String {
-    match (format_of(path, Some(format)).unwrap().open)(path, 4) {
+    match (format_of(path, Some(format)).unwrap().open)(path, 4, 1) {
         Ok(_) => panic!("{} was accepted as {format}", path.display()),
         Err(error) => error.0,
     }
