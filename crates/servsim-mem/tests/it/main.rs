@@ -11,5 +11,6 @@ mod nodes;
 mod observer;
 mod ordered;
 mod protocols;
+mod shadow;
 mod snapshot;
 mod support;
