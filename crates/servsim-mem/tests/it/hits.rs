@@ -4,6 +4,7 @@ use crate::snapshot::{empty, saved, shapes, CPUS};
 use servsim_core::reference::KERNEL;
 use servsim_core::{CpuId, LineAddr, Op, RandomStream, Record};
 use servsim_mem::protocol::PROTOCOLS;
+use servsim_mem::snapshot::Reader;
 use servsim_mem::{Access, Follower, Hierarchy, HierarchySpec, Page, RunCounts, WordMask};
 
 const SHIFT: u32 = 6;
@@ -45,7 +46,12 @@ fn compare(spec: &HierarchySpec, protocol: &str, random: &mut RandomStream) -> u
     let (mut one_by_one, mut in_runs) = (empty(spec, protocol, false), empty(spec, protocol, false));
     let mut running = [0_u32; CPUS];
     let mut hits = [RunCounts::default(); CPUS];
-    for _ in 0..600 {
+    for step in 0..600 {
+        if step % 10 == 9 {
+            // One goes on from its saved state: what frames tell shadows is part of no state, and is found again.
+            let state = saved(&in_runs);
+            in_runs.restore(&mut Reader::new(&state)).expect("its own state");
+        }
         let cpu = CpuId(random.below(CPUS as u64) as usize);
         if random.below(8) == 0 {
             running[cpu.0] = random.below(5) as u32;
