@@ -11,6 +11,12 @@ from servsim.errors import UsageError
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+#: What a line says of a failure: of compilers and linkers, of Debian's programs, of shells.
+_TELLS = re.compile(r"(?i)\b(error|fatal|panicked)\b|^E: |undefined reference|cannot (open|find)|not found$")
+#: So many lines of a failed program are told, and so many characters of each.
+_TOLD_LINES, _TOLD_CHARACTERS = 2, 240
+
+
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     # Python keeps a byte that is not UTF-8 as a lone surrogate, with the byte in its last two digits.
@@ -43,6 +49,22 @@ def printable(text: str) -> str:
     'a\\x1b[31mb'
     """
     return _UNPRINTABLE.sub(_escaped, text)
+
+
+def reason(output: str) -> str:
+    r"""Return why a program failed, from what it said: its first lines that tell of an error, or else its last line.
+
+    Examples
+    --------
+    >>> reason("a.c: In function 'main':\na.c:3:5: error: 'x' undeclared\n    3 | x\n1 warning generated")
+    "a.c:3:5: error: 'x' undeclared"
+    >>> reason("one\ntwo"), reason("E: no such package"), reason("")
+    ('two', 'no such package', 'it said nothing')
+    """
+    said = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line.removeprefix("E: ") for line in said if _TELLS.search(line)][:_TOLD_LINES] or said[-1:]
+    told = (line if len(line) <= _TOLD_CHARACTERS else f"{line[:_TOLD_CHARACTERS]} …" for line in telling)
+    return "; ".join(told) or "it said nothing"
 
 
 def require_utf8(*names: str) -> None:

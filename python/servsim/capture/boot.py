@@ -25,6 +25,8 @@ _LOOK_S = 0.25
 #: The emulator stops the guest when its disk's files cannot be written, and says so by this event.
 _DISK_ERROR = "BLOCK_IO_ERROR"
 _WORDS = re.compile(rb"servsim-guest: ([^\r\n]+)\r?\n")
+#: A line of the kernel's, with its time.
+_OF_THE_KERNEL = re.compile(r"\[ *\d+\.\d+\]")
 
 
 class Running:
@@ -81,6 +83,13 @@ class Running:
             self.words.append(text)
             self._report(f"guest: {text} ({time.monotonic() - self._start:.1f} s)")
         self._told = len(said)
+
+    def said_before(self, word: str) -> str:
+        """Return what programs printed on the console between the word that the guest said before this one, and it."""
+        parts = _WORDS.split(self.console.read_bytes())
+        words = [part.decode(errors="replace") for part in parts[1::2]]
+        output = parts[2 * words.index(word)].decode(errors="replace")
+        return "\n".join(line for line in output.splitlines() if not _OF_THE_KERNEL.match(line))
 
     def last_words(self) -> str:
         """Return the last thing the guest said, for an error sentence."""

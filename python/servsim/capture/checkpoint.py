@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import control, room, seal, store
+from servsim.capture import control, ending, room, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.emulator import Emulator, Machine, command_line, find_emulator
 from servsim.capture.folder_settings import FolderSettings
@@ -183,9 +183,7 @@ def boot_and_save(
                 f"its console is in {console}"
             )
         if event != "GUEST_PANICKED":
-            raise EnvironmentProblem(
-                f"the guest ended before its checkpoint and {running.last_words()}; its console is in {console}"
-            )
+            raise ending.before_checkpoint(running, disk, settings.folder)
         report(f"guest: warm after {time.monotonic() - began:.1f} s, saving …")
         _save(running, checkpoint.state)
     for name, content in control.read_facts(disk).items():

@@ -5,21 +5,18 @@ an unnamed file, and every run has its own control disk. Any number of runs may 
 """
 
 import os
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servsim.capture import control, seal, store
+from servsim.capture import control, ending, seal, store
 from servsim.capture.boot import Running, emulator_running
 from servsim.capture.checkpoint import Checkpoint
 from servsim.capture.emulator import Plugin, find_emulator
 from servsim.capture.steps import Report, silent
 from servsim.errors import CheckFailed, EnvironmentProblem
-
-_CODE = re.compile(r"driver ended with code (\d+)")
 
 
 @dataclass(frozen=True)
@@ -153,22 +150,12 @@ def _wait_end(running: Running, deadline: float, timeout_s: float) -> None:
 
 def _result(disk: Path, running: Running) -> dict[str, Any]:
     """Return the driver's result if its exit code says that the run is valid."""
-    codes = [int(match.group(1)) for word in running.words if (match := _CODE.fullmatch(word))]
-    if not codes:
-        raise EnvironmentProblem(f"the guest ended before its driver did; its console is in {running.console}")
-    if codes[-1] == 1:
-        raise CheckFailed(f"the run in the guest is not valid: {_problems(disk)}; its console is in {running.console}")
-    if codes[-1] != 0:
-        raise EnvironmentProblem(
-            f"the driver in the guest failed with code {codes[-1]}; its console is in {running.console}"
-        )
+    code, console = ending.code(running), f"its console is in {running.console}"
+    if code is None:
+        raise EnvironmentProblem(f"the guest ended before its driver did; {console}")
+    if code == 1:
+        raise CheckFailed(f"the run in the guest is not valid: {ending.why(running, disk, code)}; {console}")
+    if code != 0:
+        why = ending.why(running, disk, code)
+        raise EnvironmentProblem(f"the driver in the guest failed with code {code}: {why}; {console}")
     return control.read_result(disk)
-
-
-def _problems(disk: Path) -> str:
-    """Return what the driver's result says is wrong."""
-    try:
-        problems = control.read_result(disk).get("problems")
-    except EnvironmentProblem as error:
-        return str(error)
-    return "; ".join(map(str, problems)) if problems else "the driver names no reason"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from servsim.capture.process import child
 from servsim.errors import EnvironmentProblem
+from servsim.text import reason
 
 #: Takes one line of progress that stays, or with the fraction done one that the next takes the place of.
 Report = Callable[..., None]
@@ -46,8 +47,8 @@ class Steps:
         Raises
         ------
         EnvironmentProblem
-            When it cannot be started or fails: one sentence with what it said last, or with what a program of
-            Debian's called an error first, and the log.
+            When it cannot be started or fails: one sentence with what it called an error first, or else said last,
+            and the log.
         """
         with self.step(what), self.log.open("ab") as output:
             output.write(f"== {what}: {' '.join(map(str, command))}\n".encode())
@@ -61,7 +62,6 @@ class Steps:
                 ) from error
         if code != 0:
             _, _, output_of_it = self.log.read_text(errors="replace").rpartition(f"== {what}: ")
-            said = output_of_it.strip().splitlines()[1:] or ["it said nothing"]
-            # What apt refuses first, such as a package that does not exist, is why everything after it failed.
-            why = next((line.removeprefix("E: ") for line in said if line.startswith("E: ")), said[-1])
-            raise EnvironmentProblem(f"{what} failed with code {code}: {why.strip()}; more is in {self.log}")
+            # What was refused first, such as a package that does not exist, is why everything after it failed.
+            why = reason(output_of_it.partition("\n")[2])
+            raise EnvironmentProblem(f"{what} failed with code {code}: {why}; all that it said is in {self.log}")

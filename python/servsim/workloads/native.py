@@ -26,6 +26,7 @@ from servsim.capture.folder import Folder
 from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.steps import Steps, silent
 from servsim.errors import CheckFailed, EnvironmentProblem, UsageError
+from servsim.text import reason
 from servsim.workloads import driver
 from servsim.workloads.base import Request
 
@@ -230,8 +231,9 @@ def _serving(folder: Folder, environment: dict[str, str], log: Path) -> Iterator
     try:
         code = _first_line(holder)
         if code != "0":
-            told = f"the server of {folder.path} did not start: {_last_words(log)}{_lacking(folder)}; its log is {log}"
-            raise EnvironmentProblem(told)
+            ended = f"ended with exit code {code}" if code else f"did not return within {START_SECONDS:.0f} s"
+            told = f"the server did not start, {folder.path / 'start'} {ended}: {_why(log)}{_lacking(folder)}"
+            raise EnvironmentProblem(f"{told}; all that it said is in {log}")
         yield
     except BaseException:
         if not _alive(environment):
@@ -296,10 +298,9 @@ def _gone(environment: Mapping[str, str]) -> bool:
     return True
 
 
-def _last_words(log: Path) -> str:
-    """Return why the server ended: the program that is missing, or else the last line of its log."""
-    lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-    return next((line for line in lines if line.endswith(": not found")), lines[-1])
+def _why(log: Path) -> str:
+    """Return why the server ended, from its log."""
+    return reason(log.read_text(errors="replace"))
 
 
 def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, show: Callable[[str], None]) -> None:
@@ -319,7 +320,7 @@ def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, 
             reason = f"{error} ({problems})" if problems else str(error)
             raise type(error)(f"{reason}; {folder.path} has no 'start', so that no server ran for it") from error
         if folder.has("start") and _gone(environment):
-            told = f"the server ended in the middle of the run ({_last_words(log)}; log: {log}): {error}"
+            told = f"the server ended in the middle of the run ({_why(log)}; log: {log}): {error}"
             raise CheckFailed(told) from error
         raise
     _valid(folder, report)

@@ -2,8 +2,10 @@
 
 The plots: `silent` never speaks on its control connection; `hangs` greets and then nothing
 happens; `dies` ends at once with a reason; `powers-off` greets, says something on the console and
-shuts down without ever reaching a checkpoint; `full-disk` and `bad-disk` stop because the guest's disk
-cannot be written; `answers` greets and answers every command, and nothing else happens.
+shuts down without ever reaching a checkpoint; `no-server`, `bad-client` and `early-client` do so as
+well, and their console tells that a script of the workload failed or ended; `full-disk`
+and `bad-disk` stop because the guest's disk cannot be written; `answers` greets and
+answers every command, and nothing else happens.
 """
 
 import sys
@@ -18,6 +20,15 @@ if sys.argv[1:] == ["--version"]:
 if sys.argv[1:] == ["-help"]:
     print(help_text)
     sys.exit(0)
+SAID = {{
+    "no-server": "[    2.250000] random: ready\\r\\nstart: FATAL: no port is free\\r\\nbye\\r\\n"
+    "servsim-guest: failed: the server did not start\\r\\n",
+    "bad-client": "servsim-guest: facts written\\r\\nmy-client: rows must be 1 to 9\\r\\n"
+    "[    3.100000] a word of the kernel\\r\\n"
+    "servsim-guest: driver ended with code 2\\r\\nservsim-guest: done\\r\\n",
+    "early-client": "servsim-guest: facts written\\r\\n"
+    "servsim-guest: driver ended with code 0\\r\\nservsim-guest: done\\r\\n",
+}}
 if plot == "dies":
     print("qemu-system-x86_64: no such thing", file=sys.stderr)
     sys.exit(1)
@@ -36,8 +47,8 @@ say({{"QMP": {{"version": {{}}, "capabilities": []}}}})
 connection.recv(4096)
 say({{"return": {{}}}})
 with open(console.rpartition("=")[2], "a") as file:
-    file.write("servsim-guest: booted\\r\\n")
-if plot == "powers-off":
+    file.write("servsim-guest: booted\\r\\n" + SAID.get(plot, ""))
+if plot == "powers-off" or plot in SAID:
     time.sleep(0.2)
     say({{"event": "SHUTDOWN"}})
     sys.exit(0)

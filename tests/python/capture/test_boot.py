@@ -77,6 +77,28 @@ def test_a_guest_that_never_boots_is_one_sentence_that_names_a_log(
         assert not alive(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.parametrize(
+    ("plot", "code", "complaint"),
+    [
+        ("no-server", 3, "the server did not start, /.*/oltp/start failed: start: FATAL: no port is free; the guest's"),
+        (
+            "bad-client",
+            2,
+            "/oltp/client ended with exit code 2 before the checkpoint: my-client: rows must be 1 to 9; the",
+        ),
+        ("early-client", 1, "/oltp/client ended with exit code 0 before the checkpoint: it must go on until as many"),
+    ],
+)
+def test_a_script_that_fails_before_the_checkpoint_is_told_with_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Checkpoint, plot: str, code: int, complaint: str
+) -> None:
+    monkeypatch.setenv("SERVSIM_QEMU", str(fake_emulator.install(tmp_path, plot)))
+    with pytest.raises(ServsimError, match=complaint) as caught:
+        boot(checkpoint, [])
+    assert caught.value.exit_code == code
+    assert Path(str(caught.value).rpartition(" ")[2]).is_file()
+
+
 def test_a_run_on_a_full_disk_ends_at_once_and_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Checkpoint
 ) -> None:
