@@ -13,8 +13,9 @@
  *
  * servsim_seed() draws the requests of a user: it changes when the capture gives its orders.
  *
- * Run natively (the variable servsim_native is set), orders come from the variables servsim_transactions and
- * servsim_seed, nothing is stopped, and the result goes to standard output.
+ * A kind that workload.toml does not declare ends the run, which is not valid. Run natively (the variable servsim_native is
+ * set), orders come from the variables servsim_transactions and servsim_seed, nothing is stopped, and the result goes to
+ * standard output, with the throughput of the measured window.
  */
 #ifndef SERVSIM_H
 #define SERVSIM_H
@@ -31,6 +32,15 @@
 #include <sys/io.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __has_include
+#if __has_include("servsim_kinds.h")
+#include "servsim_kinds.h" /* of this folder's workload.toml, written beside when servsim builds the client */
+#endif
+#endif
+#ifndef SERVSIM_KINDS
+#define SERVSIM_KINDS 127
+#define SERVSIM_UNDECLARED "the client ended a transaction of kind %d: kinds have numbers from 1 to 127"
+#endif
 
 /* Kinds of marks, the port of the pvpanic device, and the layout of the control disk (docs/parts/oltp.md). */
 enum { SERVSIM_ENDED = 1, SERVSIM_START = 2, SERVSIM_STOP = 3, SERVSIM_CLIENT = 4 };
@@ -39,10 +49,10 @@ enum { SERVSIM_PORT = 0x505, SERVSIM_BLOCK = 4096, SERVSIM_RESULT = 1 << 20 };
 static struct {
     pthread_mutex_t lock;
     unsigned long long warm_up, users, marks, ended, lead_in, transactions, seed;
-    int ordered;
+    int ordered, undeclared;
     struct timespec began, ended_at;
     _Atomic int over;
-    char failure[200];
+    char failure[400];
 } servsim = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The mark: an instruction without effect that the capture recognises. */
@@ -161,6 +171,14 @@ static inline unsigned long long servsim_seed(void)
 static inline void servsim_ended(int kind, int server)
 {
     pthread_mutex_lock(&servsim.lock);
+    if (kind < 1 || kind > SERVSIM_KINDS) {
+        char what[sizeof servsim.failure];
+        snprintf(what, sizeof what, SERVSIM_UNDECLARED, kind);
+        servsim_fail(what);
+        servsim.undeclared = 1;
+        pthread_mutex_unlock(&servsim.lock);
+        return;
+    }
     servsim_mark(SERVSIM_ENDED, kind, server);
     servsim.ended++;
     if (!servsim.ordered) {
@@ -177,20 +195,20 @@ static inline void servsim_ended(int kind, int server)
     pthread_mutex_unlock(&servsim.lock);
 }
 
-/* Leaves the result and returns the client's exit code. A problem must need no escapes in JSON. */
+/* Leaves the result and returns the client's exit code: 1 for a run that is not valid, 2 where the folder is wrong. A problem must need no escapes in JSON. */
 static inline int servsim_finish(const char *problem)
 {
-    char json[600];
+    char json[800];
     if (!problem && servsim.failure[0])
         problem = servsim.failure;
     snprintf(json, sizeof json,
-             "{\"schema\": \"servsim.workload.run/1\", \"valid\": %s, \"problems\": [%s%.300s%s], "
+             "{\"schema\": \"servsim.workload.run/1\", \"valid\": %s, \"problems\": [%s%.400s%s], "
              "\"orders\": {\"transactions\": %llu, \"seed\": %llu}, \"lead_in_transactions\": %llu, \"seconds\": %.6f}",
              problem ? "false" : "true", problem ? "\"" : "", problem ? problem : "", problem ? "\"" : "",
              servsim.transactions, servsim.seed, servsim.lead_in,
              (double)(servsim.ended_at.tv_sec - servsim.began.tv_sec) +
                  1e-9 * (double)(servsim.ended_at.tv_nsec - servsim.began.tv_nsec));
     servsim_leave(json);
-    return problem ? 1 : 0;
+    return !problem ? 0 : servsim.undeclared ? 2 : 1;
 }
 #endif

@@ -149,7 +149,7 @@ def test_a_client_whose_folder_starts_no_server_is_told_so(echo: Path) -> None:
     # A workload that needs no server has nothing more to say.
     config = echo / "workload.toml"
     config.write_text(config.read_text().replace('packages = ["echo-server"]', "packages = []"))
-    assert servsim(echo, "run").stderr.splitlines()[-1].endswith("echo-client ended with exit code 1")
+    assert servsim(echo, "run").stderr.splitlines()[-1].endswith("echo-client ended with exit code 1 (nobody answers)")
 
 
 def test_a_check_that_ends_with_a_code_of_its_own_is_named(echo: Path) -> None:

@@ -220,6 +220,11 @@ impl Capture {
         let (kind, transaction) = (MarkKind::from_code(value as u8), (value >> 8) as u8 | rolled_back << 7);
         let sequence = self.guest.register(Register::Rcx);
         let server = self.guest.register(Register::Rdx) as u32;
+        let kinds = self.facts.meta.transaction_kinds.len();
+        if kind == MarkKind::TransactionEnd && !declared((value >> 8) as u8, kinds) {
+            self.undeclared((value >> 8) as u8);
+            return;
+        }
         match (kind, self.phase) {
             (MarkKind::Start, Phase::Waiting) => self.phase = Phase::Starting,
             (MarkKind::Stop, Phase::Recording) => self.stop(),
@@ -232,11 +237,34 @@ impl Capture {
         self.event(EventKind::Mark { kind, transaction, sequence, server });
     }
 
+    /// A transaction of a kind without a name: no simulation would take the trace, so it is given up here.
+    #[cold]
+    fn undeclared(&mut self, kind: u8) {
+        if self.phase != Phase::Done {
+            self.summary.undeclared_kind = Some(kind);
+            self.fail(format!("a transaction of kind {kind} ended, which the workload does not declare"));
+        }
+    }
+
     /// Counts a transaction, for people who wait: the number lies beside the summary, and a capture
     /// that cannot write it goes on.
     fn count_transaction(&mut self) {
         self.transactions_ended += 1;
         let _ =
             std::fs::write(self.facts.summary.with_extension("count"), self.transactions_ended.to_string());
+    }
+}
+
+/// Whether a mark's kind of transaction is one of those that the trace names: `kinds` of them, the first for none.
+fn declared(kind: u8, kinds: usize) -> bool {
+    (1..kinds).contains(&usize::from(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn kinds_of_transactions_begin_with_one_and_end_with_the_last_that_is_named() {
+        let declared: Vec<bool> = [0, 1, 2, 3, 128].map(|kind| super::declared(kind, 3)).into();
+        assert_eq!(declared, [false, true, true, false, false]);
     }
 }

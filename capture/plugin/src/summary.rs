@@ -8,6 +8,8 @@ use servsim_trace::WriterTotals;
 pub struct Summary {
     /// Why there is no trace; absent when there is one.
     pub error: Option<String>,
+    /// The kind of a transaction that ended and that the workload does not declare; absent if there was none.
+    pub undeclared_kind: Option<u8>,
     /// What the trace holds.
     pub totals: WriterTotals,
     /// Seconds of the host between the start and the stop mark.

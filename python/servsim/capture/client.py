@@ -5,6 +5,7 @@ library either has.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,7 +40,7 @@ def client_of(folder: Folder, steps: Steps) -> Path:
 def _built_by_folder(folder: Folder, steps: Steps) -> Path:
     """Return the client that the folder's own command makes, from the cache if its files are the same."""
     repository = checkout("building a client")
-    include, built = repository / "capture" / "client", repository / "target" / "release"
+    header, built = repository / "capture" / "client" / "servsim.h", repository / "target" / "release"
     words = [word.replace("{built}", str(built)) for word in folder.build]
     ours = [Path(word) for word, before in zip(words, folder.build, strict=True) if word != before]
     missing = [path for path in ours if not path.is_file()]
@@ -48,28 +49,43 @@ def _built_by_folder(folder: Folder, steps: Steps) -> Path:
     inputs = {
         "files": folder.digests(),
         "build": list(folder.build),
-        "header": store.file_digest(include / "servsim.h"),
+        "header": store.file_digest(header),
+        "kinds": _kinds(folder),
         "ours": [store.file_digest(path) for path in ours],
     }
     directory = store.guest_dir() / "client" / store.digest(inputs)
 
     def build(partial: Path) -> None:
+        include = partial / "include"
+        include.mkdir()
+        shutil.copyfile(header, include / header.name)
+        (include / "servsim_kinds.h").write_text(_kinds(folder))
         places = {"{client}": str(partial / folder.client), "{include}": str(include)}
         command = [places.get(word, word) for word in words]
         if shutil.which(command[0]) is None:
             raise EnvironmentProblem(f"building the client of {folder.path} needs {command[0]}, which is not installed")
-        steps.run("client", ["env", "-C", folder.path, *command])
+        steps.run("building the client", ["env", "-C", folder.path, *command])
         if not (partial / folder.client).is_file():
             raise EnvironmentProblem(f"the command `build` of {folder.path / 'workload.toml'} made no {{client}}")
+        store.remove(include)
 
     store.build_once(directory, build, lambda: None)
     return directory / folder.client
 
 
+def _kinds(folder: Folder) -> str:
+    """Return what ``servsim.h`` includes: how many kinds there are, and a sentence, a format, for any other.
+
+    The sentence travels in JSON, hence without characters that are written differently there.
+    """
+    sentence = re.sub(r'[^ -~]|["\\]', "_", folder.undeclared("<>")).replace("%", "%%").replace("<>", "%d", 1)
+    return f'#define SERVSIM_KINDS {len(folder.transactions)}\n#define SERVSIM_UNDECLARED "{sentence}"\n'
+
+
 def _of_this_repository(name: str, steps: Steps) -> Path:
     """Return a program of this repository, whichever crate it is of, linked statically."""
     command, program = static_build(checkout("capturing a workload"), name)
-    steps.run("client", command)
+    steps.run("building the client", command)
     return program
 
 

@@ -32,6 +32,8 @@ USERS = "users"
 MEMORY = "memory_mib"
 #: Longest name of a program that the kernel keeps (Linux ``TASK_COMM_LEN``).
 _COMM = 15
+#: So many kinds of transactions are told by name in a sentence.
+_NAMED_KINDS = 8
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,15 @@ class Folder:
             return dict(zip(self.sizes, numbers, strict=True))
         known = ", ".join([*self.scales, *(["x".join(map(str.upper, self.sizes))] if self.sizes else [])]) or "none"
         raise UsageError(f"{self.path.name} has no scale {name!r}; there is: {known}")
+
+    def undeclared(self, kind: int | str) -> str:
+        """Say that the client ended a transaction of a kind, by its number, that the folder does not declare."""
+        known = [f"{number} ({name})" for number, name in enumerate(self.transactions, 1)]
+        named = ", ".join(known) if len(known) <= _NAMED_KINDS else f"{known[0]} to {known[-1]}"
+        return (
+            f"the client ended a transaction of kind {kind}, and its workload.toml declares {named}: add that kind to "
+            "`transactions` there, or have the client mark one of these"
+        )
 
     def files(self) -> list[Path]:
         """Return the folder's files, sorted."""

@@ -120,6 +120,8 @@ def record(
         When the driver says the run is not valid, or the trace's marks are not its replies.
     EnvironmentProblem
         When the emulator, the plug-in or the disk fails; the sentence names the cause.
+    UsageError
+        When the client ends a transaction of a kind that the folder does not declare.
     """
     plugin = plugin_path()
     if output.exists() and not output.is_file():
@@ -141,8 +143,14 @@ def record(
             ) from error
         with _progress_of(summary_file.with_suffix(".count"), transactions, progress):
             loaded = (Plugin(plugin, (("facts", str(facts)),)), *observers)
-            run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress, lead_in=lead_in)
-        summary = _summary(summary_file, run.emulator_log)
+
+            def look() -> None:
+                # A report before the end is one of a capture that was given up: the rest of the run is for nothing.
+                if summary_file.exists():
+                    _summary(summary_file, summary_file, folder)
+
+            run = resume(checkpoint, transactions, seed, loaded, timeout_s, progress, lead_in=lead_in, look=look)
+        summary = _summary(summary_file, run.emulator_log, folder)
         _compare(summary, run.result)
         if "data" in run.result:
             _core.trace_describe_shared_data(unchecked, shared_memory.text(run.result.pop("data")))
@@ -209,12 +217,14 @@ def _progress_of(count: Path, transactions: int, progress: Report) -> Iterator[N
         thread.join()
 
 
-def _summary(path: Path, log: Path) -> dict[str, Any]:
-    """Read the plug-in's report."""
+def _summary(path: Path, log: Path, folder: Folder) -> dict[str, Any]:
+    """Read the plug-in's report; that of a capture which failed is an error."""
     try:
         summary: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
         raise EnvironmentProblem(f"the capture plug-in left no report; what the emulator said is in {log}") from None
+    if summary["undeclared_kind"] is not None:
+        raise UsageError(f"the capture was given up: {folder.undeclared(summary['undeclared_kind'])}")
     if summary["error"]:
         raise EnvironmentProblem(f"the capture failed: {summary['error']}")
     return summary

@@ -6,7 +6,7 @@ an unnamed file, and every run has its own control disk. Any number of runs may 
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ def resume(
     progress: Report = silent,
     check: bool = True,
     lead_in: int | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> GuestResult:
     """Resume a guest, have its driver run transactions, and wait until it powers off.
 
@@ -72,6 +73,8 @@ def resume(
         Whether the driver checks the consistency conditions afterwards.
     lead_in
         Transactions before the measurement, over all users; without it one for each user.
+    look
+        Called several times a second while the guest runs; what it raises ends the run.
 
     Returns
     -------
@@ -106,7 +109,12 @@ def resume(
                 emulator, machine, log, progress, incoming=checkpoint.state, plugins=plugins, env=env
             ) as running,
         ):
-            running.look = sealed.found
+
+            def looks() -> None:
+                sealed.found()
+                look()
+
+            running.look = looks
             _wait_loaded(running, deadline, log)
             ready = time.monotonic()
             progress(f"guest: resumed in {ready - began:.1f} s")

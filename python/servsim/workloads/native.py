@@ -314,15 +314,15 @@ def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, 
                 out.seek(0)
                 report = out.read()
                 show(report)
-    except (CheckFailed, EnvironmentProblem) as error:
+    except (CheckFailed, UsageError, EnvironmentProblem) as error:
+        problems = _problems(report)
+        told = f"{error} ({problems})" if problems and problems not in str(error) else str(error)
         if not folder.has("start") and folder.packages:
-            problems = _problems(report)
-            reason = f"{error} ({problems})" if problems else str(error)
-            raise type(error)(f"{reason}; {folder.path} has no 'start', so that no server ran for it") from error
+            raise type(error)(f"{told}; {folder.path} has no 'start', so that no server ran for it") from error
         if folder.has("start") and _gone(environment):
-            told = f"the server ended in the middle of the run ({_why(log)}; log: {log}): {error}"
-            raise CheckFailed(told) from error
-        raise
+            ended = f"the server ended in the middle of the run ({_why(log)}; log: {log}): {told}"
+            raise CheckFailed(ended) from error
+        raise type(error)(told) from error
     _valid(folder, report)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from servsim.capture import record as recording
-from servsim.errors import CheckFailed, EnvironmentProblem, ServsimError
+from servsim.capture.folder import Folder
+from servsim.errors import CheckFailed, EnvironmentProblem, ServsimError, UsageError
 from waiting import wait_for
 
 COUNTS = {f"{mode}_{what}": 10 for mode in ("user", "kernel") for what in ("instructions", "loads", "stores")}
@@ -16,7 +17,13 @@ COUNTS = {f"{mode}_{what}": 10 for mode in ("user", "kernel") for what in ("inst
 
 def summary(**changes: Any) -> dict[str, Any]:
     """Return what the plug-in reports of a good run of three transactions."""
-    good = {"error": None, "stale_translations": 0, "checked_translations": 7, "recording_seconds": 2.0}
+    good = {
+        "error": None,
+        "undeclared_kind": None,
+        "stale_translations": 0,
+        "checked_translations": 7,
+        "recording_seconds": 2.0,
+    }
     return {**good, "totals": {"transactions": 3, "counts": COUNTS}, **changes}
 
 
@@ -28,12 +35,13 @@ def attempt(
     def tell(_checkpoint: object, _folder: object, facts: Path, trace: Path, report_file: Path, _meta: object) -> None:
         facts.write_text(json.dumps({"trace": str(trace), "summary": str(report_file)}))
 
-    def run(_checkpoint: object, _transactions: int, _seed: int, plugins: Any, *_: object, **_more: Any) -> Any:
+    def run(_checkpoint: object, _transactions: int, _seed: int, plugins: Any, *_: object, **more: Any) -> Any:
         told = json.loads(Path(dict(plugins[0].arguments)["facts"]).read_text())
         Path(told["trace"]).write_bytes(b"a new trace")
         Path(told["trace"] + ".partial").write_bytes(b"half")
         if report is not None:
             Path(told["summary"]).write_text(json.dumps(report))
+        more["look"]()
         if failure is not None:
             raise failure
         driver = {"orders": {"transactions": 3}}
@@ -43,7 +51,7 @@ def attempt(
     monkeypatch.setattr(recording, "resume", run)
     monkeypatch.setenv("SERVSIM_CAPTURE_PLUGIN", __file__)
     checkpoint: Any = None
-    folder: Any = None
+    folder = Folder(Path("kv"), "a store", (), "kv", ("GET", "SET"))
     output = tmp_path / "folder" / "t.svt"
     output.parent.mkdir(exist_ok=True)
     output.write_bytes(b"the old trace")
@@ -62,6 +70,13 @@ def test_a_good_run_replaces_the_old_trace(tmp_path: Path, monkeypatch: pytest.M
     ("report", "failure", "expected", "words"),
     [
         (summary(error="No space left on device"), None, EnvironmentProblem, "No space left"),
+        # It is told while the guest runs, before the run fails for anything else.
+        (
+            summary(error="a kind", undeclared_kind=3),
+            CheckFailed("later"),
+            UsageError,
+            r"of kind 3, .* declares 1 \(GET\), 2 \(SET\): add that kind to `transactions` there, or",
+        ),
         (None, None, EnvironmentProblem, r"left no report; .*emulator\.log"),
         (summary(totals={"transactions": 2, "counts": COUNTS}), None, CheckFailed, "has 2 .* ran 3"),
         (summary(stale_translations=1), None, CheckFailed, "1 of 7 remembered address translations"),
