@@ -102,15 +102,31 @@ def _show(figures: dict[str, Any]) -> None:
     counted = " = server's count" if "reconciliation" in figures["driver"] else ""
     typer.echo(
         f"{figures['trace']}: {figures['transactions']:,} transactions (marks = replies{counted}), "
-        f"{figures['instructions']:,} instructions, {figures['data_references']:,} data references\n"
+        f"{figures['instructions']:,} instructions, {figures['data_references']:,} data references of all that ran\n"
         f"{figures['file_bytes'] / 2**20:.1f} MiB, {figures['bytes_per_data_reference']:.2f} bytes per data "
         f"reference, captured at {figures['data_references_per_second'] / 1e6:.2f} million data references/s"
     )
     for name, key in (("data", "scale"), ("warm-up", "warm_up")):
         if key in figures["provenance"]:
             typer.echo(f"{name}: {figures['provenance'][key]}")
-    for name, figure in figures.get("verify", {}).get("figures", {}).items():
-        typer.echo(
+    if "verify" in figures:
+        typer.echo("\n".join(_counted_twice(figures)))
+
+
+def _counted_twice(figures: dict[str, Any]) -> list[str]:
+    """Return the lines of ``--verify``: which of all that ran was counted twice, and both counts of each kind."""
+    twice = figures["verify"]["figures"]
+    instructions, data = (
+        sum(figure["trace"] for name, figure in twice.items() if name.endswith(kinds))
+        for kinds in ("instructions", ("loads", "stores"))
+    )
+    lines = [
+        f"counted twice: {instructions:,} of these instructions and {data:,} of these data references, those of the "
+        "server and of what interrupted it; the rest is the client's, or came while the processor was idle"
+    ]
+    for name, figure in twice.items():
+        lines.append(
             f"{name.replace('_', ' ')}: trace {figure['trace']:,}, independent {figure['independent']:,}, "
             f"difference {100 * figure['relative_difference']:.4f} %"
         )
+    return lines

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from servsim.capture.count import compare
+from servsim.cli.capture import _counted_twice
 
 HERE = Path(__file__).parent
 COUNT = HERE.parents[2] / "capture" / "count" / "count.c"
@@ -85,3 +86,15 @@ def test_one_instruction_too_many_is_no_agreement(tmp_path: Path, monkeypatch: p
 
     assert agree()
     assert not agree(kernel_instructions=4) and not agree(user_instructions=-1) and not agree(transactions=1)
+
+
+def test_it_is_told_which_part_of_all_that_ran_was_counted_twice() -> None:
+    counts = {"instructions": (30, 7), "loads": (10, 2), "stores": (4, 1)}
+    figures = {
+        f"{mode}_{kind}": {"trace": both[at], "independent": both[at], "relative_difference": 0.0}
+        for kind, both in counts.items()
+        for at, mode in enumerate(("user", "kernel"))
+    }
+    first, *rest = _counted_twice({"verify": {"figures": figures}})
+    assert "37 of these instructions and 17 of these data references, those of the server" in first
+    assert len(rest) == 6 and rest[0] == "user instructions: trace 30, independent 30, difference 0.0000 %"
