@@ -12,9 +12,13 @@ from pathlib import Path
 
 from servsim.cache import checkout
 from servsim.capture import store
+from servsim.capture.elf import wants_loader
 from servsim.capture.folder import Folder
 from servsim.capture.steps import Steps
 from servsim.errors import EnvironmentProblem
+
+#: Copies of a client that are made while other builds replace it.
+_COPIES = 5
 
 
 def client_of(folder: Folder, steps: Steps) -> Path:
@@ -27,14 +31,47 @@ def client_of(folder: Folder, steps: Steps) -> Path:
     EnvironmentProblem
         When there are no sources, no compiler, or the build fails.
     """
-    variable = folder.client.upper().replace("-", "_")
-    given = os.environ.get(variable)
-    if given:
-        path = Path(given).absolute()
+    path = _named(folder)
+    if path is not None:
         if not os.access(path, os.X_OK) or path.is_dir():
-            raise EnvironmentProblem(f"{variable} names {path}, which is not a program")
+            raise EnvironmentProblem(f"{_variable(folder)} names {path}, which is not a program")
         return path
     return _built_by_folder(folder, steps) if folder.build else _of_this_repository(folder.client, steps)
+
+
+def copy_of_client(folder: Folder, steps: Steps, place: Path) -> Path:
+    """Return a copy of the workload's client in a folder of one's own, built when its sources changed.
+
+    Any build of the repository may replace its programs at any moment, by such as do not run in a guest: what is hashed
+    for an image and what lies in it is this copy.
+
+    Raises
+    ------
+    EnvironmentProblem
+        As `client_of`; or when other builds go on replacing the program.
+    """
+    program = client_of(folder, steps)
+    for _ in range(_COPIES):
+        copy = place / program.name
+        try:
+            shutil.copyfile(program, copy)
+            whole = store.file_digest(copy) == store.file_digest(program)
+        except FileNotFoundError:  # it is being replaced
+            whole = False
+        if whole and (folder.build or _named(folder) or not wants_loader(copy.read_bytes())):
+            return copy
+        program = client_of(folder, steps)
+    raise EnvironmentProblem(f"another build replaces {program} while it is copied: wait for its end, and repeat")
+
+
+def _named(folder: Folder) -> Path | None:
+    """Return the client that the environment names."""
+    given = os.environ.get(_variable(folder))
+    return Path(given).absolute() if given else None
+
+
+def _variable(folder: Folder) -> str:
+    return folder.client.upper().replace("-", "_")
 
 
 def _built_by_folder(folder: Folder, steps: Steps) -> Path:

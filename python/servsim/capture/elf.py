@@ -1,6 +1,6 @@
-"""Exported symbols of an ELF executable.
+"""What an ELF executable exports, and whether it stands alone.
 
-Follows the System V ABI, "Object Files" and "Symbol Table" (64-bit, little-endian). Reads the
+Follows the System V ABI, "Object Files", "Symbol Table" and "Program Loading" (64-bit, little-endian). Reads the
 dynamic symbol table only, which stripping does not remove.
 """
 
@@ -11,8 +11,23 @@ from servsim.errors import EnvironmentProblem
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNSYM = 11
-#: Offsets in the ELF header: section table's position; size and number of its entries.
-_SHOFF, _SHENTSIZE = 0x28, 0x3A
+_INTERP = 3
+#: Offsets in the ELF header: positions of the program and section tables; size and number of their entries.
+_PHOFF, _SHOFF, _PHENTSIZE, _SHENTSIZE = 0x20, 0x28, 0x36, 0x3A
+
+
+def wants_loader(content: bytes) -> bool:
+    """Return whether a program is linked dynamically: only a loader of the right C library can start it.
+
+    What is no complete 64-bit ELF file wants none.
+    """
+    try:
+        (table,) = struct.unpack_from("<Q", content, _PHOFF)
+        size, count = struct.unpack_from("<HH", content, _PHENTSIZE)
+        kinds = {struct.unpack_from("<I", content, table + index * size)[0] for index in range(count)}
+    except struct.error:
+        return False
+    return content[:6] == b"\x7fELF\x02\x01" and _INTERP in kinds
 
 
 def dynamic_symbols(content: bytes) -> dict[str, tuple[int, int]]:

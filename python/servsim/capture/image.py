@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servsim.capture import room, seal, store
-from servsim.capture.client import client_of
+from servsim.capture.client import copy_of_client
 from servsim.capture.folder import Folder
 from servsim.capture.folder_settings import FolderSettings
 from servsim.capture.initramfs import Member, archive
@@ -87,8 +87,13 @@ def ensure_image(settings: FolderSettings, report: Report = silent) -> Image:
         When this machine cannot build it, or a step fails; the sentence names the log.
     """
     steps = Steps(report, store.new_log("image"))
+    with store.scratch(store.guest_dir() / "runs", "client-") as beside:
+        return _ensure_image(settings, report, steps, copy_of_client(settings.folder, steps, beside))
+
+
+def _ensure_image(settings: FolderSettings, report: Report, steps: Steps, client: Path) -> Image:
+    """Return the image of these settings and this client."""
     folder = settings.folder
-    client = client_of(folder, steps)
     inputs = {
         "schema": "servsim.guest.image/3",
         "base": _base_inputs(folder),
