@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from servsim.statistics.intervals import Estimate
 
 SCHEMA = "servsim.simulate/1"
+#: What every replication of a run with time has, greater than zero.
+TIMED = ("cycles", "transactions")
 REMEDY = "make one with `servsim simulate TRACE --machine MACHINE --json > FILE`"
 
 #: Figures that older results call otherwise, by group and name.
@@ -236,7 +238,7 @@ def hertz(clock: str) -> float:
     return float(number) * HERTZ[unit.strip()]
 
 
-def check(document: object, source: str, needs: Sequence[str] = ("cycles", "transactions")) -> Result:
+def check(document: object, source: str, needs: Sequence[str] = TIMED) -> Result:
     """Validate a document and wrap it.
 
     Parameters
@@ -313,7 +315,7 @@ def _present_names(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return named(document, "summary", dotted)
 
 
-def load(path: Path, needs: Sequence[str] = ("cycles", "transactions")) -> Result:
+def load(path: Path, needs: Sequence[str] = TIMED) -> Result:
     """Read and validate a result file; see `check` for what it raises."""
     try:
         document = read_json(path.read_bytes())

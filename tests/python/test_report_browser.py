@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser
@@ -9,9 +10,11 @@ from layout_result import layout_result
 from servsim.comparison import Design, judge, metric
 from servsim.comparison.page import write as write_comparison
 from servsim.report import check, write
+from servsim.simulation import simulate
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
+SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
 #: Width of a common phone, of a desk, and of a wide screen, in CSS pixels.
 PHONE, DESK, WIDE = 390, 1200, 1920
 
@@ -38,6 +41,10 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
+def functional_result(*overrides: str) -> dict[str, Any]:
+    return simulate(SHIPPED, "foglia-2004-4p", overrides=list(overrides), engine="functional", replications=1)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
@@ -49,6 +56,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "one": [one],
         "several": [one, other, layout_result("third", 2)],
         "single run": [layout_result(replications=1)],
+        "functional": [functional_result(), functional_result("cache.size=64KiB", "l2.size=1MiB")],
     }
     made = {name: write(results, folder / f"{name}.html") for name, results in contents.items()}
     designs = [
@@ -60,7 +68,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
-@pytest.mark.parametrize("name", ["one", "several", "single run", "comparison"])
+@pytest.mark.parametrize("name", ["one", "several", "single run", "functional", "comparison"])
 def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
@@ -71,7 +79,7 @@ def test_the_page_fits_fetches_nothing_and_raises_no_complaint(
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize("name", ["one", "several", "single run", "comparison"])
+@pytest.mark.parametrize("name", ["one", "several", "single run", "functional", "comparison"])
 @pytest.mark.parametrize("width", [PHONE, DESK, WIDE])
 def test_text_is_readable_and_axis_labels_do_not_collide(
     browser: Browser, pages: dict[str, Path], name: str, width: int

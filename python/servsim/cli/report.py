@@ -21,9 +21,9 @@ def report(
     The page needs nothing but itself: send it, print it, read it on a phone. Results that differ in their seeds
     alone are replications of one design.
     """
-    from servsim.report import files, load, write
+    from servsim.report import files, read, write
 
-    print(write([load(path) for path in files(results)], output))
+    print(write([read(path) for path in files(results)], output))
 
 
 def register(app: typer.Typer) -> None:

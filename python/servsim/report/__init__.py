@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from servsim.comparison.grouping import designs, names
 from servsim.errors import UsageError
 from servsim.files import atomic_write
-from servsim.report import wording
+from servsim.report import functional, wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
-from servsim.result import Result, check, load
+from servsim.result import TIMED, Result, check, load
 from servsim.sweep.store import MANIFEST
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Result", "check", "files", "load", "page", "render", "write", "write_page"]
+__all__ = ["Result", "check", "files", "load", "page", "read", "render", "write", "write_page"]
 
 #: Designs that a page holds; more are neither readable nor quickly ranked, pair by pair.
 MOST_DESIGNS = 40
@@ -68,9 +68,30 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
             "fewer; the results.parquet of a sweep holds the figures of all"
         )
     title = _title(found)
-    shown = [section for section in sections(found) if only is None or section.anchor in only]
+    of_time = [result for result in found if not functional.is_functional(result)]
+    if of_time and len(of_time) < len(found):
+        raise UsageError(
+            "some of these results are of the functional engine, which knows no time, and some are not: a page holds "
+            "results of one engine"
+        )
+    parts = sections(found) if of_time else functional.sections(found)
+    shown = [section for section in parts if only is None or section.anchor in only]
     kicker = title if len(found) == 1 else f"{len(found)} designs compared"
-    return page(f"{title}: servsim report", kicker, wording.headline(found), shown, invalidity(found))
+    answer, alarms = (
+        (wording.headline(found), invalidity(found))
+        if of_time
+        else (functional.headline(found), functional.alarms(found))
+    )
+    return page(f"{title}: servsim report", kicker, answer, shown, alarms)
+
+
+def read(path: Path) -> Result:
+    """Read a result for a page: of the functional engine references are demanded, of others cycles and transactions."""
+    return _checked(load(path, ()).document, str(path))
+
+
+def _checked(document: Mapping[str, Any], source: str) -> Result:
+    return check(document, source, ("references",) if document.get("engine") == "functional" else TIMED)
 
 
 def files(paths: Sequence[Path]) -> list[Path]:
@@ -133,7 +154,7 @@ def write(results: Sequence[Result | Mapping[str, Any]], output: Path) -> Path:
     EnvironmentProblem
         If the file cannot be written.
     """
-    loaded = [item if isinstance(item, Result) else check(item, "this run") for item in results]
+    loaded = [item if isinstance(item, Result) else _checked(item, "this run") for item in results]
     return _put(render(loaded), output)
 
 

@@ -52,6 +52,8 @@ def _command(result: Result) -> str:
     if not isinstance(trace, Mapping) or not isinstance(options, Mapping):
         return "not recorded"
     words = ["servsim", "simulate", str(trace.get("name") or "TRACE"), "--machine", result.machine]
+    if result.document.get("engine") == "functional":
+        words += ["--engine", "functional"]
     names = {"warmup": "warm-up", "functional_warmup": "functional-warm-up"}
     for key in ("transactions", "references", "functional_warmup", "warmup", "users", "replications", "seed"):
         if options.get(key) is not None:

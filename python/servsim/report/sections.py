@@ -14,7 +14,8 @@ from servsim.report import counters, figures, memory, wording
 from servsim.report.charts.dots import Row, dot_plot
 from servsim.report.charts.stacked import stacked_bars
 from servsim.report.charts.svg import tag
-from servsim.report.format import SPACE, clock, grouped, mean
+from servsim.report.format import SPACE, grouped, mean
+from servsim.report.method import method_of
 from servsim.report.over_time import over_time
 from servsim.report.picture import drawn
 from servsim.report.provenance import provenance
@@ -76,8 +77,8 @@ class Section:
 def sections(results: Results) -> list[Section]:
     """Return every section of the page in order."""
     made = [
-        Section("machine", "Machine", "", _machine(results)),
-        Section("workload", "Workload", "", _workload(results)),
+        Section("machine", "Machine", "", machine(results)),
+        Section("workload", "Workload", "", workload(results)),
         Section("method", "Method", "", _method(results)),
         Section("warnings", "Warnings", "", _warnings(results)),
         Section("throughput", "Throughput", wording.of_dots(results), _throughput(results)),
@@ -98,7 +99,7 @@ def sections(results: Results) -> list[Section]:
             "transactions",
             "Transactions by kind",
             _means_of(results, "; ± and whiskers give half of the 95 % interval"),
-            _each(results, _kinds),
+            each(results, _kinds),
         ),
         *_listed(results, "translation", "Address translation", "tlb"),
         *_listed(results, "write-buffers", "Write buffers", "write_buffer"),
@@ -107,11 +108,11 @@ def sections(results: Results) -> list[Section]:
         Section("timeline", "Over the run", wording.of_lines(results), over_time(results, names(results)) or MISSING),
     ]
     if any(map(has_storage, results)):
-        body = _each(results, lambda result: storage(result) if has_storage(result) else MISSING)
+        body = each(results, lambda result: storage(result) if has_storage(result) else MISSING)
         made.insert(-2, Section("disks", "Disks and I/O buses", _means_of(results), body))
     if len(results) > 1:
         made.append(Section("comparison", "Side by side", _RANKS, _comparison(results)))
-    made.append(Section("provenance", "Provenance", "", _each(results, provenance)))
+    made.append(Section("provenance", "Provenance", "", each(results, provenance)))
     return made
 
 
@@ -152,7 +153,7 @@ def _counters(results: Results) -> list[Section]:
     return [Section("counters", "Every counter", Markup(lead + meaning), details("all counters", body))]
 
 
-def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
+def each(results: Results, body: Callable[[Result], Markup]) -> Markup:
     """Return one block per result, headed by its name when there are several."""
     called = names(results)
     head = [tag("h3", called[id(result)]) if len(results) > 1 else Markup("") for result in results]
@@ -160,7 +161,8 @@ def _each(results: Results, body: Callable[[Result], Markup]) -> Markup:
     return tag("div", *blocks)
 
 
-def _machine(results: Results) -> Markup:
+def machine(results: Results) -> Markup:
+    """Return the machines: of one the settings that matter most and a picture, of several what differs."""
     called, trees = names(results), [result.document.get("machine") for result in results]
     if len(results) > 1:
         return side_by_side(trees, [called[id(result)] for result in results])
@@ -174,7 +176,8 @@ def _machine(results: Results) -> Markup:
     return tag("div", head, drawn(trees[0]), rest)
 
 
-def _workload(results: Results) -> Markup:
+def workload(results: Results) -> Markup:
+    """Return what was captured, with the mix of transactions."""
     trees = [_workload_of(result) for result in results]
     if all(tree == trees[0] for tree in trees):
         return pairs(trees[0])
@@ -222,65 +225,10 @@ def with_scale(workload: Mapping[str, object]) -> dict[str, object]:
 
 def _method(results: Results) -> Markup:
     called = names(results)
-    trees = [_method_of(result) for result in results]
+    trees = [method_of(result) for result in results]
     if all(tree == trees[0] for tree in trees):
         return pairs(trees[0])
     return side_by_side([dict(tree) for tree in trees], [called[id(result)] for result in results])
-
-
-def _method_of(result: Result) -> list[tuple[str, str]]:
-    seeds = [number_at(replication, "seed") for replication in result.replications]
-    known = [f"{seed:.0f}" for seed in seeds if seed is not None]
-    span = known[0] if len(known) == 1 else f"{known[0]} … {known[-1]}" if known else "not recorded"
-    done = result.values("transactions") or []
-    counted = f"{done[0]:.0f}" if len(set(done)) == 1 else f"{min(done):.0f} to {max(done):.0f}"
-    options = result.document.get("options")
-    functional = options.get("functional_warmup") if isinstance(options, dict) else None
-    unit = "references" if isinstance(options, dict) and options.get("references") else "transactions"
-    return [
-        ("transactions measured", f"{counted} per replication{_window(options)}"),
-        ("warm-up", _said(result, ("warmup", "warmup_transactions"), unit)),
-        *([("functional warm-up", str(functional))] if functional is not None else []),
-        ("replications", wording.runs(result)),
-        ("intervals", wording.over_what(result)),
-        ("seeds", span),
-        ("random delay of memory", _perturbation(result)),
-        ("engine", _said(result, ("engine",), "")),
-        ("processor clock", clock(result.clock_hertz)),
-    ]
-
-
-def _window(options: object) -> str:
-    """Say which of the trace's transactions were measured, where the result tells."""
-    window = options.get("window") if isinstance(options, Mapping) else None
-    if not isinstance(window, Mapping):
-        return ""
-    if "references" in window:
-        return f", those that ended in {window['references']:,} references"
-    chosen = ", chosen as its steady middle" if window.get("chosen_by") == "trace" else ""
-    return f", number {window.get('first')} to {window.get('last')} of {window.get('of')} in the trace{chosen}"
-
-
-def _perturbation(result: Result) -> str:
-    machine = result.document.get("machine")
-    settings = machine.get("perturbation") if isinstance(machine, Mapping) else None
-    delay = settings.get("memory_delay") if isinstance(settings, Mapping) else None
-    if delay is not None:
-        return f"uniform over {delay}, mean unchanged"
-    return _said(result, ("perturbation", "perturbation_cycles", "delay"), "")
-
-
-def _said(result: Result, keys: Sequence[str], unit: str) -> str:
-    """Return the first of the options that the result states, as text."""
-    document = result.document
-    for place in (document, document.get("options"), document.get("method")):
-        for key in keys:
-            if isinstance(place, Mapping) and place.get(key) is not None:
-                value = place[key]
-                text = ", ".join(f"{k} {v}" for k, v in flat(value)) if isinstance(value, Mapping) else str(value)
-                named = f" {unit}" if unit and isinstance(value, int) else " cycles" if key.endswith("_cycles") else ""
-                return text + named
-    return "not recorded"
 
 
 def _warnings(results: Results) -> Markup:

@@ -23,7 +23,7 @@ def warnings(results: Sequence[Result]) -> list[ResultWarning]:
         for warning in dict.fromkeys([*given, *([] if told else _replications(result))]):
             found.setdefault(warning, []).append(called[id(result)])
     said = [w if len(of) == len(results) else w.of_design(", ".join(of)) for w, of in found.items()]
-    return by_rank([*said, *_unlike(results)])
+    return by_rank([*said, *unlike(results)])
 
 
 def invalidity(results: Sequence[Result]) -> list[str]:
@@ -58,7 +58,7 @@ def _replications(result: Result) -> list[ResultWarning]:
     return found
 
 
-def _unlike(results: Sequence[Result]) -> list[ResultWarning]:
+def unlike(results: Sequence[Result]) -> list[ResultWarning]:
     """Warn of results that differ in more than the machine."""
     text = "The results differ in their {}, so more than the machine differs between them."
     return [ResultWarning("invalid", "unlike-runs", text.format(what)) for what in different(results)]
