@@ -317,15 +317,25 @@ def _present_names(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def load(path: Path, needs: Sequence[str] = TIMED) -> Result:
     """Read and validate a result file; see `check` for what it raises."""
+    return check(document_of(path), str(path), needs)
+
+
+def document_of(path: Path) -> Any:
+    """Return what a result file holds, whatever it is.
+
+    Raises
+    ------
+    UsageError
+        When it cannot be read, or is not JSON.
+    """
     try:
-        document = read_json(path.read_bytes())
+        return read_json(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist; {REMEDY}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"{path} is not JSON ({error}); {REMEDY}") from None
-    return check(document, str(path), needs)
 
 
 def flat(tree: object, prefix: str = "") -> list[tuple[str, str]]:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from servsim.comparison.grouping import designs, names
 from servsim.errors import UsageError
 from servsim.files import atomic_write
-from servsim.report import functional, wording
+from servsim.report import functional, sampled, wording
 from servsim.report.sections import Section, sections
 from servsim.report.warnings import invalidity
-from servsim.result import TIMED, Result, check, load
+from servsim.result import TIMED, Result, check, document_of, load
 from servsim.sweep.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
     """
     if not results:
         raise UsageError("a report needs at least one result")
+    if any(map(sampled.is_sampled, results)):
+        return _sampled(results, only)
     found = designs(results)
     if len(found) > MOST_DESIGNS:
         raise UsageError(
@@ -85,13 +87,24 @@ def render(results: Sequence[Result], only: Container[str] | None = None) -> str
     return page(f"{title}: servsim report", kicker, answer, shown, alarms)
 
 
+def _sampled(results: Sequence[Result], only: Container[str] | None) -> str:
+    if len(results) > 1:
+        raise UsageError("a page holds one sampled answer: `servsim compare --sampled` ranks designs by common windows")
+    (result,) = results
+    shown = [section for section in sampled.sections(result) if only is None or section.anchor in only]
+    return page(f"{result.machine}: servsim report", f"{result.machine}, sampled", sampled.headline(result), shown)
+
+
 def read(path: Path) -> Result:
     """Read a result for a page: of the functional engine references are demanded, of others cycles and transactions."""
-    return _checked(load(path, ()).document, str(path))
+    return _checked(document_of(path), str(path))
 
 
-def _checked(document: Mapping[str, Any], source: str) -> Result:
-    return check(document, source, ("references",) if document.get("engine") == "functional" else TIMED)
+def _checked(document: object, source: str) -> Result:
+    known = document if isinstance(document, Mapping) else {}
+    if known.get("schema") == sampled.SCHEMA:
+        return sampled.wrapped(known, source)
+    return check(document, source, ("references",) if known.get("engine") == "functional" else TIMED)
 
 
 def files(paths: Sequence[Path]) -> list[Path]:

@@ -37,8 +37,10 @@ def provenance(result: Result) -> Markup:
 
 def _commands(result: Result) -> list[str]:
     """Return one command for replications of successive seeds, and one for each part otherwise."""
+    if not result.parts:
+        return [_command(result)]
     seeds = [number_at(replication, "seed") for replication in result.replications]
-    if not result.parts or all(seed == (seeds[0] or 0) + index for index, seed in enumerate(seeds)):
+    if all(seed == (seeds[0] or 0) + index for index, seed in enumerate(seeds)):
         return [_command(result)]
     return [_command(part) for part in result.parts]
 
@@ -52,6 +54,8 @@ def _command(result: Result) -> str:
     if not isinstance(trace, Mapping) or not isinstance(options, Mapping):
         return "not recorded"
     words = ["servsim", "simulate", str(trace.get("name") or "TRACE"), "--machine", result.machine]
+    if options.get("precision") is not None:
+        words += ["--precision", f"{100 * options['precision']:g}%"]
     if result.document.get("engine") == "functional":
         words += ["--engine", "functional"]
     names = {"warmup": "warm-up", "functional_warmup": "functional-warm-up"}
