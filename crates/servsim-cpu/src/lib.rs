@@ -38,6 +38,21 @@ use waiting::{Need, Target, Waiting, WaitingList};
 /// Later than any cycle: not known yet. The maximum with it is not known either.
 pub const UNKNOWN: u64 = u64::MAX;
 
+/// Places for registers: as many as bits of a set, so that no number of one is beyond the end.
+const PLACES: usize = 64;
+const _: () = assert!(REGISTERS <= PLACES);
+
+/// The numbers of a set of registers.
+#[inline(always)]
+fn numbers(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let number = set.trailing_zeros() as usize % PLACES;
+        let is_there = set != 0;
+        set &= set.wrapping_sub(1);
+        is_there.then_some(number)
+    })
+}
+
 /// What a core is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
@@ -115,12 +130,12 @@ pub struct Core<T> {
     place: usize,
     /// When the instructions before those have left.
     left: u64,
-    /// When all that is known to complete is complete.
+    /// When all loads that waited are complete, and what waited for them.
     last: u64,
-    /// When the value of each register is there, and who makes it where that is not known.
-    registers: [u64; REGISTERS],
-    makers: [u64; REGISTERS],
-    /// Registers whose value a load outside the first level makes.
+    /// When the value of each register is there, and who makes it: up to date where that is not known.
+    registers: [u64; PLACES],
+    makers: [u64; PLACES],
+    /// Registers whose value a load outside the first level makes, in a core in order.
     by_load: u64,
     current: Current,
     waiting: WaitingList,
@@ -142,8 +157,8 @@ impl<T: Copy> Core<T> {
             place: 0,
             left: 0,
             last: 0,
-            registers: [0; REGISTERS],
-            makers: [0; REGISTERS],
+            registers: [0; PLACES],
+            makers: [0; PLACES],
             by_load: 0,
             current: Current {
                 instruction: Instruction::UNKNOWN,
@@ -160,26 +175,46 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The next instruction wants to enter at `now`; `None` is one whose code is not known.
+    /// The next instruction wants to enter at `now`; `None` is one whose code is not known. Without `may_load` it has no
+    /// loads, so that what it makes of its operands is known at once.
     #[inline(always)]
-    pub fn enter(&mut self, now: u64, instruction: Option<&Instruction>) -> Entry {
+    pub fn enter(&mut self, now: u64, instruction: Option<&Instruction>, may_load: bool) -> Entry {
         self.seal();
+        let known = instruction.is_some();
+        let instruction = *instruction.unwrap_or(&self.unknown);
+        let next = match self.admit(now, &instruction) {
+            Ok(next) => next,
+            Err(entry) => return entry,
+        };
+        if !may_load {
+            self.finish(&instruction, now, false);
+            return Entry::Entered(next);
+        }
+        let current = &mut self.current;
+        (current.instruction, current.entered, current.open) = (instruction, now, true);
+        (current.known, current.held, current.loaded, current.load) = (known, 0, 0, false);
+        Entry::Entered(next)
+    }
+
+    /// Lets `instruction` in, the one before it being sealed: from when on the next can enter, or why it does not.
+    #[inline(always)]
+    fn admit(&mut self, now: u64, instruction: &Instruction) -> Result<u64, Entry> {
         // A place that nobody had yet was left at 0.
         let oldest = self.ring[self.place];
         if oldest.at == UNKNOWN {
-            return Entry::Blocked;
+            return Err(Entry::Blocked);
         }
         self.left = self.left.max(oldest.at);
         if self.left > now {
-            return Entry::Later { at: self.left, load: oldest.load };
+            return Err(Entry::Later { at: self.left, load: oldest.load });
         }
-        let known = instruction.is_some();
-        let instruction = *instruction.unwrap_or(&self.unknown);
         if self.parameters.in_order {
             let operands = instruction.reads | instruction.address;
             match self.ready(operands) {
-                UNKNOWN => return Entry::Blocked,
-                at if at > now => return Entry::Later { at, load: self.is_made_by_load(operands, now) },
+                UNKNOWN => return Err(Entry::Blocked),
+                at if at > now => {
+                    return Err(Entry::Later { at, load: self.is_made_by_load(operands, now) });
+                }
                 _ => {}
             }
         }
@@ -187,86 +222,74 @@ impl<T: Copy> Core<T> {
             (self.cycle, self.slots) = (now, 0);
         }
         self.slots += 1;
-        let current = &mut self.current;
-        (current.instruction, current.entered, current.open) = (instruction, now, true);
-        (current.known, current.held, current.loaded, current.load) = (known, 0, 0, false);
         self.entered += 1;
-        let next = now + u64::from(self.slots == self.parameters.width);
-        Entry::Entered(next)
+        Ok(now + u64::from(self.slots == self.parameters.width))
     }
 
     /// When all of `registers` have their values.
-    #[inline]
-    fn ready(&self, mut registers: u64) -> u64 {
-        let mut at = 0;
-        while registers != 0 {
-            at = at.max(self.registers[registers.trailing_zeros() as usize]);
-            registers &= registers - 1;
-        }
-        at
+    #[inline(always)]
+    fn ready(&self, registers: u64) -> u64 {
+        numbers(registers).fold(0, |at, register| at.max(self.registers[register]))
     }
 
     /// Whether a load outside the first level makes one of `registers` after `now`.
     fn is_made_by_load(&self, registers: u64, now: u64) -> bool {
-        (0..REGISTERS).any(|r| (registers & self.by_load) >> r & 1 != 0 && self.registers[r] > now)
+        numbers(registers & self.by_load).any(|register| self.registers[register] > now)
     }
 
     /// The current instruction has all its loads: what it makes of them.
     #[inline(always)]
     fn seal(&mut self) {
-        if !self.current.open {
-            return;
+        if self.current.open {
+            self.current.open = false;
+            let Current { instruction, entered, loaded, load, .. } = self.current;
+            self.finish(&instruction, entered.max(loaded), load);
         }
-        self.current.open = false;
-        let current = &self.current;
-        let operands = current.instruction.reads | current.instruction.address;
-        let known = current.entered.max(current.loaded).max(self.ready(operands));
-        let (writes, load) = (current.instruction.writes, current.load);
-        let latency = self.parameters.latencies[current.instruction.class as usize];
+    }
+
+    /// What the youngest instruction makes of operands that are there and of loads that have returned by `known`; one of
+    /// these was outside the first level if `load`.
+    #[inline(always)]
+    fn finish(&mut self, instruction: &Instruction, known: u64, load: bool) {
+        let Instruction { address, reads, writes, class } = *instruction;
+        let latency = self.parameters.latencies[class as usize];
         let (number, place) = (self.entered - 1, self.place);
         self.place = if place + 1 == self.ring.len() { 0 } else { place + 1 };
+        let ready = known.max(self.ready(reads | address));
         let mut at = UNKNOWN;
-        if known == UNKNOWN || !current.loading.is_empty() {
-            self.wait_for_operands(operands, latency);
+        if ready == UNKNOWN || !self.current.loading.is_empty() {
+            let target = Target::Completion(number);
+            self.wait_for_operands(reads | address, Waiting { target, known, latency, writes });
+            numbers(writes).for_each(|register| self.makers[register] = number);
         } else {
-            at = known + latency;
-            self.last = self.last.max(at);
+            at = ready + latency;
         }
         self.ring[place] = Done { at, load };
-        let mut written = writes;
-        while written != 0 {
-            let register = written.trailing_zeros() as usize;
-            (self.registers[register], self.makers[register]) = (at, number);
-            written &= written - 1;
+        for register in numbers(writes) {
+            self.registers[register] = at;
         }
-        if load {
-            self.by_load |= writes;
-        } else {
-            self.by_load &= !writes;
+        if self.parameters.in_order {
+            self.by_load = self.by_load & !writes | if load { writes } else { 0 };
         }
     }
 
     #[inline(never)]
-    fn wait_for_operands(&mut self, operands: u64, latency: Cycles) {
-        let (mut needs, mut known) = self.needs(operands);
-        known = known.max(self.current.entered).max(self.current.loaded);
-        needs.extend(self.current.loading.drain(..).map(Need::Load));
-        let target = Target::Completion(self.entered - 1);
-        self.waiting.push(Waiting { target, known, latency, needs, writes: self.current.instruction.writes });
+    fn wait_for_operands(&mut self, operands: u64, waiting: Waiting) {
+        let loads = std::mem::take(&mut self.current.loading);
+        self.wait(operands, waiting, &loads);
+        self.current.loading = loads;
+        self.current.loading.clear();
     }
 
-    /// The instructions that make `registers` whose values are not known, and when the others are there.
-    fn needs(&mut self, registers: u64) -> (Vec<Need>, u64) {
-        let (mut needs, mut known) = (self.waiting.list(), 0);
-        for register in (0..REGISTERS).filter(|r| registers >> r & 1 != 0) {
-            let need = Need::Instruction(self.makers[register]);
-            match self.registers[register] {
-                UNKNOWN if needs.contains(&need) => {}
-                UNKNOWN => needs.push(need),
-                at => known = known.max(at),
-            }
-        }
-        (needs, known)
+    /// It waits for `registers` and `loads`, of which some are not known.
+    fn wait(&mut self, registers: u64, waiting: Waiting, loads: &[u64]) {
+        let is_unknown = |register: &usize| self.registers[*register] == UNKNOWN;
+        let there = numbers(registers).filter(|register| !is_unknown(register));
+        let known = there.fold(waiting.known, |known, register| known.max(self.registers[register]));
+        let needs =
+            numbers(registers).filter(is_unknown).map(|register| Need::instruction(self.makers[register]));
+        let needs = needs.chain(loads.iter().copied().map(Need::load));
+        self.waiting.push(Waiting { known, ..waiting }, needs);
     }
 
     /// When the last instruction completes, `None` if a load that misses decides it: what comes behind
@@ -280,33 +303,32 @@ impl<T: Copy> Core<T> {
     /// When everything is complete, `None` if a load that misses decides it.
     pub fn drained(&mut self) -> Option<u64> {
         self.seal();
-        (self.waiting.is_empty() && self.loads.is_empty()).then_some(self.last)
+        let in_window = self.ring.iter().map(|done| done.at).max().unwrap_or(0);
+        (self.waiting.is_empty() && self.loads.is_empty()).then_some(self.last.max(self.left).max(in_window))
     }
 
     /// Another context runs from now on: its registers hold other values.
     pub fn change_context(&mut self) {
         self.seal();
-        (self.registers, self.by_load) = ([0; REGISTERS], 0);
+        (self.registers, self.by_load) = ([0; PLACES], 0);
     }
 
     /// What `need` stands for is there at `at`: everything that waits for it alone goes on. Returns
     /// the loads whose addresses are known now.
     fn resolve(&mut self, need: Need, at: u64) -> Vec<u64> {
-        let (mut work, mut addresses) = (vec![(need, at)], Vec::new());
-        while let Some((need, at)) = work.pop() {
-            for done in self.waiting.provide(need, at) {
-                match done.target {
-                    Target::Address(load) => {
-                        self.loads.begin(load, done.known);
-                        addresses.push(load);
-                    }
-                    Target::Completion(number) => {
-                        let at = done.known + done.latency;
-                        self.complete(number, at, done.writes);
-                        work.push((Need::Instruction(number), at));
-                    }
+        let mut addresses = Vec::new();
+        self.waiting.provide(need, at);
+        while let Some(Waiting { target, known, latency, writes }) = self.waiting.next_ready() {
+            match target {
+                Target::Address(load) => {
+                    self.loads.begin(load, known);
+                    addresses.push(load);
                 }
-                self.waiting.recycle(done.needs);
+                Target::Completion(number) => {
+                    let at = known + latency;
+                    self.complete(number, at, writes);
+                    self.waiting.provide(Need::instruction(number), at);
+                }
             }
         }
         addresses.sort_unstable();
@@ -318,7 +340,7 @@ impl<T: Copy> Core<T> {
         let place = (number % self.ring.len() as u64) as usize;
         self.ring[place].at = at;
         self.last = self.last.max(at);
-        for register in (0..REGISTERS).filter(|r| writes >> r & 1 != 0) {
+        for register in numbers(writes) {
             if self.registers[register] == UNKNOWN && self.makers[register] == number {
                 self.registers[register] = at;
             }

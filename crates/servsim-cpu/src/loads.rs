@@ -165,16 +165,10 @@ impl<T: Copy> Core<T> {
 
     /// A load of the current instruction waits for its address.
     pub fn wait_for_address(&mut self, access: T) -> u64 {
-        let (needs, known) = self.needs(self.current.instruction.address);
-        let known = known.max(self.current.entered);
         let load = self.add(access, UNKNOWN, State::Addressless);
-        self.waiting.push(Waiting {
-            target: Target::Address(load),
-            known,
-            latency: Cycles(0),
-            needs,
-            writes: 0,
-        });
+        let (target, known) = (Target::Address(load), self.current.entered);
+        let waiting = Waiting { target, known, latency: Cycles(0), writes: 0 };
+        self.wait(self.current.instruction.address, waiting, &[]);
         load
     }
 
@@ -254,7 +248,7 @@ impl<T: Copy> Core<T> {
             self.current.loading.swap_remove(place);
             self.current.loaded = self.current.loaded.max(at);
         }
-        let addresses = self.resolve(Need::Load(load), at);
+        let addresses = self.resolve(Need::load(load), at);
         let mut merged: Vec<u64> = Vec::new();
         for flight in &mut self.loads.flights {
             if flight.state == State::Merged(load) {

@@ -29,7 +29,7 @@ fn enter(core: &mut Core<char>, now: &mut u64, list: &[Instruction]) -> Vec<u64>
     let mut entries = Vec::new();
     for instruction in list {
         loop {
-            match core.enter(*now, Some(instruction)) {
+            match core.enter(*now, Some(instruction), true) {
                 Entry::Entered(next) => {
                     entries.push(*now);
                     *now = next;
@@ -106,32 +106,32 @@ fn an_in_order_core_waits_at_the_first_use() {
     assert_eq!(enter(&mut core, &mut now, &others), [1, 2], "the last uses the data");
     core.arrived(miss, 50);
     now = 50;
-    assert_eq!(core.enter(now, Some(&others[2])), Entry::Entered(51));
+    assert_eq!(core.enter(now, Some(&others[2]), true), Entry::Entered(51));
     let use_of_quotient = op(Class::Integer, 2, 2);
-    assert_eq!(core.enter(51, Some(&use_of_quotient)), Entry::Entered(52), "35 cycles are over");
+    assert_eq!(core.enter(51, Some(&use_of_quotient), true), Entry::Entered(52), "35 cycles are over");
 }
 
 #[test]
 fn unknown_code_takes_no_time_and_is_used_at_once_in_order() {
     let mut core = Core::<char>::new(WIDE);
     for _ in 0..8 {
-        core.enter(0, None);
+        core.enter(0, None, true);
     }
     assert_eq!(core.drained(), Some(0));
     let mut core = Core::new(Parameters { in_order: true, ..WIDE });
-    core.enter(0, None);
+    core.enter(0, None, true);
     core.miss('a');
-    assert_eq!(core.enter(1, None), Entry::Blocked);
+    assert_eq!(core.enter(1, None, true), Entry::Blocked);
 }
 
 #[test]
 fn another_contexts_registers_are_there() {
     let mut core = Core::new(WIDE);
-    core.enter(0, Some(&load(0, 1)));
+    core.enter(0, Some(&load(0, 1)), true);
     core.miss('a');
-    core.enter(0, Some(&load(1, 2)));
+    core.enter(0, Some(&load(1, 2)), true);
     assert_eq!(core.address(), None);
     core.change_context();
-    core.enter(0, Some(&load(1, 2)));
+    core.enter(0, Some(&load(1, 2)), true);
     assert_eq!(core.address(), Some(1));
 }

@@ -6,11 +6,18 @@ use servsim_core::Cycles;
 
 /// What something waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) struct Need(u64);
+
+impl Need {
     /// The completion of an instruction, by its number.
-    Instruction(u64),
+    pub fn instruction(number: u64) -> Self {
+        Self(number << 1)
+    }
+
     /// The data of a load, by its number.
-    Load(u64),
+    pub fn load(number: u64) -> Self {
+        Self(number << 1 | 1)
+    }
 }
 
 /// What is known once all needs are met.
@@ -23,63 +30,70 @@ pub(crate) enum Target {
 }
 
 /// One that waits.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub target: Target,
     /// When what is known of its operands is there.
     pub known: u64,
     /// From its operands to its completion.
     pub latency: Cycles,
-    pub needs: Vec<Need>,
     /// Registers it writes.
     pub writes: u64,
 }
 
-/// All that wait, oldest first.
+/// All that wait. Who needs what is one list, so that nothing is allocated for each.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingList {
-    waiting: Vec<Waiting>,
-    /// Empty lists of needs, to be used again.
-    spare: Vec<Vec<Need>>,
+    /// Those that wait, and how many of their needs are not met; and places that are free.
+    places: Vec<(Waiting, usize)>,
+    free: Vec<usize>,
+    /// Needs, and the place of who has each.
+    needs: Vec<(Need, usize)>,
+    /// Those whose needs are met.
+    ready: Vec<Waiting>,
 }
 
 impl WaitingList {
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.needs.is_empty()
     }
 
-    /// An empty list of needs.
-    pub fn list(&mut self) -> Vec<Need> {
-        self.spare.pop().unwrap_or_default()
-    }
-
-    /// Takes a list of needs back.
-    pub fn recycle(&mut self, mut needs: Vec<Need>) {
-        needs.clear();
-        self.spare.push(needs);
-    }
-
-    pub fn push(&mut self, waiting: Waiting) {
-        self.waiting.push(waiting);
-    }
-
-    /// `need` is met at `at`; removes and returns those that need nothing else.
-    pub fn provide(&mut self, need: Need, at: u64) -> Vec<Waiting> {
-        for waiting in &mut self.waiting {
-            if let Some(place) = waiting.needs.iter().position(|&other| other == need) {
-                waiting.needs.swap_remove(place);
-                waiting.known = waiting.known.max(at);
+    /// `waiting` waits for all of `needs`, of which there is one.
+    pub fn push(&mut self, waiting: Waiting, needs: impl Iterator<Item = Need>) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push((waiting, 0));
+            self.places.len() - 1
+        });
+        let first = self.needs.len();
+        for need in needs {
+            if !self.needs[first..].iter().any(|&(other, _)| other == need) {
+                self.needs.push((need, place));
             }
         }
-        let mut done = Vec::new();
+        self.places[place] = (waiting, self.needs.len() - first);
+    }
+
+    /// `need` is met at `at`; those that need nothing else are ready.
+    pub fn provide(&mut self, need: Need, at: u64) {
         let mut index = 0;
-        while index < self.waiting.len() {
-            if self.waiting[index].needs.is_empty() {
-                done.push(self.waiting.remove(index));
-            } else {
+        while let Some(&(other, place)) = self.needs.get(index) {
+            if other != need {
                 index += 1;
+                continue;
+            }
+            self.needs.swap_remove(index);
+            let (waiting, missing) = &mut self.places[place];
+            waiting.known = waiting.known.max(at);
+            *missing -= 1;
+            if *missing == 0 {
+                self.ready.push(*waiting);
+                self.free.push(place);
             }
         }
-        done
+    }
+
+    /// Removes and returns one that is ready.
+    pub fn next_ready(&mut self) -> Option<Waiting> {
+        self.ready.pop()
     }
 }

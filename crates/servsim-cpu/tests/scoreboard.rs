@@ -146,10 +146,10 @@ fn simulate(case: &Case) -> (Vec<u64>, u64) {
     let core = Core::new(parameters);
     let mut driver = Driver { core, agen: parameters.agen.0, memory, found, returns: BinaryHeap::new() };
     let (mut now, mut entries) = (0, Vec::new());
-    for (index, (instruction, _)) in case.list.iter().enumerate() {
+    for (index, (instruction, load)) in case.list.iter().enumerate() {
         loop {
             now = driver.deliver(now, false);
-            match driver.core.enter(now, Some(instruction)) {
+            match driver.core.enter(now, Some(instruction), load.is_some()) {
                 Entry::Entered(next) => {
                     entries.push(now);
                     now = driver.load(index, now).max(next);

@@ -195,39 +195,43 @@ fn enter_instructions<W: Copy>(
     code: Option<&u32>,
     instructions: &[Instruction],
 ) -> bool {
-    let Some(core) = &mut processor.core else { return true };
+    let Processor { core, times, history, .. } = processor;
+    let Some(core) = core else { return true };
     let first = code.map_or(usize::MAX, |&code| code as usize);
-    let times = &mut processor.times;
     let in_kernel = record.flags & KERNEL != 0;
-    while processor.entered < record.cpu {
-        let instruction = instructions.get(first.wrapping_add(usize::from(processor.entered)));
-        match core.enter(processor.time, instruction) {
+    let (mut time, mut entered, mut executed) = (processor.time, processor.entered, 0);
+    while entered < record.cpu {
+        let instruction = instructions.get(first.wrapping_add(usize::from(entered)));
+        // Loads of others would end the record.
+        match core.enter(time, instruction, entered + 1 == record.cpu) {
             Entry::Entered(next) => {
-                times.execute(in_kernel, next - processor.time);
-                processor.time = next;
-                processor.entered += 1;
+                executed += next - time;
+                time = next;
+                entered += 1;
             }
             Entry::Later { at, load } => {
-                let waited = at - processor.time;
-                processor.time = at;
+                let waited = at - time;
+                time = at;
                 if load {
                     times.memory_stall += waited;
                     times.stalls[Op::Load as usize] += waited;
                 } else {
-                    times.execute(in_kernel, waited);
+                    executed += waited;
                     times.dependence += waited;
                 }
             }
             Entry::Blocked => break,
         }
-        if let Some(history) = &mut processor.history {
-            history.note(processor.time, *times);
+        if let Some(history) = history {
+            times.execute(in_kernel, std::mem::take(&mut executed));
+            history.note(time, *times);
         }
     }
-    processor.fetched = processor.entered < record.cpu;
-    if !processor.fetched {
-        (processor.entered, processor.branch_paid) = (0, false);
-    }
+    times.execute(in_kernel, executed);
+    processor.time = time;
+    processor.fetched = entered < record.cpu;
+    processor.entered = if processor.fetched { entered } else { 0 };
+    processor.branch_paid &= processor.fetched;
     !processor.fetched
 }
 
