@@ -235,28 +235,26 @@ pub(crate) struct Parts<'a, W> {
 }
 
 impl<W: WordMask> Parts<'_, W> {
-    /// Lets `perform` use the frame with the tag of `line`, valid or not, if there is one; if it did, which it
-    /// tells, the frame is used, as the `tick`th of the run. Not for pools; `PLAIN` where the replacement goes by stamps.
+    /// The frame with the tag of `line`, valid or not, if there is one. Not for pools.
     #[inline(always)]
-    pub fn use_copy<const PLAIN: bool>(
-        &mut self,
-        line: LineAddr,
-        tick: u64,
-        perform: impl FnOnce(&mut Frame<W>) -> bool,
-    ) -> bool {
-        let Some(index) = find_guessed(self.guesses, self.tags, self.set_index, self.ways, line) else {
-            return false;
-        };
-        let frame = &mut self.frames[index];
-        if !perform(frame) {
-            return false;
-        }
-        frame.stamp = self.clock + tick;
-        *self.last = frame.stamp;
+    pub fn find(&mut self, line: LineAddr) -> Option<usize> {
+        find_guessed(self.guesses, self.tags, self.set_index, self.ways, line)
+    }
+
+    /// What frame `index` holds.
+    #[inline(always)]
+    pub fn frame(&mut self, index: usize) -> &mut Frame<W> {
+        &mut self.frames[index]
+    }
+
+    /// Marks frame `index` as used, as the `tick`th of the run; `PLAIN` where the replacement goes by stamps.
+    #[inline(always)]
+    pub fn use_frame<const PLAIN: bool>(&mut self, index: usize, tick: u64) {
+        *self.last = self.clock + tick;
+        self.frames[index].stamp = *self.last;
         if !PLAIN {
             self.replacement.hit_at(index, self.ways);
         }
-        true
     }
 }
 

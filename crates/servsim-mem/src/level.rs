@@ -7,9 +7,8 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
-use crate::array::{find_guessed, guesses, Array, Frame, Geometry, SetIndex, EMPTY};
+use crate::array::{find_guessed, guesses, Array, Geometry, SetIndex, EMPTY};
 use crate::host;
-use crate::protocol::State;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
 use crate::words::WordMask;
@@ -163,8 +162,8 @@ impl Level {
     }
 
     /// Marks the copy at `index` as used.
-    #[inline]
-    fn use_way(&mut self, index: usize) {
+    #[inline(always)]
+    pub(crate) fn use_way(&mut self, index: usize) {
         self.stamp(index);
         self.replacement.hit_at(index, self.ways);
     }
@@ -270,30 +269,17 @@ impl Level {
         self.replacement.restore(from)
     }
 
-    /// Lets `perform` use what `pool` knows of the copy of `line`, if this level has a valid one and `quick` knows
-    /// where; if it did, which it tells, the copy is used, as by [`Level::look_up`], but not counted. The result has
-    /// the place of the copy and the state that the pool has it in.
+    /// The places of the copy of `line` here and in `pool`, if this level has a valid one and `quick` knows where.
     #[inline(always)]
-    pub(crate) fn use_copy<W: WordMask>(
-        &mut self,
+    pub(crate) fn find_quickly<W: WordMask>(
+        &self,
         quick: &mut Quick,
-        pool: &mut Array<W>,
+        pool: &Array<W>,
         line: LineAddr,
-        perform: impl FnOnce(&mut Frame<W>) -> bool,
-    ) -> Option<(usize, State)> {
+    ) -> Option<(usize, usize)> {
         let index = find_guessed(&mut quick.guesses, &self.lines, self.set_index, self.ways, line)?;
         let place = quick.places[index] as usize;
-        if !self.tags[index].valid() || pool.tags.get(place) != Some(&line) {
-            return None;
-        }
-        let frame = &mut pool.frames[place];
-        if !perform(frame) {
-            return None;
-        }
-        let state = frame.state;
-        pool.stamp(place);
-        self.use_way(index);
-        Some((index, state))
+        (self.tags[index].valid() && pool.tags.get(place) == Some(&line)).then_some((index, place))
     }
 
     /// Marks the copy at `index` as written.

@@ -278,6 +278,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
             shift: self.port.shift(),
             cycles: model.cycles_per_reference,
             branch_penalty: model.branch_penalty,
+            most_stores: if model.all_asynchronous { model.store_buffer } else { 0 },
             translation: model.translation,
         };
         self.with_records(cpu, context, |processor, port, work| step(cpu, processor, port, work, &pace))

@@ -107,29 +107,27 @@ impl<W: WordMask> MemoryPort<W> {
     #[inline]
     pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
         let performed = self.caches.run_joined_hits(cpu, self.shift, records, most, counts);
-        self.count_lookups(cpu, performed, counts);
+        let data = data_references(counts);
+        self.count_lookups(cpu, performed as u64 - data, data);
         performed
     }
 
-    /// The same with somebody who goes along; a fetch that ends the run is to be counted by
-    /// [`MemoryPort::count_lookups`].
+    /// The same with somebody who goes along; look-ups are to be counted by [`MemoryPort::count_lookups`].
     #[inline]
     pub fn run_followed_hits(
         &mut self,
         cpu: CpuId,
         records: (&[Record], u64),
-        follower: &mut impl Follower,
+        follower: &mut impl Follower<W>,
         counts: &mut RunCounts,
     ) -> usize {
         self.caches.run_followed_hits(cpu, self.shift, records, follower, counts)
     }
 
-    /// Counts so many records, of which `counts` has the data references, as look-ups.
+    /// Counts so many look-ups of code and of data. A record is one look-up, however many fetches it stands for.
     #[inline]
-    pub fn count_lookups(&mut self, cpu: CpuId, records: usize, counts: &RunCounts) {
-        // A record is one look-up, however many fetches it stands for.
-        let data: u64 = counts.iter().map(|of| of[Op::Load as usize] + of[Op::Store as usize]).sum();
-        self.caches.count_lookups(cpu, Op::Fetch as usize, records as u64 - data);
+    pub fn count_lookups(&mut self, cpu: CpuId, code: u64, data: u64) {
+        self.caches.count_lookups(cpu, Op::Fetch as usize, code);
         self.caches.count_lookups(cpu, Op::Load as usize, data);
     }
 
@@ -326,6 +324,11 @@ impl<W: WordMask> MemoryPort<W> {
     pub fn take_trigger(&mut self) -> Option<LineAddr> {
         self.caches.system.trigger.take().map(|(_, line)| line)
     }
+}
+
+/// Data references among those that a run counted.
+pub fn data_references(counts: &RunCounts) -> u64 {
+    counts.iter().map(|of| of[Op::Load as usize] + of[Op::Store as usize]).sum()
 }
 
 /// The coherent caches in the node of each processor, of which each has so many, where nodes keep coherent by messages.

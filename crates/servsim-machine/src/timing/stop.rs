@@ -71,6 +71,8 @@ pub struct Pace {
     pub cycles: Cycles,
     /// Cycles lost at a mispredicted branch.
     pub branch_penalty: Cycles,
+    /// Stores that may be in the buffer, where they go there whatever they need; otherwise 0.
+    pub most_stores: usize,
     /// Times of address translation.
     pub translation: Option<TranslationTimes>,
 }

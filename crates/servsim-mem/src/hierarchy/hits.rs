@@ -10,35 +10,49 @@
 use super::{Domain, Hierarchy};
 use crate::array::{Array, Frame};
 use crate::hits::{Field, FirstLevel, Follower, Nobody, Run, RunCounts};
+use crate::level::{Level, Quick};
 use crate::observer::Observer;
 use crate::words::WordMask;
 use servsim_core::reference::own_area;
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 
 /// The first level of a processor with private levels outside it.
-struct Inner<'a, W> {
-    domain: &'a mut Domain,
+struct Inner<'a, W, const CACHES: usize> {
+    levels: &'a mut [Level; CACHES],
+    quick: &'a mut [Quick; CACHES],
     pool: &'a mut Array<W>,
     /// The states that are dirty, one bit each.
     dirty: u16,
 }
 
-impl<W: WordMask> FirstLevel<W> for Inner<'_, W> {
+impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
+    type Place = (usize, usize, usize);
+
     #[inline(always)]
-    fn use_copy(
-        &mut self,
-        half: usize,
-        line: LineAddr,
-        (_tick, write): (u64, bool),
-        perform: impl FnOnce(&mut Frame<W>) -> bool,
-    ) -> bool {
-        let (level, quick) = (&mut self.domain.levels[half], &mut self.domain.quick[half]);
-        let Some((index, state)) = level.use_copy(quick, self.pool, line, perform) else { return false };
+    fn find(&mut self, half: usize, line: LineAddr) -> Option<Self::Place> {
+        let (level, quick) = (&self.levels[half % CACHES], &mut self.quick[half % CACHES]);
+        let (index, place) = level.find_quickly(quick, self.pool, line)?;
+        Some((half, index, place))
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, (_, _, place): Self::Place) -> &mut Frame<W> {
+        &mut self.pool.frames[place]
+    }
+
+    #[inline(always)]
+    fn use_copy(&mut self, (half, index, place): Self::Place, _tick: u64, write: bool) {
+        let level = &mut self.levels[half % CACHES];
+        self.pool.stamp(place);
+        level.use_way(index);
         // A word that was written through leaves nothing to write back.
-        if write && self.dirty >> (state & 15) & 1 != 0 {
+        if write && self.dirty >> (self.pool.frames[place].state & 15) & 1 != 0 {
             level.write_at(index);
         }
-        true
+    }
+
+    fn count_second_line(&mut self, half: usize) {
+        self.levels[half].counters.hits += 1;
     }
 }
 
@@ -66,14 +80,14 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.run_hits_of(Field::<true, true>, cpu, shift, (records, most), &mut Nobody, counts)
     }
 
-    /// The same with somebody who goes along.
+    /// The same with somebody who goes along; what that puts aside is among the records and counts, too.
     #[inline]
     pub fn run_followed_hits(
         &mut self,
         cpu: CpuId,
         shift: u32,
         records: (&[Record], u64),
-        follower: &mut impl Follower,
+        follower: &mut impl Follower<W>,
         counts: &mut RunCounts,
     ) -> usize {
         self.run_hits_of(Field::<true, true>, cpu, shift, records, follower, counts)
@@ -86,7 +100,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         cpu: CpuId,
         shift: u32,
         records: (&[Record], u64),
-        follower: &mut impl Follower,
+        follower: &mut impl Follower<W>,
         counts: &mut RunCounts,
     ) -> usize {
         if self.domains.is_empty() {
@@ -94,6 +108,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             return self.system.run_hits(
                 field,
                 (cpu, cache, self.first - 1),
+                &mut self.lookups,
                 shift,
                 records,
                 follower,
@@ -110,14 +125,23 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         cpu: CpuId,
         shift: u32,
         records: (&[Record], u64),
-        follower: &mut impl Follower,
+        follower: &mut impl Follower<W>,
         counts: &mut RunCounts,
     ) -> usize {
         let (system, cache) = (&mut self.system, CacheId(cpu.0));
         let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays };
         let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
-        let mut first_level = Inner { domain, pool, dirty: system.dirty };
-        run.take(field, &mut first_level, records, follower, counts)
+        let Domain { levels, quick } = domain;
+        let dirty = system.dirty;
+        if let ([both, ..], [of_both]) = (levels.as_mut_slice(), quick.as_mut_slice()) {
+            let (levels, quick) = (std::array::from_mut(both), std::array::from_mut(of_both));
+            return run.take(field, &mut Inner { levels, quick, pool, dirty }, records, follower, counts);
+        }
+        let (Some(levels), Ok(quick)) = (levels.first_chunk_mut::<2>(), quick.as_mut_slice().try_into())
+        else {
+            return 0;
+        };
+        run.take(field, &mut Inner::<W, 2> { levels, quick, pool, dirty }, records, follower, counts)
     }
 
     /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.

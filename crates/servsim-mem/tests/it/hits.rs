@@ -5,7 +5,7 @@ use servsim_core::reference::KERNEL;
 use servsim_core::{CpuId, LineAddr, Op, RandomStream, Record};
 use servsim_mem::protocol::PROTOCOLS;
 use servsim_mem::snapshot::Reader;
-use servsim_mem::{Access, Follower, Hierarchy, HierarchySpec, Page, RunCounts, WordMask};
+use servsim_mem::{Access, Follower, Hierarchy, HierarchySpec, Page, RunCounts, Turn, WordMask};
 
 const SHIFT: u32 = 6;
 
@@ -93,18 +93,34 @@ fn a_run_of_hits_does_what_its_references_do_one_by_one() {
 }
 
 /// Lets so many records be performed, and ends the run behind one more.
+#[derive(Default)]
 struct Counted {
     left: usize,
-    seen: Vec<(usize, LineAddr)>,
+    /// Lines of the record at hand.
+    lines: Vec<LineAddr>,
+    seen: Vec<(usize, Vec<LineAddr>)>,
 }
 
-impl Follower for Counted {
-    fn may_perform(&self, record: &Record, _: LineAddr) -> bool {
-        record.op != Op::Store
+impl Follower<u16> for Counted {
+    fn turn(&self, record: &Record, _: LineAddr) -> Turn {
+        match record.op {
+            Op::Store => Turn::End,
+            Op::Load => Turn::PutAside,
+            _ => Turn::Perform,
+        }
     }
 
-    fn performed(&mut self, position: usize, _: &Record, line: LineAddr) -> bool {
-        self.seen.push((position, line));
+    fn put_aside(&mut self, record: &Record, address: u64, line: LineAddr, words: u16) {
+        assert_eq!((address, line, words), (record.address, LineAddr(9), 1));
+        self.lines.push(line);
+    }
+
+    fn hit(&mut self, _: &Record, line: LineAddr) {
+        self.lines.push(line);
+    }
+
+    fn performed(&mut self, position: usize, _: &Record) -> bool {
+        self.seen.push((position, std::mem::take(&mut self.lines)));
         self.left = self.left.wrapping_sub(1);
         self.left != usize::MAX
     }
@@ -116,21 +132,25 @@ fn who_goes_along_keeps_records_out_of_a_run_and_ends_it_behind_one() {
         let (mut with, mut without) = (empty(spec, "mesi", false), empty(spec, "mesi", false));
         let fetch = |line: u64| Record { cpu: 2, ..Record::new(0, Op::Fetch, line << SHIFT, 4) };
         let store = Record { op: Op::Store, cpu: 1, ..fetch(3) };
-        let records = [fetch(1), fetch(2), fetch(1), store, fetch(2)];
+        let across = Record { address: (2 << SHIFT) - 2, ..fetch(1) };
+        let load = Record { op: Op::Load, cpu: 1, ..fetch(9) };
+        let records = [fetch(1), fetch(2), across, load, store, fetch(2)];
         for caches in [&mut with, &mut without] {
             caches.system.run_task(CpuId(0), 0);
             records.iter().for_each(|record| perform(caches, CpuId(0), record));
         }
-        for (left, length, performed) in [(9, 3, 3), (1, 1, 2), (0, 0, 1)] {
-            let (mut follower, mut counts) = (Counted { left, seen: Vec::new() }, RunCounts::default());
+        for (left, length, performed) in [(9, 4, 4), (1, 1, 2), (0, 0, 1)] {
+            let (mut follower, mut counts) = (Counted { left, ..Counted::default() }, RunCounts::default());
             let all = (records.as_slice(), u64::MAX);
             assert_eq!(with.run_followed_hits(CpuId(0), SHIFT, all, &mut follower, &mut counts), length);
-            assert_eq!(counts, [[2 * length as u64, 0, 0, 0], [0; 4]], "each stands for two");
-            let lines = [1, 2, 1].map(LineAddr);
+            let fetches = 2 * length.min(3) as u64;
+            assert_eq!(counts, [[fetches, u64::from(length > 3), 0, 0], [0; 4]], "each fetch stands for two");
+            let lines =
+                [vec![1], vec![2], vec![1, 2], vec![9]].map(|of| of.into_iter().map(LineAddr).collect());
             let seen: Vec<_> = (0..).zip(lines).take(performed).collect();
             assert_eq!(follower.seen, seen);
-            // The one that ended the run was performed all the same.
-            records[..performed].iter().for_each(|record| perform(&mut without, CpuId(0), record));
+            // The one that ended the run was performed all the same, and what was put aside was not.
+            records[..performed.min(3)].iter().for_each(|record| perform(&mut without, CpuId(0), record));
             assert!(saved(&with) == saved(&without), "{spec:?}");
         }
     }

@@ -1,17 +1,20 @@
 //! Runs of plain hits on a processor with a core, which neither prefetches nor translates addresses: instructions enter and
-//! loads find their data one after the other, without a look at anything that these cannot change.
+//! loads find their data one after the other, without a look at anything that these cannot change. Stores behind others in
+//! the buffer, and loads that wait for their address or for a line that is under way, ask nobody for anything yet: they are
+//! put aside, and the run goes on.
 
 #![allow(clippy::inline_always)] // into the loop of hits
 
 use super::enter_instructions;
 use super::runs::count_run;
+use crate::place::page_of;
 use crate::timing::pending::Pending;
-use crate::timing::port::MemoryPort;
+use crate::timing::port::{data_references, MemoryPort};
 use crate::timing::processor::Processor;
-use crate::timing::stop::Records;
-use servsim_core::reference::MISPREDICTED;
-use servsim_core::{CpuId, Cycles, Instruction, LineAddr, Op, Record};
-use servsim_mem::{Follower, RunCounts, WordMask};
+use crate::timing::stop::{Pace, Records};
+use servsim_core::reference::{KERNEL, MISPREDICTED};
+use servsim_core::{CpuId, Cycles, Instruction, LineAddr, Op, Privacy, Record};
+use servsim_mem::{Access, Follower, RunCounts, Turn, WordMask};
 
 /// Runs through plain hits up to the time bound and the end of the slice, if the processor is not within a record;
 /// whether there was any. What it leaves behind is what one after the other leaves.
@@ -21,7 +24,7 @@ pub(super) fn run_on_core<W: WordMask>(
     processor: &mut Processor<W>,
     port: &mut MemoryPort<W>,
     work: &mut Records<'_>,
-    limit: u64,
+    pace: &Pace,
 ) -> bool {
     if processor.is_within_record() {
         return false;
@@ -31,11 +34,14 @@ pub(super) fn run_on_core<W: WordMask>(
     let (mut counts, most) = (RunCounts::default(), processor.slice);
     let Some(core) = &processor.core else { return false };
     let is_quiet = processor.stores.is_empty() && !core.is_asking();
-    let mut along = Along { processor, is_quiet, limit, code, instructions: work.instructions };
+    let (Pace { limit, most_stores, .. }, Records { instructions, privacy, .. }) = (*pace, &*work);
+    let mut along =
+        Along { cpu, processor, is_quiet, limit, most_stores, code, instructions, privacy, aside: 0 };
     let performed = port.run_followed_hits(cpu, (records, most), &mut along, &mut counts);
+    let (data, aside) = (data_references(&counts), along.aside);
     // Of a fetch whose instructions are kept out the caches have no more to do.
-    let fetched = usize::from(processor.fetched);
-    port.count_lookups(cpu, performed + fetched, &counts);
+    let fetches = performed as u64 - data + u64::from(processor.fetched);
+    port.count_lookups(cpu, fetches, data - aside);
     if performed == 0 {
         return false;
     }
@@ -46,54 +52,106 @@ pub(super) fn run_on_core<W: WordMask>(
 
 /// The core goes along with a run.
 struct Along<'a, W> {
+    cpu: CpuId,
     processor: &'a mut Processor<W>,
-    /// No store waits and no load asks: plain hits add none.
+    /// No store waits and no load asks: a run adds none.
     is_quiet: bool,
     /// Time bound.
     limit: u64,
+    /// See [`Pace`].
+    most_stores: usize,
     /// Where the instructions of the records are in the list, from the first record on.
     code: &'a [u32],
     instructions: &'a [Instruction],
+    privacy: &'a Privacy,
+    /// Records put aside.
+    aside: u64,
 }
 
 impl<W: WordMask> Along<'_, W> {
-    /// Whether `op` on `line` has nothing to do with stores that wait and loads that ask.
-    fn is_apart(&self, op: Op, line: LineAddr) -> bool {
+    /// What is to be done with `op` on `line` while stores wait or loads ask; a load has its address.
+    #[inline(never)]
+    fn turn_among_others(&self, op: Op, line: LineAddr) -> Turn {
         let is_same = |pending: &Pending<W>| pending.access.line == line;
-        let Processor { core, stores, .. } = &*self.processor;
-        let asked_for = || core.as_ref().is_some_and(|core| core.asking(is_same).is_some());
+        let Processor { core: Some(core), stores, .. } = &*self.processor else { return Turn::End };
         match op {
-            Op::Store => stores.is_empty(),
-            Op::Load => !stores.iter().any(is_same) && !asked_for(),
-            _ => !stores.iter().any(is_same),
+            Op::Store if stores.is_empty() => Turn::Perform,
+            Op::Store if stores.len() < self.most_stores => Turn::PutAside,
+            Op::Store => Turn::End,
+            _ if stores.iter().any(is_same) => Turn::End,
+            Op::Load if core.asking(is_same).is_some() => self.put_load_aside(),
+            _ => Turn::Perform,
+        }
+    }
+
+    /// A load that cannot ask yet, unless too many of them wait.
+    fn put_load_aside(&self) -> Turn {
+        if self.processor.core.as_ref().is_some_and(|core| !core.is_crowded()) {
+            Turn::PutAside
+        } else {
+            Turn::End
         }
     }
 }
 
-impl<W: WordMask> Follower for Along<'_, W> {
+impl<W: WordMask> Follower<W> for Along<'_, W> {
     #[inline(always)]
-    fn may_perform(&self, record: &Record, line: LineAddr) -> bool {
+    fn turn(&self, record: &Record, line: LineAddr) -> Turn {
         let processor = &self.processor;
-        let may = match record.op {
-            Op::Fetch => record.flags & MISPREDICTED == 0 || processor.branch_paid,
-            Op::Load => processor.core.as_ref().is_some_and(|core| core.address().is_some()),
-            Op::Store => true,
-            Op::Event => false,
+        if processor.time > self.limit {
+            return Turn::End;
+        }
+        match record.op {
+            Op::Fetch if record.flags & MISPREDICTED != 0 && !processor.branch_paid => return Turn::End,
+            Op::Load if processor.core.as_ref().is_some_and(|core| core.address().is_none()) => {
+                return self.put_load_aside();
+            }
+            Op::Event => return Turn::End,
+            _ => {}
+        }
+        if self.is_quiet {
+            Turn::Perform
+        } else {
+            self.turn_among_others(record.op, line)
+        }
+    }
+
+    #[inline(never)]
+    fn put_aside(&mut self, record: &Record, address: u64, line: LineAddr, words: W) {
+        let access = Access {
+            at: self.cpu,
+            line,
+            words,
+            write: record.op == Op::Store,
+            kernel: record.flags & KERNEL != 0,
+            task: record.task,
+            slot: record.op as usize,
         };
-        may && processor.time <= self.limit && (self.is_quiet || self.is_apart(record.op, line))
+        let page = page_of(self.privacy, &Record { address, ..*record });
+        let pending = Pending { access, page, fetching: false };
+        self.aside += 1;
+        if access.write {
+            self.processor.stores.push_back(pending);
+        } else if let Some(core) = &mut self.processor.core {
+            match core.address().and_then(|_| core.asking(|other| other.access.line == line)) {
+                Some(other) => core.merge(pending, other),
+                None => core.wait_for_address(pending),
+            };
+        }
     }
 
     #[inline(always)]
-    fn performed(&mut self, position: usize, record: &Record, line: LineAddr) -> bool {
-        let Self { processor, code, instructions, .. } = self;
-        match (record.op, &mut processor.core) {
-            (Op::Fetch, _) => enter_instructions(processor, record, code.get(position), instructions),
-            (Op::Load, Some(core)) => {
-                core.hit(line, processor.time, Cycles(0));
-                true
-            }
-            _ => true,
+    fn hit(&mut self, record: &Record, line: LineAddr) {
+        let now = self.processor.time;
+        if let (Op::Load, Some(core)) = (record.op, &mut self.processor.core) {
+            core.hit(line, now, Cycles(0));
         }
+    }
+
+    #[inline(always)]
+    fn performed(&mut self, position: usize, record: &Record) -> bool {
+        let Self { processor, code, instructions, .. } = self;
+        record.op != Op::Fetch || enter_instructions(processor, record, code.get(position), instructions)
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn run_hits<W: WordMask>(
     pace: &Pace,
 ) -> bool {
     if processor.core.is_some() {
-        return run_on_core(cpu, processor, port, work, pace.limit);
+        return run_on_core(cpu, processor, port, work, pace);
     }
     if processor.offset != 0 || !processor.stores.is_empty() {
         return false;
