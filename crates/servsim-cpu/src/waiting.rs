@@ -65,11 +65,8 @@ impl WaitingList {
             self.places.len() - 1
         });
         let first = self.needs.len();
-        for need in needs {
-            if !self.needs[first..].iter().any(|&(other, _)| other == need) {
-                self.needs.push((need, place));
-            }
-        }
+        // One that occurs twice is met twice.
+        self.needs.extend(needs.map(|need| (need, place)));
         self.places[place] = (waiting, self.needs.len() - first);
     }
 
