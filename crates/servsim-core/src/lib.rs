@@ -14,6 +14,7 @@ mod processors;
 pub mod random;
 pub mod reference;
 pub mod source;
+pub mod steps;
 
 pub use code::Instruction;
 pub use drive::{DiskRequest, Drive, FileRange, SECTOR};

@@ -5,6 +5,7 @@ use crate::code::Instruction;
 use crate::drive::FileRange;
 use crate::event::{TaskId, TaskInfo, WakeId};
 use crate::reference::{Batch, Record, PER_CPU, PRIVATE, SHARED};
+use crate::steps::Steps;
 use std::collections::{BTreeMap, HashSet};
 
 /// log2 of the page size: 4 KiB, as Foglia et al. 2004 section 4.
@@ -185,6 +186,15 @@ pub trait TaskSource: Sync {
         _task: TaskId,
         _place: BatchPosition,
     ) -> Result<Option<Box<dyn TaskCursor + '_>>, SourceError> {
+        Ok(None)
+    }
+
+    /// What `task` does from the beginning to the end of its stream, the last run left open; `None` from a source
+    /// that has to be read for it.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    fn steps(&self, _task: TaskId) -> Result<Option<Steps>, SourceError> {
         Ok(None)
     }
 

@@ -1,6 +1,7 @@
 //! Walking a trace: one task at a time, or all tasks in the captured order.
 
-use crate::decode::{Decoded, StreamDecoder};
+use crate::decode::{Decoded, Skimmer, StreamDecoder};
+use crate::epoch::{Epoch, StreamEntry};
 use crate::error::{Fault, TraceError};
 use crate::event::Event;
 use crate::model::{Ref, Segment, ShapeId, TaskId};
@@ -52,12 +53,99 @@ pub fn epoch_events(
     Ok(found)
 }
 
-/// Walks the stream of one task through all epochs.
-pub struct TaskCursor {
+/// Epochs in which a task ran, in order.
+pub type Epochs = Arc<[u32]>;
+
+/// The epochs of one task, one after another.
+struct Walk {
     reader: Arc<TraceReader>,
     task: TaskId,
+    /// The epochs in which it ran, where they are known: no other is read then.
+    epochs: Option<Epochs>,
     next_epoch: usize,
-    /// Items read of the epoch before that.
+}
+
+impl Walk {
+    /// The first epoch from the next one on that may hold items of the task; their number if there is none.
+    fn candidate(&self) -> usize {
+        let count = self.reader.epoch_count();
+        let Some(epochs) = &self.epochs else { return self.next_epoch.min(count) };
+        let place = epochs.partition_point(|&epoch| (epoch as usize) < self.next_epoch);
+        epochs.get(place).map_or(count, |&epoch| (epoch as usize).min(count))
+    }
+
+    /// Goes on to the next epoch in which the task ran, and reads its stream there; `None` behind the last.
+    fn next<T>(
+        &mut self,
+        read: impl Fn(&Epoch, &StreamEntry) -> Result<T, Fault>,
+    ) -> Result<Option<T>, TraceError> {
+        loop {
+            let index = self.candidate();
+            self.next_epoch = index;
+            if index == self.reader.epoch_count() {
+                return Ok(None);
+            }
+            let epoch = self.reader.epoch(index)?;
+            self.next_epoch += 1;
+            if let Some(entry) = epoch.entry(self.task) {
+                return read(&epoch, entry).map(Some).map_err(|fault| self.fault(fault));
+            }
+        }
+    }
+
+    /// The error of a fault in the epoch that is open.
+    #[cold]
+    fn fault(&self, fault: Fault) -> TraceError {
+        self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault)
+    }
+}
+
+/// What a task did, without the references of its blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skimmed {
+    /// It executed a block.
+    Block(ShapeId),
+    /// Something else happened.
+    Event(Event),
+}
+
+/// Walks the stream of one task without its references, which is many times quicker.
+pub struct SkimCursor {
+    walk: Walk,
+    skimmer: Skimmer,
+}
+
+impl SkimCursor {
+    /// Begins at the first item of `task`, which ran in these epochs ([`GlobalCursor::ran`]).
+    pub fn new(reader: Arc<TraceReader>, task: TaskId, epochs: Epochs) -> Self {
+        let walk = Walk { reader, task, epochs: Some(epochs), next_epoch: 0 };
+        Self { walk, skimmer: Skimmer::default() }
+    }
+
+    /// The next item, or `None` after the last.
+    ///
+    /// # Errors
+    /// When the trace is damaged here.
+    #[inline]
+    #[allow(clippy::should_implement_trait)] // As the cursor below.
+    pub fn next(&mut self) -> Result<Option<Skimmed>, TraceError> {
+        loop {
+            match self.skimmer.next().map_err(|fault| self.walk.fault(fault))? {
+                Some(Ok(shape)) => return Ok(Some(Skimmed::Block(shape))),
+                Some(Err(event)) => return Ok(Some(Skimmed::Event(event))),
+                None => match self.walk.next(Epoch::tokens_and_events)? {
+                    Some(columns) => self.skimmer = Skimmer::new(columns),
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+}
+
+/// Walks the stream of one task through all epochs.
+pub struct TaskCursor {
+    walk: Walk,
+    /// Items read of the epoch before the next one.
     items: u64,
     decoder: StreamDecoder,
 }
@@ -70,12 +158,21 @@ impl TaskCursor {
 
     /// Begins at the first item of `task` in epoch `first` or later.
     pub fn from_epoch(reader: Arc<TraceReader>, task: TaskId, first: usize) -> Self {
-        TaskCursor { reader, task, next_epoch: first, items: 0, decoder: StreamDecoder::default() }
+        let walk = Walk { reader, task, epochs: None, next_epoch: first };
+        TaskCursor { walk, items: 0, decoder: StreamDecoder::default() }
+    }
+
+    /// The same, reading `epochs` only: all in which the task ran, as a walk over the whole trace found them
+    /// ([`GlobalCursor::ran`]).
+    #[must_use]
+    pub fn within(mut self, epochs: Epochs) -> Self {
+        self.walk.epochs = Some(epochs);
+        self
     }
 
     /// Where it is: the epoch to read next, and the items that were read of the one before it.
     pub fn place(&self) -> (usize, u64) {
-        (self.next_epoch, self.items)
+        (self.walk.next_epoch, self.items)
     }
 
     /// The next item, or `None` after the last.
@@ -86,8 +183,8 @@ impl TaskCursor {
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let decoded = loop {
-            let step = self.decoder.next(self.reader.dictionary());
-            match step.map_err(|fault| self.fault(fault))? {
+            let step = self.decoder.next(self.walk.reader.dictionary());
+            match step.map_err(|fault| self.walk.fault(fault))? {
                 Some(decoded) => break decoded,
                 None if !self.open_next_epoch()? => return Ok(None),
                 None => {}
@@ -98,31 +195,20 @@ impl TaskCursor {
             Decoded::Block(shape) => Item::Block(Block { shape, refs: self.decoder.refs() }),
             Decoded::Event => {
                 let event = self.decoder.event();
-                Item::Event(event.map_err(|fault| self.fault(fault))?)
+                Item::Event(event.map_err(|fault| self.walk.fault(fault))?)
             }
         }))
-    }
-
-    /// The error of a fault in the epoch that is open.
-    #[cold]
-    fn fault(&self, fault: Fault) -> TraceError {
-        self.reader.epoch_fault(self.next_epoch.saturating_sub(1), fault)
     }
 
     /// Loads the task's stream of the next epoch in which it ran.
     #[cold]
     fn open_next_epoch(&mut self) -> Result<bool, TraceError> {
-        while self.next_epoch < self.reader.epoch_count() {
-            let index = self.next_epoch;
-            let epoch = self.reader.epoch(index)?;
-            self.next_epoch += 1;
-            if let Some(entry) = epoch.entry(self.task) {
-                let columns = epoch.columns(entry).map_err(|fault| self.reader.epoch_fault(index, fault))?;
-                (self.decoder, self.items) = (StreamDecoder::new(columns), 0);
-                return Ok(true);
-            }
+        let columns = self.walk.next(Epoch::columns)?;
+        let more = columns.is_some();
+        if let Some(columns) = columns {
+            (self.decoder, self.items) = (StreamDecoder::new(columns), 0);
         }
-        Ok(false)
+        Ok(more)
     }
 }
 
@@ -142,6 +228,8 @@ pub struct GlobalCursor {
     segments: std::vec::IntoIter<Segment>,
     segment: Segment,
     decoders: Vec<Option<StreamDecoder>>,
+    /// Per task: the epochs in which it ran, as far as the walk is.
+    ran: Vec<Vec<u32>>,
     /// Checks what the trace claims; not in a walk over a trace that was checked before.
     validator: Option<Validator>,
 }
@@ -155,15 +243,22 @@ impl GlobalCursor {
 
     /// Begins at the start of a trace that was walked over, and so checked, before.
     pub fn unchecked(reader: Arc<TraceReader>) -> Self {
-        let decoders = std::iter::repeat_with(|| None).take(reader.tasks().len()).collect();
+        let tasks = reader.tasks().len();
+        let decoders = std::iter::repeat_with(|| None).take(tasks).collect();
         GlobalCursor {
             reader,
             next_epoch: 0,
             segments: Vec::new().into_iter(),
             segment: Segment { task: 0, items: 0 },
             decoders,
+            ran: vec![Vec::new(); tasks],
             validator: None,
         }
+    }
+
+    /// Per task, the epochs in which it ran, as far as the walk is.
+    pub fn ran(&self) -> &[Vec<u32>] {
+        &self.ran
     }
 
     /// The next item, or `None` after the last.
@@ -247,6 +342,7 @@ impl GlobalCursor {
         for entry in &epoch.entries {
             let columns = epoch.columns(entry).map_err(|fault| self.reader.epoch_fault(index, fault))?;
             self.decoders[entry.task as usize] = Some(StreamDecoder::new(columns));
+            self.ran[entry.task as usize].push(index as u32);
         }
         self.segments = epoch.segments.clone().into_iter();
         Ok(())

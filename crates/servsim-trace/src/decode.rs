@@ -57,6 +57,49 @@ pub fn events(tokens: &[u8], events: &[u8], each: &mut impl FnMut(Event)) -> Res
     }
 }
 
+/// Walks one stream of one epoch by its blocks and events alone: no reference is decoded.
+#[derive(Debug, Default)]
+pub struct Skimmer {
+    tokens: Vec<u8>,
+    events: Vec<u8>,
+    at: [usize; 2],
+    successors: Successors,
+    context: EventContext,
+}
+
+impl Skimmer {
+    /// Begins at the start of the columns.
+    pub fn new((tokens, events): (Vec<u8>, Vec<u8>)) -> Self {
+        Self { tokens, events, ..Self::default() }
+    }
+
+    /// The next block, or the next event; `None` at the end of the stream.
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Result<ShapeId, Event>>, Fault> {
+        while self.at[0] < self.tokens.len() {
+            let token = get(&self.tokens, &mut self.at[0])?;
+            let shape = match token {
+                TOKEN_PREDICTED => self.successors.predicted(),
+                TOKEN_EVENT => {
+                    return self.context.decode(&self.events, &mut self.at[1]).map(|e| Some(Err(e)))
+                }
+                TOKEN_FORGET => {
+                    get(&self.events, &mut self.at[1])?;
+                    continue;
+                }
+                _ => ShapeId::try_from(token - TOKEN_SHAPE).map_err(|_| no_token(token))?,
+            };
+            self.successors.advance(shape);
+            return Ok(Some(Ok(shape)));
+        }
+        if self.at[1] == self.events.len() {
+            Ok(None)
+        } else {
+            Err(Fault::from("the columns of a stream do not end together"))
+        }
+    }
+}
+
 /// Walks one stream of one epoch.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {

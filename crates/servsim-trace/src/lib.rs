@@ -35,7 +35,9 @@ pub use annotate::annotate;
 pub use budget::{Budget, Claim};
 pub use check::{check, CheckReport};
 pub use chunk::FILE_MAGIC;
-pub use cursor::{epoch_events, Block, GlobalCursor, GlobalItem, Item, TaskCursor};
+pub use cursor::{
+    epoch_events, Block, Epochs, GlobalCursor, GlobalItem, Item, SkimCursor, Skimmed, TaskCursor,
+};
 pub use dictionary::Dictionary;
 pub use error::TraceError;
 pub use event::{Event, EventKind, LockClass, MarkKind, SwitchReason};

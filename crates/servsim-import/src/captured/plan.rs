@@ -22,7 +22,9 @@ use super::findings::Findings;
 use super::locks::LockWords;
 use super::pages::Pages;
 use servsim_core::{SourceError, TransactionEnds, WakeId};
-use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, SwitchReason, TaskId, TaskKind, TraceReader};
+use servsim_trace::{
+    Epochs, EventKind, GlobalCursor, Item, MarkKind, SwitchReason, TaskId, TaskKind, TraceReader,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -91,6 +93,8 @@ pub struct Plan {
     pub lock_waits: HashMap<WakeId, LockWait>,
     /// Transactions by the task that marks their ends and the user whom they are for.
     pub transaction_ends: TransactionEnds,
+    /// Per task: the epochs in which it ran.
+    pub ran: Vec<Epochs>,
 }
 
 /// An episode being read.
@@ -147,6 +151,7 @@ impl Plan {
                 completions: BTreeMap::new(),
                 lock_waits: HashMap::new(),
                 transaction_ends: TransactionEnds::new(),
+                ran: Vec::new(),
             },
             items: vec![0; tasks],
             blocked_at: HashMap::new(),
@@ -176,6 +181,7 @@ impl Plan {
                 claimed.map_err(|what| SourceError(format!("{}: {what}", reader.path().display())))?;
             }
         }
+        planner.plan.ran = cursor.ran().iter().map(|epochs| epochs.as_slice().into()).collect();
         planner.plan.pages.classify();
         Ok(planner.finish())
     }

@@ -9,13 +9,16 @@ use super::findings::Findings;
 use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::Templates;
 use super::{error, spaces_of, tasks_of};
+use servsim_core::steps::{Run, Steps};
 use servsim_core::{
     Batch, BatchPosition, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor,
     TaskId, TaskInfo, TaskSource, TransactionEnds, WakeId,
 };
-use servsim_trace::{Claim, EventKind, Item, MarkKind, SwitchReason, TaskKind, TraceReader};
+use servsim_trace::{
+    Claim, EventKind, Item, MarkKind, ShapeId, SkimCursor, Skimmed, SwitchReason, TaskKind, TraceReader,
+};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Records per batch, about.
 const BATCH: usize = 4096;
@@ -44,6 +47,8 @@ pub struct CapturedTasks {
     files: Vec<FileRange>,
     /// Memory of the interrupt handlers.
     handlers: Claim,
+    /// Per block shape, what its records do, once somebody has asked.
+    sums: OnceLock<Vec<Run>>,
 }
 
 impl CapturedTasks {
@@ -90,6 +95,7 @@ impl CapturedTasks {
             detail,
             code,
             files,
+            sums: OnceLock::new(),
         };
         source.read_interrupts()?;
         Ok(source)
@@ -116,8 +122,14 @@ impl CapturedTasks {
         Ok(self)
     }
 
+    /// The items of `task` from epoch `first` on.
+    fn stream(&self, task: TaskId, first: usize) -> servsim_trace::TaskCursor {
+        let stream = servsim_trace::TaskCursor::from_epoch(self.reader.clone(), task, first);
+        stream.within(self.plan.ran[task as usize].clone())
+    }
+
     /// Points the records from `first` on, one execution of `shape`, to their instructions.
-    fn point(&self, shape: servsim_trace::ShapeId, batch: &mut Batch, first: usize) {
+    fn point(&self, shape: ShapeId, batch: &mut Batch, first: usize) {
         if self.detail == CodeDetail::Instructions {
             fill(&mut batch.code, first);
             self.code.point(shape, &batch.records[first..], &mut batch.code);
@@ -134,12 +146,36 @@ impl CapturedTasks {
         }
     }
 
+    /// Appends the wait before the first item of `task`, if there is one.
+    fn push_first_wait(&self, task: TaskId, batch: &mut Batch) {
+        if let Some(wake) = self.plan.first_wait[task as usize] {
+            match self.plan.ends.get(&wake) {
+                Some(BlockEnd::Sleep(nanos)) => batch.push_event(task, Event::Sleep { nanos: *nanos }),
+                _ => batch.push_event(task, Event::Block { wake: Some(wake) }),
+            }
+        }
+    }
+
+    /// Appends an event of `task`, if it orders anything.
+    fn push_event(&self, task: TaskId, kind: EventKind, batch: &mut Batch) {
+        let EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) = kind else {
+            return push(batch, task, kind, &self.plan, self.locks);
+        };
+        let id = wake_id(task, block);
+        let event = match self.plan.ends.get(&id) {
+            Some(BlockEnd::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
+            Some(BlockEnd::Stream | BlockEnd::Disk) => self.wait(task, id),
+            None => Event::Block { wake: None },
+        };
+        batch.push_event(task, event);
+    }
+
     fn read_interrupts(&mut self) -> Result<(), SourceError> {
         let kinds = self.reader.tasks();
         let Some(task) = kinds.iter().position(|t| t.kind == TaskKind::Interrupt) else {
             return Ok(());
         };
-        let mut cursor = servsim_trace::TaskCursor::new(self.reader.clone(), task as TaskId);
+        let mut cursor = self.stream(task as TaskId, 0);
         let mut episode = Episode::default();
         let (mut number, mut begun) = (0, false);
         let mut records = 0;
@@ -270,7 +306,7 @@ impl TaskSource for CapturedTasks {
     fn open(&self, task: TaskId) -> Result<Box<dyn TaskCursor + '_>, SourceError> {
         Ok(Box::new(Cursor {
             source: self,
-            stream: servsim_trace::TaskCursor::new(self.reader.clone(), task),
+            stream: self.stream(task, 0),
             task,
             begun: false,
             items: 0,
@@ -278,6 +314,36 @@ impl TaskSource for CapturedTasks {
             place: None,
             predictor: BranchPredictor::new(self.detail),
         }))
+    }
+
+    /// References are not decoded: how many a block has is known.
+    fn steps(&self, task: TaskId) -> Result<Option<Steps>, SourceError> {
+        let (mut steps, mut batch) = (Steps::default(), Batch::default());
+        self.push_first_wait(task, &mut batch);
+        let mut inline = self.plan.inline[task as usize].iter().peekable();
+        let mut cursor = SkimCursor::new(self.reader.clone(), task, self.plan.ran[task as usize].clone());
+        for items in 0.. {
+            while let Some(&(_, number)) = inline.next_if(|&&(at, _)| at <= items) {
+                steps.note(&batch);
+                batch.clear();
+                self.inline.get(number).into_iter().for_each(|episode| steps.note(episode));
+            }
+            match cursor.next().map_err(|e| error(&e))? {
+                None => break,
+                Some(Skimmed::Event(event)) => self.push_event(task, event.kind, &mut batch),
+                Some(Skimmed::Block(shape)) => {
+                    if !batch.records.is_empty() {
+                        steps.note(&batch);
+                        batch.clear();
+                    }
+                    let records = self.templates.records(shape);
+                    let sum = self.sums.get_or_init(|| sums(&self.reader, &self.templates))[shape as usize];
+                    steps.block(records, sum);
+                }
+            }
+        }
+        steps.note(&batch);
+        Ok(Some(steps))
     }
 
     fn open_at(
@@ -288,7 +354,7 @@ impl TaskSource for CapturedTasks {
         let [epoch, of_epoch, items, next_inline] = place;
         let epoch = usize::try_from(epoch).unwrap_or(usize::MAX);
         let begin = if of_epoch == 0 { epoch } else { epoch.saturating_sub(1) };
-        let mut stream = servsim_trace::TaskCursor::from_epoch(self.reader.clone(), task, begin);
+        let mut stream = self.stream(task, begin);
         // A predictor has learnt at least what the epoch teaches until there.
         let mut predictor = BranchPredictor::new(self.detail);
         while stream.place() != (epoch, of_epoch) {
@@ -371,14 +437,7 @@ impl TaskCursor for Cursor<'_> {
         });
         // Once only: a task that is woken and then does nothing more in the trace has no items.
         if !std::mem::replace(&mut self.begun, true) {
-            if let Some(wake) = self.source.plan.first_wait[self.task as usize] {
-                match self.source.plan.ends.get(&wake) {
-                    Some(BlockEnd::Sleep(nanos)) => {
-                        batch.push_event(self.task, Event::Sleep { nanos: *nanos });
-                    }
-                    _ => batch.push_event(self.task, Event::Block { wake: Some(wake) }),
-                }
-            }
+            self.source.push_first_wait(self.task, batch);
         }
         let source = self.source;
         while batch.records.len() < BATCH {
@@ -395,18 +454,7 @@ impl TaskCursor for Cursor<'_> {
                         self.predictor.block(&source.code, block.shape, &mut batch.records[first..]);
                     }
                 }
-                Item::Event(event) => match event.kind {
-                    EventKind::SwitchOut(SwitchReason::Blocked { block, .. }) => {
-                        let id = wake_id(self.task, block);
-                        let event = match source.plan.ends.get(&id) {
-                            Some(BlockEnd::Sleep(nanos)) => Event::Sleep { nanos: *nanos },
-                            Some(BlockEnd::Stream | BlockEnd::Disk) => source.wait(self.task, id),
-                            None => Event::Block { wake: None },
-                        };
-                        batch.push_event(self.task, event);
-                    }
-                    kind => push(batch, self.task, kind, &source.plan, source.locks),
-                },
+                Item::Event(event) => source.push_event(self.task, event.kind, batch),
             }
         }
         if source.with_pages {
@@ -419,6 +467,11 @@ impl TaskCursor for Cursor<'_> {
 /// Gives the events behind the last reference the page that all events have.
 fn fill_pages(batch: &mut Batch) {
     batch.pages.resize(batch.records.len(), 0);
+}
+
+/// What the records of each shape do.
+fn sums(reader: &TraceReader, templates: &Templates) -> Vec<Run> {
+    (0..reader.dictionary().len()).map(|shape| Run::of(templates.records(shape as ShapeId))).collect()
 }
 
 /// Appends the events that mean the same in every stream.

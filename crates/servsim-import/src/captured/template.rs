@@ -96,6 +96,13 @@ impl Templates {
         u64::from(template.joined)
     }
 
+    /// The records of `shape`, the addresses of its data references not known.
+    #[inline]
+    pub fn records(&self, shape: ShapeId) -> &[Record] {
+        let template = self.shapes[shape as usize];
+        &self.records[template.records as usize..][..usize::from(template.record_count)]
+    }
+
     /// Adds that of the next shape.
     fn push(&mut self, shape: &Shape, line: Option<u64>) {
         let (records, data) = (self.records.len(), self.data.len());

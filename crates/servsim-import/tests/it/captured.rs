@@ -8,6 +8,7 @@ use crate::common::records;
 
 use proptest::prelude::*;
 use servsim_core::reference::{ATOMIC, CONTINUATION, KERNEL, PER_CPU};
+use servsim_core::steps::Steps;
 use servsim_core::{Batch, Event, GlobalSource, Op, Record, TaskKind, TaskSource, ANY_CPU};
 use servsim_import::captured::{CapturedOrder, CapturedTasks, CodeDetail};
 use servsim_trace::{Insn, MemOp, Meta, Ref, Shape, TaskInfo, TraceWriter, WriterOptions};
@@ -301,6 +302,28 @@ fn a_stream_opened_at_a_place_goes_on_as_the_one_that_was_there() {
     assert!(later > 0, "no place lies behind the first epoch");
     let nowhere = source.open_at(1, [1, u64::MAX, 0, 0]).err().expect("refused").to_string();
     assert!(nowhere.contains("never at item"), "{nowhere}");
+}
+
+#[test]
+fn the_steps_of_a_stream_are_those_that_its_records_make() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small.svt");
+    small_trace::write(&small);
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt");
+    for path in [small, shipped] {
+        let source = CapturedTasks::open(&path, LINE, true).unwrap();
+        for task in 0..source.tasks().len() as u32 {
+            let (mut noted, mut batch) = (Steps::default(), Batch::default());
+            let mut cursor = source.open(task).unwrap();
+            while cursor.next_batch(&mut batch).unwrap() {
+                noted.note(&batch);
+            }
+            let steps = source.steps(task).unwrap().expect("a captured trace tells");
+            let differing = steps.steps.iter().zip(&noted.steps).position(|(told, noted)| told != noted);
+            assert_eq!(differing, None, "task {task}");
+            assert!(steps == noted, "task {task}: {} and {} steps", steps.steps.len(), noted.steps.len());
+        }
+    }
 }
 
 /// A record, and the event that it is, whose number in the batch says nothing elsewhere.

@@ -71,6 +71,13 @@ fn read(reader: &Arc<TraceReader>) -> Result<Vec<(TaskId, Step)>, TraceError> {
     Ok(steps)
 }
 
+/// Per task, the epochs in which it ran.
+fn epochs(reader: &Arc<TraceReader>) -> Vec<Vec<u32>> {
+    let mut cursor = GlobalCursor::new(reader.clone());
+    while cursor.next().unwrap().is_some() {}
+    cursor.ran().to_vec()
+}
+
 fn owned(item: Item<'_>) -> Step {
     match item {
         Item::Block(block) => Step::Block(block.shape, block.refs.to_vec()),
@@ -137,6 +144,22 @@ proptest! {
             }
             prop_assert!(cursor.next().unwrap().is_none());
         }
+        let ran = epochs(&reader);
+        for task in 0..3 {
+            let epochs: Epochs = ran[task as usize].as_slice().into();
+            let mut cursor = TaskCursor::new(reader.clone(), task).within(epochs.clone());
+            let mut skimming = SkimCursor::new(reader.clone(), task, epochs);
+            for (_, step) in steps.iter().filter(|(t, _)| *t == task) {
+                let item = cursor.next().unwrap().map(owned);
+                prop_assert_eq!(item.as_ref(), Some(step));
+                let skimmed = match step {
+                    Step::Block(shape, _) => Skimmed::Block(*shape),
+                    Step::Event(event) => Skimmed::Event(*event),
+                };
+                prop_assert_eq!(skimming.next().unwrap(), Some(skimmed));
+            }
+            prop_assert!(cursor.next().unwrap().is_none() && skimming.next().unwrap().is_none());
+        }
         let statistics = statistics(&reader).unwrap();
         prop_assert_eq!(statistics.total, totals.counts);
         prop_assert_eq!(totals.file_bytes, std::fs::metadata(&path).unwrap().len());
@@ -182,6 +205,36 @@ fn sample() -> (tempfile::TempDir, Vec<u8>, Vec<(TaskId, Step)>) {
     write(&path, &steps, 200);
     let bytes = std::fs::read(&path).unwrap();
     (folder, bytes, steps)
+}
+
+#[test]
+fn epochs_in_which_a_task_is_known_not_to_have_run_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.svt");
+    // Task 1 runs first and last, task 0 for many epochs between.
+    let turn = |i: u64| u32::from(!(3..=296).contains(&i));
+    let block = |i: u64| Step::Block(1, references(1, &[(i * 4096, i); 5]));
+    let steps: Vec<(TaskId, Step)> = (0..300).map(|i| (turn(i), block(i))).collect();
+    write(&path, &steps, 200);
+    let ran = epochs(&Arc::new(TraceReader::open(&path).unwrap()));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let reader = Arc::new(TraceReader::open(&path).unwrap());
+    let walk = |mut cursor: TaskCursor| {
+        let mut items = 0;
+        while cursor.next()?.is_some() {
+            items += 1;
+        }
+        Ok::<_, TraceError>(items)
+    };
+    let within =
+        |task: TaskId| TaskCursor::new(reader.clone(), task).within(ran[task as usize].as_slice().into());
+    assert!(ran[1].len() <= 4 && ran[0].len() > 10, "{ran:?}");
+    assert!(walk(TaskCursor::new(reader.clone(), 1)).is_err(), "all epochs are read");
+    assert_eq!(walk(within(1)).unwrap(), 6);
+    assert!(walk(within(0)).is_err(), "the damaged epoch is one of its own");
 }
 
 #[test]

@@ -24,6 +24,7 @@ impl Plan {
             completions,
             lock_waits,
             transaction_ends,
+            ran,
         } = self;
         let mut out = Vec::new();
         pages.pack(&mut out);
@@ -70,6 +71,11 @@ impl Plan {
             put(&mut out, u64::from(user));
             put(&mut out, count);
         }
+        put(&mut out, ran.len() as u64);
+        for epochs in ran {
+            put(&mut out, epochs.len() as u64);
+            epochs.iter().for_each(|&epoch| put(&mut out, u64::from(epoch)));
+        }
         out
     }
 
@@ -92,9 +98,13 @@ impl Plan {
                 .list(|from| Some(((from.narrow()?, from.narrow()?), from.number()?)))?
                 .into_iter()
                 .collect(),
+            ran: from.list(|from| Some(from.list(Packed::narrow)?.into()))?,
         };
         let tasks = reader.tasks().len();
-        let whole = from.is_empty() && plan.inline.len() == tasks && plan.first_wait.len() == tasks;
+        let whole = from.is_empty()
+            && plan.inline.len() == tasks
+            && plan.first_wait.len() == tasks
+            && plan.ran.len() == tasks;
         (whole && reader.budget().claim(plan.memory()).is_ok()).then_some(plan)
     }
 }
