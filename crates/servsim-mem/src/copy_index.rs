@@ -274,7 +274,9 @@ impl CopyIndex {
     fn restore_sets<S: Indexed>(&mut self, caches: usize, from: &mut Reader<'_>) -> Result<(), Damaged> {
         let mut line = LineAddr(0);
         let mut words = Vec::new();
-        for index in 0..from.length()? {
+        let lines = from.length()?;
+        with_table!(&mut self.0, table => *table = Table::with_room_for(lines));
+        for index in 0..lines {
             let further = from.take()?;
             line = line
                 .0

@@ -38,6 +38,15 @@ impl<E: Entry> Default for Table<E> {
 }
 
 impl<E: Entry> Table<E> {
+    /// Empty, as large as it would grow by so many entries.
+    pub fn with_room_for(entries: usize) -> Self {
+        let mut length = FIRST;
+        while entries * 4 > length * 3 {
+            length *= 2;
+        }
+        Self { entries: vec![E::FREE; length], used: 0 }
+    }
+
     /// Where the search for `key` begins: Fibonacci hashing, by the product's best mixed bits.
     #[inline]
     fn start(&self, key: E::Key) -> usize {
@@ -179,6 +188,8 @@ mod tests {
                 let value = random.next_u64();
                 table.at(key).1 = value;
                 plain.insert(key, value);
+                let roomy = Table::<Plain>::with_room_for(table.len());
+                assert_eq!(roomy.entries.len(), table.entries.len(), "{} entries", table.len());
             }
         }
         assert!(table.entries.len() > FIRST, "it has grown");

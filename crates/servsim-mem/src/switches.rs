@@ -158,6 +158,8 @@ pub struct Switches {
     losses: Table<Loss>,
     /// Where somebody else knows: whether the task of the access under way used its line in an earlier quantum.
     pub told: Option<bool>,
+    /// Whether nobody asks by which cause a miss was, so that neither uses nor losses are kept.
+    unasked: bool,
 }
 
 impl Switches {
@@ -171,7 +173,14 @@ impl Switches {
             uses: Table::default(),
             losses: Table::default(),
             told: None,
+            unasked: false,
         }
+    }
+
+    /// Nobody will ask for causes: what they follow from is not kept, and what counts them counts nothing that holds.
+    pub fn leave_out_causes(&mut self) {
+        self.unasked = true;
+        (self.uses, self.losses) = (Table::default(), Table::default());
     }
 
     /// Whether `task` is in its quantum at `cpu`.
@@ -204,7 +213,8 @@ impl Switches {
     /// `task` uses a line; called at least when it was not the last to use the copy.
     pub fn used(&mut self, task: u32, line: LineAddr) {
         let quantum = self.tasks.get(task as usize).map(|t| t.quantum);
-        if let Some(quantum) = quantum.filter(|&quantum| quantum != 0 && self.told.is_none()) {
+        if let Some(quantum) = quantum.filter(|&quantum| quantum != 0 && self.told.is_none() && !self.unasked)
+        {
             self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum);
         }
     }
@@ -218,6 +228,9 @@ impl Switches {
     /// Brings nearer what a miss of `task` in `cache` will ask.
     #[inline]
     pub fn prefetch(&self, cache: CacheId, task: u32, line: LineAddr) {
+        if self.unasked {
+            return;
+        }
         self.losses.prefetch((line, cache.0 as u32));
         if self.told.is_none() {
             self.uses.prefetch((line.0 / BLOCK, task));
@@ -232,6 +245,9 @@ impl Switches {
 
     /// A cache lost its copy.
     pub fn lost(&mut self, cache: CacheId, line: LineAddr, taker: Taker) {
+        if self.unasked {
+            return;
+        }
         self.losses.at((line, cache.0 as u32)).set(taker, self.quanta);
     }
 
@@ -274,6 +290,7 @@ impl Switches {
             uses,
             losses,
             told: _,
+            unasked: _,
         } = self;
         last.iter().for_each(|&task| out.put(u64::from(task)));
         out.put(u64::from(*quanta));
@@ -320,13 +337,16 @@ impl Switches {
                 self.running.running[cpu] = task;
             }
         }
-        (self.uses, self.losses) = (Table::default(), Table::default());
-        for _ in 0..from.length()? {
+        let uses = from.length()?;
+        self.uses = Table::with_room_for(uses);
+        for _ in 0..uses {
             let (block, task) = (from.take()?, from.below(u64::from(NONE))? as u32);
             let (earlier, now, quantum) = (from.take()?, from.take()?, from.short()?);
             *self.uses.at((block, task)) = Uses { block, task, earlier, now, quantum };
         }
-        for _ in 0..from.length()? {
+        let losses = from.length()?;
+        self.losses = Table::with_room_for(losses);
+        for _ in 0..losses {
             let loss =
                 Loss { line: LineAddr(from.below(u64::MAX)?), taken: from.short()?, quantum: from.short()? };
             if loss.key().1 as usize >= self.last.len() {

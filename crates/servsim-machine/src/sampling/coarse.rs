@@ -7,10 +7,11 @@
 
 use crate::error::SimulateError;
 use crate::timing::{self, Model};
-use crate::warm::outline::{Outline, Run, Step, Steps};
+use crate::warm::outline::Outline;
 use serde_json::{json, Value};
 use servsim_core::random::RandomStream;
 use servsim_core::reference::{KERNEL, PRIVATE};
+use servsim_core::steps::{Run, Step, Steps};
 use servsim_core::{
     Batch, Instruction, Interrupt, Op, Privacy, Record, SourceError, TaskCursor, TaskId, TaskSource,
 };

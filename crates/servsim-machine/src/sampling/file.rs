@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// First bytes of the file.
 const MAGIC: &[u8; 8] = b"svlivep\n";
 /// Version of the format. It also changes when that of checkpoints does.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Compression level of the outline: the fastest that zstd recommends for general use.
 const LEVEL: i32 = 3;
 /// Bytes before the states.
@@ -86,12 +86,7 @@ impl Writer {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(
-        mut self,
-        owner: &Belongs,
-        range: &Range,
-        mut outline: Outline,
-    ) -> Result<u64, SimulateError> {
+    pub fn finish(mut self, owner: &Belongs, range: &Range, outline: &Outline) -> Result<u64, SimulateError> {
         let mut bytes = snapshot::Writer::default();
         outline.save(&mut bytes);
         let bytes = bytes.into_bytes();

@@ -17,8 +17,10 @@ use crate::json::header_of;
 use crate::run_spec::{RunSpec, Start};
 use crate::setup::Setup;
 use crate::simulate::source_of;
+use crate::software::read_ahead;
 use crate::storage::Plan;
 use crate::timing::{self, Measured};
+use crate::warm::outline::Outline;
 use crate::warm::{self, Survey, Work};
 use crate::warnings::Warning;
 use crate::window::{Held, Window};
@@ -117,7 +119,7 @@ pub fn sample(
             return Err(SimulateError::Usage(format!("{why}; name another file with --live-points, or none")))
         }
         (Ok(None), _) | (Err(_), Store::Folder(_)) => {
-            let references = make(source, &model, survey, (&path, &owner), proceed)?;
+            let references = make(source, &model, survey, (&path, &owner, request.threads), proceed)?;
             let points =
                 LivePoints::open(&path, &owner).map_err(|Unfit(why)| SimulateError::Internal(why))?;
             let points = points.ok_or_else(|| SimulateError::Internal("the live-points vanished".into()))?;
@@ -243,20 +245,34 @@ fn make(
     source: &dyn TaskSource,
     model: &timing::Model,
     survey: Survey,
-    (path, owner): (&std::path::Path, &Belongs),
+    (path, owner, threads): (&std::path::Path, &Belongs, usize),
     proceed: &mut Proceed<'_>,
 ) -> Result<u64, SimulateError> {
     let mut writer = Writer::create(path)?;
-    let mut references = 0;
-    let (range, outline) = {
+    let (mut references, stop) = (0, AtomicBool::new(false));
+    let outlined = || Outline::of(source, &|| !stop.load(Ordering::Relaxed));
+    let mut surveyed = |source: &dyn TaskSource| {
         let mut keep = |state| writer.keep(&state);
         let mut told = |done| {
             references = done;
             proceed(done)
         };
-        replay::guarded(&model.setup, || warm::survey(source, &model.shape(), survey, &mut keep, &mut told))??
+        let range = warm::survey(source, &model.shape(), survey, &mut keep, &mut told);
+        stop.store(range.is_err(), Ordering::Relaxed);
+        range
     };
-    writer.finish(owner, &range, outline)?;
+    let (range, outline) = replay::guarded(&model.setup, || {
+        if threads == 1 {
+            return surveyed(source).and_then(|range| Ok((range, outlined()?)));
+        }
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(outlined);
+            let range = read_ahead(source, &mut surveyed);
+            let outline = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((range?, outline?))
+        })
+    })??;
+    writer.finish(owner, &range, &outline)?;
     Ok(references)
 }
 

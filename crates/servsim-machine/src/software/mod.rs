@@ -2,6 +2,7 @@
 //! interrupt handlers and the disk requests they wait for. It knows neither caches nor time; the timing
 //! engine and functional warming both execute it, as an [`Executor`] each.
 
+mod ahead;
 mod deadlock;
 mod effect;
 mod executor;
@@ -9,11 +10,12 @@ mod handlers;
 mod requests;
 mod streams;
 
+pub use ahead::read_ahead;
 pub use effect::Effect;
 pub use executor::Executor;
 pub use handlers::Handlers;
 pub use requests::{PendingIo, Requests};
-pub use streams::{Bookmark, Stream};
+pub use streams::{runs, Bookmark, Stream};
 
 use crate::error::SimulateError;
 use servsim_config::Arbitration;

@@ -82,9 +82,13 @@ impl<'a> Stream<'a> {
     }
 }
 
+/// Whether the scheduler runs tasks of this kind.
+pub fn runs(kind: TaskKind) -> bool {
+    matches!(kind, TaskKind::User | TaskKind::Kernel)
+}
+
 /// Opens the streams of the tasks that the scheduler runs; the others stay empty.
 pub fn open_all(source: &dyn TaskSource) -> Result<Vec<Stream<'_>>, SourceError> {
-    let runs = |kind| matches!(kind, TaskKind::User | TaskKind::Kernel);
     let tasks = source.tasks().iter().enumerate();
     tasks
         .map(|(task, info)| {

@@ -67,6 +67,7 @@ impl<W: WordMask> Engine<'_, W> {
         stop: &AtomicBool,
         done: &AtomicU64,
     ) -> Result<Measured, SimulateError> {
+        self.port.caches.system.switches.leave_out_causes();
         self.resume(start, false)?;
         let cut_short = !self.run_until(work.warmup, stop)?;
         let begin = self.moment();

@@ -9,7 +9,6 @@
 //!
 //! Over 400 lines: turns, the events they meet and what is left at the end work on one state.
 
-use super::outline::{weight, Outline};
 use super::state::WarmStart;
 use super::survey::{Counts, Done, Keep, Range, Survey, Surveyor};
 use super::Amount;
@@ -20,6 +19,7 @@ use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
 use crate::software::{Effect, Executor, PendingIo, Software, Stream};
 use servsim_config::Arbitration;
+use servsim_core::steps::{weight, Run};
 use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::Writer;
@@ -103,8 +103,7 @@ fn run<W: WordMask>(
 }
 
 /// Runs the first part of `source` through the caches of `shape`, and hands over its state at the places that
-/// `survey` asks for; returns what lies between the first and the last of the transactions, and the outline of the
-/// whole trace.
+/// `survey` asks for; returns what lies between the first and the last of the transactions.
 ///
 /// # Errors
 /// As [`warm_up`], and whatever `keep` says.
@@ -114,7 +113,7 @@ pub fn survey(
     survey: Survey,
     keep: &mut Keep<'_>,
     proceed: &mut dyn FnMut(u64) -> bool,
-) -> Result<(Range, Outline), SimulateError> {
+) -> Result<Range, SimulateError> {
     with_word_mask!(shape.setup.geometry.line, run_survey(source, shape, survey, keep, proceed))
 }
 
@@ -124,9 +123,11 @@ fn run_survey<W: WordMask>(
     survey: Survey,
     keep: &mut Keep<'_>,
     proceed: &mut dyn FnMut(u64) -> bool,
-) -> Result<(Range, Outline), SimulateError> {
+) -> Result<Range, SimulateError> {
     let mut warming: Warming<'_, W> = Warming::new(source, shape)?;
-    (warming.turn, warming.outline) = (FINE_TURN, Some(Outline::new(source.tasks().len())));
+    warming.turn = FINE_TURN;
+    // Windows tell how many misses they have, and nothing of their causes.
+    warming.caches.system.switches.leave_out_causes();
     warming.begin_all()?;
     let mut surveyor = Surveyor::new(survey);
     let mut turns = 0_u64;
@@ -138,14 +139,14 @@ fn run_survey<W: WordMask>(
         }
         let done = Done { instructions: warming.instructions, transactions: warming.transactions };
         if surveyor.is_over(done) {
-            return Ok((surveyor.finish(done, warming.counts())?, warming.finish_outline()?));
+            return surveyor.finish(done, warming.counts());
         }
         if surveyor.is_due(done) && surveyor.look(done, warming.counts()) {
             warming.drain()?;
             keep(warming.state())?;
         }
         if !warming.turn()? && !warming.unstick(warming.now)? {
-            return Ok((surveyor.finish(done, warming.counts())?, warming.finish_outline()?));
+            return surveyor.finish(done, warming.counts());
         }
     }
 }
@@ -180,8 +181,6 @@ struct Warming<'a, W> {
     shared_level: bool,
     shift: u32,
     time_slice: u64,
-    /// Per task: references that each record at hand stands for.
-    weights: Vec<Vec<u8>>,
     cpus: Vec<Cpu>,
     events: EventQueue<TimedEvent>,
     /// Disk requests under way, and when they were asked, in order.
@@ -194,8 +193,6 @@ struct Warming<'a, W> {
     transactions: u64,
     /// Records of a processor's turn.
     turn: usize,
-    /// What the tasks do, where that is noted.
-    outline: Option<Outline>,
 }
 
 impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
@@ -203,18 +200,8 @@ impl<'a, W: WordMask> Executor<'a> for Warming<'a, W> {
         &mut self.software
     }
 
-    /// Each record loses what it says of consecutive fetches, which is kept apart.
     fn refill(&mut self, task: TaskId) -> Result<bool, SimulateError> {
-        let stream = &mut self.software.streams[task as usize];
-        let more = stream.refill()?;
-        if let Some(outline) = self.outline.as_mut().filter(|_| more) {
-            outline.note(task, &stream.batch);
-        }
-        let weights = &mut self.weights[task as usize];
-        weights.clear();
-        weights.extend(stream.batch.records.iter().map(weight));
-        stream.batch.records.iter_mut().for_each(|record| record.cpu = 1);
-        Ok(more)
+        Ok(self.software.streams[task as usize].refill()?)
     }
 
     fn is_idle(&self, cpu: CpuId) -> bool {
@@ -272,7 +259,6 @@ impl<'a, W: WordMask> Warming<'a, W> {
             shared_level: !spec.shared.is_empty(),
             shift: setup.geometry.line.trailing_zeros(),
             time_slice: shape.time_slice,
-            weights: vec![Vec::new(); tasks],
             cpus: (0..n).map(|_| Cpu::default()).collect(),
             events: EventQueue::new(),
             requests: HashMap::new(),
@@ -282,18 +268,7 @@ impl<'a, W: WordMask> Warming<'a, W> {
             instructions: 0,
             transactions: 0,
             turn: TURN,
-            outline: None,
         })
-    }
-
-    /// What the tasks do, to the ends of their streams, of a pass that noted it; it cannot go on.
-    fn finish_outline(&mut self) -> Result<Outline, SimulateError> {
-        for task in 0..self.software.streams.len() {
-            while !self.software.streams[task].is_over() {
-                self.refill(task as TaskId)?;
-            }
-        }
-        Ok(self.outline.take().unwrap_or_default())
     }
 
     fn has(&self, amount: Amount) -> bool {
@@ -348,13 +323,9 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let stream = &mut software.streams[task as usize];
         let rest = &stream.batch.records[stream.position..];
         let most = most.min(usize::try_from(self.cpus[cpu].slice).unwrap_or(most)).min(rest.len());
-        let run = rest[..most].iter().position(|record| record.op == Op::Event).unwrap_or(most);
-        touch(caches, cpu, &rest[..run], software.privacy, *shift);
-        let weights = &self.weights[task as usize][stream.position..][..run];
-        self.instructions += fetches(&rest[..run], weights);
-        let references = weights.iter().map(|&weight| u64::from(weight)).sum();
+        let (run, work) = touch(caches, cpu, &rest[..most], software.privacy, *shift);
         stream.position += run;
-        self.count(cpu, references);
+        self.count(cpu, work);
         let stream = &mut self.software.streams[task as usize];
         if let Some(record) = stream.batch.records.get(stream.position) {
             if run < most {
@@ -371,7 +342,8 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    fn count(&mut self, cpu: CpuId, references: u64) {
+    fn count(&mut self, cpu: CpuId, Run { instructions, references }: Run) {
+        self.instructions += instructions;
         self.references += references;
         let cpu = &mut self.cpus[cpu];
         cpu.time += references;
@@ -383,12 +355,9 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let batch = &self.software.interrupts[index].batch;
         let mut rest = batch.records.as_slice();
         while !rest.is_empty() {
-            let run = rest.iter().position(|record| record.op == Op::Event).unwrap_or(rest.len());
-            touch(&mut self.caches, cpu, &rest[..run], self.software.privacy, self.shift);
+            let (run, work) = touch(&mut self.caches, cpu, rest, self.software.privacy, self.shift);
             let slice = self.cpus[cpu].slice;
-            let weights: Vec<u8> = rest[..run].iter().map(weight).collect();
-            self.instructions += fetches(&rest[..run], &weights);
-            self.count(cpu, weights.iter().map(|&weight| u64::from(weight)).sum());
+            self.count(cpu, work);
             self.cpus[cpu].slice = slice;
             rest = &rest[run..];
             if let Some((record, after)) = rest.split_first() {
@@ -484,29 +453,31 @@ impl<'a, W: WordMask> Warming<'a, W> {
     }
 }
 
-/// Instructions among records of these weights.
-fn fetches(records: &[Record], weights: &[u8]) -> u64 {
-    let both = records.iter().zip(weights);
-    both.map(|(record, &weight)| if record.op == Op::Fetch { u64::from(weight) } else { 0 }).sum()
-}
-
-/// Performs references of processor `cpu`, without events among them.
+/// Performs references of processor `cpu` up to the first event; how many records they are, and the work of them.
 fn touch<W: WordMask>(
     caches: &mut Hierarchy<W>,
     cpu: CpuId,
     records: &[Record],
     privacy: &Privacy,
     shift: u32,
-) {
-    let (mut rest, mut unread) = (records, RunCounts::default());
+) -> (usize, Run) {
+    let (mut rest, mut hits, mut work) = (records, RunCounts::default(), Run::default());
     while let Some(first) = rest.first() {
-        let hits = caches.run_joined_hits(cpu, shift, rest, u64::MAX, &mut unread);
-        rest = &rest[hits..];
-        if let Some(record) = rest.first().filter(|record| record.task == first.task) {
+        let count = caches.run_joined_hits(cpu, shift, rest, u64::MAX, &mut hits);
+        rest = &rest[count..];
+        let Some(record) = rest.first().filter(|record| record.op != Op::Event) else { break };
+        if record.task == first.task {
             for_each_line(record, cpu, shift, |access, piece| {
                 caches.access(access, || page_of(privacy, piece));
             });
+            let references = u64::from(weight(record));
+            work.references += references;
+            work.instructions += if record.op == Op::Fetch { references } else { 0 };
             rest = &rest[1..];
         }
     }
+    let of_hits = |op: Op| hits[0][op as usize] + hits[1][op as usize];
+    work.instructions += of_hits(Op::Fetch);
+    work.references += hits.iter().flatten().sum::<u64>();
+    (records.len() - rest.len(), work)
 }

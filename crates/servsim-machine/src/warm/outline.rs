@@ -1,78 +1,12 @@
 //! The outline of a trace: what every task does between the events that order it, as sums of instructions and
-//! references. A functional pass notes it beside its own work. At a pace for each task it can be run in time again
-//! ([`crate::sampling`]): no caches, but every wait, lock, sleep and disk request of the whole trace.
+//! references. At a pace for each task it can be run in time again ([`crate::sampling`]): no caches, but every wait, lock,
+//! sleep and disk request of the whole trace.
 
-use servsim_core::reference::CONTINUATION;
-use servsim_core::{Batch, Event, LockClass, Op, Record, TaskId, TaskSource};
+use crate::error::SimulateError;
+use crate::software::runs;
+use servsim_core::steps::{Run, Step, Steps};
+use servsim_core::{Batch, Event, LockClass, TaskId, TaskSource};
 use servsim_mem::snapshot::{Damaged, Reader, Writer};
-
-/// Instructions of a run at most: paces vary along longer ones.
-const LONGEST: u64 = 1 << 14;
-
-/// References that a record of a task's stream stands for.
-pub fn weight(record: &Record) -> u8 {
-    match record.op {
-        Op::Event => 0,
-        _ if record.flags & CONTINUATION != 0 => 0,
-        Op::Fetch => record.cpu,
-        Op::Load | Op::Store => 1,
-    }
-}
-
-/// Work without events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Run {
-    /// Its instructions.
-    pub instructions: u64,
-    /// Its references, those of instructions among them.
-    pub references: u64,
-}
-
-/// What a task does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Work.
-    Run(Run),
-    /// What orders it.
-    Event(Event),
-}
-
-/// The steps of a stream, while they are noted and afterwards.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Steps {
-    /// In order; the run under way is none of them yet.
-    pub steps: Vec<Step>,
-    under_way: Run,
-}
-
-impl Steps {
-    /// Adds what the records of a batch do.
-    pub fn note(&mut self, batch: &Batch) {
-        for record in &batch.records {
-            if record.op == Op::Event {
-                self.end_run();
-                self.steps.push(Step::Event(batch.events[record.address as usize]));
-                continue;
-            }
-            let references = u64::from(weight(record));
-            self.under_way.references += references;
-            if record.op == Op::Fetch {
-                self.under_way.instructions += references;
-                if self.under_way.instructions >= LONGEST {
-                    self.end_run();
-                }
-            }
-        }
-    }
-
-    /// The run under way ends here.
-    pub fn end_run(&mut self) {
-        let run = std::mem::take(&mut self.under_way);
-        if run.references > 0 {
-            self.steps.push(Step::Run(run));
-        }
-    }
-}
 
 /// What all tasks do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -82,14 +16,40 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Nothing noted, of so many tasks.
-    pub fn new(tasks: usize) -> Self {
-        Self { tasks: vec![Steps::default(); tasks] }
+    /// Of the whole of `source`; `goes_on` is asked now and then.
+    ///
+    /// # Errors
+    /// When the trace is damaged, or it does not go on.
+    pub fn of(source: &dyn TaskSource, goes_on: &dyn Fn() -> bool) -> Result<Self, SimulateError> {
+        let mut tasks = Vec::new();
+        for (task, info) in (0..).zip(source.tasks()) {
+            if !runs(info.kind) {
+                tasks.push(Steps::default());
+                continue;
+            }
+            let go = || goes_on().then_some(()).ok_or(SimulateError::Interrupted);
+            go()?;
+            let known = source.steps(task)?;
+            let mut steps = known.map_or_else(|| Self::read(source, task, &go), Ok)?;
+            steps.end_run();
+            tasks.push(steps);
+        }
+        Ok(Self { tasks })
     }
 
-    /// Adds the next batch of a task.
-    pub fn note(&mut self, task: TaskId, batch: &Batch) {
-        self.tasks[task as usize].note(batch);
+    /// The steps of a stream that has to be read for them.
+    fn read(
+        source: &dyn TaskSource,
+        task: TaskId,
+        go: &dyn Fn() -> Result<(), SimulateError>,
+    ) -> Result<Steps, SimulateError> {
+        let (mut steps, mut batch) = (Steps::default(), Batch::default());
+        let mut cursor = source.open(task)?;
+        while cursor.next_batch(&mut batch)? {
+            go()?;
+            steps.note(&batch);
+        }
+        Ok(steps)
     }
 
     /// The same of every interrupt handler of `source`.
@@ -104,10 +64,9 @@ impl Outline {
     }
 
     /// Writes it.
-    pub fn save(&mut self, out: &mut Writer) {
+    pub fn save(&self, out: &mut Writer) {
         out.put(self.tasks.len() as u64);
-        for task in &mut self.tasks {
-            task.end_run();
+        for task in &self.tasks {
             out.put(task.steps.len() as u64);
             task.steps.iter().for_each(|step| put(step, out));
         }
@@ -124,7 +83,7 @@ impl Outline {
             for _ in 0..from.length()? {
                 steps.push(take(from)?);
             }
-            tasks.push(Steps { steps, under_way: Run::default() });
+            tasks.push(Steps::of(steps));
         }
         Ok(Self { tasks })
     }
@@ -178,30 +137,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_summed_between_events_and_long_work_is_cut() {
-        let mut batch = Batch::default();
-        let fetch = |count: u8| Record { cpu: count, ..Record::new(1, Op::Fetch, 64, 4) };
-        let load = Record { cpu: 1, ..Record::new(1, Op::Load, 128, 8) };
-        batch.records.extend([fetch(10), load, load]);
-        batch.push_event(1, Event::Wake { wake: 7 });
-        batch.records.extend(std::iter::repeat_n(fetch(200), 100));
-        let mut outline = Outline::new(2);
-        outline.note(1, &batch);
-        outline.note(1, &Batch { records: vec![load], ..Batch::default() });
-        let mut bytes = Writer::default();
-        outline.save(&mut bytes);
-        let run = |instructions, references| Step::Run(Run { instructions, references });
-        let wanted =
-            [run(10, 12), Step::Event(Event::Wake { wake: 7 }), run(16_400, 16_400), run(3_600, 3_601)];
-        assert_eq!(outline.tasks[1].steps, wanted);
-        assert!(outline.tasks[0].steps.is_empty());
-        let bytes = bytes.into_bytes();
-        let mut reader = Reader::new(&bytes);
-        assert_eq!(Outline::restore(&mut reader), Ok(outline));
-        assert_eq!(reader.end(), Ok(()));
-    }
-
-    #[test]
     fn every_event_is_read_as_it_was_written_and_an_unknown_one_is_refused() {
         let (class, write) = (LockClass::UserSpin, true);
         let events = [
@@ -216,7 +151,7 @@ mod tests {
             Event::TransactionEnd { kind: 2, user: 11 },
         ];
         let steps: Vec<Step> = events.map(Step::Event).to_vec();
-        let mut outline = Outline { tasks: vec![Steps { steps, under_way: Run::default() }] };
+        let outline = Outline { tasks: vec![Steps::of(steps)] };
         let mut bytes = Writer::default();
         outline.save(&mut bytes);
         assert_eq!(Outline::restore(&mut Reader::new(&bytes.into_bytes())), Ok(outline));

@@ -14,3 +14,4 @@ mod protocols;
 mod shadow;
 mod snapshot;
 mod support;
+mod switches;
