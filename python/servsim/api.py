@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from servsim import simulation
 from servsim.captures import simulate_captures
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.hashes import file_hash
 from servsim.result import Result, check
 from servsim.run_options import RunOptions
 from servsim.text import require_utf8
@@ -86,7 +87,7 @@ class Trace:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the trace, as results record it."""
-        return simulation.file_hash(self.path)
+        return file_hash(self.path)
 
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from servsim.errors import Interrupted, UsageError
+from servsim.hashes import file_hash
 from servsim.replication import joined
 from servsim.result_warnings import FEW_REPLICATIONS, ResultWarning, put, recorded
 from servsim.run_options import RunOptions
-from servsim.simulation import file_hash, simulate, trace_info
+from servsim.simulation import simulate, trace_info
 
 #: Fewer captures than this leave the interval wide: its factor is 12.7 for two, 4.3 for three, 2.8 for five.
 ENOUGH = 5

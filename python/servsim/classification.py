@@ -8,7 +8,8 @@ from typing import Any
 from servsim import _core
 from servsim.documents import text_of
 from servsim.errors import UsageError
-from servsim.simulation import file_hash, findings_folder, machine_text
+from servsim.hashes import file_hash
+from servsim.simulation import findings_folder, machine_text
 
 #: Why the classes differ from those of a timing run of the same trace on the same machine.
 NO_MIGRATION = (

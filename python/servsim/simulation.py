@@ -1,7 +1,6 @@
 """Simulate a trace on a machine that exists only as a description."""
 
 import difflib
-import hashlib
 import itertools
 import json
 import tempfile
@@ -14,6 +13,7 @@ from servsim.cache import location
 from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
+from servsim.hashes import file_hash
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
@@ -300,13 +300,3 @@ def trace_info(path: Path) -> dict[str, Any] | None:
 def findings_folder() -> Path:
     """Return the folder of the cache for what first passes find of traces, made when there is something to keep."""
     return location() / "first-pass"
-
-
-def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes."""
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        listing = "".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files)
-        return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

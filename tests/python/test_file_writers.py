@@ -70,6 +70,7 @@ ELSEWHERE = {
     "python/servsim/monitor/plot.py": "as `model plot`",
     "python/servsim/quickstart.py": "as `simulate`",
     "python/servsim/faults.py": "as `simulate`",
+    "python/servsim/hashes.py": "in the cache, as `checkpoint`",
     "python/servsim/reproduce/runs.py": "as `simulate`",
     "python/servsim/result.py": "as `simulate`",
     "python/servsim/sweep/store.py": "test_sweep.py and tests/acceptance kill whole sweeps",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import servsim
 from servsim import simulation
+from servsim.hashes import file_hash
 
 TRACE = Path(servsim.__file__).with_name("data") / "quickstart.svt"
 
@@ -26,7 +27,7 @@ def test_results_are_the_same_with_findings_that_are_kept_and_without(
     monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path / "cache"))
     making = _results()
     kept = list((tmp_path / "cache" / "first-pass").iterdir())
-    hexadecimal = simulation.file_hash(TRACE).replace(":", "")
+    hexadecimal = file_hash(TRACE).replace(":", "")
     assert [file.name for file in kept] == [f"{hexadecimal}.found"]
     assert without == making == _results()
 

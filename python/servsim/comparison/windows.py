@@ -18,10 +18,11 @@ from typing import Any
 from servsim.comparison.designs import Machine
 from servsim.comparison.ratios import judged, look_is_enough, windows_wanted
 from servsim.errors import Interrupted
+from servsim.hashes import file_hash
 from servsim.result_warnings import ResultWarning
 from servsim.sampling.coarse import Known, coarse_runs
 from servsim.sampling.runs import Wish, refuse_short, timed
-from servsim.simulation import file_hash, machine_text, resolve
+from servsim.simulation import machine_text, resolve
 from servsim.statistics import sampling
 
 #: Fewest common windows that say anything: an interval needs a spread.

@@ -17,10 +17,11 @@ from servsim import _core, cache
 from servsim.environment import shipped_trace
 from servsim.errors import EnvironmentProblem, UsageError
 from servsim.files import atomic_write
+from servsim.hashes import file_hash
 from servsim.progress import Show, expected_references, of_references
 from servsim.quickstart import USERS
 from servsim.run_options import RunOptions
-from servsim.simulation import file_hash, machine_text, simulate
+from servsim.simulation import machine_text, simulate
 from servsim.statistics.intervals import estimate
 from servsim.sweep.job import versions
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.hashes import file_hash
 from servsim.replication import summary
 from servsim.result_warnings import ResultWarning, gathered
-from servsim.simulation import file_hash, machine_text, resolve
+from servsim.simulation import machine_text, resolve
 from servsim.sweep.engines import engine
 from servsim.sweep.job import Job, versions
 from servsim.sweep.store import Store, opened

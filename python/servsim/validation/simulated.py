@@ -11,7 +11,8 @@ from typing import Any
 from servsim import _core, cache
 from servsim.capture import store
 from servsim.files import atomic_write
-from servsim.simulation import file_hash, simulate_text
+from servsim.hashes import file_hash
+from servsim.simulation import simulate_text
 from servsim.statistics.intervals import estimate
 from servsim.validation.host import Host, describe
 from servsim.validation.plan import BASE, Configuration, software

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from servsim.errors import UsageError
+from servsim.hashes import file_hash
 from servsim.placement.advise import advise, tasks_dealt
 from servsim.progress import Show, of_references
 from servsim.reproduce.brock_2001.printed import APPLICATIONS, Application, Version
@@ -24,7 +25,7 @@ from servsim.reproduce.brock_2001.probes import SWITCH, packets
 from servsim.reproduce.report import Cell
 from servsim.reproduce.rows import Part, Row, shown, within
 from servsim.reproduce.runs import Replication, kept
-from servsim.simulation import file_hash, machine_text, simulate, trace_info
+from servsim.simulation import machine_text, simulate, trace_info
 from servsim.statistics.intervals import estimate
 
 #: Threads of each kernel.

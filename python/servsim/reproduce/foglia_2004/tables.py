@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from servsim import _core
+from servsim.hashes import file_hash
 from servsim.progress import expected_references, of_references
 from servsim.reproduce.foglia_2004.tiers import Task, Workload
 from servsim.reproduce.report import Cell
 from servsim.reproduce.runs import Runs, kept
-from servsim.simulation import file_hash
 
 LINE = 32
 #: Columns of Tables 2 and 3; Table 1 has the first five without the number of processes.

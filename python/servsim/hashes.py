@@ -1,0 +1,72 @@
+"""The hash of a file, which names it in results and in the cache: of a large file read once, and known from then on.
+
+A kept hash is that of a file which has not changed since by what its file system tells: the same number, length, and
+times of the last change of what it holds and of what is told of it. Removing the cache loses time only.
+"""
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+from servsim.cache import location
+from servsim.errors import ServsimError
+from servsim.files import atomic_write
+
+__all__ = ["file_hash"]
+
+#: Bytes of a file below which reading it is as quick as looking.
+LEAST = 16 << 20
+#: Seconds since the last change before a hash is kept: file systems give changes one shortly after the other one time.
+SETTLED = 2.0
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        listing = "".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files)
+        return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
+    with path.open("rb") as file:
+        known = _identity(file.fileno())
+        place = location() / "hashes" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
+        if known["bytes"] >= LEAST and (kept := _kept(place, known)) is not None:
+            return kept
+        found = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        last = max(known["modified_ns"], known["changed_ns"]) / 1e9
+        settled = _identity(file.fileno()) == known and last + SETTLED < time.time()
+    if known["bytes"] >= LEAST and settled:
+        _keep(place, known | {"hash": found})
+    return found
+
+
+def _identity(descriptor: int) -> dict[str, int]:
+    """Return what tells a file that has changed from one that has not."""
+    told = os.fstat(descriptor)
+    return {
+        "device": told.st_dev,
+        "inode": told.st_ino,
+        "bytes": told.st_size,
+        "modified_ns": told.st_mtime_ns,
+        "changed_ns": told.st_ctime_ns,
+    }
+
+
+def _kept(place: Path, known: dict[str, int]) -> str | None:
+    """Return the hash that is kept of a file, if it is of this very file; anything else is as good as none."""
+    try:
+        kept = json.loads(place.read_text())
+    except (OSError, ValueError):
+        return None
+    found = kept.get("hash") if isinstance(kept, dict) else None
+    return found if isinstance(found, str) and kept == known | {"hash": found} else None
+
+
+def _keep(place: Path, what: dict[str, object]) -> None:
+    """Keep a hash, where there is room for it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(place, json.dumps(what) + "\n")
+    except (OSError, ServsimError):
+        return
