@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from servsim.cli import numbers
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
 from servsim.errors import CheckFailed, Interrupted, UsageError
@@ -29,6 +30,7 @@ def run(
     trace: Path, machines: Sequence["Machine"], precision: str, *, as_json: bool, require_ranking: bool, **options: Any
 ) -> None:
     """Compare, say what it costs before and after, and show what is proven."""
+    numbers.load("numpy", "scipy.stats")
     from servsim.comparison.windows import Asked, compare_windows
     from servsim.sampling import precision_of
 

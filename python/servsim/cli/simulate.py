@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from servsim.cli import options, sampled
+from servsim.cli import numbers, options, sampled
 from servsim.cli.options import Settings
 from servsim.cli.progress import Progress
 from servsim.cli.terminal import warn
@@ -78,6 +78,7 @@ def command(
 
     Example: servsim simulate oltp.1.svt oltp.2.svt oltp.3.svt -m foglia-2004-4p --replications 3
     """
+    numbers.load("numpy", "scipy.special")
     from servsim.captures import simulate_captures
     from servsim.progress import expected_references, of_references
 
