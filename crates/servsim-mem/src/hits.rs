@@ -342,8 +342,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub(crate) fn run_hits<const JOINED: bool, const BOUNDED: bool>(
         &mut self,
         field: Field<JOINED, BOUNDED>,
-        (cpu, cache, data): (CpuId, CacheId, usize),
-        look_ups: &mut [u64],
+        (cpu, cache, data, look_ups): (CpuId, CacheId, usize, &mut [u64]),
         shift: u32,
         records: (&[Record], u64),
         follower: &mut impl Follower<W>,

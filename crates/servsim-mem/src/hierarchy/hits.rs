@@ -107,8 +107,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             let cache = CacheId(cpu.0 * self.first);
             return self.system.run_hits(
                 field,
-                (cpu, cache, self.first - 1),
-                &mut self.lookups,
+                (cpu, cache, self.first - 1, &mut self.lookups),
                 shift,
                 records,
                 follower,
