@@ -40,7 +40,7 @@ UNTESTED = ResultWarning(
     "note",
     "coverage-tested-on-few",
     "the interval was held to full runs of captures of Redis, a Java server and OLTP on one to four processors, and "
-    "covered 94.6 % of 560, but 84 % where memory is slow and the interval below 1 %; of another workload compare once "
+    "covered 93.7 % of 620, but 84 % where memory is slow and the interval below 1 %; of another workload compare once "
     "with a run without --precision before you rely on it (docs/sampling.md)",
 )
 #: Fewest windows that say anything: an interval needs a spread.
