@@ -15,7 +15,7 @@ from scipy import stats
 from servsim.result_warnings import ResultWarning, by_rank, recorded
 from servsim.sampling.coarse import Known, coarse_of, order_of
 from servsim.sampling.estimates import (
-    MODEL,
+    LEAST_MODEL,
     cost,
     estimate,
     level_of,
@@ -78,7 +78,8 @@ class Parts:
 def parts_of(a: Known, b: Known) -> Parts:
     """Return what the interval of the ratio is made of."""
     found, of_a, of_b = ratio_of(a, b), unknown_of(a), unknown_of(b)
-    order = hypot(order_of(a), order_of(b), MODEL, MODEL)
+    # What misses cost and no window tells is nearly the same in both: ratios were held to full runs without it.
+    order = hypot(order_of(a), order_of(b), LEAST_MODEL, LEAST_MODEL)
     return Parts(found.half_width / found.mean, order, of_a.misses + of_b.misses)
 
 

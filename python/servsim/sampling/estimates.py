@@ -27,8 +27,10 @@ STALLS = ("memory_stall", "bus_wait")
 #: A second half of windows that differs from the first by more than this, beyond chance, began too early.
 UNSETTLED = 0.02
 #: Half of the 95 % interval of what neither windows nor coarse runs know, as a share, by full runs of captured traces
-#: whose windows were all timed (docs/sampling.md).
-MODEL = 0.003
+#: whose windows were all timed (docs/sampling.md): at least so much, and a share of the time that windows spent on
+#: misses, since they may have others than the range, whose price the regression cannot tell.
+LEAST_MODEL = 0.003
+MODEL_OF_MISSES = 0.125
 #: Shares of the users' time without work that a full run remarks, and calls invalid (settled.rs of servsim-machine).
 SOME_WITHOUT_WORK, MOST_WITHOUT_WORK = 0.005, 0.05
 
@@ -73,6 +75,18 @@ def estimate(known: Known) -> sampling.Sampled:
     return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean)
 
 
+def _on_misses(known: Known) -> float:
+    """Return the share of their processors' time that windows spent on misses."""
+    windows = known["windows"]
+    stalls = sum(int(window[part]) for window in windows for part in STALLS)
+    return stalls / max(1, sum(_time_of(window) for window in windows))
+
+
+def model_of(known: Known) -> float:
+    """Return half of the 95 % interval of what neither windows nor coarse runs know, as a share."""
+    return max(LEAST_MODEL, MODEL_OF_MISSES * _on_misses(known))
+
+
 @dataclass(frozen=True)
 class Unknown:
     """What windows may be wrong by however many there are, as shares of cycles for an instruction.
@@ -95,13 +109,11 @@ class Unknown:
 def unknown_of(known: Known) -> Unknown:
     """Return what the windows timed so far may be wrong by together."""
     windows = known["windows"]
-    total = max(1, sum(_time_of(window) for window in windows))
-    stalls = sum(int(window[part]) for window in windows for part in STALLS)
     # Of what the pass counted, as many as the windows would have had at its rate.
     expected = sum(rates(known["points"][window["point"]])[0] * window["instructions"] for window in windows)
     had = sum(window["misses"] for window in windows)
     gap = abs(had - expected) / max(1.0, min(had, expected))
-    return Unknown(min(1.0, gap) * stalls / total)
+    return Unknown(min(1.0, gap) * _on_misses(known))
 
 
 def _time_of(window: Known) -> int:
@@ -117,28 +129,34 @@ def refuse_unsuitable(known: Known, precision: float) -> None:
     UsageError
         With what is not known of them, and the remedy.
     """
-    unknown, order = unknown_of(known).half_width, hypot(order_of(known), MODEL)
+    unknown, order, model = unknown_of(known).half_width, order_of(known), model_of(known)
     # The windows need a part of the promise as well: half of the square of what is left.
-    least = unknown + sqrt(2) * order
+    least = unknown + sqrt(2) * hypot(order, model)
     if least <= precision:
         return
     there = known["range"]["transactions"]
-    if order >= unknown:
+    at_best = f"ask for {_percent(least)} at best, or " if least < LARGEST else ""
+    remedy = at_best
+    if model >= max(order, unknown):
+        why = (
+            f"{100 * _on_misses(known):.1f} % of the time goes to misses, of which windows may have others than the "
+            f"run, so estimates of such runs are told to ±{100 * model:.1f} % however many windows there are"
+        )
+    elif order >= unknown:
         # The spread of runs shrinks as the root of their length.
-        room = (precision - unknown) / sqrt(2)
+        room = sqrt(max(0.0, (precision - unknown) * abs(precision - unknown) / 2 - model**2))
         missing = ceil(there * ((order / room) ** 2 - 1)) if room > 0 else there
         why = (
             f"single full runs of the {there} transactions to measure differ by ±{100 * order:.1f} % in which of them "
             f"end first and who waits; {are_missing(missing)} (twice as many in a trace, of which the middle half is "
             "measured)"
         )
-        remedy = "capture a longer trace, " + (f"ask for {_percent(least)} at best, or " if least < LARGEST else "or ")
+        remedy = "capture a longer trace, " + (at_best or "or ")
     else:
         why = (
             "windows have other misses than the run without time that they begin from, since tasks share what they "
             f"write at once, which leaves {100 * unknown:.1f} % of the time open"
         )
-        remedy = f"ask for {_percent(least)} at best, or " if least < LARGEST else ""
     raise UsageError(
         f"this run cannot be sampled to ±{100 * precision:g} %: {why}; {remedy}simulate it in one piece, without "
         "--precision"
@@ -195,7 +213,7 @@ def out_of_work(known: Known) -> list[ResultWarning]:
 def half_of(known: Known) -> float:
     """Return half of the interval of cycles for a transaction, as a share of the mean."""
     found = estimate(known)
-    return hypot(found.half_width / found.mean, order_of(known), MODEL) + unknown_of(known).half_width
+    return hypot(found.half_width / found.mean, order_of(known), model_of(known)) + unknown_of(known).half_width
 
 
 def summary(document: Known) -> Known:
@@ -203,7 +221,8 @@ def summary(document: Known) -> Known:
     found, coarse = estimate(document), coarse_of(document)
     of_windows, unknown = found.half_width / found.mean, unknown_of(document).half_width
     both = half_of(document)
-    per_instruction = hypot(of_windows, of_one_run(coarse.spread_per_instruction, coarse.n), MODEL) + unknown
+    one_run = of_one_run(coarse.spread_per_instruction, coarse.n)
+    per_instruction = hypot(of_windows, one_run, model_of(document)) + unknown
 
     def entry(mean: float, half: float, unit: str) -> Known:
         return {"mean": mean, "interval_95": [mean * (1 - half), mean * (1 + half)], "n": found.n, "unit": unit}
@@ -232,7 +251,7 @@ def reached(document: Known) -> Known:
         "of_windows": found.half_width / found.mean,
         "of_order": order_of(document),
         "of_misses": unknown.misses,
-        "of_model": MODEL,
+        "of_model": model_of(document),
         "explained_by_misses": found.explained,
         "sampled_share": found.share,
         "idle_share": coarse.idle,

@@ -17,11 +17,11 @@ from servsim.hashes import file_hash
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.sampling.coarse import CoarseRun, Known, coarse_runs, order_of
 from servsim.sampling.estimates import (
-    MODEL,
     are_missing,
     cost,
     estimate,
     half_of,
+    model_of,
     out_of_work,
     reached,
     refuse_unsuitable,
@@ -40,7 +40,7 @@ UNTESTED = ResultWarning(
     "note",
     "coverage-tested-on-few",
     "the interval was held to full runs of captures of Redis, a Java server and OLTP on one to four processors, and "
-    "covered 93.7 % of 620, but 84 % where memory is slow and the interval below 1 %; of another workload compare once "
+    "covered 96 % of 620, 87 % of those on four processors with slow memory; of another workload compare once "
     "with a run without --precision before you rely on it (docs/sampling.md)",
 )
 #: Fewest windows that say anything: an interval needs a spread.
@@ -228,7 +228,7 @@ def refuse_sparse(known: Known, wanted: int, precision: float) -> None:
     count, found, unknown = len(known["points"]), estimate(known), unknown_of(known).half_width
     each = found.share / found.n
     with_all = found.half_width / found.mean * sqrt(max(0.0, 1 / count - each) / (1 / found.n - each))
-    best = hypot(with_all, order_of(known), MODEL) + unknown
+    best = hypot(with_all, order_of(known), model_of(known)) + unknown
     raise UsageError(
         f"±{100 * precision:g} % takes {wanted} windows, and a trace has live-points for about {count}, however long: "
         f"ask for {ceil(1000 * best + 0.5) / 10:g}% at best, or simulate all of it without --precision"
@@ -283,7 +283,7 @@ class _Plan:
     def _for_windows(self, known: Known) -> float:
         """Return what the order and what no window tells leave of the promise: choice and order are independent."""
         room = max(0.0, self.precision - unknown_of(known).half_width)
-        return sqrt(max(0.0, room**2 - order_of(known) ** 2 - MODEL**2))
+        return sqrt(max(0.0, room**2 - order_of(known) ** 2 - model_of(known) ** 2))
 
     def _tell(self, known: Known, wanted: int) -> None:
         """Say how many windows are needed, and what those that were timed give."""
