@@ -51,8 +51,10 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(_escaped, text)
 
 
-def reason(output: str) -> str:
+def reason(output: str, *, last: bool = False) -> str:
     r"""Return why a program failed, from what it said: its first lines that tell of an error, or else its last line.
+
+    With ``last`` the last line comes on top: a script's own word on what its programs said before.
 
     Examples
     --------
@@ -60,9 +62,13 @@ def reason(output: str) -> str:
     "a.c:3:5: error: 'x' undeclared"
     >>> reason("one\ntwo"), reason("E: no such package"), reason("")
     ('two', 'no such package', 'it said nothing')
+    >>> reason("FATAL: address in use\nport 80 is taken: give another", last=True)
+    'FATAL: address in use; port 80 is taken: give another'
     """
     said = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line.removeprefix("E: ") for line in said if _TELLS.search(line)][:_TOLD_LINES] or said[-1:]
+    telling = [line.removeprefix("E: ") for line in said if _TELLS.search(line)][:_TOLD_LINES]
+    if last or not telling:
+        telling += [line for line in said[-1:] if line not in telling]
     told = (line if len(line) <= _TOLD_CHARACTERS else f"{line[:_TOLD_CHARACTERS]} …" for line in telling)
     return "; ".join(told) or "it said nothing"
 

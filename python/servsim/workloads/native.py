@@ -300,7 +300,7 @@ def _gone(environment: Mapping[str, str]) -> bool:
 
 def _why(log: Path) -> str:
     """Return why the server ended, from its log."""
-    return reason(log.read_text(errors="replace"))
+    return reason(log.read_text(errors="replace"), last=True)
 
 
 def _asked(folder: Folder, script: str, environment: dict[str, str], log: Path, show: Callable[[str], None]) -> None:

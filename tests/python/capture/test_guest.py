@@ -50,7 +50,7 @@ def test_runs_from_one_checkpoint_complete_agree_and_leave_it_unchanged(checkpoi
 def test_a_second_request_for_the_checkpoint_builds_nothing(checkpoint: Checkpoint) -> None:
     said: list[str] = []
     assert ensure_checkpoint(SETTINGS, said.append).directory == checkpoint.directory
-    assert all(line.startswith("client") for line in said), said
+    assert all(line.startswith("building the client") for line in said), said
 
 
 def test_a_plug_in_that_does_not_exist_is_one_sentence(checkpoint: Checkpoint, tmp_path: Path) -> None:
