@@ -31,7 +31,7 @@ def sampled() -> dict[str, Any]:
         },
         "warnings": [{"rank": "note", "code": "x", "text": "compare once with a full run"}],
         "summary": {"cycles_per_transaction": entry},
-        "precision": {"half_width": 0.02, "of_windows": 0.015, "of_order": 0.004},
+        "precision": {"half_width": 0.02, "of_windows": 0.015, "of_order": 0.004, "of_model": 0.0123, "of_misses": 0.0},
         "cost": {"share_of_full_run": 0.026, "windows": 8, "live_points": 100},
     }
 
@@ -57,6 +57,7 @@ def test_a_sampled_answer_has_a_page_with_its_interval_and_its_cost(tmp_path: Pa
         "± 4 %",
         "± 2 %",
         "± 1.5 %",
+        "of it by what misses cost beside the windows ± 1.2 %",
         "401 to 6400 of 8000 in the trace",
         "8 of 100",
         "2.6 %",

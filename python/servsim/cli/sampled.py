@@ -75,7 +75,8 @@ def _table(result: dict[str, Any]) -> str:
         f"{result['cost']['windows']} of {result['cost']['live_points']} windows",
         f"intervals: for the run of all of them, on this capture; ± {100 * known['of_windows']:.2f} % by the choice "
         f"of windows, ± {100 * known['of_order']:.2f} % by the order of tasks,",
-        f"  in which single runs differ, and ± {100 * known['of_misses']:.2f} % by misses that windows do not tell",
+        f"  in which single runs differ, ± {100 * known['of_model']:.2f} % by what misses cost beside the windows, and "
+        f"± {100 * known['of_misses']:.2f} % by misses that windows do not tell",
         "",
     ]
     rows = []

@@ -12,7 +12,7 @@ from servsim.errors import UsageError
 from servsim.report.charts.svg import tag
 from servsim.report.format import SPACE, clock, decimals_for, grouped, interval
 from servsim.report.provenance import provenance
-from servsim.report.sections import Section, machine
+from servsim.report.sections import Section, abridged, machine
 from servsim.report.tables import pairs, table, warning_list
 from servsim.result import Result, flat, number_at
 from servsim.result_warnings import by_rank, recorded
@@ -49,7 +49,7 @@ def wrapped(document: Mapping[str, Any], source: str) -> Result:
 def sections(result: Result) -> list[Section]:
     """Return every section of the page in order."""
     document = result.document
-    trace = [(_TRACE.get(name, name), value) for name, value in flat(document.get("trace") or {})]
+    trace = [(_TRACE.get(name, name), abridged(value)) for name, value in flat(document.get("trace") or {})]
     given = by_rank(recorded(document))
     lead = "Means of the windows, corrected, with the 95 % interval of the run of all transactions, on this capture."
     return [
@@ -102,6 +102,8 @@ def _method(result: Result) -> list[tuple[str, str]]:
         ("precision reached", f"±{SPACE}{percent(known, 'half_width')}"),
         ("of it by the choice of windows", f"±{SPACE}{percent(known, 'of_windows')}"),
         ("of it by the order of tasks", f"±{SPACE}{percent(known, 'of_order')}"),
+        ("of it by what misses cost beside the windows", f"±{SPACE}{percent(known, 'of_model')}"),
+        ("of it by misses that windows do not tell", f"±{SPACE}{percent(known, 'of_misses')}"),
         ("transactions", f"{window.get('first')} to {window.get('last')} of {window.get('of')} in the trace"),
         ("windows timed", f"{cost.get('windows')} of {cost.get('live_points')}"),
         ("timed of a full run", percent(cost, "share_of_full_run")),

@@ -185,6 +185,11 @@ def workload(results: Results) -> Markup:
     return side_by_side([dict(tree) for tree in trees], [called[id(result)] for result in results])
 
 
+def abridged(value: str) -> str:
+    """Return a hash by its beginning, which tells it from others."""
+    return value[:16] + "…" if len(value) > 40 and " " not in value else value
+
+
 def _workload_of(result: Result) -> list[tuple[str, str]]:
     entries: list[tuple[str, str]] = []
     for name in ("workload", "trace"):
@@ -198,8 +203,7 @@ def _workload_of(result: Result) -> list[tuple[str, str]]:
             # Of a setting the workload itself may tell what came of it; settings without a value tell nothing.
             if not value or (key != long and (key in told or key == "workload")):
                 continue
-            text = value[:16] + "…" if len(value) > 40 and " " not in value else value
-            entries.append((_WORKLOAD.get(key, key.replace("_", " ").replace(".", ", ")), text))
+            entries.append((_WORKLOAD.get(key, key.replace("_", " ").replace(".", ", ")), abridged(value)))
     kinds = figures.transaction_kinds(result)
     if kinds:
         mix = ", ".join(f"{kind.name.replace('_', ' ')} {kind.share:.0f}{SPACE}%" for kind in kinds)
