@@ -114,3 +114,18 @@ fn threads_find_the_first_fault_of_a_file_and_read_it_alike() {
         assert!(fault.contains("record 9000 "), "{threads} threads: {fault}");
     }
 }
+
+#[test]
+fn processes_of_different_stretches_are_told_apart() {
+    // The first process of either stretch touches one page alone, and both touch another.
+    let of =
+        |pid: u16, page: u64| (0..4096).map(move |i| record(((page + i % 2) << 12) + i % 512 * 8, 4, 0, pid));
+    let records: Vec<_> = of(7, 1).chain(of(9, 2)).collect();
+    let file = file_of(&records);
+    for threads in [1, 2] {
+        let source = Raw16::open_on(file.path(), 1, threads).unwrap();
+        let private =
+            [1, 2, 3].map(|page| source.privacy().is_private(&Record::new(0, Op::Load, page << 12, 1)));
+        assert_eq!(private, [true, false, true], "{threads} threads");
+    }
+}
