@@ -52,7 +52,6 @@ ELSEWHERE = {
     "crates/servsim-machine/src/replay.rs": "written when the simulator has a fault",
     "crates/servsim-py/src/files.rs": "the writer itself, for Python",
     "crates/servsim-trace/src/annotate.rs": "its own tests; needs the emulator",
-    "python/servsim/capture/client.py": "a copy in the folder of an image that is being made; needs the emulator",
     "python/servsim/capture/store.py": "folders of the guest; needs the emulator",
     "python/servsim/cli/explain.py": "as `model plot`",
     "python/servsim/cli/monitor.py": "as `simulate`",
@@ -83,6 +82,7 @@ ELSEWHERE = {
 
 #: Writing by other means than the one writer, and why that is right.
 OTHERWISE = {
+    "python/servsim/capture/client.py": "a copy in the folder of an image that is being made",
     "capture/plugin/src/events.rs": "how far a capture has come, in a temporary folder",
     "crates/servsim-rset-preload/src/report.rs": "a line of each program that ends, added to what others wrote",
     "crates/servsim-rset-preload/src/sampler.rs": "renamed when it is whole, in a library that lives in other programs",
@@ -98,7 +98,6 @@ OTHERWISE = {
     "python/servsim/capture/image.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/seal.py": "a folder that is renamed when it is whole",
     "python/servsim/capture/steps.py": "logs",
-    "python/servsim/capture/client.py": "a copy in the folder of an image that is being made; needs the emulator",
     "python/servsim/capture/store.py": "a folder that is renamed when it is whole",
     "python/servsim/cli/partition.py": "a log, added to line by line",
     "python/servsim/disk/tracefs.py": "files of the kernel",

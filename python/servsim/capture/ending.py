@@ -39,7 +39,7 @@ def before_checkpoint(running: Running, disk: Path, folder: Folder) -> ServsimEr
     console = f"the guest's console is in {running.console}"
     ended = code(running)
     if _NOT_STARTED in running.words:
-        said = reason(running.said_before(_NOT_STARTED), last=True)
+        said = reason(running.said_before(_NOT_STARTED))
         return EnvironmentProblem(f"the server did not start, {folder.path / 'start'} failed: {said}; {console}")
     if ended is None:
         return EnvironmentProblem(
