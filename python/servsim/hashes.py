@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from io import BufferedReader
 from pathlib import Path
 
 from servsim.cache import location
@@ -30,15 +31,21 @@ def file_hash(path: Path) -> str:
         return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         known = _identity(file.fileno())
+        if known["bytes"] < LEAST:
+            return _digest(file)
         place = location() / "hashes" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
-        if known["bytes"] >= LEAST and (kept := _kept(place, known)) is not None:
+        if (kept := _kept(place, known)) is not None:
             return kept
-        found = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        found = _digest(file)
         last = max(known["modified_ns"], known["changed_ns"]) / 1e9
         settled = _identity(file.fileno()) == known and last + SETTLED < time.time()
-    if known["bytes"] >= LEAST and settled:
+    if settled:
         _keep(place, known | {"hash": found})
     return found
+
+
+def _digest(file: BufferedReader) -> str:
+    return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _identity(descriptor: int) -> dict[str, int]:

@@ -287,8 +287,13 @@ def check(document: object, source: str, needs: Sequence[str] = TIMED) -> Result
         )
     if faults:
         raise UsageError(f"{source} is incomplete: {'; '.join(faults)}; {REMEDY}")
+    return Result(source, _present_names(document), digest_of(document))
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a result's content, however it was laid out in its file."""
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-    return Result(source, _present_names(document), hashlib.sha256(canonical).hexdigest())
+    return hashlib.sha256(canonical).hexdigest()
 
 
 def _present_names(document: Mapping[str, Any]) -> Mapping[str, Any]:

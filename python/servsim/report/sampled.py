@@ -3,8 +3,6 @@
 There are no single runs, hence no chart of them; an interval is that of the run of all transactions, as promised.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +12,7 @@ from servsim.report.format import SPACE, clock, decimals_for, grouped, interval
 from servsim.report.provenance import provenance
 from servsim.report.sections import Section, abridged, machine
 from servsim.report.tables import pairs, table, warning_list
-from servsim.result import Result, flat, number_at
+from servsim.result import Result, digest_of, flat, number_at
 from servsim.result_warnings import by_rank, recorded
 from servsim.statistics.intervals import Estimate
 
@@ -42,8 +40,7 @@ def wrapped(document: Mapping[str, Any], source: str) -> Result:
         raise UsageError(
             f"{source} is damaged: it has no cycles_per_transaction; repeat `servsim simulate --precision`"
         )
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-    return Result(source, document, hashlib.sha256(canonical).hexdigest())
+    return Result(source, document, digest_of(document))
 
 
 def sections(result: Result) -> list[Section]:

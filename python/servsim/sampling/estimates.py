@@ -144,7 +144,7 @@ def refuse_unsuitable(known: Known, precision: float) -> None:
         )
     elif order >= unknown:
         # The spread of runs shrinks as the root of their length.
-        room = sqrt(max(0.0, (precision - unknown) * abs(precision - unknown) / 2 - model**2))
+        room = sqrt(max(0.0, max(0.0, precision - unknown) ** 2 / 2 - model**2))
         missing = ceil(there * ((order / room) ** 2 - 1)) if room > 0 else there
         why = (
             f"single full runs of the {there} transactions to measure differ by ±{100 * order:.1f} % in which of them "
