@@ -8,7 +8,7 @@ use crate::{Batch, Event, Op, Record};
 const LONGEST: u64 = 1 << 14;
 
 /// References that a record of a task's stream stands for.
-pub fn weight(record: &Record) -> u8 {
+fn weight(record: &Record) -> u8 {
     match record.op {
         Op::Event => 0,
         _ if record.flags & CONTINUATION != 0 => 0,
@@ -30,12 +30,16 @@ impl Run {
     /// Work of `records`, no events among them.
     pub fn of(records: &[Record]) -> Self {
         let mut run = Self::default();
-        for record in records {
-            let references = u64::from(weight(record));
-            run.references += references;
-            run.instructions += if record.op == Op::Fetch { references } else { 0 };
-        }
+        records.iter().for_each(|record| run.add(record));
         run
+    }
+
+    /// Adds the work of `record`, which is no event.
+    #[inline]
+    pub fn add(&mut self, record: &Record) {
+        let references = u64::from(weight(record));
+        self.references += references;
+        self.instructions += if record.op == Op::Fetch { references } else { 0 };
     }
 }
 
@@ -87,13 +91,9 @@ impl Steps {
 
     #[inline]
     fn reference(&mut self, record: &Record) {
-        let references = u64::from(weight(record));
-        self.under_way.references += references;
-        if record.op == Op::Fetch {
-            self.under_way.instructions += references;
-            if self.under_way.instructions >= LONGEST {
-                self.end_run();
-            }
+        self.under_way.add(record);
+        if record.op == Op::Fetch && self.under_way.instructions >= LONGEST {
+            self.end_run();
         }
     }
 

@@ -19,7 +19,7 @@ use crate::place::page_of;
 use crate::setup::{with_word_mask, Setup};
 use crate::software::{Effect, Executor, PendingIo, Software, Stream};
 use servsim_config::Arbitration;
-use servsim_core::steps::{weight, Run};
+use servsim_core::steps::Run;
 use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::Writer;
@@ -470,9 +470,7 @@ fn touch<W: WordMask>(
             for_each_line(record, cpu, shift, |access, piece| {
                 caches.access(access, || page_of(privacy, piece));
             });
-            let references = u64::from(weight(record));
-            work.references += references;
-            work.instructions += if record.op == Op::Fetch { references } else { 0 };
+            work.add(record);
             rest = &rest[1..];
         }
     }
