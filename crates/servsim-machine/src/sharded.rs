@@ -83,14 +83,9 @@ impl Divider<'_> {
         stretch.records += batch.len_apart();
         let mut rest = batch.records.as_slice();
         while let Some(record) = rest.first() {
-            let within = self.divide_run(rest);
-            rest = &rest[within..];
-            if within > 0 {
-                continue;
-            }
-            rest = &rest[1..];
             if record.op == Op::Event {
                 self.for_all(Record { address: record.address + first_event, ..*record });
+                rest = &rest[1..];
                 continue;
             }
             let cpu = processor_of(record, self.processors, self.joined);
@@ -98,11 +93,11 @@ impl Divider<'_> {
                 self.running.begin(cpu, record.task);
                 self.for_all(Record { op: Op::Event, address: SWITCH, ..*record });
             }
-            if self.is_within_line(record) {
-                self.own[self.shard.of(LineAddr::of(record.address, self.shift))].push(*record);
-            } else {
+            let within = self.divide_run(rest);
+            if within == 0 {
                 self.for_all(*record);
             }
+            rest = &rest[within.max(1)..];
         }
         for (list, own) in stretch.shards.iter_mut().zip(&mut self.own) {
             list.extend_from_slice(own);
@@ -122,15 +117,10 @@ impl Divider<'_> {
         within && record.flags & (PER_CPU | CONTINUATION) == 0
     }
 
-    /// Divides the records from the first on that lie in one line and are of the same task and processor, if that is
-    /// in its quantum there; returns how many.
+    /// Divides the records from the first on that lie in one line and are of the same task and processor; returns how many.
     #[inline(never)]
     fn divide_run(&mut self, records: &[Record]) -> usize {
-        let Some(first) = records.first().filter(|record| record.op != Op::Event) else { return 0 };
-        let cpu = processor_of(first, self.processors, self.joined);
-        if !self.running.runs(cpu, first.task) && !self.handlers[first.task as usize] {
-            return 0;
-        }
+        let Some(first) = records.first() else { return 0 };
         let same = |record: &Record| {
             record.task == first.task && (self.joined || record.cpu == first.cpu) && record.op != Op::Event
         };
