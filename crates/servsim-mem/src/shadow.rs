@@ -11,9 +11,8 @@ use servsim_core::LineAddr;
 use std::cmp::Reverse;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
-const NIL: u32 = u32::MAX;
 /// No node.
-pub const NOWHERE: u32 = NIL;
+pub const NOWHERE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
@@ -39,7 +38,7 @@ impl Shadow {
         let buckets = (capacity * 2).next_power_of_two();
         Self {
             nodes: Vec::with_capacity(capacity),
-            buckets: vec![NIL; buckets],
+            buckets: vec![NOWHERE; buckets],
             capacity,
             by_use: BinaryHeap::with_capacity(capacity),
         }
@@ -52,7 +51,7 @@ impl Shadow {
     /// The node of `line`, if it is among the most recent `capacity` lines.
     pub fn find(&self, line: LineAddr) -> Option<u32> {
         let mut node = self.buckets[self.bucket(line)];
-        while node != NIL {
+        while node != NOWHERE {
             let entry = &self.nodes[node as usize];
             if entry.line == line {
                 return Some(node);
@@ -98,7 +97,7 @@ impl Shadow {
     ) -> (u32, Option<LineAddr>) {
         let mut left = None;
         let node = if self.nodes.len() < self.capacity {
-            self.nodes.push(Node { line, stamp, chain: NIL });
+            self.nodes.push(Node { line, stamp, chain: NOWHERE });
             let node = self.nodes.len() as u32 - 1;
             self.by_use.push(Reverse((stamp, node)));
             node
@@ -147,9 +146,8 @@ impl Shadow {
     /// Writes its lines, the least recent first; `last_use` as for [`Shadow::insert`].
     pub fn save(&self, last_use: impl Fn(LineAddr, u32) -> u64, out: &mut Writer) {
         let Self { nodes, buckets: _, capacity: _, by_use: _ } = self;
-        let stamp = |(node, entry): (usize, &Node)| entry.stamp.max(last_use(entry.line, node as u32));
-        let mut lines: Vec<(u64, LineAddr)> =
-            nodes.iter().enumerate().map(|(node, entry)| (stamp((node, entry)), entry.line)).collect();
+        let used = |(node, entry): (u32, &Node)| (entry.stamp.max(last_use(entry.line, node)), entry.line);
+        let mut lines: Vec<(u64, LineAddr)> = (0..).zip(nodes).map(used).collect();
         lines.sort_unstable();
         out.put(lines.len() as u64);
         lines.iter().for_each(|(_, line)| out.put(line.0));
