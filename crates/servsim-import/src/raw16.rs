@@ -43,7 +43,7 @@ pub struct Raw16 {
     path: PathBuf,
     file: File,
     tasks: Vec<TaskInfo>,
-    task_of_pid: Vec<u32>,
+    processes: Processes,
     privacy: Privacy,
     /// Of every chunk, as the first pass checked it.
     sums: Vec<u64>,
@@ -77,7 +77,7 @@ impl Raw16 {
             path: path.to_owned(),
             file,
             tasks: Vec::new(),
-            task_of_pid: vec![NO_TASK; 1 << 16],
+            processes: Processes::default(),
             privacy: Privacy::default(),
             sums: Vec::new(),
             chunk: 0,
@@ -103,19 +103,17 @@ impl Raw16 {
         let mut whole = Survey::default();
         for stretch in surveyed {
             let Surveyed { survey, processes, sums } = stretch?;
-            // Tasks are numbered as they come in the file.
-            let numbers: Vec<u32> =
-                processes.iter().map(|&pid| task_of(&mut self.task_of_pid, &mut self.tasks, pid)).collect();
+            let numbers: Vec<u32> = processes.come.iter().map(|&pid| self.processes.number(pid)).collect();
             whole.add(survey, |task| numbers[task as usize]);
             self.sums.extend(sums);
         }
         self.privacy = whole.privacy();
+        self.tasks = self.processes.come.iter().map(|&pid| task_info(pid)).collect();
         Ok(())
     }
 
     fn survey_stretch(&self, processors: usize, chunks: Range<usize>) -> Result<Surveyed, SourceError> {
         let mut surveyed = Surveyed::default();
-        let mut task_of_pid = vec![NO_TASK; 1 << 16];
         let mut filter = Filter::new();
         let mut buffer = vec![0; CHUNK];
         for number in chunks {
@@ -123,12 +121,8 @@ impl Raw16 {
             let mut checked = Checked { limit: (processors as u64) << 32, faults: 0, sum: 0 };
             let mut chunk = &buffer[..filled];
             while let Some((address, rest)) = checked.next_unknown(&mut chunk, &mut filter) {
-                let task = &mut task_of_pid[usize::from(pid_of(rest))];
-                if *task == NO_TASK {
-                    *task = surveyed.processes.len() as u32;
-                    surveyed.processes.push(pid_of(rest));
-                }
-                surveyed.survey.touch(*task, address, address.saturating_add(bytes_after_first(rest)));
+                let task = surveyed.processes.number(pid_of(rest));
+                surveyed.survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
             }
             if checked.faults != 0 {
                 let first = number as u64 * (CHUNK / RECORD) as u64;
@@ -174,7 +168,7 @@ impl Raw16 {
             let (address, rest) = words_of(bytes);
             sum = summed(sum, address, rest);
             record.address = address;
-            record.task = self.task_of_pid[usize::from(pid_of(rest))];
+            record.task = self.processes.numbers[usize::from(pid_of(rest))];
             record.size = (rest >> 8) as u8;
             record.op = [Op::Load, Op::Store, Op::Fetch, Op::Fetch][rest as usize & 3];
             record.flags = (rest >> 7) as u8 & KERNEL;
@@ -217,10 +211,9 @@ fn summed(sum: u64, address: u64, rest: u64) -> u64 {
 /// What the first pass learns of a stretch of the file.
 #[derive(Default)]
 struct Surveyed {
-    /// By the places of tasks in `processes`.
+    /// By the numbers of `processes`.
     survey: Survey,
-    /// In the order in which they come.
-    processes: Vec<u16>,
+    processes: Processes,
     /// Of every chunk.
     sums: Vec<u64>,
 }
@@ -271,18 +264,34 @@ fn faults_of(address: u64, rest: u64, limit: u64) -> u64 {
     kind | size | reserved | processor | end
 }
 
-fn task_of(task_of_pid: &mut [u32], tasks: &mut Vec<TaskInfo>, pid: u16) -> u32 {
-    let task = &mut task_of_pid[usize::from(pid)];
-    if *task == NO_TASK {
-        *task = tasks.len() as u32;
-        tasks.push(TaskInfo {
-            name: format!("pid {pid}"),
-            pid: u32::from(pid),
-            kind: TaskKind::User,
-            client: false,
-        });
+/// Processes, numbered as they come: their numbers are those of tasks.
+struct Processes {
+    /// By process, [`NO_TASK`] of those that have not come.
+    numbers: Vec<u32>,
+    /// In the order in which they came.
+    come: Vec<u16>,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self { numbers: vec![NO_TASK; 1 << 16], come: Vec::new() }
     }
-    *task
+}
+
+impl Processes {
+    /// The number of a process, the next one if it has none.
+    fn number(&mut self, pid: u16) -> u32 {
+        let number = &mut self.numbers[usize::from(pid)];
+        if *number == NO_TASK {
+            *number = self.come.len() as u32;
+            self.come.push(pid);
+        }
+        *number
+    }
+}
+
+fn task_info(pid: u16) -> TaskInfo {
+    TaskInfo { name: format!("pid {pid}"), pid: u32::from(pid), kind: TaskKind::User, client: false }
 }
 
 /// Pairs of page and process that were seen lately: direct-mapped, one word each. A word holds the
