@@ -32,22 +32,32 @@ def _population(random: Random, count: int) -> list[tuple[float, float, float]]:
     return found
 
 
+#: Windows that do not tell what a read of memory costs.
+UNPRICED = {"memory_stall": 0, "transactions_take": 0, "memory_reads": 0, "memory_reads_take": 0}
+
+
+def _place(instructions: int, counts: dict[str, float]) -> dict[str, Any]:
+    """Return what the pass counted somewhere, all of it by tasks of one name."""
+    groups = {"t": counts | {"instructions": instructions}}
+    return {"instructions": instructions, "counts": counts, "groups": groups}
+
+
 def _design(
     chosen: list[tuple[int, float, float]], cycles: list[float], whole: list[tuple[float, float]]
 ) -> dict[str, Any]:
     """Windows of a design that is never idle, with the misses of all, and coarse runs that know no chance."""
     count = len(whole)
     pace = sum(cycles) / len(cycles)
-    points = [{"instructions": 1000, "counts": {"misses": 1e6 * misses, "memory_reads": 0}} for misses, _ in whole]
+    points = [_place(1000, {"misses": 1e6 * misses, "memory_reads": 0}) for misses, _ in whole]
     run = {"cycles": pace * 1e6, "instructions": 1e6, "transactions": 100, "idle": 0, "without_work": 0.0}
     runs = [run | {"seed": seed, "paces": {"t": [0.0, pace]}} for seed in range(8)]
     faster = [one | {"cycles": 1.1 * one["cycles"], "paces": {"t": [0.0, 1.1 * pace]}} for one in runs[:3]]
     of_all = {"misses": sum(1e6 * misses for misses, _ in whole), "memory_reads": 0}
     return {
         "points": points,
-        "range": {"instructions": 1000 * count, "counts": of_all, "cycles_per_reference": 0, "processors": 1},
+        "range": {**_place(1000 * count, of_all), "cycles_per_reference": 0, "processors": 1},
         "windows": [
-            {"point": point, "instructions": 1000, "misses": 1, "groups": {"t": [1000, 1500, 1000 * each]}}
+            {"point": point, "instructions": 1000, "misses": 1, "groups": {"t": [1000, 1500, 1000 * each]}} | UNPRICED
             for (point, *_), each in zip(chosen, cycles, strict=True)
         ],
         "coarse": runs + faster,
@@ -93,14 +103,13 @@ class MadeUp:
         count, spacing = (60, 2000) if eight else (120, 1000)
         price = 60 + int(settings.get("bus.memory_read", "60 cycles").split()[0]) / 10
         misses = [20 + 7 * point % 11 for point in range(count)]
-        points = [{"instructions": 500, "counts": {"misses": one, "memory_reads": one // 2}} for one in misses]
+        points = [_place(500, {"misses": one, "memory_reads": one // 2}) for one in misses]
         whole = {"misses": sum(misses) * spacing // 500, "memory_reads": sum(misses) * spacing // 1000}
         known: dict[str, Any] = {
             "range": {
-                "instructions": count * spacing,
+                **_place(count * spacing, whole | {"references": 2 * count * spacing}),
                 "transactions": 400,
                 "spacing": spacing,
-                "counts": whole | {"references": 2 * count * spacing},
                 "users": 4,
                 "processors": 1,
                 "cycles_per_reference": 0,
@@ -121,7 +130,7 @@ class MadeUp:
             # What the trace does there, and a little that is the machine's own.
             noise = 900 * ((point * spacing // 1000) % 5) + (point * (7 if eight else 3)) % 13
             cycles = int(10 * misses[point] * price / (2 if eight else 1)) + noise
-            parts = dict.fromkeys(PARTS, 0) | {"busy_user": cycles, "groups": {"t": [500, 700, cycles]}}
+            parts = dict.fromkeys(PARTS, 0) | UNPRICED | {"busy_user": cycles, "groups": {"t": [500, 700, cycles]}}
             half = {"cycles": cycles // 2, "instructions": 250}
             window = {"point": point, "cycles": cycles, "instructions": 500, "misses": misses[point], **parts}
             known["windows"].append(window | {"first_half": half, "timed_references": 3000, "cut_short": False})

@@ -12,7 +12,7 @@ from servsim.errors import UsageError
 from servsim.sampling import precision_of, refuse_unsuitable, summary, unknown_of
 from servsim.sampling.coarse import CHANGE, coarse_runs, groups_of, order_of
 from servsim.sampling.estimates import estimate as estimate_of
-from servsim.sampling.estimates import level_of, model_of, out_of_work
+from servsim.sampling.estimates import level_of, model_of, out_of_work, price_of_read
 from servsim.sampling.runs import _Plan
 from servsim.statistics.sampling import FIRST_LOOK, FIRST_STAGE, PHASES, estimate, order, windows_for
 
@@ -149,22 +149,40 @@ def _known(spread: float = 0.0, precision: float = 0.0, **changes: int) -> dict[
     """
     parts = ("busy_user", "busy_kernel", "memory_stall", "bus_wait", "lock_spin", "branch", "idle")
     window = {**dict.fromkeys(parts, 0), "busy_user": 980, "memory_stall": 15, "bus_wait": 5}
-    window |= {"cycles": 1000, "instructions": 500, "misses": 10} | changes
+    window |= {"cycles": 1000, "instructions": 500, "misses": 10}
+    window |= {"transactions_take": 0, "memory_reads": 0, "memory_reads_take": 0} | changes
     groups = {"server": [400, 600, 900], "client": [95, 150, 190], "cron": [5, 8, 10]}
-    counted = {"instructions": 500, "counts": {"misses": 10, "memory_reads": 5}}
+    counted: dict[str, Any] = {
+        "instructions": 500,
+        "counts": {"misses": 10, "memory_reads": 5},
+        "groups": {
+            "server": {"instructions": 400, "misses": 6, "memory_reads": 2},
+            "client": {"instructions": 95, "misses": 4, "memory_reads": 3},
+            "cron": {"instructions": 5, "misses": 0, "memory_reads": 0},
+        },
+    }
+    groups_of_range = {
+        name: {what: 100 * count for what, count in counts.items()} for name, counts in counted["groups"].items()
+    }
     known: dict[str, Any] = {
         "windows": [{**window, "point": point, "groups": json.loads(json.dumps(groups))} for point in range(24)],
-        "points": [counted] * 24,
+        "points": [json.loads(json.dumps(counted)) for _ in range(24)],
         "range": {
             "instructions": 50_000,
             "transactions": 100,
             "counts": {"misses": 1000, "memory_reads": 500},
+            "groups": groups_of_range,
             "users": 4,
             "processors": 2,
             "cycles_per_reference": 1,
         },
-        "coarse": [],
     }
+    return _run_coarsely(known, spread, precision)
+
+
+def _run_coarsely(known: dict[str, Any], spread: float = 0.0, precision: float = 0.0) -> dict[str, Any]:
+    """Make coarse runs at the paces of the windows."""
+    known["coarse"] = []
     while wanted := coarse_runs(known, 1, precision):
         known["coarse"] += [_coarse_run(*run, spread) for run in wanted]
     return known
@@ -217,6 +235,56 @@ def test_what_the_machine_waits_for_decides_and_what_it_does_not_wait_for_does_n
     level, left = level_of(known)
     assert level == pytest.approx(2.25 + 20 / 400), "half of the windows take a tenth of a cycle more"
     assert left[0] == pytest.approx(20 / 400 / 2.25) and left[1] == pytest.approx(-left[0])
+
+
+#: Windows that tell what a read costs: processors wait for three quarters of the 200 cycles that it takes.
+READS_TAKE_200 = {"memory_stall": 450, "transactions_take": 600, "memory_reads": 2, "memory_reads_take": 400}
+
+
+def test_reads_that_windows_lack_cost_what_reads_take_where_the_machine_waits_for_whoever_makes_them() -> None:
+    """A burst of the server in no window counts at the price of a read, however the few reads of windows differ."""
+    known = _known(**READS_TAKE_200)
+    assert price_of_read(known) == pytest.approx(150)
+    assert estimate_of(known).mean == pytest.approx(2.25)
+    known["range"]["groups"]["client"]["memory_reads"] += 300
+    assert estimate_of(known).mean == pytest.approx(2.25), "nobody waits for the client"
+    known["range"]["groups"]["server"]["memory_reads"] += 40
+    burst = 2.25 + 150 * 40 / 40_000
+    assert estimate_of(known).mean == pytest.approx(burst), "for each of the server's 40,000 instructions"
+    for point in known["points"][::2]:
+        point["groups"]["client"]["memory_reads"] += 50
+        point["counts"]["memory_reads"] += 50
+    assert estimate_of(known).mean == pytest.approx(burst)
+
+
+def test_a_read_in_windows_is_no_reason_to_expect_as_many_elsewhere() -> None:
+    """Where every sixth window has a burst and the range fewer, what they cost goes out of level and spread."""
+    known = _known(**READS_TAKE_200)
+    plain = estimate_of(known)
+    for window, point in list(zip(known["windows"], known["points"], strict=True))[::6]:
+        window["groups"]["server"][2] += 150 * 30
+        point["groups"]["server"]["memory_reads"] += 30
+    found = estimate_of(_run_coarsely(known))
+    assert found.mean == pytest.approx(plain.mean) and found.half_width == pytest.approx(0, abs=1e-9)
+
+
+def test_tasks_that_ran_in_the_pass_alone_have_no_pace_and_are_left_out() -> None:
+    """In short traces a window may have other tasks than the pass had over the same instructions."""
+    known = _known(**READS_TAKE_200)
+    for window in known["windows"]:
+        window["groups"]["cron"] = [0, 0, 0]
+    known["range"]["groups"]["cron"]["memory_reads"] += 40
+    assert estimate_of(_run_coarsely(known)).mean == pytest.approx(2.25)
+
+
+def test_without_a_price_reads_are_left_to_the_regression() -> None:
+    """Of interconnects that end transactions later windows tell no price; 24 windows bear the column."""
+    known = _known()
+    assert price_of_read(known) is None
+    for place, (window, point) in enumerate(zip(known["windows"], known["points"], strict=True)):
+        window["groups"]["server"][2] += 70 * (place % 3)
+        point["groups"]["server"]["memory_reads"] += place % 3
+    assert estimate_of(_run_coarsely(known)).mean == pytest.approx(2.25), "the range has none of what windows had more"
 
 
 def test_what_single_runs_differ_by_is_in_the_interval_and_refuses_what_it_leaves_no_room_for() -> None:

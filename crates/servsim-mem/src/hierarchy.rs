@@ -499,6 +499,12 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         (sum(|shared| shared.memory_reads), sum(|shared| shared.memory_writes))
     }
 
+    /// What the caches of `cpu` that are kept coherent counted.
+    pub fn counted_at(&self, CpuId(cpu): CpuId) -> &[Counters] {
+        let each = if self.domains.is_empty() { self.first } else { 1 };
+        &self.system.counters[cpu * each..(cpu + 1) * each]
+    }
+
     /// Host memory in use, in bytes.
     pub fn host_bytes(&self) -> usize {
         let private = self.domains.iter().flat_map(|domain| &domain.levels);

@@ -18,9 +18,8 @@ from servsim.sampling.estimates import (
     LEAST_MODEL,
     cost,
     estimate,
-    level_of,
     out_of_work,
-    rates,
+    priced,
     share_of,
     summary,
     suspicions,
@@ -35,28 +34,18 @@ SCHEMA = "servsim.compare-windows/1"
 SIGNIFICANT = 0.05
 
 
-def _rows(a: Known, b: Known) -> tuple[list[list[float]], list[float]]:
-    """Return what is known of each common window on both designs, and the same of the whole range.
-
-    By how much they differ comes first, and is left out as constant where both share their live-points.
-    """
-
-    def row(x: Sequence[float], y: Sequence[float]) -> list[float]:
-        return [value for p, q in zip(x, y, strict=True) for value in (p - q, q)]
-
-    windows = [
-        row(rates(a["points"][of_a["point"]]), rates(b["points"][of_b["point"]]))
-        for of_a, of_b in zip(a["windows"], b["windows"], strict=True)
-    ]
-    return windows, row(rates(a["range"]), rates(b["range"]))
-
-
 def ratio_of(a: Known, b: Known) -> sampling.Sampled:
     """Estimate cycles for a transaction of ``a`` over those of ``b`` from their common windows."""
-    (level_a, left_a), (level_b, left_b) = level_of(a), level_of(b)
-    windows, whole = _rows(a, b)
+    (level_a, left_a, table_a, range_a), (level_b, left_b, table_b, range_b) = priced(a), priced(b)
     left = [x - y for x, y in zip(left_a, left_b, strict=True)]
-    found = sampling.estimate(left, windows, whole, min(1.0, share_of(a), share_of(b)))
+    # Designs that share their live-points have the same misses there; of others how far they differ comes first.
+    shared = a["points"] == b["points"]
+
+    def row(x: Sequence[float], y: Sequence[float]) -> list[float]:
+        return [value for p, q in zip(x, y, strict=False) for value in ((q,) if shared else (p - q, q))]
+
+    windows = [row(x, y) for x, y in zip(table_a, table_b, strict=True)]
+    found = sampling.estimate(left, windows, row(range_a, range_b), min(1.0, share_of(a), share_of(b)))
     mean = level_a * coarse_of(a).work / (level_b * coarse_of(b).work) * (1 + found.mean)
     return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean)
 

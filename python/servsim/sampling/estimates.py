@@ -12,7 +12,7 @@ tried on it afterwards.
 
 from dataclasses import dataclass, replace
 from math import ceil, hypot, log, sqrt
-from statistics import fmean
+from statistics import fmean, variance
 
 from servsim import registry
 from servsim.errors import UsageError
@@ -20,7 +20,7 @@ from servsim.result_warnings import ResultWarning
 from servsim.sampling.coarse import Known, coarse_of, groups_of, of_one_run, order_of
 from servsim.statistics import sampling
 
-#: Columns of what is known of every window: counts of the functional pass for an instruction.
+#: What is known of every window: counts of the functional pass.
 KNOWN = ("misses", "memory_reads")
 #: Times that processors spend on misses.
 STALLS = ("memory_stall", "bus_wait")
@@ -33,11 +33,6 @@ LEAST_MODEL = 0.003
 MODEL_OF_MISSES = 0.125
 #: Shares of the users' time without work that a full run remarks, and calls invalid (settled.rs of servsim-machine).
 SOME_WITHOUT_WORK, MOST_WITHOUT_WORK = 0.005, 0.05
-
-
-def rates(counted: Known) -> list[float]:
-    """Return what the functional pass counted for an instruction."""
-    return [counted["counts"][name] / max(1, counted["instructions"]) for name in KNOWN]
 
 
 def level_of(known: Known) -> tuple[float, list[float]]:
@@ -66,13 +61,76 @@ def share_of(known: Known) -> float:
     return float(sum(window["instructions"] for window in known["windows"]) / known["range"]["instructions"])
 
 
+def counted(known: Known, what: str) -> tuple[list[float], float]:
+    """Return how far what the functional pass counted in each window, and in the whole range, is above all windows.
+
+    Counts are weighed as cycles are in `level_of`, by how far the machine follows the tasks that made them: one more
+    counts as what one cycle of theirs changes. What a client has that is waited for by nobody says nothing, and would
+    hide what a server has.
+    """
+    coarse, groups = coarse_of(known), groups_of(known)
+    points = [known["points"][window["point"]]["groups"] for window in known["windows"]]
+    above, of_range = [0.0] * len(points), 0.0
+
+    def of(name: str, tasks: Known) -> tuple[int, int]:
+        mine = [counts for task, counts in tasks.items() if (task if task in groups else "") == name]
+        return sum(counts[what] for counts in mine), sum(counts["instructions"] for counts in mine)
+
+    for name, follows in coarse.follows.items():
+        group = groups.get(name)
+        rows = [of(name, tasks) for tasks in points]
+        total, instructions = (sum(column) for column in zip(*rows, strict=True))
+        # Tasks that the pass ran there and windows did not have no pace; the other way round they have no counts.
+        if group is None or not instructions or not sum(group.instructions):
+            continue
+        each, weight = total / instructions, follows / (group.known + coarse.paces[name])
+        there, made = of(name, known["range"]["groups"])
+        of_range += weight * (there / max(1, made) - each)
+        for place, (count, of_window) in enumerate(rows):
+            above[place] += weight * (count - each * of_window) / (instructions / len(rows))
+    return above, of_range
+
+
+def price_of_read(known: Known) -> float | None:
+    """Return the cycles that a read of memory costs a processor, by the windows; None where they do not tell.
+
+    What it takes, of which processors wait for the share that they wait for of all transactions. The regression would
+    have to tell it from windows in which reads differ by chance alone, while what the windows lack are the reads of
+    a few bursts.
+    """
+    taken, reads, of_reads, stalled = (
+        sum(int(window[name]) for window in known["windows"])
+        for name in ("transactions_take", "memory_reads", "memory_reads_take", "memory_stall")
+    )
+    if not reads or not taken:
+        return None
+    return of_reads / reads * min(1.0, stalled / taken)
+
+
+def priced(known: Known) -> tuple[float, list[float], list[list[float]], list[float]]:
+    """Return level and windows as `level_of` does, what else is known of each window, and of the range.
+
+    Where a read of memory has a known price, the level is that of as many reads as the range has, and windows are
+    without theirs; where not, they are left to the regression.
+    """
+    level, left = level_of(known)
+    of = {name: counted(known, name) for name in KNOWN}
+    if price := price_of_read(known):
+        above, of_range = of.pop("memory_reads")
+        level *= 1 + price * of_range
+        left = [one - price * reads for one, reads in zip(left, above, strict=True)]
+    columns = [above for above, _ in of.values()]
+    return level, left, [list(row) for row in zip(*columns, strict=True)], [of_range for _, of_range in of.values()]
+
+
 def estimate(known: Known) -> sampling.Sampled:
     """Estimate cycles for an instruction from the windows timed so far."""
-    level, left = level_of(known)
-    table = [rates(known["points"][window["point"]]) for window in known["windows"]]
-    found = sampling.estimate(left, table, rates(known["range"]), min(1.0, share_of(known)))
-    mean = level * (1 + found.mean)
-    return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean)
+    level, left, table, of_range = priced(known)
+    found = sampling.estimate(left, table, of_range, min(1.0, share_of(known)))
+    mean, spread = level * (1 + found.mean), variance(level_of(known)[1])
+    # The price of reads explains windows as the regression does.
+    explained = 1 - min(1.0, found.sd**2 / spread) if spread else 1.0
+    return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean, explained=explained)
 
 
 def _on_misses(known: Known) -> float:
@@ -110,7 +168,11 @@ def unknown_of(known: Known) -> Unknown:
     """Return what the windows timed so far may be wrong by together."""
     windows = known["windows"]
     # Of what the pass counted, as many as the windows would have had at its rate.
-    expected = sum(rates(known["points"][window["point"]])[0] * window["instructions"] for window in windows)
+    points = [known["points"][window["point"]] for window in windows]
+    expected = sum(
+        point["counts"]["misses"] / max(1, point["instructions"]) * window["instructions"]
+        for point, window in zip(points, windows, strict=True)
+    )
     had = sum(window["misses"] for window in windows)
     gap = abs(had - expected) / max(1.0, min(had, expected))
     return Unknown(min(1.0, gap) * _on_misses(known))

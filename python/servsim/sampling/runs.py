@@ -40,7 +40,7 @@ UNTESTED = ResultWarning(
     "note",
     "coverage-tested-on-few",
     "the interval was held to full runs of captures of Redis, a Java server and OLTP on one to four processors, and "
-    "covered 96 % of 620, 87 % of those on four processors with slow memory; of another workload compare once "
+    "covered 96 % of 620, and of Redis with slow memory all 210 of a later round; of another workload compare once "
     "with a run without --precision before you rely on it (docs/sampling.md)",
 )
 #: Fewest windows that say anything: an interval needs a spread.

@@ -8,7 +8,7 @@
 use crate::error::SimulateError;
 use crate::warm::checkpoint::{belongs, pack, unpack};
 use crate::warm::outline::Outline;
-use crate::warm::{Counts, LivePoint, Range, WarmStart};
+use crate::warm::{Counts, Groups, LivePoint, Range, WarmStart};
 use serde_json::{json, Value};
 use servsim_files::{AtomicFile, Special, WriteError};
 use servsim_import::Budget;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// First bytes of the file.
 const MAGIC: &[u8; 8] = b"svlivep\n";
 /// Version of the format. It also changes when that of checkpoints does.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Compression level of the outline: the fastest that zstd recommends for general use.
 const LEVEL: i32 = 3;
 /// Bytes before the states.
@@ -102,8 +102,7 @@ impl Writer {
             .zip(&self.states)
             .map(|(place, state)| {
                 json!({
-                    "transactions": place.transactions, "instructions": place.instructions,
-                    "counts": counts_json(place.counts), "state": state,
+                    "transactions": place.transactions, "groups": groups_json(&place.groups), "state": state,
                 })
             })
             .collect();
@@ -112,8 +111,7 @@ impl Writer {
             "trace": {"name": owner.trace_name, "hash": owner.trace},
             "settings": owner.settings,
             "range": {
-                "instructions": range.instructions, "transactions": range.transactions,
-                "counts": counts_json(range.counts), "spacing": range.spacing,
+                "transactions": range.transactions, "groups": groups_json(&range.groups), "spacing": range.spacing,
             },
             "points": points, "outline": outline,
         })
@@ -240,13 +238,28 @@ impl LivePoints {
     }
 }
 
-fn counts_json(counts: Counts) -> Value {
-    json!({"references": counts.references, "misses": counts.misses, "memory_reads": counts.memory_reads})
+/// Counts by name of tasks, in JSON.
+pub fn groups_json(groups: &Groups) -> Value {
+    let of = |(name, counts): (&String, &Counts)| (name.clone(), counts_json(counts));
+    groups.iter().map(of).collect()
+}
+
+/// Counts in JSON.
+pub fn counts_json(counts: &Counts) -> Value {
+    json!({
+        "instructions": counts.instructions, "references": counts.references, "misses": counts.misses,
+        "memory_reads": counts.memory_reads,
+    })
+}
+
+fn groups_of(value: &Value) -> Option<Groups> {
+    value.as_object()?.iter().map(|(name, counts)| Some((name.clone(), counts_of(counts)?))).collect()
 }
 
 fn counts_of(value: &Value) -> Option<Counts> {
     let number = |key: &str| value[key].as_u64();
     Some(Counts {
+        instructions: number("instructions")?,
         references: number("references")?,
         misses: number("misses")?,
         memory_reads: number("memory_reads")?,
@@ -259,14 +272,12 @@ fn range_of(index: &Value) -> Option<(Range, Vec<Value>)> {
     let place = |point: &Value| {
         Some(LivePoint {
             transactions: point["transactions"].as_u64()?,
-            instructions: point["instructions"].as_u64()?,
-            counts: counts_of(&point["counts"])?,
+            groups: groups_of(&point["groups"])?,
         })
     };
     let range = Range {
-        instructions: range["instructions"].as_u64()?,
         transactions: range["transactions"].as_u64()?,
-        counts: counts_of(&range["counts"])?,
+        groups: groups_of(&range["groups"])?,
         spacing: range["spacing"].as_u64()?,
         places: points.iter().map(place).collect::<Option<_>>()?,
     };

@@ -25,7 +25,7 @@ use crate::warm::{self, Survey, Work};
 use crate::warnings::Warning;
 use crate::window::{Held, Window};
 use crate::{placed, replay};
-use file::{Belongs, LivePoints, Unfit, Writer};
+use file::{counts_json, groups_json, Belongs, LivePoints, Unfit, Writer};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::TaskSource;
@@ -126,18 +126,23 @@ pub fn sample(
             (points, Some(references))
         }
     };
+    let whole_range = warm::sum_of(&points.range.groups);
     let mut known = json!({
         "range": {
-            "instructions": points.range.instructions, "transactions": points.range.transactions,
-            "counts": counts_json(&points.range.counts), "spacing": points.range.spacing,
+            "instructions": whole_range.instructions, "transactions": points.range.transactions,
+            "counts": counts_json(&whole_range), "groups": groups_json(&points.range.groups),
+            "spacing": points.range.spacing,
             "users": window.users(),
             "window": {"warmup": work.warmup, "measured": work.measured},
             "processors": processors, "cycles_per_reference": if model.core.is_none() { model.cycles_per_reference.0 } else { 0 },
         },
-        "points": points.range.places.iter().map(|place| json!({
-            "transactions": place.transactions, "instructions": place.instructions,
-            "counts": counts_json(&place.counts),
-        })).collect::<Vec<_>>(),
+        "points": points.range.places.iter().map(|place| {
+            let counts = warm::sum_of(&place.groups);
+            json!({
+                "transactions": place.transactions, "instructions": counts.instructions,
+                "counts": counts_json(&counts), "groups": groups_json(&place.groups),
+            })
+        }).collect::<Vec<_>>(),
         "windows": [],
         "coarse": [],
     });
@@ -346,12 +351,9 @@ fn all(
     Ok(made)
 }
 
-fn counts_json(counts: &warm::Counts) -> Value {
-    json!({"references": counts.references, "misses": counts.misses, "memory_reads": counts.memory_reads})
-}
-
 fn window_json(point: usize, measured: &Measured) -> Value {
-    let Measured { cycles, counted, times, transactions, first_half, groups, timed, cut_short } = measured;
+    let Measured { cycles, counted, taken, times, transactions, first_half, groups, timed, cut_short } =
+        measured;
     let groups: BTreeMap<&String, [u64; 3]> =
         groups.iter().map(|(name, of)| (name, [of.instructions, of.references, of.work])).collect();
     json!({
@@ -360,6 +362,7 @@ fn window_json(point: usize, measured: &Measured) -> Value {
         "busy_user": times.user, "busy_kernel": times.kernel, "memory_stall": times.memory_stall,
         "bus_wait": times.bus_wait, "lock_spin": times.lock_spin, "branch": times.branch, "idle": times.idle,
         "first_half": {"cycles": first_half.0, "instructions": first_half.1},
+        "transactions_take": taken.cycles, "memory_reads": taken.memory_reads, "memory_reads_take": taken.memory_cycles,
         "groups": groups, "timed_references": timed, "cut_short": cut_short,
     })
 }

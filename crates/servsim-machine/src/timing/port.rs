@@ -32,6 +32,37 @@ pub struct MemoryPort<W> {
     /// Whether stores that hit outside the first level take its time: those of a core, which does not wait.
     stores_take_time: bool,
     shift: u32,
+    /// What its transactions took.
+    pub(super) taken: Taken,
+}
+
+/// Cycles of transactions from their grant on, as far as they were known at the grant: all of processors and store
+/// buffers, and those of blocks that memory supplied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub cycles: u64,
+    pub memory_reads: u64,
+    pub memory_cycles: u64,
+}
+
+impl Taken {
+    /// A transaction took so many cycles.
+    fn add(&mut self, transaction: &Transaction, cycles: u64) {
+        self.cycles += cycles;
+        if transaction.supplier == Supplier::Memory && transaction.op.is_some_and(BusOp::is_fetch) {
+            self.memory_reads += 1;
+            self.memory_cycles += cycles;
+        }
+    }
+
+    /// What was added since an earlier moment.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            cycles: self.cycles - before.cycles,
+            memory_reads: self.memory_reads - before.memory_reads,
+            memory_cycles: self.memory_cycles - before.memory_cycles,
+        }
+    }
 }
 
 /// An access that was performed at a grant, and when it is over.
@@ -70,6 +101,7 @@ impl<W: WordMask> MemoryPort<W> {
             node_caches: node_caches(model, spec.coherent_caches()),
             stores_take_time: model.core.is_some(),
             shift: setup.geometry.line.trailing_zeros(),
+            taken: Taken::default(),
         }
     }
 
@@ -222,7 +254,8 @@ impl<W: WordMask> MemoryPort<W> {
         } else {
             let processor = &mut processors[cpu];
             self.perform(&grant.request, processor).and_then(|(pending, outcome, supplier)| {
-                let complete = self.interconnect.carry(&grant, &Transaction::of(&outcome, supplier));
+                let transaction = Transaction::of(&outcome, supplier);
+                let complete = self.interconnect.carry(&grant, &transaction);
                 if let Origin::Prefetch(_) = origin {
                     processor.prefetch_arrives(line, complete);
                     return None;
@@ -237,6 +270,7 @@ impl<W: WordMask> MemoryPort<W> {
                     self.interconnect.defer(&grant.request, outcome.done);
                     return None;
                 }
+                self.taken.add(&transaction, complete - grant.time);
                 Some(Completion { cpu, origin, granted: grant.time, complete, done: outcome.done })
             })
         };

@@ -4,6 +4,7 @@
 
 use super::engine::Engine;
 use super::measure::Reading;
+use super::port::Taken;
 use crate::error::SimulateError;
 use crate::result::ProcessorTimes;
 use crate::software::Executor;
@@ -23,6 +24,8 @@ pub struct Measured {
     pub cycles: u64,
     /// Counters over the window.
     pub counted: Reading,
+    /// What transactions took.
+    pub taken: Taken,
     /// Where the cycles of all processors went.
     pub times: ProcessorTimes,
     /// Transactions that ended in it.
@@ -50,6 +53,7 @@ pub struct Share {
 struct Moment {
     now: u64,
     reading: Reading,
+    taken: Taken,
     times: ProcessorTimes,
     /// Per task.
     shares: Vec<Share>,
@@ -81,6 +85,7 @@ impl<W: WordMask> Engine<'_, W> {
         Ok(Measured {
             cycles: end.now - begin.now,
             counted: end.reading.since(&begin.reading),
+            taken: end.taken.since(&begin.taken),
             times: end.times.since(&begin.times),
             transactions: self.accounts.measure.seen() - transactions,
             first_half: (middle.now - begin.now, middle.reading.instructions - begin.reading.instructions),
@@ -134,6 +139,12 @@ impl<W: WordMask> Engine<'_, W> {
             references: references.iter().flatten().sum(),
             work,
         };
-        Moment { now: self.now, reading: self.reading(), times, shares: both.map(share).collect() }
+        Moment {
+            now: self.now,
+            reading: self.reading(),
+            taken: self.port.taken,
+            times,
+            shares: both.map(share).collect(),
+        }
     }
 }

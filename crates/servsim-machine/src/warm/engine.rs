@@ -10,7 +10,7 @@
 //! Over 400 lines: turns, the events they meet and what is left at the end work on one state.
 
 use super::state::WarmStart;
-use super::survey::{Counts, Done, Keep, Range, Survey, Surveyor};
+use super::survey::{Counts, Done, Groups, Keep, Range, Survey, Surveyor};
 use super::Amount;
 use crate::error::{transactions, SimulateError};
 use crate::event_queue::EventQueue;
@@ -20,7 +20,7 @@ use crate::setup::{with_word_mask, Setup};
 use crate::software::{Effect, Executor, PendingIo, Software, Stream};
 use servsim_config::Arbitration;
 use servsim_core::steps::Run;
-use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskSource};
+use servsim_core::{CpuId, Event, Op, Privacy, Record, TaskId, TaskInfo, TaskSource};
 use servsim_mem::protocol::BusOp;
 use servsim_mem::snapshot::Writer;
 use servsim_mem::{Hierarchy, HierarchySpec, RunCounts, WordMask};
@@ -139,14 +139,14 @@ fn run_survey<W: WordMask>(
         }
         let done = Done { instructions: warming.instructions, transactions: warming.transactions };
         if surveyor.is_over(done) {
-            return surveyor.finish(done, warming.counts());
+            return surveyor.finish(done, &warming.groups());
         }
-        if surveyor.is_due(done) && surveyor.look(done, warming.counts()) {
+        if surveyor.is_due(done) && surveyor.look(done, warming.groups()) {
             warming.drain()?;
             keep(warming.state())?;
         }
         if !warming.turn()? && !warming.unstick(warming.now)? {
-            return surveyor.finish(done, warming.counts());
+            return surveyor.finish(done, &warming.groups());
         }
     }
 }
@@ -191,6 +191,10 @@ struct Warming<'a, W> {
     references: u64,
     instructions: u64,
     transactions: u64,
+    /// Names of tasks, what those of each did, and which name each task has.
+    names: Vec<&'a str>,
+    counts: Vec<Counts>,
+    name_of: Vec<usize>,
     /// Records of a processor's turn.
     turn: usize,
 }
@@ -251,6 +255,11 @@ impl<'a, W: WordMask> Warming<'a, W> {
     fn new(source: &'a dyn TaskSource, shape: &Shape) -> Result<Self, SimulateError> {
         let (setup, n) = (&shape.setup, shape.setup.processors);
         let tasks = source.tasks().len();
+        let mut names: Vec<&str> = source.tasks().iter().map(|task| task.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let name_of = |task: &TaskInfo| names.partition_point(|&name| name < task.name.as_str());
+        let name_of = source.tasks().iter().map(name_of).collect();
         let spec = HierarchySpec { seed: SEED, ..shape.hierarchy.clone() };
         Ok(Self {
             // The caches are warmed in the order of the capture: its waits for locks are kept.
@@ -267,6 +276,9 @@ impl<'a, W: WordMask> Warming<'a, W> {
             references: 0,
             instructions: 0,
             transactions: 0,
+            counts: vec![Counts::default(); names.len()],
+            names,
+            name_of,
             turn: TURN,
         })
     }
@@ -319,13 +331,14 @@ impl<'a, W: WordMask> Warming<'a, W> {
             self.run_handler(cpu, index);
         }
         let Some(task) = self.cpus[cpu].task else { return Ok(()) };
+        let before = self.missed(cpu);
         let Self { software, caches, shift, .. } = self;
         let stream = &mut software.streams[task as usize];
         let rest = &stream.batch.records[stream.position..];
         let most = most.min(usize::try_from(self.cpus[cpu].slice).unwrap_or(most)).min(rest.len());
         let (run, work) = touch(caches, cpu, &rest[..most], software.privacy, *shift);
         stream.position += run;
-        self.count(cpu, work);
+        self.count(cpu, task, work, before);
         let stream = &mut self.software.streams[task as usize];
         if let Some(record) = stream.batch.records.get(stream.position) {
             if run < most {
@@ -342,7 +355,10 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    fn count(&mut self, cpu: CpuId, Run { instructions, references }: Run) {
+    /// Counts what `task` did at `cpu`, whose misses were `before`.
+    fn count(&mut self, cpu: CpuId, task: TaskId, Run { instructions, references }: Run, before: Counts) {
+        let missed = self.missed(cpu).since(before);
+        self.counts[self.name_of[task as usize]].add(Counts { instructions, references, ..missed });
         self.instructions += instructions;
         self.references += references;
         let cpu = &mut self.cpus[cpu];
@@ -355,9 +371,10 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let batch = &self.software.interrupts[index].batch;
         let mut rest = batch.records.as_slice();
         while !rest.is_empty() {
+            let (task, before) = (rest[0].task, self.missed(cpu));
             let (run, work) = touch(&mut self.caches, cpu, rest, self.software.privacy, self.shift);
             let slice = self.cpus[cpu].slice;
-            self.count(cpu, work);
+            self.count(cpu, task, work, before);
             self.cpus[cpu].slice = slice;
             rest = &rest[run..];
             if let Some((record, after)) = rest.split_first() {
@@ -409,15 +426,24 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    /// What the caches counted that tells how long a piece of the trace takes.
-    fn counts(&self) -> Counts {
-        let total = self.caches.system.total();
+    /// What the caches counted at `cpu` that tells how long a piece of the trace takes.
+    fn missed(&self, cpu: CpuId) -> Counts {
+        let mut counts = Counts::default();
+        let mut supplied = 0;
+        for caches in self.caches.counted_at(cpu) {
+            counts.misses += caches.total_misses();
+            counts.memory_reads += BusOp::FETCHES.iter().map(|&op| caches.bus_total(op)).sum::<u64>();
+            supplied += caches.cache_to_cache.iter().flatten().sum::<u64>();
+        }
         // Shared levels count what they read; without one memory supplies whatever no other cache does.
-        let fetched: u64 = BusOp::ALL.iter().filter(|op| op.is_fetch()).map(|&op| total.bus_total(op)).sum();
-        let supplied: u64 = total.cache_to_cache.iter().flatten().sum();
-        let memory_reads =
-            if self.shared_level { self.caches.memory_traffic().0 } else { fetched.saturating_sub(supplied) };
-        Counts { references: self.references, misses: total.total_misses(), memory_reads }
+        counts.memory_reads =
+            if self.shared_level { self.caches.memory_traffic().0 } else { counts.memory_reads - supplied };
+        counts
+    }
+
+    /// What the tasks of each name did.
+    fn groups(&self) -> Groups {
+        self.names.iter().map(|&name| name.to_owned()).zip(self.counts.iter().copied()).collect()
     }
 
     /// What is known here.

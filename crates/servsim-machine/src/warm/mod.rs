@@ -20,4 +20,4 @@ pub use amount::Amount;
 pub(crate) use begin::{settings_of, start_of};
 pub use engine::{survey, warm_up, Shape};
 pub use state::WarmStart;
-pub use survey::{Counts, Keep, LivePoint, Range, Survey, Work};
+pub use survey::{sum_of, Counts, Groups, Keep, LivePoint, Range, Survey, Work};

@@ -8,6 +8,7 @@
 
 use super::state::WarmStart;
 use crate::error::SimulateError;
+use std::collections::BTreeMap;
 
 /// Most live-points of a trace, about: each takes some megabytes of the file.
 const MOST: u64 = 100;
@@ -53,6 +54,8 @@ pub struct Done {
 /// What a pass counted so far, or over a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
+    /// Instructions.
+    pub instructions: u64,
     /// References.
     pub references: u64,
     /// Misses of the caches that are kept coherent.
@@ -62,8 +65,19 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn since(self, before: Self) -> Self {
+    /// Adds those of something else.
+    pub fn add(&mut self, other: Self) {
+        self.instructions += other.instructions;
+        self.references += other.references;
+        self.misses += other.misses;
+        self.memory_reads += other.memory_reads;
+    }
+
+    /// What was counted since an earlier moment.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
         Self {
+            instructions: self.instructions - before.instructions,
             references: self.references - before.references,
             misses: self.misses - before.misses,
             memory_reads: self.memory_reads - before.memory_reads,
@@ -71,26 +85,40 @@ impl Counts {
     }
 }
 
+/// What the tasks of each name did: how long a run takes depends on who of them misses.
+pub type Groups = BTreeMap<String, Counts>;
+
+/// What all of them did.
+pub fn sum_of(groups: &Groups) -> Counts {
+    groups.values().fold(Counts::default(), |mut sum, &one| {
+        sum.add(one);
+        sum
+    })
+}
+
+/// What they did since an earlier moment, of those that did anything.
+fn since(groups: &Groups, before: &Groups) -> Groups {
+    let then = |name| before.get(name).copied().unwrap_or_default();
+    let gaps = groups.iter().map(|(name, &now)| (name.clone(), now.since(then(name))));
+    gaps.filter(|(_, gap)| *gap != Counts::default()).collect()
+}
+
 /// A live-point: where it is, and what its window holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LivePoint {
     /// Transactions that ended before.
     pub transactions: u64,
-    /// Instructions that the pass made of those that a window measures.
-    pub instructions: u64,
-    /// What it counted over them.
-    pub counts: Counts,
+    /// What the pass counted over the instructions that a window measures.
+    pub groups: Groups,
 }
 
 /// What a pass found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Range {
-    /// Instructions between its first and last transaction.
-    pub instructions: u64,
     /// Its transactions.
     pub transactions: u64,
-    /// What was counted over it.
-    pub counts: Counts,
+    /// What was counted between its first and last.
+    pub groups: Groups,
     /// Instructions from one live-point to the next.
     pub spacing: u64,
     /// Its live-points, in order, as many as were kept.
@@ -98,14 +126,14 @@ pub struct Range {
 }
 
 /// A window of the pass that is under way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Under {
     /// Between windows.
     Way,
     /// Before its measured part.
     Warmup,
     /// In its measured part, which began here.
-    Measured(u64, Counts),
+    Measured(Groups),
 }
 
 /// Follows a pass.
@@ -113,7 +141,7 @@ enum Under {
 pub struct Surveyor {
     survey: Survey,
     /// Where the range began.
-    begun: Option<(Done, Counts)>,
+    begun: Option<(Done, Groups)>,
     under: Under,
     /// Instructions at the next look.
     due: u64,
@@ -132,6 +160,7 @@ impl Surveyor {
     /// Whether the last transaction of the range has ended.
     pub fn is_over(&self, done: Done) -> bool {
         self.begun
+            .as_ref()
             .is_some_and(|(begun, _)| done.transactions >= begun.transactions + self.survey.transactions)
     }
 
@@ -145,31 +174,30 @@ impl Surveyor {
     }
 
     /// Takes note of what was counted; whether a live-point lies here.
-    pub fn look(&mut self, done: Done, counts: Counts) -> bool {
+    pub fn look(&mut self, done: Done, groups: Groups) -> bool {
         let work = self.survey.work;
         if self.begun.is_none() {
             // A range holds about as many instructions a transaction as what lies before it.
             let each = done.instructions / done.transactions.max(1);
             let most = each.saturating_mul(self.survey.transactions) / MOST;
             self.range.spacing = most.max(2 * work.whole());
-            self.begun = Some((done, counts));
+            self.begun = Some((done, groups.clone()));
         }
-        match self.under {
+        match &self.under {
             Under::Way => {
                 (self.under, self.point) = (Under::Warmup, done);
                 self.due = done.instructions + work.warmup;
                 true
             }
             Under::Warmup => {
-                self.under = Under::Measured(done.instructions, counts);
+                self.under = Under::Measured(groups);
                 self.due = done.instructions + work.measured;
                 false
             }
-            Under::Measured(from, before) => {
+            Under::Measured(before) => {
                 self.range.places.push(LivePoint {
                     transactions: self.point.transactions,
-                    instructions: done.instructions - from,
-                    counts: counts.since(before),
+                    groups: since(&groups, before),
                 });
                 self.under = Under::Way;
                 self.due = self.point.instructions + self.range.spacing;
@@ -182,7 +210,7 @@ impl Surveyor {
     ///
     /// # Errors
     /// When not even one window lies in the range.
-    pub fn finish(self, done: Done, counts: Counts) -> Result<Range, SimulateError> {
+    pub fn finish(self, done: Done, groups: &Groups) -> Result<Range, SimulateError> {
         let begun = self.begun.filter(|_| !self.range.places.is_empty());
         let (begun, before) = begun.ok_or_else(|| {
             SimulateError::Usage(format!(
@@ -193,9 +221,8 @@ impl Surveyor {
             ))
         })?;
         Ok(Range {
-            instructions: done.instructions - begun.instructions,
             transactions: done.transactions - begun.transactions,
-            counts: counts.since(before),
+            groups: since(groups, &before),
             ..self.range
         })
     }
@@ -213,11 +240,17 @@ mod tests {
         let mut points = Vec::new();
         for instructions in 0.. {
             let done = Done { instructions, transactions: instructions / 100 };
-            let counts = Counts { references: 2 * instructions, misses: instructions / 10, memory_reads: 0 };
+            // Two names, which do three tenths and the rest.
+            let of = |instructions: u64| {
+                let (references, misses) = (2 * instructions, instructions / 10);
+                Counts { instructions, references, misses, memory_reads: 0 }
+            };
+            let few = instructions * 3 / 10;
+            let groups: Groups = [("few".into(), of(few)), ("most".into(), of(instructions - few))].into();
             if surveyor.is_over(done) || instructions == length {
-                return (points, surveyor.finish(done, counts));
+                return (points, surveyor.finish(done, &groups));
             }
-            if surveyor.is_due(done) && surveyor.look(done, counts) {
+            if surveyor.is_due(done) && surveyor.look(done, groups) {
                 points.push(instructions);
             }
         }
@@ -229,11 +262,15 @@ mod tests {
         let (points, range) = pass(SURVEY, u64::MAX);
         let range = range.unwrap();
         assert_eq!(points, [200, 260, 320, 380, 440, 500, 560]);
-        assert_eq!((range.instructions, range.transactions, range.spacing), (400, 4, 60));
-        assert_eq!(range.counts, Counts { references: 800, misses: 40, memory_reads: 0 });
+        assert_eq!((range.transactions, range.spacing), (4, 60));
+        let few = Counts { instructions: 120, references: 240, misses: 12, memory_reads: 0 };
+        assert_eq!(range.groups["few"], few);
+        let all = Counts { instructions: 400, references: 800, misses: 40, memory_reads: 0 };
+        assert_eq!(sum_of(&range.groups), all);
         assert_eq!(range.places.len(), 7, "the last window ends before the range does");
-        assert_eq!(range.places[1].counts, Counts { references: 40, misses: 2, memory_reads: 0 });
-        assert_eq!((range.places[3].transactions, range.places[3].instructions), (3, 20));
+        let of_window = Counts { instructions: 6, references: 12, ..range.places[1].groups["few"] };
+        assert_eq!(range.places[1].groups["few"], of_window);
+        assert_eq!((range.places[3].transactions, sum_of(&range.places[3].groups).instructions), (3, 20));
     }
 
     #[test]

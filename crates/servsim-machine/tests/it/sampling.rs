@@ -68,6 +68,23 @@ fn a_window_depends_on_its_live_point_alone_and_machines_of_one_shape_share_them
         |key: &str| points.iter().map(|point| point["counts"][key].as_u64().unwrap()).collect::<Vec<_>>();
     assert_eq!(counted("memory_reads"), counted("misses"), "one processor has nobody else to supply a line");
 
+    let number = |value: &Value| value.as_u64().unwrap();
+    for place in points.iter().chain([range]) {
+        for what in ["instructions", "references", "misses", "memory_reads"] {
+            let of_names: u64 =
+                place["groups"].as_object().unwrap().values().map(|of| number(&of[what])).sum();
+            assert_eq!(of_names, number(&place["counts"][what]), "{what}");
+        }
+    }
+    // Tasks take turns at other times in some windows than in the pass, not in all.
+    let agrees = |window: &Value| {
+        let groups = window["groups"].as_object().unwrap();
+        let (most, of) = groups.iter().max_by_key(|(_, of)| number(&of[0])).unwrap();
+        let of_pass = &points[number(&window["point"]) as usize]["groups"][most]["instructions"];
+        of_pass.as_u64().is_some_and(|counted| counted.abs_diff(number(&of[0])) < 10_000)
+    };
+    assert!(by_point(&first).iter().any(agrees), "{:?}", by_point(&first));
+
     let again = timed(&RunSpec { threads: 2, ..request(&[]) }, &store, &[&[5, 0], &[3]]).unwrap();
     assert_eq!(again["live_points"]["made"], false);
     assert_eq!(by_point(&again), by_point(&first));
@@ -80,6 +97,14 @@ fn a_window_depends_on_its_live_point_alone_and_machines_of_one_shape_share_them
         assert!(slow["cycles"].as_u64() > fast["cycles"].as_u64(), "{slow} {fast}");
         let measured = slow["instructions"].as_u64().unwrap();
         assert!((100_000..110_000).contains(&measured), "{slow}");
+        let each = |window: &Value| {
+            let (reads, cycles) = (number(&window["memory_reads"]), number(&window["memory_reads_take"]));
+            assert!(0 < reads && reads <= number(&window["misses"]), "{window}");
+            assert!(cycles <= number(&window["transactions_take"]), "{window}");
+            cycles / reads
+        };
+        let gap = each(slow) - each(&fast);
+        assert!((52..=56).contains(&gap), "64 cycles and 10, a block and some delay besides: {gap}");
     }
     let wider = timed(&request(&["cache.size=128 KiB"]), &store, &[&[0]]).unwrap();
     assert_eq!(wider["live_points"]["made"], true, "another shape has its own");

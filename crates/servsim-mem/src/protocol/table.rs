@@ -72,9 +72,12 @@ impl BusOp {
         }
     }
 
+    /// Transactions that bring a block.
+    pub const FETCHES: [Self; 2] = [Self::Read, Self::ReadExclusive];
+
     /// Whether the transaction brings a block.
     pub fn is_fetch(self) -> bool {
-        matches!(self, Self::Read | Self::ReadExclusive)
+        Self::FETCHES.contains(&self)
     }
 }
 
