@@ -241,10 +241,9 @@ impl<W: WordMask> Sieve<W> {
             }
             for_each_line::<W>(record, cpu, self.shape.shift, |access, piece| {
                 let mut piece = with_privacy(piece, privacy);
-                if self.switches.used_earlier(access.task, access.line) {
+                if self.switches.used(access.task, access.line) {
                     piece.flags |= USED_EARLIER;
                 }
-                self.switches.used(access.task, access.line);
                 filter.leave(&piece, &self.shape, left);
             });
             // The first of several fetches is left, and the others hit.

@@ -414,7 +414,7 @@ impl<W: WordMask> Array<W> {
     /// Marks a frame as filled now.
     pub fn fill_frame(&mut self, index: usize) {
         self.stamp(index);
-        self.replacement.fill(index / self.ways, index % self.ways);
+        self.replacement.fill_at(index, self.ways);
     }
 
     /// Valid frames, for checks at the end of a run.

@@ -98,7 +98,9 @@ pub struct CopyIndex(Lines);
 /// How wide the sets of a machine are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// `u64` holds them.
+    /// `u16` holds them.
+    Quarter,
+    /// `u64` does.
     One,
     /// `u128` does.
     Two,
@@ -110,6 +112,7 @@ pub enum Width {
 macro_rules! with_cache_set {
     ($index:expr, $of:ident.$run:ident($($argument:expr),*)) => {
         match $index.width() {
+            $crate::copy_index::Width::Quarter => $of.$run::<u16>($($argument),*),
             $crate::copy_index::Width::One => $of.$run::<u64>($($argument),*),
             $crate::copy_index::Width::Two => $of.$run::<u128>($($argument),*),
             $crate::copy_index::Width::Many => $of.$run::<$crate::cache_set::Many>($($argument),*),
@@ -118,8 +121,13 @@ macro_rules! with_cache_set {
 }
 pub(crate) use with_cache_set;
 
-/// A set that the records of an index of its width are made of.
+/// A set that the records of an index of its width are made of. Whoever knows the set asks without asking for the width
+/// again.
 pub trait Indexed: CacheSet {
+    /// Where the record of `line` is, made if it is new. It stays there until another is made.
+    fn place_of(index: &mut CopyIndex, line: LineAddr) -> usize;
+    /// Brings the record of `line` nearer.
+    fn prefetch(index: &CopyIndex, line: LineAddr);
     /// The record at `place`.
     fn record(index: &CopyIndex, place: usize) -> LineRecord<Self>;
     /// Replaces the record at `place`.
@@ -128,52 +136,44 @@ pub trait Indexed: CacheSet {
 
 const OTHER_WIDTH: &str = "sets are as wide as the index says";
 
-impl Indexed for u64 {
-    #[inline]
-    fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
-        let [valid, stale, seen] = match &index.0 {
-            Lines::Narrow(table) => {
-                let [valid, stale, seen] = table.entry(place).masks;
-                [valid.into(), stale.into(), seen.into()]
+macro_rules! indexed {
+    ($($set:ty: $lines:ident),+) => {$(
+        impl Indexed for $set {
+            #[inline]
+            fn place_of(index: &mut CopyIndex, line: LineAddr) -> usize {
+                let Lines::$lines(table) = &mut index.0 else { unreachable!("{OTHER_WIDTH}") };
+                table.place_of(line)
             }
-            Lines::Wide(table) => table.entry(place).masks,
-            _ => unreachable!("{OTHER_WIDTH}"),
-        };
-        LineRecord { valid, stale, seen }
-    }
-    #[inline]
-    fn set_record(
-        index: &mut CopyIndex,
-        place: usize,
-        &LineRecord { valid, stale, seen }: &LineRecord<Self>,
-    ) {
-        match &mut index.0 {
-            Lines::Narrow(table) => table.entry_mut(place).masks = [valid as u16, stale as u16, seen as u16],
-            Lines::Wide(table) => table.entry_mut(place).masks = [valid, stale, seen],
-            _ => unreachable!("{OTHER_WIDTH}"),
+            #[inline]
+            fn prefetch(index: &CopyIndex, line: LineAddr) {
+                let Lines::$lines(table) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
+                table.prefetch(line);
+            }
+            #[inline]
+            fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
+                let Lines::$lines(table) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
+                let [valid, stale, seen] = table.entry(place).masks;
+                LineRecord { valid, stale, seen }
+            }
+            #[inline]
+            fn set_record(index: &mut CopyIndex, place: usize, record: &LineRecord<Self>) {
+                let Lines::$lines(table) = &mut index.0 else { unreachable!("{OTHER_WIDTH}") };
+                table.entry_mut(place).masks = [record.valid, record.stale, record.seen];
+            }
         }
-    }
+    )+};
 }
-
-impl Indexed for u128 {
-    #[inline]
-    fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
-        let Lines::Wider(table) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
-        let [valid, stale, seen] = table.entry(place).masks;
-        LineRecord { valid, stale, seen }
-    }
-    #[inline]
-    fn set_record(
-        index: &mut CopyIndex,
-        place: usize,
-        &LineRecord { valid, stale, seen }: &LineRecord<Self>,
-    ) {
-        let Lines::Wider(table) = &mut index.0 else { unreachable!("{OTHER_WIDTH}") };
-        table.entry_mut(place).masks = [valid, stale, seen];
-    }
-}
+indexed!(u16: Narrow, u64: Wide, u128: Wider);
 
 impl Indexed for Many {
+    fn place_of(index: &mut CopyIndex, line: LineAddr) -> usize {
+        let Lines::Widest(lines) = &mut index.0 else { unreachable!("{OTHER_WIDTH}") };
+        lines.table.place_of(line)
+    }
+    fn prefetch(index: &CopyIndex, line: LineAddr) {
+        let Lines::Widest(lines) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
+        lines.table.prefetch(line);
+    }
     fn record(index: &CopyIndex, place: usize) -> LineRecord<Self> {
         let Lines::Widest(lines) = &index.0 else { unreachable!("{OTHER_WIDTH}") };
         lines.get(place)
@@ -199,16 +199,18 @@ impl CopyIndex {
     #[inline]
     pub fn width(&self) -> Width {
         match &self.0 {
-            Lines::Narrow(_) | Lines::Wide(_) => Width::One,
+            Lines::Narrow(_) => Width::Quarter,
+            Lines::Wide(_) => Width::One,
             Lines::Wider(_) => Width::Two,
             Lines::Widest(_) => Width::Many,
         }
     }
 
-    /// Where the record of `line` is, made if it is new. It stays there until another is made.
+    /// Where the record of `line` is, made if it is new. It stays there until another is made. `S` is as wide as
+    /// [`CopyIndex::width`] says, here and below.
     #[inline]
-    pub fn place_of(&mut self, line: LineAddr) -> usize {
-        with_table!(&mut self.0, table => table.place_of(line))
+    pub fn place_of<S: Indexed>(&mut self, line: LineAddr) -> usize {
+        S::place_of(self, line)
     }
 
     /// Where the record of `line` is, if it has one.
@@ -217,7 +219,7 @@ impl CopyIndex {
         with_table!(&self.0, table => table.find(line))
     }
 
-    /// The record at `place`; `S` is as wide as [`CopyIndex::width`] says.
+    /// The record at `place`.
     #[inline]
     pub fn record<S: Indexed>(&self, place: usize) -> LineRecord<S> {
         S::record(self, place)
@@ -231,8 +233,8 @@ impl CopyIndex {
 
     /// Brings the record of `line` nearer.
     #[inline]
-    pub fn prefetch(&self, line: LineAddr) {
-        with_table!(&self.0, table => table.prefetch(line));
+    pub fn prefetch<S: Indexed>(&self, line: LineAddr) {
+        S::prefetch(self, line);
     }
 
     /// Writes the lines, ascending, and which caches ever held each. Which have it now, the caches know.
@@ -292,10 +294,11 @@ impl CopyIndex {
                 words.push(from.take()?);
             }
             let seen = S::of_words(words.iter().copied());
-            if seen.iter().any(|cache| cache.0 >= caches) {
+            let fits = seen.words().zip(&words).all(|(own, word)| own == *word);
+            if !fits || seen.iter().any(|cache| cache.0 >= caches) {
                 return Err(Damaged("a line in it was held by more caches than there are"));
             }
-            let place = self.place_of(line);
+            let place = self.place_of::<S>(line);
             self.set_record(place, &LineRecord { seen, ..LineRecord::default() });
         }
         Ok(())
@@ -326,7 +329,7 @@ mod tests {
         for _ in 0..20_000 {
             let line = LineAddr(random.below(3000) << (random.below(3) * 20));
             let expected = plain.entry(line).or_default();
-            let place = index.place_of(line);
+            let place = index.place_of::<S>(line);
             assert_eq!(index.record(place), *expected, "{caches} caches, line {line:?}");
             let mut set = || {
                 let mut set = S::default();
@@ -349,7 +352,8 @@ mod tests {
 
     #[test]
     fn records_of_every_width_agree_with_a_plain_map() {
-        [1, 8, 16, 17, 64].into_iter().for_each(agrees_with_a_plain_map::<u64>);
+        [1, 8, 16].into_iter().for_each(agrees_with_a_plain_map::<u16>);
+        [17, 64].into_iter().for_each(agrees_with_a_plain_map::<u64>);
         [65, 128].into_iter().for_each(agrees_with_a_plain_map::<u128>);
         [129, 1024, crate::MAX_CACHES].into_iter().for_each(agrees_with_a_plain_map::<Many>);
     }

@@ -195,7 +195,7 @@ impl Level {
         self.lines[index] = line;
         self.tags[index] = Tag(Tag::VALID | u64::from(dirty));
         self.stamp(index);
-        self.replacement.fill(index / self.ways, index % self.ways);
+        self.replacement.fill_at(index, self.ways);
         displaced
     }
 

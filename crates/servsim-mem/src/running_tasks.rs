@@ -44,6 +44,7 @@ impl RunningTasks {
     }
 
     /// The processor of the current or last quantum of `task`.
+    #[inline]
     pub(crate) fn processor_of(&self, task: u32) -> Option<CpuId> {
         self.processors.get(task as usize).filter(|&&cpu| cpu != NONE).map(|&cpu| CpuId(cpu as usize))
     }

@@ -79,7 +79,7 @@ struct Task {
 
 /// Who took the last copy of a line from a cache, and the number of quanta begun by then.
 #[derive(Debug, Clone, Copy)]
-struct Loss {
+pub struct Loss {
     line: LineAddr,
     /// The taker, and in the lowest bits the cache.
     taken: u32,
@@ -121,6 +121,21 @@ impl Entry for Loss {
 }
 
 impl Loss {
+    /// That of a copy that a cache never had.
+    pub const NEVER: Self = Self::FREE;
+
+    /// How the copy was lost.
+    #[inline]
+    pub fn cause(self) -> LossCause {
+        match self.taker() {
+            None => LossCause::NeverHeld,
+            Some(Taker::Snoop) => LossCause::Invalidated,
+            Some(Taker::Fill(_)) => LossCause::Replaced,
+            Some(Taker::Flush) => LossCause::Flushed,
+        }
+    }
+
+    #[inline]
     fn set(&mut self, taker: Taker, quantum: u32) {
         let taker = match taker {
             Taker::Snoop => BY_SNOOP,
@@ -134,6 +149,7 @@ impl Loss {
         self.quantum = quantum;
     }
 
+    #[inline]
     fn taker(self) -> Option<Taker> {
         match self.taken >> CACHE_BITS {
             BY_NOBODY => None,
@@ -210,19 +226,17 @@ impl Switches {
         state.quantum = self.quanta;
     }
 
-    /// `task` uses a line; called at least when it was not the last to use the copy.
-    pub fn used(&mut self, task: u32, line: LineAddr) {
-        let quantum = self.tasks.get(task as usize).map(|t| t.quantum);
-        if let Some(quantum) = quantum.filter(|&quantum| quantum != 0 && self.told.is_none() && !self.unasked)
-        {
-            self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum);
+    /// `task` uses a line; called at least when it was not the last to use the copy. Whether it used it before its present
+    /// quantum.
+    #[inline]
+    pub fn used(&mut self, task: u32, line: LineAddr) -> bool {
+        if let Some(told) = self.told {
+            return told;
         }
-    }
-
-    /// Whether `task` used a line before its present quantum.
-    pub fn used_earlier(&self, task: u32, line: LineAddr) -> bool {
-        let before = |state: &Task| Some(self.uses.get((line.0 / BLOCK, task))?.before(state.quantum));
-        self.tasks.get(task as usize).and_then(before).is_some_and(|lines| lines >> (line.0 % BLOCK) & 1 != 0)
+        let quantum = self.tasks.get(task as usize).map_or(0, |state| state.quantum);
+        quantum != 0
+            && !self.unasked
+            && self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum)
     }
 
     /// Brings nearer what a miss of `task` in `cache` will ask.
@@ -244,6 +258,7 @@ impl Switches {
     }
 
     /// A cache lost its copy.
+    #[inline]
     pub fn lost(&mut self, cache: CacheId, line: LineAddr, taker: Taker) {
         if self.unasked {
             return;
@@ -251,24 +266,16 @@ impl Switches {
         self.losses.at((line, cache.0 as u32)).set(taker, self.quanta);
     }
 
-    /// How `cache`, which has had `line`, lost it.
-    pub fn loss(&self, cache: CacheId, line: LineAddr) -> LossCause {
-        match self.losses.get((line, cache.0 as u32)).and_then(|loss| loss.taker()) {
-            None => LossCause::NeverHeld,
-            Some(Taker::Snoop) => LossCause::Invalidated,
-            Some(Taker::Fill(_)) => LossCause::Replaced,
-            Some(Taker::Flush) => LossCause::Flushed,
-        }
+    /// How `cache` lost `line` last, as far as it had it.
+    #[inline]
+    pub fn loss(&self, cache: CacheId, line: LineAddr) -> Loss {
+        self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::FREE)
     }
 
-    /// Why a miss of `task` that is no invalidation miss is a context-switch miss, if it is one.
-    /// `cache` is the cache of `cpu` that misses.
-    pub fn cause(&self, (cpu, cache): (CpuId, CacheId), task: u32, line: LineAddr) -> Option<SwitchCause> {
+    /// Why a miss of `task` on a line that it used in an earlier quantum is a context-switch miss, if it is one. It is no
+    /// invalidation miss, and made on `cpu`, whose cache lost the line by `loss`.
+    pub fn cause(&self, cpu: CpuId, task: u32, loss: Loss) -> Option<SwitchCause> {
         let state = self.tasks.get(task as usize).filter(|_| self.running.processor_of(task) == Some(cpu))?;
-        if !self.told.unwrap_or_else(|| self.used_earlier(task, line)) {
-            return None;
-        }
-        let loss = self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::FREE);
         match loss.taker() {
             Some(Taker::Fill(other)) if other != task && self.has_quanta(other) => {
                 return Some(SwitchCause::Evicted)

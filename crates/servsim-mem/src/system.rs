@@ -37,9 +37,9 @@ use crate::history::{History, MissingCell};
 use crate::observer::{By, Observer, StateEvent, Transition};
 use crate::prefetch::Trigger;
 use crate::protocol::checker::Step;
-use crate::protocol::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Snoop, State, Table, INVALID};
+use crate::protocol::{BusOp, Cells, Lines, OnAccess, OnEvict, Reaction, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
-use crate::switches::{LossCause, Switches, Taker};
+use crate::switches::{Loss, LossCause, Switches, Taker};
 use crate::words::WordMask;
 use servsim_core::{CacheId, CpuId, LineAddr};
 
@@ -137,6 +137,13 @@ pub struct Outcome {
     pub within_group: bool,
 }
 
+/// What a frame keeps of its last user: 0 stands for nobody and for the tasks whose number does not fit, which are noted each
+/// time.
+#[inline]
+fn user(task: u32) -> u16 {
+    u16::try_from(task + 1).unwrap_or(0)
+}
+
 /// What a transaction of another cache did to a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Snooped {
@@ -171,13 +178,13 @@ impl Around {
 #[derive(Debug)]
 pub struct CoherentSystem<W, O = ()> {
     pub(crate) table: Table,
+    /// The same, as transactions look it up.
+    pub(crate) cells: Cells,
     /// Next state of a hit, `[write][state]`, or [`NEEDS_BUS`].
     pub(crate) hit: [[State; 16]; 2],
     /// By operation: the states, one bit each, in which it hits and leaves the state as it is; none
     /// for the operation that is no reference.
     pub(crate) stays: [u16; 4],
-    /// The states that are dirty, one bit each.
-    pub(crate) dirty: u16,
     pub(crate) arrays: Vec<Array<W>>,
     pub(crate) shadows: Vec<Shadow>,
     /// Where somebody else knows what shadows would: how many lines the cache that is asked next has used since it used
@@ -260,12 +267,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             (0..16_u8).filter(|&state| next[usize::from(state)] == state).fold(0, |mask, s| mask | 1_u16 << s)
         };
         let (reads, writes) = (stay(&hit[0]), stay(&hit[1]));
-        let rows = table.rows.iter().enumerate();
-        let dirty = rows.fold(0, |mask, (state, row)| mask | u16::from(row.info.dirty) << state);
         Self {
+            cells: Cells::of(&table),
             table,
             hit,
-            dirty,
             stays: [reads, reads, writes, 0],
             arrays,
             shadows: (0..shadows).map(|_| Shadow::new(geometry.frames())).collect(),
@@ -320,10 +325,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let state = frame.state;
             self.note_last_use(cache, index);
             self.history.keep(line, Step::Evict(cache.0));
-            if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
-                self.missing_cell(state, "Evict", cache, line);
-            }
-            let place = self.copies.place_of(line);
+            let eviction = self.eviction(state, cache, line);
+            let place = self.copies.place_of::<S>(line);
             let mut record = self.copies.record::<S>(place);
             record.valid.remove(cache);
             self.copies.set_record(place, &record);
@@ -331,7 +334,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.lose(cache, index);
             self.switches.lost(cache, line, Taker::Flush);
             self.counters[cache].flushed[1][0] += 1;
-            if self.table.rows[usize::from(state)].evict == OnEvict::WriteBack {
+            if eviction == OnEvict::WriteBack {
                 self.counters[cache].bus[1][BusOp::WriteBack as usize] += 1;
                 self.note_written_back(cache, line);
             }
@@ -404,9 +407,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// The task was not the last to use the copy.
     fn note_user(&mut self, access: &Access<W, CacheId>, index: usize) {
-        let frame = &mut self.arrays[access.at].frames[index];
-        // 0 stands for nobody and for the tasks whose number does not fit: they are noted each time.
-        frame.user = u16::try_from(access.task + 1).unwrap_or(0);
+        self.arrays[access.at].frames[index].user = user(access.task);
         self.switches.used(access.task, access.line);
     }
 
@@ -462,32 +463,27 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         found: Option<usize>,
         page: Page,
     ) -> Outcome {
-        let private = page.private;
-        self.copies.prefetch(access.line);
-        let place = found.unwrap_or_else(|| self.make_room(access));
-        self.history.keep(access.line, access.step(private));
+        let private = page.private && self.table.uses_private;
+        self.copies.prefetch::<S>(access.line);
+        let place = found.unwrap_or_else(|| self.make_room::<S>(access));
+        self.history.keep(access.line, access.step(page.private));
         let state = found.map_or(INVALID, |index| self.arrays[access.at].frames[index].state);
-        let OnAccess::Bus { op, again, .. } = self.access_cell(state, access.write) else {
-            unreachable!("a local access hits")
-        };
-        let (op, again) = (*op, *again);
-        let listed = self.copies.place_of(access.line);
+        let (op, again) = self.request(state, access.write);
+        let listed = self.copies.place_of::<S>(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
         self.counters[access.at].bus[mode][op as usize] += 1;
+        let used_earlier = self.switches.used(access.task, access.line);
         if !op.is_fetch() {
             self.classify_coherence(access, record.valid, op, page);
         }
         let to_memory = op == BusOp::Write && self.table.words_to_memory;
         let mut outcome = Outcome { op: Some(op), done: !again, to_memory, ..Outcome::default() };
         let lines = self.snoop(access, &mut record, op, private, &mut outcome);
-        let OnAccess::Bus { branches, .. } = self.access_cell(state, access.write) else {
-            unreachable!("read above")
-        };
-        let next = Table::resolve(branches, lines, private && self.table.uses_private);
+        let next = self.next_state(state, access.write, lines, private);
         let index = if op.is_fetch() {
             self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
-            self.fill(access, &mut record, (found, place), page, &mut outcome);
+            self.fill(access, &mut record, (found, place), (page, used_earlier), &mut outcome);
             place
         } else {
             let index = found.expect("an upgrade has a copy");
@@ -500,15 +496,29 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         outcome
     }
 
+    /// The transaction of an access that needs one, and whether it is applied again then.
+    #[inline]
+    fn request(&self, state: State, write: bool) -> (BusOp, bool) {
+        let request = self.cells.request(state, write).expect("a local access hits");
+        (request.op, request.again)
+    }
+
+    /// The state after it.
+    #[inline]
+    fn next_state(&self, state: State, write: bool, lines: Lines, private: bool) -> State {
+        self.cells.request(state, write).map_or(INVALID, |request| request.next(lines, private))
+    }
+
     /// The frame that the line will take. What the miss will look up comes nearer meanwhile: these are
     /// five places, each of which takes the host longer than the rest of a miss.
-    fn make_room(&mut self, access: &Access<W, CacheId>) -> usize {
+    #[inline]
+    fn make_room<S: Indexed>(&mut self, access: &Access<W, CacheId>) -> usize {
         self.switches.prefetch(access.at, access.task, access.line);
         let array = &mut self.arrays[access.at];
         let place = array.victim(access.line);
         let leaving = array.tags[place];
         if leaving != EMPTY {
-            self.copies.prefetch(leaving);
+            self.copies.prefetch::<S>(leaving);
             self.switches.prefetch_loss(access.at, leaving);
         }
         place
@@ -518,19 +528,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub fn needed(&self, access: &Access<W, CacheId>) -> Option<BusOp> {
         let array = &self.arrays[access.at];
         let state = array.find(access.line).map_or(INVALID, |index| array.frames[index].state);
-        match self.access_cell(state, access.write) {
-            OnAccess::Local(_) => None,
-            OnAccess::Bus { op, .. } => Some(*op),
-        }
-    }
-
-    fn access_cell(&self, state: State, write: bool) -> &OnAccess {
-        let row = &self.table.rows[usize::from(state)];
-        if write {
-            &row.write
-        } else {
-            &row.read
-        }
+        self.cells.request(state, access.write).map(|request| request.op)
     }
 
     /// Sets the new state, touches the words and commits a completed write.
@@ -542,16 +540,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         next: State,
         done: bool,
     ) {
-        let exclusive = self.table.rows[usize::from(next)].info.exclusive;
+        let exclusive = self.cells.is_exclusive(next);
         let frame = &mut self.arrays[access.at].frames[index];
         frame.state = next;
         frame.touched.add(access.words);
+        frame.user = user(access.task);
         if frame.flags & (PENDING | PREFETCHED) != 0 {
             self.judge_pending(access, index);
             self.first_use(access, index);
         }
         self.follow_use(access, index);
-        self.note_user(access, index);
         if !(access.write && done) {
             return;
         }
@@ -640,6 +638,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Lets every other holder react; returns the response lines.
+    #[inline]
     fn snoop<S: CacheSet>(
         &mut self,
         access: &Access<W, CacheId>,
@@ -648,16 +647,48 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         private: bool,
         outcome: &mut Outcome,
     ) -> Lines {
-        let column = Snoop::of(op, private && self.table.uses_private);
-        let mut lines = self.raised;
         self.snooped.clear();
+        let column = Snoop::of(op, private);
+        let others = record.valid.without(access.at);
+        let mut lines = self.raised;
+        if !others.is_empty() {
+            lines = lines.and(match self.cells.raised_by_several(column) {
+                // Most code and many data lie in several caches, and each of them would say the same.
+                Some(lines) if record.valid.has_several() && !O::ACTIVE => {
+                    debug_assert!(others.iter().all(|other| self.has_nothing_to_tell(other, access.line)));
+                    lines
+                }
+                _ => self.snoop_each(access, record, (op, column), outcome),
+            });
+        }
+        if self.around.elsewhere {
+            lines = lines.and(Lines::SHARED);
+        }
+        lines
+    }
+
+    /// Whether the copy of `line` at `cache` is not the only one, and has no words that others are to hear of.
+    fn has_nothing_to_tell(&self, cache: CacheId, line: LineAddr) -> bool {
+        let index = self.arrays[cache].find(line).expect("a holder has the line");
+        let frame = &self.arrays[cache].frames[index];
+        !self.cells.is_exclusive(frame.state) && frame.written.is_empty()
+    }
+
+    /// Lets other holders, of which there are some, react one by one; returns the lines that they raise.
+    #[inline(never)]
+    fn snoop_each<S: CacheSet>(
+        &mut self,
+        access: &Access<W, CacheId>,
+        record: &mut LineRecord<S>,
+        (op, column): (BusOp, Snoop),
+        outcome: &mut Outcome,
+    ) -> Lines {
+        let mut lines = Lines::NONE;
         for other in record.valid.without(access.at).iter() {
             let index = self.arrays[other].find(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
-            let OnSnoop::Act { raise, supply, memory, next, .. } =
-                self.table.rows[usize::from(state)].snoop[column as usize]
-            else {
+            let Some(Reaction { raise, supply, memory, next }) = self.cells.reaction(column, state) else {
                 self.missing_cell(state, column.heading(), other, access.line)
             };
             lines = lines.and(raise);
@@ -670,14 +701,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             }
             outcome.from_cache |= supply;
             outcome.to_memory |= memory;
-            let dirty = |state: State| self.table.rows[usize::from(state)].info.dirty;
+            let dirty = self.cells.is_dirty(state);
             if next == INVALID {
                 self.snooped.push((other, Snooped::Lost));
-            } else if dirty(state) && !dirty(next) {
+            } else if dirty && !self.cells.is_dirty(next) {
                 self.snooped.push((other, Snooped::Cleaned));
             }
-            let modified = supply && op.is_fetch() && dirty(state);
-            self.counters[access.at].hit_modified[usize::from(access.kernel)][0] += u64::from(modified);
+            if supply && op.is_fetch() && dirty {
+                self.counters[access.at].hit_modified[usize::from(access.kernel)][0] += 1;
+            }
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
@@ -685,9 +717,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 record.valid.remove(other);
                 record.stale.insert(other);
             }
-        }
-        if self.around.elsewhere {
-            lines = lines.and(Lines::SHARED);
         }
         lines
     }
@@ -718,15 +747,16 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Classifies the miss and gives the line its frame `index`, which had its tag if `found`.
+    #[inline]
     fn fill<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
         record: &mut LineRecord<S>,
         (found, index): (Option<usize>, usize),
-        page: Page,
+        (page, used_earlier): (Page, bool),
         outcome: &mut Outcome,
     ) {
-        let class = self.classify_miss(access, record.seen, found, page);
+        let class = self.classify_miss(access, record.seen, found, (page, used_earlier));
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
@@ -755,8 +785,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         record.valid.insert(access.at);
         record.stale.remove(access.at);
         record.seen.insert(access.at);
-        self.arrays[access.at].fill_frame(index);
-        let frame = &mut self.arrays[access.at].frames[index];
+        let array = &mut self.arrays[access.at];
+        array.fill_frame(index);
+        let frame = &mut array.frames[index];
         frame.touched = W::default();
         frame.written = W::default();
         frame.writer = NO_WRITER;
@@ -771,39 +802,33 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
-    /// Counts the miss; its class, unless that is still to be judged.
+    /// Counts the miss; its class, unless that is still to be judged. With the page comes whether the task used the line in an
+    /// earlier quantum.
+    #[inline]
     fn classify_miss<S: CacheSet>(
         &mut self,
         access: &Access<W, CacheId>,
         seen: S,
         found: Option<usize>,
-        page: Page,
+        (page, used_earlier): (Page, bool),
     ) -> Option<MissClass> {
         let (cache, mode) = (access.at, usize::from(access.kernel));
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
-        self.counters[cache].misses_at_once[mode][0] += 1;
-        let loss = if found.is_some() {
-            // The tag is still there: nobody's fill took it.
-            LossCause::Invalidated
-        } else if !seen.has(cache) {
-            LossCause::NeverHeld
-        } else {
-            self.switches.loss(cache, access.line)
-        };
-        self.counters[cache].misses_by_loss[mode][loss as usize] += 1;
-        let invalidation = found.and_then(|index| {
-            let frame = &mut self.arrays[cache].frames[index];
-            let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
-            self.counters[cache].removed[mode][1] += u64::from(removed);
-            (!removed || self.table.removal_is_invalidation).then_some(index)
-        });
+        let seen = seen.has(cache);
+        let invalidation = found.and_then(|index| self.invalidation(access, index));
+        let loss =
+            if seen && invalidation.is_none() { self.switches.loss(cache, access.line) } else { Loss::NEVER };
+        // A tag that is still there: nobody's fill took it.
+        let cause = if found.is_some() { LossCause::Invalidated } else { loss.cause() };
+        let counters = &mut self.counters[cache];
+        counters.misses_at_once[mode][0] += 1;
+        counters.misses_by_loss[mode][cause as usize] += 1;
         let class = match invalidation {
             Some(_) if page.private => MissClass::PassiveSharing,
             Some(index) if self.table.rules.judge_at_miss => {
                 let frame = &self.arrays[cache].frames[index];
                 if frame.new_words.meets(access.words) {
-                    let by_self = frame.new_writer == access.task;
-                    self.counters[cache].true_by_self[mode][0] += u64::from(by_self);
+                    counters.true_by_self[mode][0] += u64::from(frame.new_writer == access.task);
                     MissClass::TrueSharing
                 } else {
                     MissClass::FalseSharing
@@ -815,27 +840,44 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                     | if owner == 1 { OWNER_KERNEL } else { 0 };
                 return None;
             }
-            None => self.classify_other(access, seen),
+            None => {
+                if used_earlier {
+                    self.note_switch(access, loss);
+                }
+                self.classify_other(access, seen)
+            }
         };
         if let Some(index) = found {
             let frame = &mut self.arrays[cache].frames[index];
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        self.counters[cache].misses[mode][class as usize] += 1;
-        self.counters[cache].misses_by_owner[owner][class as usize] += 1;
+        let counters = &mut self.counters[cache];
+        counters.misses[mode][class as usize] += 1;
+        counters.misses_by_owner[owner][class as usize] += 1;
         Some(class)
     }
 
-    /// The class of a miss that no invalidation caused.
-    fn classify_other<S: CacheSet>(&mut self, access: &Access<W, CacheId>, seen: S) -> MissClass {
-        if let Some(cause) =
-            self.switches.cause((self.processor_of(access.at), access.at), access.task, access.line)
-        {
-            let mode = usize::from(access.kernel);
-            self.counters[access.at].context_switch[mode][cause as usize] += 1;
+    /// The frame that has the tag of the line, unless the miss counts as any other.
+    fn invalidation(&mut self, access: &Access<W, CacheId>, index: usize) -> Option<usize> {
+        let frame = &mut self.arrays[access.at].frames[index];
+        let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
+        self.counters[access.at].removed[usize::from(access.kernel)][1] += u64::from(removed);
+        (!removed || self.table.removal_is_invalidation).then_some(index)
+    }
+
+    /// Counts a miss that no invalidation caused, on a line that its task used in an earlier quantum, if it is a
+    /// context-switch miss.
+    fn note_switch(&mut self, access: &Access<W, CacheId>, loss: Loss) {
+        let cpu = self.processor_of(access.at);
+        if let Some(cause) = self.switches.cause(cpu, access.task, loss) {
+            self.counters[access.at].context_switch[usize::from(access.kernel)][cause as usize] += 1;
         }
-        let seen = seen.has(access.at);
+    }
+
+    /// The class of a miss that no invalidation caused.
+    #[inline]
+    fn classify_other(&self, access: &Access<W, CacheId>, seen: bool) -> MissClass {
         let young = || self.ages.iter().any(|&(line, age)| line == access.line && age < self.shadow_frames);
         let in_shadow = || self.shadows.get(access.at.0).map_or_else(young, |s| s.contains(access.line));
         if !seen {
@@ -866,7 +908,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let state = self.arrays[cache].frames[index].state;
         self.note_last_use(cache, index);
         // It has a record, so that those of others stay where they are.
-        let listed = self.copies.place_of(line);
+        let listed = self.copies.place_of::<S>(line);
         let mut record = self.copies.record::<S>(listed);
         record.valid.remove(cache);
         record.stale.remove(cache);
@@ -875,12 +917,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             return None;
         }
         self.history.keep(line, Step::Evict(cache.0));
-        if self.table.rows[usize::from(state)].evict == OnEvict::Impossible {
-            self.missing_cell(state, "Evict", cache, line);
-        }
+        self.eviction(state, cache, line);
         self.flush_written(record.stale, cache, line, index);
         self.lose(cache, index);
         Some(state)
+    }
+
+    /// What the eviction of a copy of `line` in `state` does.
+    #[inline]
+    fn eviction(&self, state: State, cache: CacheId, line: LineAddr) -> OnEvict {
+        match self.cells.eviction(state) {
+            OnEvict::Impossible => self.missing_cell(state, "Evict", cache, line),
+            eviction => eviction,
+        }
     }
 
     /// The processor whose cache it is.
@@ -897,7 +946,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Counts the write-back of a copy that leaves in `state`, if it needs one.
     fn write_back(&mut self, cache: CacheId, state: State, kernel: bool) -> bool {
-        let dirty = self.table.rows[usize::from(state)].evict == OnEvict::WriteBack;
+        let dirty = self.cells.eviction(state) == OnEvict::WriteBack;
         self.counters[cache].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
         dirty
     }
@@ -954,8 +1003,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let supplies = |cache: CacheId| {
             let array = &self.arrays[cache];
             let state = array.find(access.line).map_or(INVALID, |index| array.frames[index].state);
-            let cell = &self.table.rows[usize::from(state)].snoop[column as usize];
-            matches!(cell, OnSnoop::Act { supply: true, .. })
+            self.cells.reaction(column, state).is_some_and(|reaction| reaction.supply)
         };
         let supplier = |cache| cache != access.at && wanted(cache) && supplies(cache);
         self.first_holder(access.line, supplier).is_some()
@@ -976,7 +1024,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub fn is_dirty(&self, cache: CacheId, line: LineAddr) -> bool {
         let array = &self.arrays[cache];
         let state = array.find(line).map_or(INVALID, |index| array.frames[index].state);
-        self.table.rows[usize::from(state)].info.dirty
+        self.cells.is_dirty(state)
     }
 
     /// Ends the run: misses still pending were false sharing.

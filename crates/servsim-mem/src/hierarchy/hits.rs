@@ -131,7 +131,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays };
         let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
         let Domain { levels, quick } = domain;
-        let dirty = system.dirty;
+        let dirty = system.cells.dirty;
         if let ([both, ..], [of_both]) = (levels.as_mut_slice(), quick.as_mut_slice()) {
             let (levels, quick) = (std::array::from_mut(both), std::array::from_mut(of_both));
             return run.take(field, &mut Inner { levels, quick, pool, dirty }, records, follower, counts);

@@ -76,9 +76,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn save(&self, out: &mut Writer) {
         let Self {
             table: _,
+            cells: _,
             hit: _,
             stays: _,
-            dirty: _,
             arrays,
             shadows: _,
             copies,

@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod amsd;
+mod cells;
 pub mod checker;
 pub mod mesi;
 pub mod mesif;
@@ -10,6 +11,7 @@ pub mod mosi;
 pub mod pscr;
 pub mod table;
 
+pub(crate) use cells::{Cells, Reaction};
 pub use table::{BusOp, Lines, OnAccess, OnEvict, OnSnoop, Rules, Snoop, State, Table, INVALID};
 
 /// The open points of the published protocols, as named options.

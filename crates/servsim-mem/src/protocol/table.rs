@@ -76,6 +76,7 @@ impl BusOp {
     pub const FETCHES: [Self; 2] = [Self::Read, Self::ReadExclusive];
 
     /// Whether the transaction brings a block.
+    #[inline]
     pub fn is_fetch(self) -> bool {
         Self::FETCHES.contains(&self)
     }
@@ -198,6 +199,7 @@ impl Snoop {
     ///
     /// # Panics
     /// For a write-back, which nobody snoops.
+    #[inline]
     pub fn of(op: BusOp, private: bool) -> Self {
         match (op, private) {
             (BusOp::Read, false) => Self::Read,

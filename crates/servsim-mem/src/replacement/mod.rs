@@ -67,11 +67,11 @@ impl Replacement {
         }
     }
 
-    /// A block was placed in `way` of `set`.
+    /// A block was placed in frame `index` of a cache of so many ways.
     #[inline]
-    pub fn fill(&mut self, set: usize, way: usize) {
+    pub fn fill_at(&mut self, index: usize, ways: usize) {
         if let Self::Policy(policy) = self {
-            policy.fill(set, way);
+            policy.fill(index / ways, index % ways);
         }
     }
 

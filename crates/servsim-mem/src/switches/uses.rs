@@ -45,19 +45,13 @@ impl Entry for Uses {
 }
 
 impl Uses {
-    /// Those of quanta before `quantum`.
-    pub fn before(self, quantum: u32) -> u64 {
-        if self.quantum == quantum {
-            self.earlier
-        } else {
-            self.earlier | self.now
-        }
-    }
-
-    pub fn add(&mut self, bit: u64, quantum: u32) {
+    /// Adds a use of the line of `bit` in `quantum`; whether it was used before that.
+    #[inline]
+    pub fn add(&mut self, bit: u64, quantum: u32) -> bool {
         if self.quantum != quantum {
-            (self.earlier, self.now, self.quantum) = (self.before(quantum), 0, quantum);
+            (self.earlier, self.now, self.quantum) = (self.earlier | self.now, 0, quantum);
         }
         self.now |= bit;
+        self.earlier & bit != 0
     }
 }

@@ -9,7 +9,7 @@ use crate::array::{NO_WRITER, PREFETCHED};
 use crate::copy_index::{with_cache_set, Indexed};
 use crate::observer::Observer;
 use crate::prefetch::Trigger;
-use crate::protocol::{OnAccess, Table, INVALID};
+use crate::protocol::INVALID;
 use crate::shadow::NOWHERE;
 use crate::words::WordMask;
 use servsim_core::CacheId;
@@ -35,20 +35,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if found.is_some_and(|index| self.arrays[access.at].frames[index].state != INVALID) {
             return None;
         }
-        let OnAccess::Bus { op, .. } = self.access_cell(INVALID, false) else { return None };
-        let op = *op;
+        let op = self.cells.request(INVALID, false)?.op;
+        let private = page.private && self.table.uses_private;
         self.history.keep(access.line, access.step(page.private));
-        let place = found.unwrap_or_else(|| self.make_room(access));
-        let listed = self.copies.place_of(access.line);
+        let place = found.unwrap_or_else(|| self.make_room::<S>(access));
+        let listed = self.copies.place_of::<S>(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
         let counters = &mut self.counters[access.at];
         counters.bus[mode][op as usize] += 1;
         self.prefetches.issued += 1;
         let mut outcome = Outcome { op: Some(op), done: true, ..Outcome::default() };
-        let lines = self.snoop(access, &mut record, op, page.private, &mut outcome);
-        let OnAccess::Bus { branches, .. } = self.access_cell(INVALID, false) else { return None };
-        let next = Table::resolve(branches, lines, page.private && self.table.uses_private);
+        let lines = self.snoop(access, &mut record, op, private, &mut outcome);
+        let next = self.next_state(INVALID, false, lines, private);
         self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
         if let Some(index) = found {
             self.note_last_use(access.at, index);

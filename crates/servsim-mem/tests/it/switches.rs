@@ -24,8 +24,8 @@ fn what_nobody_asks_for_is_neither_kept_nor_saved() {
         }
         switches
     };
-    assert_eq!(run(false, true).loss(cache, line), LossCause::Invalidated);
-    assert_eq!(run(true, true).loss(cache, line), LossCause::NeverHeld);
+    assert_eq!(run(false, true).loss(cache, line).cause(), LossCause::Invalidated);
+    assert_eq!(run(true, true).loss(cache, line).cause(), LossCause::NeverHeld);
     assert_ne!(saved(&run(false, true)), saved(&run(false, false)));
     assert_eq!(saved(&run(true, true)), saved(&run(false, false)));
     assert!(run(true, true).runs(cpu, 3), "who runs where is still known");
