@@ -19,6 +19,7 @@
 
 mod state;
 
+use crate::host;
 use crate::protocol::{State, INVALID};
 use crate::replacement::Replacement;
 use crate::words::WordMask;
@@ -395,6 +396,16 @@ impl<W: WordMask> Array<W> {
         let age = |frame: &Frame<W>| (frame.state != INVALID, frame.stamp);
         let ways = self.frames[first..first + self.ways].iter().map(age);
         first + self.replacement.victim(set, ways)
+    }
+
+    /// Brings the frames nearer among which [`Array::victim`] chooses for `line`.
+    #[inline]
+    pub(crate) fn prefetch(&self, line: LineAddr) {
+        if self.pool.is_none() {
+            let first = self.first_way(line);
+            let step = (host::LINE / size_of::<Frame<W>>()).max(1);
+            (first..first + self.ways).step_by(step).for_each(|index| host::prefetch(&self.frames, index));
+        }
     }
 
     /// Stamps a frame as used now.

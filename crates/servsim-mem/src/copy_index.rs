@@ -233,8 +233,8 @@ impl CopyIndex {
 
     /// Brings the record of `line` nearer.
     #[inline]
-    pub fn prefetch<S: Indexed>(&self, line: LineAddr) {
-        S::prefetch(self, line);
+    pub fn prefetch(&self, line: LineAddr) {
+        with_table!(&self.0, table => table.prefetch(line));
     }
 
     /// Writes the lines, ascending, and which caches ever held each. Which have it now, the caches know.

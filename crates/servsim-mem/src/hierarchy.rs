@@ -158,6 +158,8 @@ pub struct Hierarchy<W, O = ()> {
     write_around: bool,
     /// Level that takes prefetched lines.
     prefetch_level: usize,
+    /// Whether there are no levels but the first, so that a transaction concerns coherent caches only.
+    flat: bool,
     /// Look-ups of first-level caches that are coherent themselves.
     lookups: Vec<u64>,
     back_invalidations: Vec<Taken>,
@@ -215,6 +217,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         let groups = Groups::new(processors, spec);
         system.per_processor = per_processor;
         system.around = groups.around();
+        let flat = !pooled && spec.shared.is_empty() && groups.count == 1;
         Self {
             system,
             domains: CpuId::all(domains).map(|cpu| Domain::new(cpu, first, spec)).collect(),
@@ -224,6 +227,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             groups,
             write_around: spec.write_around,
             prefetch_level: spec.prefetch.as_ref().map_or(1, |prefetch| prefetch.level),
+            flat,
             lookups: vec![0; caches],
             back_invalidations: vec![Taken::default(); caches],
         }
@@ -285,6 +289,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 self.completed(&inner);
             }
             Err(found) => {
+                self.approach(&inner, found);
                 let page = page();
                 if !self.transact_missed(&inner, found, page).done {
                     while !self.transact(access, page).0.done {}

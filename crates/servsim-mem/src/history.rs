@@ -10,14 +10,17 @@ use servsim_core::{CacheId, LineAddr};
 /// Steps kept: 1 MiB, some milliseconds of a commercial workload.
 const KEPT: usize = 1 << 16;
 
-/// A step of a line, packed: it is written at every miss and hardly ever read.
+/// A step of a line, packed in two words, so that it is written at once: at every miss, and hardly ever read.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     line: LineAddr,
-    cpu: u32,
-    kind: u8,
-    private: bool,
+    /// The processor, and above it the kind and the P bit.
+    step: u64,
 }
+
+/// Where the kind of a step lies, and its P bit.
+const KIND_SHIFT: u32 = 32;
+const PRIVATE: u64 = 1 << 40;
 
 impl Entry {
     #[inline]
@@ -27,14 +30,14 @@ impl Entry {
             Step::Write(cpu, private) => (1, cpu, private),
             Step::Evict(cpu) => (2, cpu, false),
         };
-        Self { line, cpu: cpu as u32, kind, private }
+        Self { line, step: cpu as u64 | kind << KIND_SHIFT | if private { PRIVATE } else { 0 } }
     }
 
     fn step(self) -> Step {
-        let cpu = self.cpu as usize;
-        match self.kind {
-            0 => Step::Read(cpu, self.private),
-            1 => Step::Write(cpu, self.private),
+        let (cpu, private) = (self.step as u32 as usize, self.step & PRIVATE != 0);
+        match self.step >> KIND_SHIFT & 3 {
+            0 => Step::Read(cpu, private),
+            1 => Step::Write(cpu, private),
             _ => Step::Evict(cpu),
         }
     }

@@ -1,5 +1,8 @@
 //! What the memory system asks of the host's own caches; no result depends on it.
 
+/// Bytes of a line of the host's caches.
+pub const LINE: usize = 64;
+
 /// Brings `list[index]` nearer, where the host has an instruction for it.
 #[inline]
 pub fn prefetch<T>(list: &[T], index: usize) {

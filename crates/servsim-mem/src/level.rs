@@ -15,7 +15,7 @@ use crate::words::WordMask;
 use servsim_core::LineAddr;
 
 /// Words of 8 bytes in a line of the host's caches.
-const WORDS_OF_HOST_LINE: usize = 8;
+const WORDS_OF_HOST_LINE: usize = host::LINE / 8;
 
 servsim_core::counters! {
     /// What one level counted.

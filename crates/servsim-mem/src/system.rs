@@ -441,7 +441,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     pub fn transact(&mut self, access: &Access<W, CacheId>, page: impl Into<Page>) -> Outcome {
         match self.hit_or_find(access) {
             Ok(()) => Outcome { done: true, ..Outcome::default() },
-            Err(found) => self.transact_missed(access, found, page.into()),
+            Err(found) => {
+                self.approach(access, found);
+                self.transact_missed(access, found, page.into())
+            }
         }
     }
 
@@ -457,6 +460,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// The same with sets of caches as wide as the machine needs.
+    #[inline(never)]
     fn transact_on<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
@@ -464,7 +468,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         page: Page,
     ) -> Outcome {
         let private = page.private && self.table.uses_private;
-        self.copies.prefetch::<S>(access.line);
         let place = found.unwrap_or_else(|| self.make_room::<S>(access));
         self.history.keep(access.line, access.step(page.private));
         let state = found.map_or(INVALID, |index| self.arrays[access.at].frames[index].state);
@@ -509,16 +512,24 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.cells.request(state, write).map_or(INVALID, |request| request.next(lines, private))
     }
 
-    /// The frame that the line will take. What the miss will look up comes nearer meanwhile: these are
-    /// five places, each of which takes the host longer than the rest of a miss.
+    /// Brings nearer what the transaction of an access that does not hit will look up.
+    #[inline]
+    pub(crate) fn approach(&self, access: &Access<W, CacheId>, found: Option<usize>) {
+        self.copies.prefetch(access.line);
+        if found.is_none() {
+            self.switches.prefetch(access.at, access.task, access.line);
+            self.arrays[access.at].prefetch(access.line);
+        }
+    }
+
+    /// The frame that the line will take. What is known of the line that leaves it comes nearer meanwhile.
     #[inline]
     fn make_room<S: Indexed>(&mut self, access: &Access<W, CacheId>) -> usize {
-        self.switches.prefetch(access.at, access.task, access.line);
         let array = &mut self.arrays[access.at];
         let place = array.victim(access.line);
         let leaving = array.tags[place];
         if leaving != EMPTY {
-            self.copies.prefetch::<S>(leaving);
+            S::prefetch(&self.copies, leaving);
             self.switches.prefetch_loss(access.at, leaving);
         }
         place

@@ -28,6 +28,7 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             back_invalidations: _,
             write_around: _,
             prefetch_level: _,
+            flat: _,
         } = self;
         system.save(out);
         domains.iter().flat_map(|domain| &domain.levels).for_each(|level| level.save(out));

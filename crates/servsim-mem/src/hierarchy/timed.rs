@@ -98,6 +98,18 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         self.transacted(&inner, Outcome { within_group, ..outcome })
     }
 
+    /// Brings nearer what the transaction of an access that does not hit will look up; `found` is the frame that has the tag
+    /// of its line. These are five places or more, each of which takes the host longer than the rest.
+    #[inline]
+    pub(super) fn approach(&self, inner: &Access<W, CacheId>, found: Option<usize>) {
+        self.system.approach(inner, found);
+        if !self.flat {
+            for level in &self.shared[self.groups.of(inner.at)].levels {
+                level.prefetch(inner.line);
+            }
+        }
+    }
+
     /// The same for an access that is known not to hit, at the cache that serves it, where its line was found in a frame or not.
     pub(super) fn transact_missed(
         &mut self,
@@ -105,8 +117,12 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         found: Option<usize>,
         page: Page,
     ) -> Outcome {
-        for level in &self.shared[self.groups.of(inner.at)].levels {
-            level.prefetch(inner.line);
+        if self.flat {
+            let outcome = self.system.transact_missed(inner, found, page);
+            if outcome.done {
+                self.completed(inner);
+            }
+            return outcome;
         }
         let within_group = self.look_around(inner);
         let outcome = self.system.transact_missed(inner, found, page);
