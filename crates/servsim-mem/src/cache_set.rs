@@ -79,10 +79,12 @@ macro_rules! numbers {
                 *self &= *self - 1;
                 Some(CacheId(first as usize))
             }
+            #[allow(clippy::cast_lossless)] // not for every width
             #[inline]
             fn words(&self) -> impl Iterator<Item = u64> + '_ {
                 (0..Self::BITS.div_ceil(64)).map(move |word| (self >> (64 * word)) as u64)
             }
+            #[allow(clippy::cast_lossless)] // the same
             fn of_words(words: impl Iterator<Item = u64>) -> Self {
                 let placed = (0..Self::BITS.div_ceil(64)).zip(words);
                 placed.fold(0, |set, (at, word)| set | (word as Self) << (64 * at))
