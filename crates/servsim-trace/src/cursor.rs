@@ -148,6 +148,8 @@ pub struct TaskCursor {
     /// Items read of the epoch before the next one.
     items: u64,
     decoder: StreamDecoder,
+    /// Those of the last block.
+    refs: Vec<Ref>,
 }
 
 impl TaskCursor {
@@ -159,7 +161,7 @@ impl TaskCursor {
     /// Begins at the first item of `task` in epoch `first` or later.
     pub fn from_epoch(reader: Arc<TraceReader>, task: TaskId, first: usize) -> Self {
         let walk = Walk { reader, task, epochs: None, next_epoch: first };
-        TaskCursor { walk, items: 0, decoder: StreamDecoder::default() }
+        TaskCursor { walk, items: 0, decoder: StreamDecoder::default(), refs: Vec::new() }
     }
 
     /// The same, reading `epochs` only: all in which the task ran, as a walk over the whole trace found them
@@ -183,7 +185,7 @@ impl TaskCursor {
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let decoded = loop {
-            let step = self.decoder.next(self.walk.reader.dictionary());
+            let step = self.decoder.step(self.walk.reader.dictionary());
             match step.map_err(|fault| self.walk.fault(fault))? {
                 Some(decoded) => break decoded,
                 None if !self.open_next_epoch()? => return Ok(None),
@@ -192,7 +194,11 @@ impl TaskCursor {
         };
         self.items += 1;
         Ok(Some(match decoded {
-            Decoded::Block(shape) => Item::Block(Block { shape, refs: self.decoder.refs() }),
+            Decoded::Block(shape) => {
+                let Self { walk, decoder, refs, .. } = self;
+                let refs = decoder.collected(walk.reader.dictionary(), shape, refs);
+                Item::Block(Block { shape, refs: refs.map_err(|fault| walk.fault(fault))? })
+            }
             Decoded::Event => {
                 let event = self.decoder.event();
                 Item::Event(event.map_err(|fault| self.walk.fault(fault))?)
@@ -221,6 +227,18 @@ pub struct GlobalItem<'a> {
     pub item: Item<'a>,
 }
 
+/// Takes what a walk finds while it is decoded, so that nothing is kept in between.
+pub trait Sink {
+    /// `task` executes a block; its references come next.
+    fn block(&mut self, task: TaskId, shape: ShapeId);
+    /// The reference of access number `index` of that block.
+    fn reference(&mut self, index: usize, reference: Ref);
+    /// All references of the block were told; whether the walk is to go on.
+    fn end_block(&mut self) -> bool;
+    /// Something else happened in `task`.
+    fn event(&mut self, task: TaskId, event: Event);
+}
+
 /// Walks all tasks in the order in which they were captured.
 pub struct GlobalCursor {
     reader: Arc<TraceReader>,
@@ -228,6 +246,8 @@ pub struct GlobalCursor {
     segments: std::vec::IntoIter<Segment>,
     segment: Segment,
     decoders: Vec<Option<StreamDecoder>>,
+    /// Those of the last block that [`GlobalCursor::next`] told.
+    refs: Vec<Ref>,
     /// Per task: the epochs in which it ran, as far as the walk is.
     ran: Vec<Vec<u32>>,
     /// Checks what the trace claims; not in a walk over a trace that was checked before.
@@ -251,6 +271,7 @@ impl GlobalCursor {
             segments: Vec::new().into_iter(),
             segment: Segment { task: 0, items: 0 },
             decoders,
+            refs: Vec::new(),
             ran: vec![Vec::new(); tasks],
             validator: None,
         }
@@ -277,16 +298,18 @@ impl GlobalCursor {
         let decoder = self.decoders.get_mut(task as usize).and_then(Option::as_mut);
         let decoder =
             decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
-        let decoded = decoder.next(self.reader.dictionary()).map_err(fault)?;
+        let decoded = decoder.step(self.reader.dictionary()).map_err(fault)?;
         let decoded = decoded.ok_or_else(|| fault("the captured order is longer than the streams".into()))?;
         let contradiction = |fault| self.reader.contradiction(self.next_epoch - 1, fault);
         let item = match decoded {
             Decoded::Block(shape) => {
+                let refs =
+                    decoder.collected(self.reader.dictionary(), shape, &mut self.refs).map_err(fault)?;
                 if let Some(validator) = &mut self.validator {
                     let checked = validator.block(task, self.reader.dictionary(), shape);
                     checked.map_err(contradiction)?;
                 }
-                Item::Block(Block { shape, refs: decoder.refs() })
+                Item::Block(Block { shape, refs })
             }
             Decoded::Event => {
                 let event = decoder.event().map_err(fault)?;
@@ -297,6 +320,49 @@ impl GlobalCursor {
             }
         };
         Ok(Some(GlobalItem { task, item }))
+    }
+
+    /// Tells `sink` the next items of one task until it has enough of them, and `false` behind the last of the trace.
+    ///
+    /// # Errors
+    /// As [`GlobalCursor::next`]; what the sink was told is then of no use.
+    #[inline]
+    pub fn run(&mut self, sink: &mut impl Sink) -> Result<bool, TraceError> {
+        if self.segment.items == 0 && !self.open_next_segment()? {
+            return Ok(false);
+        }
+        let Self { reader, segment, decoders, next_epoch, validator, .. } = self;
+        let (task, dictionary) = (segment.task, reader.dictionary());
+        let fault = |fault| reader.epoch_fault(*next_epoch - 1, fault);
+        let contradiction = |fault| reader.contradiction(*next_epoch - 1, fault);
+        let decoder = decoders.get_mut(task as usize).and_then(Option::as_mut);
+        let decoder =
+            decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
+        while segment.items > 0 {
+            segment.items -= 1;
+            match decoder.step(dictionary).map_err(fault)? {
+                None => return Err(fault("the captured order is longer than the streams".into())),
+                Some(Decoded::Block(shape)) => {
+                    sink.block(task, shape);
+                    let each = &mut |index, reference| sink.reference(index, reference);
+                    decoder.references(dictionary, shape, each).map_err(fault)?;
+                    if let Some(validator) = validator {
+                        validator.block(task, dictionary, shape).map_err(contradiction)?;
+                    }
+                    if !sink.end_block() {
+                        break;
+                    }
+                }
+                Some(Decoded::Event) => {
+                    let event = decoder.event().map_err(fault)?;
+                    if let Some(validator) = validator {
+                        validator.event(task, &event).map_err(contradiction)?;
+                    }
+                    sink.event(task, event);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Begins the next segment that has items; `false` at the end.

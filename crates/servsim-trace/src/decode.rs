@@ -9,10 +9,10 @@ use crate::model::{Ref, ShapeId, PAGE_BYTES};
 use crate::predict::{Bases, Translations};
 use crate::varint::{get, get_signed, get_signed_at};
 
-/// What one call of [`StreamDecoder::next`] found.
+/// What one call of [`StreamDecoder::step`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
-    /// A block; its references are in [`StreamDecoder::refs`].
+    /// A block, whose references [`StreamDecoder::references`] reads.
     Block(ShapeId),
     /// An event, which [`StreamDecoder::event`] reads. It is not here, so that blocks, nearly all there is, do not move it.
     Event,
@@ -110,9 +110,6 @@ pub struct StreamDecoder {
     translations: Translations,
     last_page: u64,
     event_context: EventContext,
-    /// Those of the last block, and others behind them.
-    refs: Vec<Ref>,
-    ref_count: usize,
 }
 
 impl StreamDecoder {
@@ -124,15 +121,11 @@ impl StreamDecoder {
         StreamDecoder { columns, ..StreamDecoder::default() }
     }
 
-    /// The references of the last block.
-    #[inline]
-    pub fn refs(&self) -> &[Ref] {
-        &self.refs[..self.ref_count]
-    }
-
-    /// The next item, or `None` at the end of the stream.
-    #[inline]
-    pub fn next(&mut self, dictionary: &Dictionary) -> Result<Option<Decoded>, Fault> {
+    /// The next item, or `None` at the end of the stream. What it leaves unread of a block is for
+    /// [`StreamDecoder::references`].
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // Its result would be moved through memory.
+    pub fn step(&mut self, dictionary: &Dictionary) -> Result<Option<Decoded>, Fault> {
         loop {
             if self.at[0] == self.columns.tokens.len() {
                 return self.finished().map(|()| None);
@@ -147,7 +140,10 @@ impl StreamDecoder {
                 }
                 _ => ShapeId::try_from(token - TOKEN_SHAPE).map_err(|_| no_token(token))?,
             };
-            self.block(dictionary, shape)?;
+            if shape as usize >= dictionary.len() {
+                return Err(unknown_block(shape));
+            }
+            self.successors.advance(shape);
             return Ok(Some(Decoded::Block(shape)));
         }
     }
@@ -159,41 +155,61 @@ impl StreamDecoder {
         Ok(())
     }
 
-    /// The event that [`StreamDecoder::next`] has found.
+    /// The event that [`StreamDecoder::step`] has found.
     #[cold]
     pub fn event(&mut self) -> Result<Event, Fault> {
         self.event_context.decode(&self.columns.events, &mut self.at[3])
     }
 
-    #[inline]
-    #[allow(clippy::needless_range_loop)] // A zip is made by a call of its own.
-    fn block(&mut self, dictionary: &Dictionary, shape: ShapeId) -> Result<(), Fault> {
-        let Some(packed) = dictionary.packed.get(shape as usize) else { return Err(unknown_block(shape)) };
+    /// Calls `each` with the references of the block that [`StreamDecoder::step`] found, and the place of each among
+    /// them.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As above, of each reference.
+    pub fn references(
+        &mut self,
+        dictionary: &Dictionary,
+        shape: ShapeId,
+        each: &mut impl FnMut(usize, Ref),
+    ) -> Result<(), Fault> {
+        let packed = &dictionary.packed[shape as usize];
         let ops = &dictionary.ops[packed.ops_start as usize..][..usize::from(packed.ops_len)];
-        if self.refs.len() < ops.len() {
-            self.refs.resize(ops.len(), Ref::default());
-        }
-        self.ref_count = ops.len();
         // Each part by itself: the compiler knows then that no write to one changes another.
-        let Self { columns, at: [_, place, page_place, _], bases, translations, last_page, refs, .. } = self;
-        let mut pages = Pages { translations, column: &columns.pages, place: page_place, last: last_page };
-        let (addresses, refs) = (columns.addresses.as_slice(), &mut refs[..ops.len()]);
+        let Self { columns, at: [_, place, page_place, _], bases, translations, last_page, .. } = self;
+        let addresses = columns.addresses.as_slice();
         let mut next = *place;
-        for index in 0..ops.len() {
-            let op = &ops[index];
+        for (index, op) in ops.iter().enumerate() {
             let delta;
             (delta, next) = get_signed_at(addresses, next)?;
             let vaddr = bases.decode(op.slot, op.disp, delta);
-            let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
-            let paddr = pages.translate(page)? * PAGE_BYTES + offset;
-            let crosses = offset + u64::from(op.size) > PAGE_BYTES;
-            let next_page = if crosses { pages.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
-            refs[index] = Ref { vaddr, paddr, next_page };
+            let reference = if let Some(paddr) = translations.within_page(vaddr, op.size) {
+                Ref { vaddr, paddr, next_page: 0 }
+            } else {
+                // Made here, so that nothing of it lies in memory along the loop.
+                let column = columns.pages.as_slice();
+                Pages { translations, column, place: page_place, last: last_page }.locate(vaddr, op.size)?
+            };
+            each(index, reference);
         }
         *place = next;
         bases.step_stack(packed.stack_step);
-        self.successors.advance(shape);
         Ok(())
+    }
+
+    /// The same references in `refs`, which holds others behind them.
+    #[inline]
+    pub fn collected<'a>(
+        &mut self,
+        dictionary: &Dictionary,
+        shape: ShapeId,
+        refs: &'a mut Vec<Ref>,
+    ) -> Result<&'a [Ref], Fault> {
+        let count = usize::from(dictionary.packed[shape as usize].ops_len);
+        if refs.len() < count {
+            refs.resize(count, Ref::default());
+        }
+        let own = &mut refs[..count];
+        self.references(dictionary, shape, &mut |index, reference| own[index] = reference)?;
+        Ok(own)
     }
 
     /// Whether every item was read.
@@ -227,7 +243,16 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    #[inline]
+    /// The addresses of an access of `size` bytes whose page is not remembered, or that reaches a second one.
+    #[cold]
+    fn locate(mut self, vaddr: u64, size: u8) -> Result<Ref, Fault> {
+        let (page, offset) = (vaddr / PAGE_BYTES, vaddr % PAGE_BYTES);
+        let paddr = self.translate(page)? * PAGE_BYTES + offset;
+        let crosses = offset + u64::from(size) > PAGE_BYTES;
+        let next_page = if crosses { self.translate(page.wrapping_add(1))? * PAGE_BYTES } else { 0 };
+        Ok(Ref { vaddr, paddr, next_page })
+    }
+
     fn translate(&mut self, page: u64) -> Result<u64, Fault> {
         match self.translations.get(page) {
             Some(physical) => Ok(physical),
@@ -235,7 +260,6 @@ impl Pages<'_> {
         }
     }
 
-    #[cold]
     fn learn(&mut self, page: u64) -> Result<u64, Fault> {
         let delta = get_signed(self.column, self.place)?;
         let physical = expected_page(page, *self.last).wrapping_add(delta as u64);

@@ -36,7 +36,7 @@ pub use budget::{Budget, Claim};
 pub use check::{check, CheckReport};
 pub use chunk::FILE_MAGIC;
 pub use cursor::{
-    epoch_events, Block, Epochs, GlobalCursor, GlobalItem, Item, SkimCursor, Skimmed, TaskCursor,
+    epoch_events, Block, Epochs, GlobalCursor, GlobalItem, Item, Sink, SkimCursor, Skimmed, TaskCursor,
 };
 pub use dictionary::Dictionary;
 pub use error::TraceError;

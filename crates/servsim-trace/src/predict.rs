@@ -58,8 +58,9 @@ impl Bases {
     pub fn decode(&mut self, slot: Slot, disp: i64, delta: i64) -> u64 {
         let last = &mut self.0[slot as usize % slots::COUNT];
         let base = last.wrapping_add(delta as u64);
+        *last = base;
         // No branch: that base stays zero.
-        *last = if slot == slots::ABSOLUTE { 0 } else { base };
+        self.0[slots::ABSOLUTE as usize] = 0;
         base.wrapping_add(disp as u64)
     }
 
@@ -76,15 +77,27 @@ const ENTRIES: usize = 1024;
 /// (Linux, `Documentation/arch/x86/x86_64/mm.rst`): its pages are predicted exactly.
 const DIRECT_MAP_PAGE: u64 = 0xffff_8880_0000_0000 / PAGE_BYTES;
 
+/// What a direct-mapped table remembers at one place: a virtual page, and what has to be added to a virtual address
+/// on it to make the physical one.
+#[derive(Debug, Clone, Copy)]
+pub struct Translation {
+    page: u64,
+    /// Wrapping.
+    distance: u64,
+}
+
+/// Beyond any page: nothing is remembered.
+const NOTHING: Translation = Translation { page: u64::MAX, distance: 0 };
+
 /// A direct-mapped table of virtual to physical page numbers.
 #[derive(Debug, Clone)]
 pub struct Translations {
-    entries: Box<[(u64, u64); ENTRIES]>,
+    entries: Box<[Translation; ENTRIES]>,
 }
 
 impl Default for Translations {
     fn default() -> Self {
-        Translations { entries: Box::new([(u64::MAX, 0); ENTRIES]) }
+        Translations { entries: Box::new([NOTHING; ENTRIES]) }
     }
 }
 
@@ -97,21 +110,32 @@ impl Translations {
     /// The physical page remembered for `page`.
     #[inline]
     pub fn get(&self, page: u64) -> Option<u64> {
-        let (virtual_page, physical_page) = self.entries[Self::slot(page)];
-        (virtual_page == page).then_some(physical_page)
+        let Translation { page: remembered, distance } = self.entries[Self::slot(page)];
+        (remembered == page).then(|| page.wrapping_mul(PAGE_BYTES).wrapping_add(distance) / PAGE_BYTES)
+    }
+
+    /// The physical address for `size` bytes at `address`, if they lie on one page and it is remembered.
+    #[inline]
+    pub fn within_page(&self, address: u64, size: u8) -> Option<u64> {
+        let page = address / PAGE_BYTES;
+        let Translation { page: remembered, distance } = self.entries[Self::slot(page)];
+        let last = address.wrapping_add(u64::from(size)).wrapping_sub(1) / PAGE_BYTES;
+        // One branch for both.
+        ((remembered ^ page) | (last ^ page) == 0).then(|| address.wrapping_add(distance))
     }
 
     /// Remembers a translation.
     #[inline]
     pub fn set(&mut self, page: u64, physical: u64) {
-        self.entries[Self::slot(page)] = (page, physical);
+        let distance = physical.wrapping_sub(page).wrapping_mul(PAGE_BYTES);
+        self.entries[Self::slot(page)] = Translation { page, distance };
     }
 
     /// Forgets the translation of `page`, if it is the one remembered.
     pub fn forget(&mut self, page: u64) {
         let entry = &mut self.entries[Self::slot(page)];
-        if entry.0 == page {
-            *entry = (u64::MAX, 0);
+        if entry.page == page {
+            *entry = NOTHING;
         }
     }
 
@@ -119,5 +143,28 @@ impl Translations {
     #[inline]
     pub fn expected(page: u64) -> u64 {
         page.wrapping_sub(DIRECT_MAP_PAGE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_translated_at_once_only_within_a_page_that_is_remembered() {
+        let mut translations = Translations::default();
+        let (low, top) = (7, u64::MAX / PAGE_BYTES);
+        assert_eq!(translations.within_page(low * PAGE_BYTES, 1), None);
+        for (page, physical) in [(low, 0x12_3456), (top, 3)] {
+            translations.set(page, physical);
+            assert_eq!(translations.get(page), Some(physical));
+            let (first, to) = (page * PAGE_BYTES, physical * PAGE_BYTES);
+            assert_eq!(translations.within_page(first + 4088, 8), Some(to + 4088));
+            assert_eq!(translations.within_page(first + 4089, 8), None, "it reaches a second page");
+        }
+        // At the same place of the table.
+        assert_eq!(translations.within_page((low + (1 << 20) + (1 << 10)) * PAGE_BYTES, 1), None);
+        translations.forget(low);
+        assert_eq!(translations.within_page(low * PAGE_BYTES, 1), None);
     }
 }

@@ -3,10 +3,10 @@
 use super::findings::Findings;
 use super::pages::Pages;
 use super::plan::Plan;
-use super::template::Templates;
+use super::template::{Expansion, Templates};
 use super::{error, spaces_of, tasks_of};
 use servsim_core::{Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds};
-use servsim_trace::{EventKind, GlobalCursor, Item, MarkKind, TraceReader};
+use servsim_trace::{EventKind, GlobalCursor, MarkKind, Ref, ShapeId, Sink, TaskId, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -130,28 +130,47 @@ impl GlobalSource for CapturedOrder {
         let reader = &self.reader;
         let made = || Templates::new(reader.dictionary(), reader.meta().per_cpu_area, self.line);
         let templates = self.templates.get_or_insert_with(made);
-        while batch.records.len() < BATCH {
-            let Some(step) = self.cursor.next().map_err(|e| error(&e))? else { break };
-            match step.item {
-                Item::Block(block) => {
-                    let Batch { records, pages, joined, .. } = batch;
-                    let pages = self.with_pages.then_some(pages);
-                    *joined += templates.expand(block.shape, block.refs, step.task, records, pages);
-                }
-                Item::Event(event) => {
-                    if let EventKind::Mark {
-                        kind: MarkKind::TransactionEnd, transaction, server: user, ..
-                    } = event.kind
-                    {
-                        let kind = u32::from(transaction & 0x7F);
-                        batch.push_event(step.task, Event::TransactionEnd { kind, user });
-                    }
-                }
-            }
-        }
+        let mut sink = Records { expansion: Expansion::new(templates), batch, with_pages: self.with_pages };
+        while sink.batch.records.len() < BATCH && self.cursor.run(&mut sink).map_err(|e| error(&e))? {}
         if self.with_pages {
             batch.pages.resize(batch.records.len(), 0);
         }
         Ok(!batch.records.is_empty())
+    }
+}
+
+/// Makes records of what is decoded.
+struct Records<'a> {
+    expansion: Expansion<'a>,
+    batch: &'a mut Batch,
+    with_pages: bool,
+}
+
+impl Sink for Records<'_> {
+    #[inline]
+    fn block(&mut self, task: TaskId, shape: ShapeId) {
+        let Batch { records, pages, joined, .. } = &mut *self.batch;
+        *joined += self.expansion.begin(shape, task, records, self.with_pages.then_some(pages));
+    }
+
+    #[inline]
+    fn reference(&mut self, index: usize, reference: Ref) {
+        let Batch { records, pages, .. } = &mut *self.batch;
+        self.expansion.reference(index, reference, records, self.with_pages.then_some(pages));
+    }
+
+    #[inline]
+    fn end_block(&mut self) -> bool {
+        let Batch { records, pages, .. } = &mut *self.batch;
+        self.expansion.end(records, self.with_pages.then_some(pages));
+        records.len() < BATCH
+    }
+
+    fn event(&mut self, task: TaskId, event: servsim_trace::Event) {
+        if let EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, server: user, .. } = event.kind
+        {
+            let kind = u32::from(transaction & 0x7F);
+            self.batch.push_event(task, Event::TransactionEnd { kind, user });
+        }
     }
 }

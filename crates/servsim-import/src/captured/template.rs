@@ -9,6 +9,9 @@ use servsim_trace::{Dictionary, Ref, Shape, ShapeId};
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
+/// Records for which there is room at once.
+const RECORDS_AHEAD: usize = 1 << 10;
+
 /// Where the parts of one block shape lie in the lists of all.
 #[derive(Debug, Clone, Copy)]
 struct Template {
@@ -54,7 +57,6 @@ impl Templates {
     /// pages, which are brought to the length of the records first. Returns how many references these records stand for
     /// beyond one each.
     #[inline]
-    #[allow(clippy::needless_range_loop)] // A zip is made by a call of its own.
     pub fn expand(
         &self,
         shape: ShapeId,
@@ -63,37 +65,13 @@ impl Templates {
         out: &mut Vec<Record>,
         mut pages: Option<&mut Vec<u64>>,
     ) -> u64 {
-        let template = self.shapes[shape as usize];
-        let records =
-            template.records as usize..template.records as usize + usize::from(template.record_count);
-        let data = &self.data[template.data as usize..][..usize::from(template.data_count)];
-        let first = out.len();
-        if let Some(pages) = &mut pages {
-            pages.resize(first, 0);
-            pages.extend_from_slice(&self.pages[records.clone()]);
-            for (&place, reference) in data.iter().zip(refs) {
-                pages[first + usize::from(place)] = reference.vaddr / PAGE;
-            }
+        let mut expansion = Expansion::new(self);
+        let joined = expansion.begin(shape, task, out, pages.as_deref_mut());
+        for (index, &reference) in refs.iter().enumerate() {
+            expansion.reference(index, reference, out, pages.as_deref_mut());
         }
-        out.extend_from_slice(&self.records[records]);
-        let added = &mut out[first..];
-        added.iter_mut().for_each(|record| record.task = task);
-        let refs = &refs[..data.len()];
-        let mut split = false;
-        for index in 0..data.len() {
-            let (record, reference) = (&mut added[usize::from(data[index])], &refs[index]);
-            record.address = reference.paddr;
-            if self.per_cpu.contains(&reference.vaddr) {
-                record.address = reference.vaddr - self.per_cpu.start;
-                record.flags |= PER_CPU;
-            }
-            split |= reference.next_page != 0
-                && reference.next_page != (reference.paddr | (PAGE - 1)).wrapping_add(1);
-        }
-        if split {
-            Self::split_pages(data, refs, first, out, pages);
-        }
-        u64::from(template.joined)
+        expansion.end(out, pages);
+        joined
     }
 
     /// The records of `shape`, the addresses of its data references not known.
@@ -118,21 +96,101 @@ impl Templates {
             joined: joined as u16,
         });
     }
+}
+
+/// One block after another while its references are told.
+#[derive(Debug)]
+pub struct Expansion<'a> {
+    templates: &'a Templates,
+    /// Where its records begin, and which of them are data references.
+    first: usize,
+    data: &'a [u16],
+    /// Accesses that cross into a page elsewhere, by their records.
+    split: Vec<(usize, Ref)>,
+}
+
+impl<'a> Expansion<'a> {
+    /// With no block begun.
+    pub fn new(templates: &'a Templates) -> Self {
+        Self { templates, first: 0, data: &[], split: Vec::new() }
+    }
+
+    /// Appends the records of a block, the addresses of its data references left open; as [`Templates::expand`].
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // Else its state lies in memory.
+    #[allow(clippy::needless_range_loop)]
+    pub fn begin(
+        &mut self,
+        shape: ShapeId,
+        task: u32,
+        out: &mut Vec<Record>,
+        pages: Option<&mut Vec<u64>>,
+    ) -> u64 {
+        let templates = self.templates;
+        let template = templates.shapes[shape as usize];
+        let records =
+            template.records as usize..template.records as usize + usize::from(template.record_count);
+        self.data = &templates.data[template.data as usize..][..usize::from(template.data_count)];
+        self.first = out.len();
+        if let Some(pages) = pages {
+            pages.resize(self.first, 0);
+            pages.extend_from_slice(&templates.pages[records.clone()]);
+        }
+        let records = &templates.records[records];
+        if out.capacity() - out.len() < records.len() {
+            out.reserve(RECORDS_AHEAD.max(records.len()));
+        }
+        let places = &mut out.spare_capacity_mut()[..records.len()];
+        // A zip is made by a call of its own.
+        for index in 0..records.len() {
+            places[index].write(Record { task, ..records[index] });
+        }
+        // SAFETY: so many were reserved and written.
+        unsafe { out.set_len(self.first + records.len()) };
+        u64::from(template.joined)
+    }
+
+    /// Fills in the address of a data reference.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As above.
+    pub fn reference(
+        &mut self,
+        index: usize,
+        reference: Ref,
+        out: &mut [Record],
+        pages: Option<&mut Vec<u64>>,
+    ) {
+        let place = self.first + usize::from(self.data[index]);
+        let record = &mut out[place];
+        record.address = reference.paddr;
+        let per_cpu = &self.templates.per_cpu;
+        if per_cpu.contains(&reference.vaddr) {
+            record.address = reference.vaddr - per_cpu.start;
+            record.flags |= PER_CPU;
+        }
+        if let Some(pages) = pages {
+            pages[place] = reference.vaddr / PAGE;
+        }
+        if reference.next_page != 0 {
+            keep_crossing(&mut self.split, place, reference.vaddr, reference.paddr, reference.next_page);
+        }
+    }
+
+    /// The block is whole.
+    #[inline]
+    pub fn end(&mut self, out: &mut Vec<Record>, pages: Option<&mut Vec<u64>>) {
+        if !self.split.is_empty() {
+            self.split_pages(out, pages);
+        }
+    }
 
     /// Splits the accesses that cross into a page elsewhere (a few in a million).
     #[cold]
-    fn split_pages(
-        data: &[u16],
-        refs: &[Ref],
-        first: usize,
-        out: &mut Vec<Record>,
-        mut pages: Option<&mut Vec<u64>>,
-    ) {
-        for (&place, reference) in data.iter().zip(refs).rev() {
-            let index = first + usize::from(place);
+    fn split_pages(&mut self, out: &mut Vec<Record>, mut pages: Option<&mut Vec<u64>>) {
+        for (index, reference) in self.split.drain(..).rev() {
             let record = out[index];
             let room = PAGE - reference.paddr % PAGE;
-            if reference.next_page != 0 && record.flags & PER_CPU == 0 && room < u64::from(record.size) {
+            if record.flags & PER_CPU == 0 && room < u64::from(record.size) {
                 out[index].size = room as u8;
                 let rest = Record {
                     address: reference.next_page,
@@ -146,6 +204,15 @@ impl Templates {
                 }
             }
         }
+    }
+}
+
+/// Keeps an access that crosses into a page, if that lies elsewhere. It is told in numbers, so that the hot loop holds
+/// nothing in memory.
+#[cold]
+fn keep_crossing(split: &mut Vec<(usize, Ref)>, place: usize, vaddr: u64, paddr: u64, next_page: u64) {
+    if next_page != (paddr | (PAGE - 1)).wrapping_add(1) {
+        split.push((place, Ref { vaddr, paddr, next_page }));
     }
 }
 
