@@ -71,6 +71,46 @@ fn read(reader: &Arc<TraceReader>) -> Result<Vec<(TaskId, Step)>, TraceError> {
     Ok(steps)
 }
 
+/// What a sink is told, as items.
+#[derive(Default)]
+struct Told(Vec<(TaskId, Step)>);
+
+impl Sink for Told {
+    fn block(&mut self, task: TaskId, shape: ShapeId) {
+        self.0.push((task, Step::Block(shape, Vec::new())));
+    }
+
+    fn reference(&mut self, index: usize, reference: Ref) {
+        let Some((_, Step::Block(_, refs))) = self.0.last_mut() else { panic!("a reference without block") };
+        assert_eq!(index, refs.len());
+        refs.push(reference);
+    }
+
+    fn end_block(&mut self) -> bool {
+        // Often enough, in the midst of what the task does.
+        self.0.len() % 3 != 0
+    }
+
+    fn event(&mut self, task: TaskId, event: Event) {
+        self.0.push((task, Step::Event(event)));
+    }
+}
+
+/// What runs tell.
+fn told(reader: &Arc<TraceReader>) -> Vec<(TaskId, Step)> {
+    let (mut cursor, mut told) = (GlobalCursor::new(reader.clone()), Told::default());
+    loop {
+        let before = told.0.len();
+        if !cursor.run(&mut told).unwrap() {
+            return told.0;
+        }
+        let of_one = |range: &[(TaskId, Step)]| range.iter().all(|(task, _)| *task == range[0].0);
+        assert!(of_one(&told.0[before..]), "a run is of one task");
+        let full = |index: usize| index % 3 == 0 && matches!(told.0[index - 1].1, Step::Block(..));
+        assert!(!(before + 1..told.0.len()).any(full), "it ends when the sink has enough");
+    }
+}
+
 /// Per task, the epochs in which it ran.
 fn epochs(reader: &Arc<TraceReader>) -> Vec<Vec<u32>> {
     let mut cursor = GlobalCursor::new(reader.clone());
@@ -135,6 +175,7 @@ proptest! {
         let totals = write(&path, &steps, epoch_bytes);
         let reader = Arc::new(TraceReader::open(&path).unwrap());
         prop_assert_eq!(&read(&reader).unwrap(), &steps);
+        prop_assert_eq!(&told(&reader), &steps);
         for task in 0..3 {
             let own: Vec<&Step> = steps.iter().filter(|(t, _)| *t == task).map(|(_, step)| step).collect();
             let mut cursor = TaskCursor::new(reader.clone(), task);

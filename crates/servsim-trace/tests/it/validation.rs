@@ -4,13 +4,46 @@ use servsim_trace::*;
 use std::path::Path;
 use std::sync::Arc;
 
-fn walk(path: &Path) -> Result<u64, TraceError> {
-    let mut cursor = GlobalCursor::new(Arc::new(TraceReader::open(path)?));
-    let mut items = 0;
-    while cursor.next()?.is_some() {
-        items += 1;
+/// Items of a sink.
+struct Counted(u64);
+
+impl Sink for Counted {
+    fn block(&mut self, _: TaskId, _: ShapeId) {}
+
+    fn reference(&mut self, _: usize, _: Ref) {}
+
+    fn end_block(&mut self) -> bool {
+        self.0 += 1;
+        true
     }
-    Ok(items)
+
+    fn event(&mut self, _: TaskId, _: Event) {
+        self.0 += 1;
+    }
+}
+
+/// Walks item by item and by runs, which find the same.
+fn walk(path: &Path) -> Result<u64, TraceError> {
+    let reader = Arc::new(TraceReader::open(path)?);
+    let (mut cursor, mut items) = (GlobalCursor::new(reader.clone()), 0);
+    let by_item = loop {
+        match cursor.next() {
+            Ok(Some(_)) => items += 1,
+            Ok(None) => break Ok(items),
+            Err(error) => break Err(error),
+        }
+    };
+    let (mut cursor, mut sink) = (GlobalCursor::new(reader), Counted(0));
+    let by_run = loop {
+        match cursor.run(&mut sink) {
+            Ok(true) => {}
+            Ok(false) => break Ok(sink.0),
+            Err(error) => break Err(error),
+        }
+    };
+    let word = |walk: &Result<u64, TraceError>| walk.as_ref().map_err(TraceError::to_string).copied();
+    assert_eq!(word(&by_run), word(&by_item));
+    by_item
 }
 
 /// Those of the folder `SERVSIM_TRACES` too, when it is named.
