@@ -1,8 +1,9 @@
 //! Everything that is wrong with a trace: the checks of a first walk, not stopping at the first finding, and what
 //! no reader needs to know, the figures beside each stream.
 
-use crate::cursor::{GlobalCursor, Item};
+use crate::cursor::GlobalCursor;
 use crate::error::TraceError;
+use crate::item::Item;
 use crate::model::Counts;
 use crate::reader::TraceReader;
 use crate::validate::Validator;

@@ -4,28 +4,11 @@ use crate::decode::{Decoded, Skimmer, StreamDecoder};
 use crate::epoch::{Epoch, StreamEntry};
 use crate::error::{Fault, TraceError};
 use crate::event::Event;
+use crate::item::{Block, Item, Sink};
 use crate::model::{Ref, Segment, ShapeId, TaskId};
 use crate::reader::TraceReader;
 use crate::validate::Validator;
 use std::sync::Arc;
-
-/// One execution of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block<'a> {
-    /// Which block.
-    pub shape: ShapeId,
-    /// Addresses of its accesses, one per [`crate::MemOp`] of the shape, in program order.
-    pub refs: &'a [Ref],
-}
-
-/// One step of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Item<'a> {
-    /// It executed a block.
-    Block(Block<'a>),
-    /// Something else happened.
-    Event(Event),
-}
 
 /// The events of epoch `index` that `wanted` accepts, of all tasks, in order of time (events of the
 /// same instant in order of task). References are not decoded, which is many times quicker than a walk.
@@ -225,18 +208,6 @@ pub struct GlobalItem<'a> {
     pub task: TaskId,
     /// What it did.
     pub item: Item<'a>,
-}
-
-/// Takes what a walk finds while it is decoded, so that nothing is kept in between.
-pub trait Sink {
-    /// `task` executes a block; its references come next.
-    fn block(&mut self, task: TaskId, shape: ShapeId);
-    /// The reference of access number `index` of that block.
-    fn reference(&mut self, index: usize, reference: Ref);
-    /// All references of the block were told; whether the walk is to go on.
-    fn end_block(&mut self) -> bool;
-    /// Something else happened in `task`.
-    fn event(&mut self, task: TaskId, event: Event);
 }
 
 /// Walks all tasks in the order in which they were captured.

@@ -22,6 +22,7 @@ mod encoding;
 mod epoch;
 mod error;
 mod event;
+mod item;
 mod model;
 mod predict;
 mod reader;
@@ -35,12 +36,11 @@ pub use annotate::annotate;
 pub use budget::{Budget, Claim};
 pub use check::{check, CheckReport};
 pub use chunk::FILE_MAGIC;
-pub use cursor::{
-    epoch_events, Block, Epochs, GlobalCursor, GlobalItem, Item, Sink, SkimCursor, Skimmed, TaskCursor,
-};
+pub use cursor::{epoch_events, Epochs, GlobalCursor, GlobalItem, SkimCursor, Skimmed, TaskCursor};
 pub use dictionary::Dictionary;
 pub use error::TraceError;
 pub use event::{Event, EventKind, LockClass, MarkKind, SwitchReason};
+pub use item::{Block, Item, Sink};
 pub use model::{Counts, Insn, MemOp, Meta, Ref, Segment, Shape, ShapeId, TaskId, TaskInfo, TaskKind};
 pub use predict::{slots, Slot};
 pub use reader::{EpochSummary, TraceReader};

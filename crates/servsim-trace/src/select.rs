@@ -6,9 +6,10 @@
 //! before the trace, as the format says. Completions of requests that are not kept are dropped. What is made
 //! from a trace that ends early says so of itself.
 
-use crate::cursor::{GlobalCursor, GlobalItem, Item};
+use crate::cursor::{GlobalCursor, GlobalItem};
 use crate::error::TraceError;
 use crate::event::{Event, EventKind, MarkKind, SwitchReason};
+use crate::item::Item;
 use crate::model::{ShapeId, TaskId, TaskInfo, TaskKind};
 use crate::reader::TraceReader;
 use crate::validate::MAX_TIME_NS;

@@ -1,8 +1,9 @@
 //! What a trace holds, counted by walking it: the figures of `servsim trace stats`.
 
-use crate::cursor::{GlobalCursor, Item};
+use crate::cursor::GlobalCursor;
 use crate::error::TraceError;
 use crate::event::{EventKind, MarkKind, SwitchReason};
+use crate::item::Item;
 use crate::model::{Counts, TaskInfo, TaskKind};
 use crate::reader::TraceReader;
 use serde::Serialize;
