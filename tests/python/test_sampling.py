@@ -12,7 +12,7 @@ from servsim.errors import UsageError
 from servsim.sampling import precision_of, refuse_unsuitable, summary, unknown_of
 from servsim.sampling.coarse import CHANGE, coarse_runs, groups_of, order_of
 from servsim.sampling.estimates import estimate as estimate_of
-from servsim.sampling.estimates import level_of, model_of, out_of_work, price_of_read
+from servsim.sampling.estimates import level_of, model_of, out_of_work, price_of_read, priced
 from servsim.sampling.runs import _Plan
 from servsim.statistics.sampling import FIRST_LOOK, FIRST_STAGE, PHASES, estimate, order, windows_for
 
@@ -235,6 +235,17 @@ def test_what_the_machine_waits_for_decides_and_what_it_does_not_wait_for_does_n
     level, left = level_of(known)
     assert level == pytest.approx(2.25 + 20 / 400), "half of the windows take a tenth of a cycle more"
     assert left[0] == pytest.approx(20 / 400 / 2.25) and left[1] == pytest.approx(-left[0])
+
+
+def test_a_group_that_took_no_cycles_of_its_own_changes_nothing() -> None:
+    """A few interrupts on a core that overlaps all of their references: a tenth more of nothing is nothing."""
+    known = _known()
+    known["range"]["cycles_per_reference"] = 0
+    small = next(name for name in known["windows"][0]["groups"] if name not in ("server", "client"))
+    for window in known["windows"]:
+        window["groups"][small][2] = 0
+    level, left, *_ = priced(_run_coarsely(known))
+    assert groups_of(known)[""].pace == 0 and level == pytest.approx(900 / 400) and max(map(abs, left)) < 1e-9
 
 
 #: Windows that tell what a read costs: processors wait for three quarters of the 200 cycles that it takes.

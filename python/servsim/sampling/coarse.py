@@ -120,7 +120,8 @@ class Coarse:
     paces : dict
         The paces of groups, cycles for an instruction beyond those of references.
     follows : dict
-        By what share cycles for an instruction change where the pace of a group does by the share one.
+        By what share cycles for an instruction change where the pace of a group does by the share one; of the groups
+        that take cycles, and more than a small part of all instructions.
     idle : float
         Share of processors' time without work.
     without_work : float
@@ -151,7 +152,9 @@ def coarse_of(known: Known) -> Coarse:
     for name in paces:
         changed = [run for run in runs if run["paces"][name] != paces[name]]
         gaps = [log(run["cycles"] / run["instructions"]) - per_instruction[run["seed"]] for run in changed]
-        follows[name] = fmean(gaps) / log(1 + CHANGE) if gaps else 0.0
+        # No run is changed by a tenth more of nothing, or asked for where the group hardly does anything.
+        if gaps:
+            follows[name] = fmean(gaps) / log(1 + CHANGE)
     per_transaction = [log(run["cycles"] / run["transactions"]) for run in base]
     work = [log(run["instructions"] / run["transactions"]) for run in base]
     processors = known["range"]["processors"]
