@@ -269,7 +269,7 @@ impl Switches {
     /// How `cache` lost `line` last, as far as it had it.
     #[inline]
     pub fn loss(&self, cache: CacheId, line: LineAddr) -> Loss {
-        self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::FREE)
+        self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::NEVER)
     }
 
     /// Why a miss of `task` on a line that it used in an earlier quantum is a context-switch miss, if it is one. It is no
