@@ -244,8 +244,8 @@ def test_a_group_that_took_no_cycles_of_its_own_changes_nothing() -> None:
     small = next(name for name in known["windows"][0]["groups"] if name not in ("server", "client"))
     for window in known["windows"]:
         window["groups"][small][2] = 0
-    level, left, *_ = priced(_run_coarsely(known))
-    assert groups_of(known)[""].pace == 0 and level == pytest.approx(900 / 400) and max(map(abs, left)) < 1e-9
+    of = priced(_run_coarsely(known))
+    assert groups_of(known)[""].pace == 0 and of.level == pytest.approx(900 / 400) and max(map(abs, of.left)) < 1e-9
 
 
 #: Windows that tell what a read costs: processors wait for three quarters of the 200 cycles that it takes.

@@ -36,17 +36,17 @@ SIGNIFICANT = 0.05
 
 def ratio_of(a: Known, b: Known) -> sampling.Sampled:
     """Estimate cycles for a transaction of ``a`` over those of ``b`` from their common windows."""
-    (level_a, left_a, table_a, range_a), (level_b, left_b, table_b, range_b) = priced(a), priced(b)
-    left = [x - y for x, y in zip(left_a, left_b, strict=True)]
+    of_a, of_b = priced(a), priced(b)
+    left = [x - y for x, y in zip(of_a.left, of_b.left, strict=True)]
     # Designs that share their live-points have the same misses there; of others how far they differ comes first.
     shared = a["points"] == b["points"]
 
     def row(x: Sequence[float], y: Sequence[float]) -> list[float]:
         return [value for p, q in zip(x, y, strict=False) for value in ((q,) if shared else (p - q, q))]
 
-    windows = [row(x, y) for x, y in zip(table_a, table_b, strict=True)]
-    found = sampling.estimate(left, windows, row(range_a, range_b), min(1.0, share_of(a), share_of(b)))
-    mean = level_a * coarse_of(a).work / (level_b * coarse_of(b).work) * (1 + found.mean)
+    windows = [row(x, y) for x, y in zip(of_a.table, of_b.table, strict=True)]
+    found = sampling.estimate(left, windows, row(of_a.of_range, of_b.of_range), min(1.0, share_of(a), share_of(b)))
+    mean = of_a.level * coarse_of(a).work / (of_b.level * coarse_of(b).work) * (1 + found.mean)
     return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean)
 
 

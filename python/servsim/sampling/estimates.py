@@ -28,7 +28,7 @@ STALLS = ("memory_stall", "bus_wait")
 UNSETTLED = 0.02
 #: Half of the 95 % interval of what neither windows nor coarse runs know, as a share, by full runs of captured traces
 #: whose windows were all timed (docs/sampling.md): at least so much, and a share of the time that windows spent on
-#: misses, since they may have others than the range, whose price the regression cannot tell.
+#: misses, since they may have others than the range.
 LEAST_MODEL = 0.003
 MODEL_OF_MISSES = 0.125
 #: Shares of the users' time without work that a full run remarks, and calls invalid (settled.rs of servsim-machine).
@@ -107,29 +107,52 @@ def price_of_read(known: Known) -> float | None:
     return of_reads / reads * min(1.0, stalled / taken)
 
 
-def priced(known: Known) -> tuple[float, list[float], list[list[float]], list[float]]:
-    """Return level and windows as `level_of` does, what else is known of each window, and of the range.
+@dataclass(frozen=True)
+class Priced:
+    """What is known beside the price of reads.
+
+    Attributes
+    ----------
+    level, left
+        As `level_of` returns them, with reads at their price.
+    spread : float
+        Variance of the windows without it.
+    table, of_range
+        What the regression is given of each window, and of the range.
+    """
+
+    level: float
+    left: list[float]
+    spread: float
+    table: list[list[float]]
+    of_range: list[float]
+
+
+def priced(known: Known) -> Priced:
+    """Return level and windows with reads of memory at their price, and what else is known.
 
     Where a read of memory has a known price, the level is that of as many reads as the range has, and windows are
     without theirs; where not, they are left to the regression.
     """
     level, left = level_of(known)
+    spread = variance(left)
     of = {name: counted(known, name) for name in KNOWN}
     if price := price_of_read(known):
         above, of_range = of.pop("memory_reads")
         level *= 1 + price * of_range
         left = [one - price * reads for one, reads in zip(left, above, strict=True)]
     columns = [above for above, _ in of.values()]
-    return level, left, [list(row) for row in zip(*columns, strict=True)], [of_range for _, of_range in of.values()]
+    table = [list(row) for row in zip(*columns, strict=True)]
+    return Priced(level, left, spread, table, [of_range for _, of_range in of.values()])
 
 
 def estimate(known: Known) -> sampling.Sampled:
     """Estimate cycles for an instruction from the windows timed so far."""
-    level, left, table, of_range = priced(known)
-    found = sampling.estimate(left, table, of_range, min(1.0, share_of(known)))
-    mean, spread = level * (1 + found.mean), variance(level_of(known)[1])
+    of = priced(known)
+    found = sampling.estimate(of.left, of.table, of.of_range, min(1.0, share_of(known)))
+    mean = of.level * (1 + found.mean)
     # The price of reads explains windows as the regression does.
-    explained = 1 - min(1.0, found.sd**2 / spread) if spread else 1.0
+    explained = 1 - min(1.0, found.sd**2 / of.spread) if of.spread else 1.0
     return replace(found, mean=mean, sd=found.sd * mean, half_width=found.half_width * mean, explained=explained)
 
 
