@@ -92,6 +92,17 @@ impl Record {
         }
     }
 
+    /// The record with this address, and this rest as [`Record::rest`] gives it; of the operation the lowest two bits count.
+    #[inline]
+    pub fn of_words(address: u64, rest: u64) -> Self {
+        let mut rest = rest & !(0xFC << OP_SHIFT);
+        if !cfg!(target_endian = "little") {
+            rest = rest.swap_bytes() & u64::from(u32::MAX) | rest << 32;
+        }
+        // SAFETY: the fields fill the sixteen bytes of a record, and each may have any bits: the operation has two.
+        unsafe { std::mem::transmute::<[u64; 2], Self>([address, rest]) }
+    }
+
     /// Whether the reference was made in kernel mode.
     #[inline]
     pub fn is_kernel(&self) -> bool {
@@ -188,5 +199,7 @@ mod tests {
         let field = |shift: u32, bits: u32| record.rest() >> shift & ((1 << bits) - 1);
         assert_eq!((field(0, 32), field(SIZE_SHIFT, 8)), (77, 200));
         assert_eq!((field(OP_SHIFT, 8), field(FLAGS_SHIFT, 8), field(CPU_SHIFT, 8)), (2, 17, 9));
+        assert_eq!(Record::of_words(record.address, record.rest()), record);
+        assert_eq!(Record::of_words(record.address, record.rest() | 0xFC << OP_SHIFT), record);
     }
 }

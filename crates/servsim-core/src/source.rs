@@ -100,6 +100,13 @@ pub trait GlobalSource {
         self.inner().map_or_else(Vec::new, GlobalSource::spaces)
     }
 
+    /// Whether whoever reads it has to find out which pages are private, because no first pass was made: then it is a
+    /// trace in which a page is private where one task touches it, it knows its tasks as they come, and nobody may ask
+    /// for its privacy.
+    fn is_unsurveyed(&self) -> bool {
+        self.inner().is_some_and(GlobalSource::is_unsurveyed)
+    }
+
     /// Replaces `batch` by the next records; `false` at the end.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 
 use servsim_core::{Batch, GlobalSource, Op, Privacy, RandomStream, Record, TaskInfo, TaskKind};
 use servsim_import::export::{export, target_of, Only};
-use servsim_import::{format_of, ListSource};
+use servsim_import::{format_of, FirstPass, ListSource};
 use std::path::Path;
 
 /// Seconds of processor time of this thread so far, from the kernel's accounting: other load on the
@@ -60,7 +60,8 @@ fn drmemtrace(records: &[Record], folder: &Path) {
 /// Seconds of the first pass, seconds of the delivering one, references delivered.
 fn read(path: &Path, format: &str) -> (f64, f64, u64) {
     let start = seconds();
-    let mut source = (format_of(path, Some(format)).expect("known").open)(path, 4, 1).expect("well-formed");
+    let mut source =
+        (format_of(path, Some(format)).expect("known").open)(path, 4, FirstPass::ALONE).expect("well-formed");
     let opened = seconds();
     let (mut batch, mut count) = (Batch::default(), 0);
     while source.next_batch(&mut batch).expect("well-formed") {

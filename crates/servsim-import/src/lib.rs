@@ -2,7 +2,8 @@
 //! [`FORMATS`]; those that can be written also have a file in [`export`].
 //!
 //! All are streaming and read the file twice: once to learn the tasks and which pages more than
-//! one task touches, once to deliver references. Malformed input ends in one sentence that names
+//! one task touches, once to deliver references; raw16 once, for whoever finds the first out along the way
+//! ([`FirstPass`]). Malformed input ends in one sentence that names
 //! the place; nothing is guessed.
 //!
 //! # Rules of all formats
@@ -43,8 +44,23 @@ pub use survey::Survey;
 use servsim_core::{GlobalSource, SourceError, TaskSource};
 use std::path::Path;
 
-/// Opens a file of one format in its own order, for a machine of so many processors, on so many host threads at most.
-pub type Open = fn(&Path, usize, usize) -> Result<Box<dyn GlobalSource>, SourceError>;
+/// The first pass over a trace, which tells its tasks and which pages more than one of them touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstPass {
+    /// Made, on so many host threads at most.
+    On(usize),
+    /// Left out where the format allows that: then whoever reads the trace finds it out
+    /// ([`GlobalSource::is_unsurveyed`]).
+    LeftOut,
+}
+
+impl FirstPass {
+    /// Made on one thread.
+    pub const ALONE: Self = Self::On(1);
+}
+
+/// Opens a file of one format in its own order, for a machine of so many processors.
+pub type Open = fn(&Path, usize, FirstPass) -> Result<Box<dyn GlobalSource>, SourceError>;
 
 /// Opens a file of one format as one stream per task.
 pub type Split = fn(&Path, usize) -> Result<Box<dyn TaskSource>, SourceError>;
@@ -77,7 +93,9 @@ macro_rules! streaming {
 /// The openers of a format that the timing engine needs in memory.
 macro_rules! in_memory {
     ($open:path) => {
-        ($open, |path, processors| Ok(Box::new(InMemory::read($open(path, processors, 1)?.as_mut())?)))
+        ($open, |path, processors| {
+            Ok(Box::new(InMemory::read($open(path, processors, FirstPass::ALONE)?.as_mut())?))
+        })
     };
 }
 
@@ -165,14 +183,14 @@ pub struct TraceFile<'a> {
     pub format: Option<&'a str>,
     /// Where what a first pass finds of a captured trace is kept; nowhere without.
     pub findings: Option<captured::Findings<'a>>,
-    /// Host threads that a first pass may take, where its format can be read in parts.
-    pub threads: usize,
+    /// The first pass over it.
+    pub first_pass: FirstPass,
 }
 
 impl<'a> TraceFile<'a> {
     /// The trace at `path`, of this format; nothing is kept.
     pub fn new(path: &'a Path, format: Option<&'a str>) -> Self {
-        Self { path, format, findings: None, threads: 1 }
+        Self { path, format, findings: None, first_pass: FirstPass::ALONE }
     }
 }
 
@@ -186,7 +204,7 @@ pub fn open_in_order(
     processors: usize,
     private_kernel: bool,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
-    let &TraceFile { path, format: name, findings, threads } = trace;
+    let &TraceFile { path, format: name, findings, first_pass } = trace;
     if is_captured(path, name) {
         let source = captured::CapturedOrder::open_with(path, findings)?;
         return Ok(Box::new(source.with_private_kernel(private_kernel)));
@@ -198,7 +216,7 @@ pub fn open_in_order(
             path.display()
         )));
     }
-    (format_of(path, name)?.open)(path, processors, threads)
+    (format_of(path, name)?.open)(path, processors, first_pass)
 }
 
 /// Most processors that the references of a trace can be bound to.
@@ -224,7 +242,7 @@ pub struct Reading {
 /// # Errors
 /// As [`open_in_order`].
 pub fn open_by_task(trace: &TraceFile<'_>, reading: &Reading) -> Result<Box<dyn TaskSource>, SourceError> {
-    let &TraceFile { path, format: name, findings, threads: _ } = trace;
+    let &TraceFile { path, format: name, findings, first_pass: _ } = trace;
     if is_captured(path, name) {
         let source = captured::CapturedTasks::open_with(path, reading.line, reading.locks, findings)?;
         return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.code)?));

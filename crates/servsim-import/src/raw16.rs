@@ -2,16 +2,23 @@
 //! kernel mode), u8 size, u16 zero, u16 cpu, u16 pid`. The `cpu` field is the processor, `pid` the
 //! task.
 //!
-//! Both passes run at the speed of a few host instructions per record, because an engine that hits
+//! A functional run on most machines needs no first pass ([`FirstPass::LeftOut`]): records are checked as they are
+//! decoded, processes numbered as they come, and which pages are private is found out by the run itself.
+//!
+//! Either pass runs at the speed of a few host instructions per record, because an engine that hits
 //! needs little more: a record is two 64-bit words; a chunk is checked as a whole and searched for
 //! its fault only if there is one; and the first pass looks a page up only when a small filter does
 //! not know that this task has touched it (0.1-2 % of the references of commercial traces).
 //! Plain reads, not a mapping: copying a chunk costs half a nanosecond per record, and a file that
 //! shrinks while it is read ends in an error instead of a signal.
 
+// The loops over records are one function each.
+#![allow(clippy::inline_always)]
+
 use crate::io_error;
 use crate::survey::Survey;
-use servsim_core::reference::KERNEL;
+use crate::FirstPass;
+use servsim_core::reference::{CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, SIZE_SHIFT};
 use servsim_core::{
     Batch, GlobalSource, Op, Parts, Privacy, Record, SourceError, TaskInfo, TaskKind, PAGE_SHIFT,
 };
@@ -30,29 +37,38 @@ const CHUNK: usize = 4096 * RECORD;
 const FILTER: usize = 1 << 12;
 const NO_TASK: u32 = u32::MAX;
 
-/// Opens `path` after a first pass that checks every record, on so many threads.
+/// Opens `path`; a first pass checks every record.
 ///
 /// # Errors
-/// When the file cannot be read, is truncated or holds a malformed record.
-pub fn open(path: &Path, processors: usize, threads: usize) -> Result<Box<dyn GlobalSource>, SourceError> {
-    Ok(Box::new(Raw16::open_on(path, processors, threads)?))
+/// When the file cannot be read or is truncated, or a first pass finds a malformed record.
+pub fn open(
+    path: &Path,
+    processors: usize,
+    first_pass: FirstPass,
+) -> Result<Box<dyn GlobalSource>, SourceError> {
+    Ok(Box::new(match first_pass {
+        FirstPass::On(threads) => Raw16::open_on(path, processors, threads)?,
+        FirstPass::LeftOut => Raw16::unsurveyed(path, processors)?,
+    }))
 }
 
 /// A raw16 file being read.
 pub struct Raw16 {
     path: PathBuf,
     file: File,
+    /// Of the machine.
+    processors: usize,
     tasks: Vec<TaskInfo>,
     processes: Processes,
     privacy: Privacy,
-    /// Of every chunk, as the first pass checked it.
-    sums: Vec<u64>,
+    /// Of every chunk, as the first pass checked it; nothing without one.
+    sums: Option<Vec<u64>>,
     /// The chunk that comes next.
     chunk: usize,
 }
 
 impl Raw16 {
-    /// See [`open`]; on this thread alone.
+    /// See [`open`]; the first pass on this thread alone.
     ///
     /// # Errors
     /// As [`open`].
@@ -60,11 +76,23 @@ impl Raw16 {
         Self::open_on(path, processors, 1)
     }
 
-    /// See [`open`].
+    /// See [`open`]; the first pass on so many threads.
     ///
     /// # Errors
     /// As [`open`].
     pub fn open_on(path: &Path, processors: usize, threads: usize) -> Result<Self, SourceError> {
+        let mut source = Self::unsurveyed(path, processors)?;
+        let length = source.file.metadata().map_err(|e| io_error(path, &e))?.len();
+        let chunks = length.div_ceil(CHUNK as u64) as usize;
+        source.survey(chunks, threads.clamp(1, chunks.max(1)))?;
+        Ok(source)
+    }
+
+    /// See [`open`]; without a first pass.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn unsurveyed(path: &Path, processors: usize) -> Result<Self, SourceError> {
         let file = File::open(path).map_err(|e| io_error(path, &e))?;
         let length = file.metadata().map_err(|e| io_error(path, &e))?.len();
         if length % RECORD as u64 != 0 {
@@ -73,74 +101,78 @@ impl Raw16 {
                 path.display()
             )));
         }
-        let mut source = Self {
+        Ok(Self {
             path: path.to_owned(),
             file,
+            processors,
             tasks: Vec::new(),
             processes: Processes::default(),
             privacy: Privacy::default(),
-            sums: Vec::new(),
+            sums: None,
             chunk: 0,
-        };
-        let chunks = length.div_ceil(CHUNK as u64) as usize;
-        source.survey(processors, chunks, threads.clamp(1, chunks.max(1)))?;
-        Ok(source)
+        })
     }
 
     /// The first pass, each thread over a stretch of the file.
-    fn survey(&mut self, processors: usize, chunks: usize, threads: usize) -> Result<(), SourceError> {
+    fn survey(&mut self, chunks: usize, threads: usize) -> Result<(), SourceError> {
         let reader: &Self = self;
         let stretch = |index: usize| index * chunks / threads..(index + 1) * chunks / threads;
         let surveyed: Vec<_> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
-                .map(|index| scope.spawn(move || reader.survey_stretch(processors, stretch(index))))
+                .map(|index| scope.spawn(move || reader.survey_stretch(stretch(index))))
                 .collect();
-            let first = reader.survey_stretch(processors, stretch(0));
+            let first = reader.survey_stretch(stretch(0));
             let joined =
                 others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             std::iter::once(first).chain(joined).collect()
         });
-        let mut whole = Survey::default();
+        let (mut whole, mut all_sums) = (Survey::default(), Vec::new());
         for stretch in surveyed {
             let Surveyed { survey, processes, sums } = stretch?;
             let numbers: Vec<u32> = processes.come.iter().map(|&pid| self.processes.number(pid)).collect();
             whole.add(survey, |task| numbers[task as usize]);
-            self.sums.extend(sums);
+            all_sums.extend(sums);
         }
+        self.sums = Some(all_sums);
         self.privacy = whole.privacy();
-        self.tasks = self.processes.come.iter().map(|&pid| task_info(pid)).collect();
+        self.name_tasks();
         Ok(())
     }
 
-    fn survey_stretch(&self, processors: usize, chunks: Range<usize>) -> Result<Surveyed, SourceError> {
+    fn survey_stretch(&self, chunks: Range<usize>) -> Result<Surveyed, SourceError> {
         let mut surveyed = Surveyed::default();
         let mut filter = Filter::new();
         let mut buffer = vec![0; CHUNK];
         for number in chunks {
             let filled = self.read_chunk(number, &mut buffer)?;
-            let mut checked = Checked { limit: (processors as u64) << 32, faults: 0, sum: 0 };
+            let mut checked = Checked { limit: self.limit(), faults: 0, sum: 0 };
             let mut chunk = &buffer[..filled];
             while let Some((address, rest)) = checked.next_unknown(&mut chunk, &mut filter) {
                 let task = surveyed.processes.number(pid_of(rest));
                 surveyed.survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
             }
             if checked.faults != 0 {
-                let first = number as u64 * (CHUNK / RECORD) as u64;
-                return Err(self.fault_in_chunk(&buffer[..filled], first, processors));
+                let fault = self.fault_in_chunk(&buffer[..filled], number);
+                return Err(fault.expect("a chunk found faulty has a fault"));
             }
             surveyed.sums.push(checked.sum);
         }
         Ok(surveyed)
     }
 
-    /// The first fault of the chunk, which begins with record `number`.
-    fn fault_in_chunk(&self, chunk: &[u8], number: u64, processors: usize) -> SourceError {
-        let faults = chunk.chunks_exact(RECORD).zip(number..).find_map(|(bytes, number)| {
-            let fault = fault_in(bytes, processors)?;
+    /// The number of processors in the place of the field.
+    fn limit(&self) -> u64 {
+        (self.processors as u64) << 32
+    }
+
+    /// The first fault in `chunk`, which is that with this number, if it has one.
+    fn fault_in_chunk(&self, chunk: &[u8], number: usize) -> Option<SourceError> {
+        let first = (number * (CHUNK / RECORD)) as u64;
+        chunk.chunks_exact(RECORD).zip(first..).find_map(|(bytes, number)| {
+            let fault = fault_in(bytes, self.processors)?;
             let byte = number * RECORD as u64;
             Some(SourceError(format!("{}: record {number} (byte {byte}): {fault}", self.path.display())))
-        });
-        faults.expect("a chunk found faulty has a fault")
+        })
     }
 
     /// Fills the buffer from chunk `chunk` on as far as the file goes, in whole records.
@@ -158,23 +190,117 @@ impl Raw16 {
         Ok(filled - filled % RECORD)
     }
 
-    /// Decodes `bytes`, whose sum it returns.
+    /// Tells the tasks of the processes that have come.
+    fn name_tasks(&mut self) {
+        let named = self.tasks.len();
+        self.tasks.extend(self.processes.come[named..].iter().map(|&pid| task_info(pid)));
+    }
+
+    /// Decodes `bytes`, which a first pass has checked; returns their sum.
     fn decode(&self, bytes: &[u8], records: &mut Vec<Record>) -> u64 {
-        let mut sum = 0;
-        records.resize(bytes.len() / RECORD, Record::new(0, Op::Load, 0, 1));
-        let mut chunks = bytes.chunks_exact(RECORD);
-        for record in records {
-            let Some(bytes) = chunks.next() else { break };
+        let (mut sum, numbers) = (0, &self.processes.numbers);
+        for_each_record(bytes, records, |bytes| {
             let (address, rest) = words_of(bytes);
             sum = summed(sum, address, rest);
-            record.address = address;
-            record.task = self.processes.numbers[usize::from(pid_of(rest))];
-            record.size = (rest >> 8) as u8;
-            record.op = [Op::Load, Op::Store, Op::Fetch, Op::Fetch][rest as usize & 3];
-            record.flags = (rest >> 7) as u8 & KERNEL;
-            record.cpu = (rest >> 32) as u8;
-        }
+            let fields = Fields::of(bytes);
+            fields.record(fields.upper(), numbers[usize::from(fields.pid)])
+        });
         sum
+    }
+
+    /// Checks and decodes `bytes`, the chunk with this number, which nobody has read before.
+    fn check_and_decode(
+        &mut self,
+        bytes: &[u8],
+        number: usize,
+        records: &mut Vec<Record>,
+    ) -> Result<(), SourceError> {
+        let mut odd = Odd::default();
+        let numbers = &self.processes.numbers;
+        for_each_record(bytes, records, |bytes| {
+            let fields = Fields::of(bytes);
+            let (upper, task) = (fields.upper(), numbers[usize::from(fields.pid)]);
+            odd.note(fields, upper, task);
+            fields.record(upper, task)
+        });
+        if odd.any(self.processors) {
+            if let Some(fault) = self.fault_in_chunk(bytes, number) {
+                return Err(fault);
+            }
+            let processes = &mut self.processes;
+            for_each_record(bytes, records, |bytes| {
+                let fields = Fields::of(bytes);
+                fields.record(fields.upper(), processes.number(fields.pid))
+            });
+            self.name_tasks();
+        }
+        Ok(())
+    }
+}
+
+/// Has `decode` make every one of `records` of the bytes of one.
+#[inline(always)]
+fn for_each_record(bytes: &[u8], records: &mut Vec<Record>, mut decode: impl FnMut(&[u8; RECORD]) -> Record) {
+    let (bytes, _) = bytes.as_chunks();
+    records.resize(bytes.len(), Record::new(0, Op::Load, 0, 1));
+    records.iter_mut().zip(bytes).for_each(|(record, bytes)| *record = decode(bytes));
+}
+
+/// In [`KINDS`]: no type has this number.
+const NO_KIND: u32 = 0x80 << FLAGS_AT;
+/// Where the operation and the flags lie in the upper half of [`Record::rest`].
+const OP_AT: u32 = OP_SHIFT - SIZE_SHIFT;
+const FLAGS_AT: u32 = FLAGS_SHIFT - SIZE_SHIFT;
+
+/// By type: operation and flags in their places in the upper half of [`Record::rest`].
+static KINDS: [u32; 256] = {
+    let mut kinds = [NO_KIND; 256];
+    let mut kernel = 0;
+    while kernel < 2 {
+        let flags = (kernel as u32 * KERNEL as u32) << FLAGS_AT;
+        kinds[kernel << 7] = flags | (Op::Load as u32) << OP_AT;
+        kinds[kernel << 7 | 1] = flags | (Op::Store as u32) << OP_AT;
+        kinds[kernel << 7 | 2] = flags | (Op::Fetch as u32) << OP_AT;
+        kernel += 1;
+    }
+    kinds
+};
+
+/// A record's fields, from the first byte on.
+#[derive(Clone, Copy)]
+struct Fields {
+    address: u64,
+    kind: u8,
+    size: u8,
+    reserved: u16,
+    cpu: u16,
+    pid: u16,
+}
+
+impl Fields {
+    #[inline(always)]
+    fn of(r: &[u8; RECORD]) -> Self {
+        let who = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
+        Self {
+            address: u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]),
+            kind: r[8],
+            size: r[9],
+            reserved: u16::from_le_bytes([r[10], r[11]]),
+            cpu: who as u16,
+            pid: (who >> 16) as u16,
+        }
+    }
+
+    /// The upper half of [`Record::rest`]; with [`NO_KIND`], if there is no such type.
+    #[inline(always)]
+    fn upper(self) -> u32 {
+        KINDS[usize::from(self.kind)] | u32::from(self.size) | u32::from(self.cpu) << (CPU_SHIFT - SIZE_SHIFT)
+    }
+
+    /// The record, whose process is task `task`.
+    #[inline(always)]
+    fn record(self, upper: u32, task: u32) -> Record {
+        Record::of_words(self.address, u64::from(upper) << SIZE_SHIFT | u64::from(task))
     }
 }
 
@@ -264,17 +390,50 @@ fn faults_of(address: u64, rest: u64, limit: u64) -> u64 {
     kind | size | reserved | processor | end
 }
 
+/// What a chunk has that is to be looked at: faults, and processes without a number. Kept with as few instructions a
+/// record as can be; so an access near the end of the address space is noted too, though it may be none.
+#[derive(Default)]
+struct Odd {
+    /// Every bit that some record has: in the upper half of its rest, in its reserved field, in the number of its task.
+    bits: (u32, u16, u32),
+    /// The highest bit is set where a size is 0.
+    sizes: u32,
+    highest_cpu: u16,
+    highest_address: u64,
+}
+
+impl Odd {
+    #[inline(always)]
+    fn note(&mut self, fields: Fields, upper: u32, task: u32) {
+        self.bits.0 |= upper;
+        self.bits.1 |= fields.reserved;
+        self.bits.2 |= task;
+        self.sizes |= u32::from(fields.size).wrapping_sub(1);
+        self.highest_cpu = self.highest_cpu.max(fields.cpu);
+        self.highest_address = self.highest_address.max(fields.address);
+    }
+
+    fn any(&self, processors: usize) -> bool {
+        let (upper, reserved, tasks) = self.bits;
+        let unknown = tasks > u32::from(u16::MAX);
+        let near_end = self.highest_address > u64::MAX - u64::from(u8::MAX);
+        let processor = usize::from(self.highest_cpu) >= processors;
+        upper & NO_KIND != 0 || reserved != 0 || self.sizes >> 31 != 0 || unknown || near_end || processor
+    }
+}
+
 /// Processes, numbered as they come: their numbers are those of tasks.
 struct Processes {
     /// By process, [`NO_TASK`] of those that have not come.
-    numbers: Vec<u32>,
+    numbers: Box<[u32; 1 << 16]>,
     /// In the order in which they came.
     come: Vec<u16>,
 }
 
 impl Default for Processes {
     fn default() -> Self {
-        Self { numbers: vec![NO_TASK; 1 << 16], come: Vec::new() }
+        let numbers = vec![NO_TASK; 1 << 16].into_boxed_slice();
+        Self { numbers: numbers.try_into().expect("a number for each process"), come: Vec::new() }
     }
 }
 
@@ -364,17 +523,30 @@ impl GlobalSource for Raw16 {
     }
 
     fn privacy(&self) -> &Privacy {
+        assert!(!self.is_unsurveyed(), "nobody knows the pages of a trace without a first pass");
         &self.privacy
     }
 
+    fn is_unsurveyed(&self) -> bool {
+        self.sums.is_none()
+    }
+
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
-        let any = self.part(self.chunk, batch)?;
+        let number = self.chunk;
         self.chunk += 1;
-        Ok(any)
+        if self.sums.is_some() {
+            return self.part(number, batch);
+        }
+        batch.events.clear();
+        BUFFER.with_borrow_mut(|buffer| {
+            let filled = self.read_chunk(number, buffer)?;
+            self.check_and_decode(&buffer[..filled], number, &mut batch.records)?;
+            Ok(filled != 0)
+        })
     }
 
     fn parts(&self) -> Option<&dyn Parts> {
-        Some(self)
+        self.sums.as_ref().map(|_| self as &dyn Parts)
     }
 }
 
@@ -385,7 +557,7 @@ impl Parts for Raw16 {
             let filled = self.read_chunk(number, buffer)?;
             let sum = self.decode(&buffer[..filled], &mut batch.records);
             // The file may have been replaced since the first pass checked it.
-            let expected = self.sums.get(number).copied().unwrap_or(0);
+            let expected = self.sums.as_ref().and_then(|sums| sums.get(number)).copied().unwrap_or(0);
             if sum != expected {
                 return Err(SourceError(format!("{}: changed while being read", self.path.display())));
             }

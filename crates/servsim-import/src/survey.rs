@@ -1,4 +1,4 @@
-//! The first pass over a foreign trace: tasks, and pages that more than one task touches.
+//! What the first pass over a foreign trace, or whoever reads it without one, learns: pages that more than one task touches.
 //!
 //! Consecutive references mostly repeat a task's page, so a small direct-mapped filter in front of
 //! the page map takes nearly all of them; the pass then costs a few nanoseconds per reference.
@@ -63,6 +63,12 @@ impl Survey {
                 }
             }
         }
+    }
+
+    /// Whether more than one task has touched the page with this number.
+    #[inline]
+    pub fn is_shared(&self, page: u64) -> bool {
+        self.pages.get(&page) == Some(&Owner::Shared)
     }
 
     /// The pages' privacy.

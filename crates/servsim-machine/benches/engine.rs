@@ -5,7 +5,7 @@
 //! `cargo bench -p servsim-machine --bench engine` prints a table; words after `--` select lines by
 //! name. `SERVSIM_BENCH_REFERENCES` sets the length of the synthetic traces (24 million by
 //! default), `SERVSIM_BENCH_TRACE` adds a captured trace. Functional runs are measured, three times, from the
-//! raw16 file to the counts, both passes over the file included.
+//! raw16 file to the counts, all passes over the file included.
 //!
 //! The OLTP-like trace has the mix and the miss rates of the OLTP trace that is shipped (68 %
 //! fetches, 19 % loads, 13 % stores; 3.3 % of references miss in 32 KiB of 8 ways and 64 B), with
@@ -100,7 +100,10 @@ fn functional_on(name: &str, path: &Path, setup: &Setup, spec: &HierarchySpec) -
     }
     let once = || {
         let start = CpuTime::now();
-        let mut source = Raw16::open(path, setup.processors).expect("a well-formed file");
+        // As the command opens it.
+        let first_pass = functional::needs_first_pass(setup, spec);
+        let open = if first_pass { Raw16::open } else { Raw16::unsurveyed };
+        let mut source = open(path, setup.processors).expect("a well-formed file");
         let counted = functional::run_on(&mut source, setup, spec, &mut |_| true).expect("runs");
         (start.elapsed_seconds(), counted)
     };
@@ -158,7 +161,7 @@ fn low_miss(path: &Path, length: u64) {
     for (class, shadow) in [("merged", false), ("exact", true)] {
         let name = format!("functional, low-miss, 32 KiB, {class}");
         if let Some((rate, _)) = functional_raw16(&name, path, &setup(4, KIB_32, shadow)) {
-            against("M refs/s, low-miss trace", rate, 150.0, true);
+            against("M refs/s, low-miss trace", rate, 180.0, true);
         }
     }
 }
@@ -166,10 +169,10 @@ fn low_miss(path: &Path, length: u64) {
 fn oltp(path: &Path, length: u64) {
     write_raw16(&trace(&OLTP, 4, length), path);
     let lines = [
-        ("functional, OLTP, 32 KiB 8-way 64 B, merged", KIB_32, false, 50.0),
-        ("functional, OLTP, 32 KiB 8-way 64 B, exact", KIB_32, true, 25.0),
-        ("functional, OLTP, 2 MiB 2-way 128 B, merged", MIB_2, false, 50.0),
-        ("functional, OLTP, 2 MiB 2-way 128 B, exact", MIB_2, true, 25.0),
+        ("functional, OLTP, 32 KiB 8-way 64 B, merged", KIB_32, false, 60.0),
+        ("functional, OLTP, 32 KiB 8-way 64 B, exact", KIB_32, true, 40.0),
+        ("functional, OLTP, 2 MiB 2-way 128 B, merged", MIB_2, false, 60.0),
+        ("functional, OLTP, 2 MiB 2-way 128 B, exact", MIB_2, true, 40.0),
     ];
     for (name, geometry, shadow, target) in lines {
         if let Some((rate, bytes)) = functional_raw16(name, path, &setup(4, geometry, shadow)) {
@@ -186,7 +189,7 @@ fn hierarchy(path: &Path) {
     let geometry = Geometry { size: 8 << 20, ways: 16, line: 64 };
     let level =
         |inclusion| vec![LevelSpec { geometry, replacement: "lru".into(), inclusion, write_around: false }];
-    let targets = [("merged", false, 50.0), ("exact", true, 25.0)];
+    let targets = [("merged", false, 60.0), ("exact", true, 40.0)];
     for (class, shadow, target) in targets {
         let shared = level(Inclusion::Inclusive);
         let spec = HierarchySpec { split: true, shared, ..HierarchySpec::default() };

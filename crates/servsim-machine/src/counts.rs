@@ -2,7 +2,7 @@
 
 use crate::builders::{clients_here, hierarchy_of, reading_of, setup_of};
 use crate::error::{Proceed, SimulateError};
-use crate::functional::{run_ahead, run_on, Counted};
+use crate::functional::{needs_first_pass, run_ahead, run_on, Counted};
 use crate::json::{document, header_of, levels_json};
 use crate::mapped::{self, Frames, CAPTURED};
 use crate::result::{KindResult, Replication, TaskResult};
@@ -16,14 +16,20 @@ use crate::{multi_config, replay, sharded, translation};
 use serde_json::{json, Value};
 use servsim_config::Machine;
 use servsim_core::GlobalSource;
-use servsim_import::{open_by_task, open_in_order};
+use servsim_import::{open_by_task, open_in_order, FirstPass, TraceFile};
+use servsim_mem::HierarchySpec;
 
 /// Opens the trace as `machine` sees it: with virtual pages if it translates addresses, without the
 /// users that are left out, its pages where the machine puts them.
-fn open(request: &RunSpec, machine: &Machine, setup: &Setup) -> Result<Box<dyn GlobalSource>, SimulateError> {
+fn open(
+    request: &RunSpec,
+    machine: &Machine,
+    setup: &Setup,
+    first_pass: FirstPass,
+) -> Result<Box<dyn GlobalSource>, SimulateError> {
     clients_here(machine)?;
     let kernel = machine.protocol.private_kernel;
-    let trace = request.trace_file();
+    let trace = TraceFile { first_pass, ..request.trace_file() };
     let whole = || open_in_order(&trace, setup.processors, kernel);
     let frames = Frames::of(machine, whole)?;
     let mut source = whole()?;
@@ -65,9 +71,10 @@ pub(crate) fn run_functional(
     setup: &Setup,
     proceed: &mut Proceed<'_>,
 ) -> Result<Value, SimulateError> {
-    let mut source = open(request, machine, setup)?;
-    let mut stopped = false;
     let spec = hierarchy_of(machine, request.seed)?;
+    let shards = sharded::shards(setup, &spec, request.threads);
+    let mut source = open(request, machine, setup, first_pass_for(request, machine, (setup, &spec), shards))?;
+    let mut stopped = false;
     let counted = replay::guarded(setup, || {
         let mut go_on = |done| {
             stopped = !proceed(done);
@@ -76,7 +83,7 @@ pub(crate) fn run_functional(
         // Shards cost more processor time than one run: where one thread decodes for all, two do better to read and to
         // simulate.
         let read_apart = source.parts().is_none();
-        match sharded::shards(setup, &spec, request.threads) {
+        match shards {
             shards if request.threads > 1 && (shards == 1 || shards == 2 && read_apart) => {
                 run_ahead(source.as_mut(), setup, &spec, &mut go_on)
             }
@@ -92,6 +99,20 @@ pub(crate) fn run_functional(
 /// Whether the trace reaches the caches as it is, so that machines can share a pass over it.
 fn is_plain(machine: &Machine) -> bool {
     machine.tlb.is_none() && machine.prefetch.is_none() && machine.mapping.policy == CAPTURED
+}
+
+/// The first pass that one machine's run in so many shards needs.
+fn first_pass_for(
+    request: &RunSpec,
+    machine: &Machine,
+    (setup, spec): (&Setup, &HierarchySpec),
+    shards: usize,
+) -> FirstPass {
+    if shards == 1 && request.users.is_none() && is_plain(machine) && !needs_first_pass(setup, spec) {
+        FirstPass::LeftOut
+    } else {
+        FirstPass::On(request.threads)
+    }
 }
 
 /// The result of a functional run.
@@ -166,7 +187,11 @@ pub fn simulate_each(
         let others = (first + 1..machines.len()).filter(|&index| joins(&machines[index]));
         let members: Vec<usize> = std::iter::once(first).chain(others).collect();
         let built: Vec<_> = members.iter().map(|&index| machines[index].0.clone()).collect();
-        let mut source = open(request, machine, setup)?;
+        let first_pass = match members.as_slice() {
+            [_] => first_pass_for(request, machine, (setup, spec), 1),
+            _ => FirstPass::On(request.threads),
+        };
+        let mut source = open(request, machine, setup, first_pass)?;
         let (mut stopped, mut now) = (false, 0);
         let counted = replay::guarded(setup, || {
             let mut go_on = |done| {

@@ -14,11 +14,13 @@ use crate::setup::{with_word_mask, Setup};
 use servsim_core::reference::{CONTINUATION, KERNEL};
 use servsim_core::{
     Batch, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
+    PAGE_SHIFT,
 };
+use servsim_import::Survey;
 use servsim_mem::late_uses::LateUses;
 use servsim_mem::{
-    Access, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, PrefetchCounters, RunCounts,
-    Shard, TlbCounters, WordMask,
+    Access, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, Page, PrefetchCounters,
+    RunCounts, Shard, TlbCounters, WordMask,
 };
 use std::collections::HashMap;
 use translation_and_prefetch::{run_translated, TranslationAndPrefetch};
@@ -126,7 +128,9 @@ fn run_with<W: WordMask>(
 ) -> Result<Counted, SourceError> {
     let mut units = TranslationAndPrefetch::new(setup, spec, source.spaces());
     let joined = units.is_none() && join_fetches(source, [setup]);
-    let (facts, privacy) = (Facts::of(source, joined), source.privacy().clone());
+    let facts = Facts::of(source, joined);
+    let privacy = if facts.unsurveyed { Privacy::default() } else { source.privacy().clone() };
+    assert!(!facts.unsurveyed || !needs_first_pass(setup, spec), "a machine that must know private pages");
     let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
     for_each_batch(source, ahead, proceed, |batch| match &mut units {
         Some(units) => run.perform_translated(batch, &privacy, units),
@@ -137,6 +141,13 @@ fn run_with<W: WordMask>(
     Ok(counted)
 }
 
+/// Whether a run on this machine has to know from the beginning which pages are private. On others only classes of misses
+/// and transactions depend on it, which the end decides ([`servsim_mem::CoherentSystem::decide_pages`]).
+pub fn needs_first_pass(setup: &Setup, spec: &HierarchySpec) -> bool {
+    let table = &setup.protocol;
+    table.uses_private || table.rules.flush_private || spec.tlb.is_some() || spec.prefetch.is_some()
+}
+
 /// The error of a run that was stopped.
 pub(crate) fn interrupted() -> SourceError {
     SourceError("interrupted".into())
@@ -145,8 +156,10 @@ pub(crate) fn interrupted() -> SourceError {
 /// What a run knows of a trace beside its references.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
-    /// Which tasks are interrupt handlers.
+    /// Which tasks are interrupt handlers; those that are not known yet are none.
     pub handlers: Vec<bool>,
+    /// As of [`GlobalSource::is_unsurveyed`].
+    unsurveyed: bool,
     /// Number of transaction kinds.
     kinds: usize,
     /// Whether records stand for several fetches ([`join_fetches`]).
@@ -157,6 +170,7 @@ impl Facts {
     pub fn of(source: &dyn GlobalSource, joined: bool) -> Self {
         Self {
             joined,
+            unsurveyed: source.is_unsurveyed(),
             handlers: source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect(),
             kinds: source.transaction_kinds().len(),
         }
@@ -281,6 +295,9 @@ pub(crate) struct Run<W> {
     shard: Shard,
     prefetches: bool,
     joined: bool,
+    /// What the run finds out of pages, of a trace without a first pass. A task's first reference to a page is to a line
+    /// that it was not the last to use, so it is in no run of hits.
+    pages: Option<Survey>,
 }
 
 impl<W: WordMask> Run<W> {
@@ -296,6 +313,7 @@ impl<W: WordMask> Run<W> {
             shard,
             prefetches: spec.prefetch.is_some(),
             joined: facts.joined,
+            pages: facts.unsurveyed.then(Survey::default),
         }
     }
 
@@ -315,7 +333,7 @@ impl<W: WordMask> Run<W> {
     /// its own only. Apart from the rest, so that the compiler keeps its few variables in registers.
     #[inline(never)]
     pub fn perform(&mut self, records: &[Record], events: &[Event], privacy: &Privacy) {
-        let Self { caches, tally, counted, handlers, shift, shard, joined, .. } = self;
+        let Self { caches, tally, counted, handlers, shift, shard, joined, pages, .. } = self;
         let mut rest = records;
         // Fetches of the first record that were performed already.
         let mut done = 0;
@@ -331,7 +349,7 @@ impl<W: WordMask> Run<W> {
                 continue;
             }
             let cpu = processor_of(record, tally.current.len(), *joined);
-            if !handlers[record.task as usize] {
+            if !handlers.get(record.task as usize).is_some_and(|&handler| handler) {
                 caches.system.run_task(cpu, record.task);
             }
             let pair = tally.pair(cpu, record.task);
@@ -352,9 +370,18 @@ impl<W: WordMask> Run<W> {
                 if record.flags & CONTINUATION == 0 && shard.has(first) {
                     pair.others[usize::from(record.flags & KERNEL)][record.op as usize] += 1;
                 }
+                if let Some(pages) = pages {
+                    pages.touch(record.task, record.address, record.address + (u64::from(record.size) - 1));
+                }
+                let page = |piece: &Record| match &*pages {
+                    Some(pages) => {
+                        Page { undecided: !pages.is_shared(piece.address >> PAGE_SHIFT), ..false.into() }
+                    }
+                    None => page_of(privacy, piece),
+                };
                 for_each_line(record, cpu, *shift, |access, piece| {
                     if shard.has(access.line) {
-                        caches.access(access, || page_of(privacy, piece));
+                        caches.access(access, || page(piece));
                     }
                 });
                 // The first of several fetches has missed, and the others hit.
@@ -410,6 +437,9 @@ impl<W: WordMask> Run<W> {
     /// given either, but `others` has their references.
     pub fn finish_with(mut self, others: &Tally, hits: &[RunCounts]) -> Counted {
         self.caches.system.finish();
+        if let Some(pages) = &self.pages {
+            self.caches.system.decide_pages(|page| !pages.is_shared(page));
+        }
         let mut counted = self.counted;
         counted.processors = self.caches.processor_counters();
         self.tally.settle(&mut self.caches, &mut counted);
@@ -471,6 +501,9 @@ impl Tally {
 
     /// Hands the counts on: runs of hits to the levels as look-ups, all to processors and tasks.
     fn settle<W: WordMask>(&self, caches: &mut Hierarchy<W>, counted: &mut Counted) {
+        // Without a first pass, tasks come while the trace is read.
+        let tasks = self.pairs.iter().map(|pair| pair.task as usize + 1).max().unwrap_or(0);
+        counted.tasks.resize(tasks.max(counted.tasks.len()), TaskCounts::default());
         for &Pair { cpu, task, hits, others } in &self.pairs {
             caches.count_hits(cpu, &hits);
             for (mode, op) in (0..2).flat_map(|mode| (0..3).map(move |op| (mode, op))) {

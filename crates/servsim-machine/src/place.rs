@@ -7,7 +7,7 @@ use servsim_mem::Page;
 /// What the memory system must know of the page of `record`, whose address may be that of a part.
 #[inline]
 pub fn page_of(privacy: &Privacy, record: &Record) -> Page {
-    Page { private: privacy.is_private(record), kernel: privacy.is_kernels(record) }
+    Page { private: privacy.is_private(record), undecided: false, kernel: privacy.is_kernels(record) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::error::SimulateError;
 use crate::warm::Amount;
 use crate::window::Transactions;
 use servsim_import::captured::Findings;
-use servsim_import::TraceFile;
+use servsim_import::{FirstPass, TraceFile};
 use std::path::PathBuf;
 
 /// What to simulate.
@@ -53,7 +53,7 @@ impl RunSpec {
             path: &self.trace,
             format: self.format.as_deref(),
             findings: self.findings.as_deref().map(findings),
-            threads: self.threads,
+            first_pass: FirstPass::On(self.threads),
         }
     }
 }

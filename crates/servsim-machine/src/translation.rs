@@ -10,7 +10,7 @@ use servsim_mem::tlb::{LookUp, ENTRY_BYTES};
 use servsim_mem::{Access, Page, WordMask};
 
 /// Page tables are the kernel's, and shared.
-pub const TABLE_PAGE: Page = Page { private: false, kernel: Some(true) };
+pub const TABLE_PAGE: Page = Page { private: false, undecided: false, kernel: Some(true) };
 
 /// First virtual page of the processors' own areas: in a hole that Linux leaves below its direct map
 /// (`Documentation/arch/x86/x86_64/mm.rst`), because a trace names them once for all processors.

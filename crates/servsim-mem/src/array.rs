@@ -102,6 +102,9 @@ pub const PREFETCHED: u8 = 32;
 /// The shadow has given up the line of the copy, which has to tell it of its next use.
 pub const UNSHADOWED: u8 = 64;
 
+/// Of the page of the pending miss only the end of the run tells whether it is private.
+pub const UNDECIDED: u8 = 128;
+
 /// No writer yet.
 pub const NO_WRITER: u32 = u32::MAX;
 /// Writers of more than one task.
@@ -128,7 +131,8 @@ pub struct Frame<W> {
     pub shadow: u32,
     /// Coherence state.
     pub state: State,
-    /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`], [`OWNER_KERNEL`], [`PRIVATE_COPY`], [`PREFETCHED`], [`UNSHADOWED`].
+    /// Union of [`PENDING`], [`MISS_KERNEL`], [`REMOVED`], [`OWNER_KERNEL`], [`PRIVATE_COPY`], [`PREFETCHED`], [`UNSHADOWED`],
+    /// [`UNDECIDED`].
     pub flags: u8,
     /// The last task to use the copy, plus one; 0 for nobody known. Two bytes, because they fit
     /// where a frame for the common line of 128 bytes has room to spare.

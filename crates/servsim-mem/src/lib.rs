@@ -28,6 +28,7 @@ mod sparse;
 pub mod switches;
 pub mod system;
 pub mod tlb;
+mod undecided;
 pub mod words;
 
 pub use array::{Geometry, SetIndex};

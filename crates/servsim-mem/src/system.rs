@@ -28,7 +28,7 @@ pub use prefetching::PrefetchCounters;
 
 use crate::array::{
     join_writers, Array, Geometry, EMPTY, MISS_KERNEL, MIXED_WRITERS, NO_WRITER, OWNER_KERNEL, PENDING,
-    PREFETCHED, PRIVATE_COPY, REMOVED,
+    PREFETCHED, PRIVATE_COPY, REMOVED, UNDECIDED,
 };
 use crate::cache_set::CacheSet;
 use crate::copy_index::{with_cache_set, CopyIndex, Indexed, LineRecord};
@@ -40,6 +40,7 @@ use crate::protocol::checker::Step;
 use crate::protocol::{BusOp, Cells, Lines, OnAccess, OnEvict, Reaction, Snoop, State, Table, INVALID};
 use crate::shadow::Shadow;
 use crate::switches::{Loss, LossCause, Switches, Taker};
+use crate::undecided::UndecidedPages;
 use crate::words::WordMask;
 use servsim_core::{CacheId, CpuId, LineAddr};
 
@@ -70,6 +71,8 @@ pub struct Access<W, At = CpuId> {
 pub struct Page {
     /// It belongs to one process.
     pub private: bool,
+    /// Whether it does is known only at the end of the run ([`CoherentSystem::decide_pages`]); until then it does not.
+    pub undecided: bool,
     /// It is the kernel's; `None` where the trace does not tell: then the mode of the reference
     /// stands for it.
     pub kernel: Option<bool>,
@@ -77,7 +80,7 @@ pub struct Page {
 
 impl From<bool> for Page {
     fn from(private: bool) -> Self {
-        Self { private, kernel: None }
+        Self { private, undecided: false, kernel: None }
     }
 }
 
@@ -213,6 +216,8 @@ pub struct CoherentSystem<W, O = ()> {
     pub written_back: Vec<(CpuId, LineAddr)>,
     /// Lines of the bus that something other than a cache raises at the next transaction.
     pub raised: Lines,
+    /// What was judged on pages that might be private.
+    pub(crate) undecided: UndecidedPages,
     /// What became of prefetches.
     pub prefetches: PrefetchCounters,
     /// The last miss, or first use of a prefetched copy, with its line, for the caller to take.
@@ -287,6 +292,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             times_write_backs: false,
             written_back: Vec::new(),
             raised: Lines::NONE,
+            undecided: UndecidedPages::new(geometry.line),
             prefetches: PrefetchCounters::default(),
             trigger: None,
             counters: vec![Counters::default(); processors],
@@ -422,10 +428,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let counters = &mut self.counters[access.at];
         counters.misses[mode][MissClass::TrueSharing as usize] += 1;
         counters.misses_by_owner[owner][MissClass::TrueSharing as usize] += 1;
-        if frame.new_writer == access.task {
+        let by_self = frame.new_writer == access.task;
+        if by_self {
             counters.true_by_self[mode][0] += 1;
         }
-        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL);
+        if frame.flags & UNDECIDED != 0 {
+            self.undecided.miss(access.at, access.line, [mode, owner], MissClass::TrueSharing);
+            if by_self {
+                self.undecided.by_self(access.at, access.line, mode);
+            }
+        }
+        frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL | UNDECIDED);
         frame.new_words = W::default();
         frame.new_writer = NO_WRITER;
         if O::ACTIVE {
@@ -608,6 +621,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let owner = usize::from(flags & OWNER_KERNEL != 0);
             self.counters[cache].misses[mode][MissClass::FalseSharing as usize] += 1;
             self.counters[cache].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
+            if flags & UNDECIDED != 0 {
+                let line = self.arrays[cache].tags[index];
+                self.undecided.miss(cache, line, [mode, owner], MissClass::FalseSharing);
+            }
             if O::ACTIVE {
                 self.observer.judged(cache, self.arrays[cache].tags[index], MissClass::FalseSharing);
             }
@@ -635,6 +652,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
         self.counters[access.at].coherence[mode][class as usize] += 1;
         self.counters[access.at].coherence_by_owner[owner][class as usize] += 1;
+        if page.undecided && class != CoherenceClass::Needless {
+            self.undecided.coherence(access.at, access.line, [mode, owner], class);
+        }
         if O::ACTIVE {
             self.observer.coherence(&access.by(), op, class);
         }
@@ -838,17 +858,23 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             Some(_) if page.private => MissClass::PassiveSharing,
             Some(index) if self.table.rules.judge_at_miss => {
                 let frame = &self.arrays[cache].frames[index];
-                if frame.new_words.meets(access.words) {
-                    counters.true_by_self[mode][0] += u64::from(frame.new_writer == access.task);
-                    MissClass::TrueSharing
-                } else {
-                    MissClass::FalseSharing
+                let true_sharing = frame.new_words.meets(access.words);
+                let by_self = true_sharing && frame.new_writer == access.task;
+                counters.true_by_self[mode][0] += u64::from(by_self);
+                let class = if true_sharing { MissClass::TrueSharing } else { MissClass::FalseSharing };
+                if page.undecided {
+                    self.undecided.miss(cache, access.line, [mode, owner], class);
+                    if by_self {
+                        self.undecided.by_self(cache, access.line, mode);
+                    }
                 }
+                class
             }
             Some(index) => {
                 self.arrays[cache].frames[index].flags = PENDING
                     | if access.kernel { MISS_KERNEL } else { 0 }
-                    | if owner == 1 { OWNER_KERNEL } else { 0 };
+                    | if owner == 1 { OWNER_KERNEL } else { 0 }
+                    | if page.undecided { UNDECIDED } else { 0 };
                 return None;
             }
             None => {
@@ -1047,6 +1073,11 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 self.lose(cache, index);
             }
         }
+    }
+
+    /// Says at the end of a run which of the pages that were undecided are private, by number.
+    pub fn decide_pages(&mut self, is_private: impl Fn(u64) -> bool) {
+        self.undecided.decide(is_private, &mut self.counters);
     }
 
     /// Counters of all processors together.

@@ -3,7 +3,7 @@
 use servsim_core::reference::{KERNEL, PRIVATE, SHARED};
 use servsim_core::{Batch, Event, GlobalSource, Op, RandomStream};
 use servsim_import::raw16::Raw16;
-use servsim_import::{format_of, text};
+use servsim_import::{format_of, text, FirstPass};
 use std::path::Path;
 
 fn text_fault(input: &str) -> String {
@@ -141,8 +141,12 @@ fn random_bytes_never_panic() {
         std::fs::write(file.path(), &bytes).unwrap();
         for name in ["text", "raw16"] {
             let format = format_of(file.path(), Some(name)).unwrap();
-            if let Ok(mut source) = (format.open)(file.path(), 4, 1) {
+            if let Ok(mut source) = (format.open)(file.path(), 4, FirstPass::ALONE) {
                 all(source.as_mut());
+            }
+            let mut batch = Batch::default();
+            if let Ok(mut source) = (format.open)(file.path(), 4, FirstPass::LeftOut) {
+                while source.next_batch(&mut batch).is_ok_and(|more| more) {}
             }
         }
     }

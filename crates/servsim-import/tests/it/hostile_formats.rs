@@ -4,7 +4,7 @@
 use crate::common::{at, drm, entry, head, instruction, records, refusal, Folder};
 
 use servsim_core::RandomStream;
-use servsim_import::{format_of, FORMATS};
+use servsim_import::{format_of, FirstPass, FORMATS};
 use servsim_oracle::mutation::{number, Mutants};
 
 /// Refused with the name of the file and all of `expected`.
@@ -100,8 +100,8 @@ fn records_of_drmemtrace_that_are_no_references_are_left_out_and_counted() {
         all.extend([entry(drm::MARKER, 40, 1), entry(drm::MARKER, 41, 2), entry(drm::INSTR, 4, 0x400)]);
         all.extend([entry(drm::WRITE, 0, 0x9000), entry(drm::READ, 8, 0x9000), entry(drm::FOOTER, 0, 0)]);
         let path = folder.file("t.memtrace", &all.concat());
-        let mut source =
-            (format_of(&path, None).unwrap().open)(&path, 4, 1).unwrap_or_else(|e| panic!("{e}"));
+        let mut source = (format_of(&path, None).unwrap().open)(&path, 4, FirstPass::ALONE)
+            .unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(records(source.as_mut()).len(), 2, "version {version}");
         let notes = source.notes().join("; ");
         assert!(notes.contains("1 loads and stores of no bytes"), "{notes}");
@@ -151,7 +151,7 @@ fn random_changes_never_panic() {
     let mut mutants = Mutants::new(12);
     let mut open = |name: &str, bytes: &[u8]| {
         let path = folder.file("random", bytes);
-        match (format_of(&path, Some(name)).unwrap().open)(&path, 4, 1) {
+        match (format_of(&path, Some(name)).unwrap().open)(&path, 4, FirstPass::ALONE) {
             Ok(mut source) => {
                 let tasks = source.tasks().len();
                 assert!(records(source.as_mut()).iter().all(|r| (r.task as usize) < tasks && r.size > 0));

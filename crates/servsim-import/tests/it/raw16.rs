@@ -129,3 +129,40 @@ fn processes_of_different_stretches_are_told_apart() {
         assert_eq!(private, [true, false, true], "{threads} threads");
     }
 }
+
+fn read(mut source: Raw16) -> Result<(Vec<Record>, Vec<u32>), String> {
+    let (mut batch, mut all) = (Batch::default(), Vec::new());
+    while source.next_batch(&mut batch).map_err(|fault| fault.0)? {
+        all.extend_from_slice(&batch.records);
+    }
+    Ok((all, source.tasks().iter().map(|task| task.pid).collect()))
+}
+
+#[test]
+fn a_file_read_once_gives_the_same_records_tasks_and_faults() {
+    let mut random = RandomStream::new(6, "raw16 once");
+    for broken in
+        [None, Some((8, 3)), Some((8, 0x83)), Some((8, 4)), Some((9, 0)), Some((10, 1)), Some((11, 1))]
+    {
+        let mut records = random_records(&mut random, 13_000);
+        // The last byte of the address space, which is no fault.
+        records[3] = record(u64::MAX, 1, 0, 9);
+        if let Some((byte, value)) = broken {
+            records[9_000][byte] = value;
+        }
+        let file = file_of(&records);
+        let twice = Raw16::open(file.path(), 4).map_err(|fault| fault.0).and_then(read);
+        let once = read(Raw16::unsurveyed(file.path(), 4).unwrap());
+        assert_eq!(once, twice, "{broken:?}");
+        assert_eq!(once.is_err(), broken.is_some());
+    }
+    for bad in [record(u64::MAX - 2, 4, 0, 9), record(64, 4, 4, 9), record(64, 4, 256, 9)] {
+        let mut records = random_records(&mut random, 5_000);
+        records[4_998] = bad;
+        let file = file_of(&records);
+        let twice = Raw16::open(file.path(), 4).map_err(|fault| fault.0).and_then(read);
+        let once = read(Raw16::unsurveyed(file.path(), 4).unwrap());
+        assert_eq!(once, twice);
+        assert!(once.unwrap_err().contains("record 4998 "));
+    }
+}

@@ -6,7 +6,7 @@ use crate::common::{instruction, plain, records, Folder, Plain};
 use servsim_core::reference::{CONTINUATION, KERNEL, PER_CPU, PRIVATE};
 use servsim_core::{Event, GlobalSource, Op, Privacy, RandomStream, Record, TaskInfo, TaskKind, ANY_CPU};
 use servsim_import::export::{export, target_of, Exported, Only, TARGETS};
-use servsim_import::{format_of, ListSource, FORMATS};
+use servsim_import::{format_of, FirstPass, ListSource, FORMATS};
 use std::path::Path;
 
 fn task(name: &str, pid: u32) -> TaskInfo {
@@ -37,7 +37,7 @@ fn write(source: &mut dyn GlobalSource, format: &str, only: Only, path: &Path) -
 }
 
 fn again(path: &Path, format: &str) -> Vec<Record> {
-    let mut source = (format_of(path, Some(format)).unwrap().open)(path, 2, 1).unwrap();
+    let mut source = (format_of(path, Some(format)).unwrap().open)(path, 2, FirstPass::ALONE).unwrap();
     records(source.as_mut())
 }
 
@@ -81,7 +81,7 @@ fn text_and_raw16_keep_processors_tasks_and_transactions() {
     for format in ["text", "raw16"] {
         let path = folder.0.path().join(format!("t.{format}"));
         write(&mut rich(), format, Only::All, &path);
-        let mut source = (format_of(&path, None).unwrap().open)(&path, 2, 1).unwrap();
+        let mut source = (format_of(&path, None).unwrap().open)(&path, 2, FirstPass::ALONE).unwrap();
         let cpus: Vec<u8> = records(source.as_mut()).iter().map(|r| r.cpu).collect();
         let expected: Vec<u8> = records(&mut rich()).iter().map(|r| r.cpu).collect();
         assert!(cpus == expected, "{format}");
@@ -102,14 +102,14 @@ fn champsim_keeps_instructions_that_fit_and_says_the_rest() {
     ]
     .concat();
     let original = folder.file("a.champsim", &bytes);
-    let mut source = (format_of(&original, None).unwrap().open)(&original, 1, 1).unwrap();
+    let mut source = (format_of(&original, None).unwrap().open)(&original, 1, FirstPass::ALONE).unwrap();
     let path = folder.0.path().join("b.champsim");
     let done = write(source.as_mut(), "champsim", Only::All, &path);
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert_eq!(done.lost, ["branches and registers, which the trace does not tell"]);
 
     let crowded = folder.file("c.lackey", b"I  400,3\n S 10,8\n S 20,8\n L 30,8\n S 40,8\n L 0,4\n");
-    let mut source = (format_of(&crowded, None).unwrap().open)(&crowded, 1, 1).unwrap();
+    let mut source = (format_of(&crowded, None).unwrap().open)(&crowded, 1, FirstPass::ALONE).unwrap();
     let done = write(source.as_mut(), "champsim", Only::All, &path);
     let read: Vec<(Op, u64)> = again(&path, "champsim").iter().map(|r| (r.op, r.address)).collect();
     let fetch = (Op::Fetch, 0x400);
@@ -145,7 +145,7 @@ fn long_accesses_and_those_of_the_processors_own_area_are_written_where_they_are
     let folder = Folder::new();
     let long = folder.file("long.lackey", b" S 1000,512\n L 5,1\n");
     for (format, expected, pieces) in [("lackey", vec![512], 0), ("raw16", vec![255, 255, 2], 2)] {
-        let mut source = (format_of(&long, None).unwrap().open)(&long, 1, 1).unwrap();
+        let mut source = (format_of(&long, None).unwrap().open)(&long, 1, FirstPass::ALONE).unwrap();
         let path = folder.0.path().join(format!("copy.{format}"));
         let done = write(source.as_mut(), format, Only::All, &path);
         assert_eq!(done.references, expected.len() as u64 + 1);
@@ -181,7 +181,7 @@ fn compressed_exports_read_back_and_a_failed_one_leaves_nothing() {
         assert!(done.bytes < std::fs::metadata(&plain_path).unwrap().len(), "{extension}");
     }
     let broken = Folder::new();
-    let mut source = (format_of(&plain_path, None).unwrap().open)(&plain_path, 1, 1).unwrap();
+    let mut source = (format_of(&plain_path, None).unwrap().open)(&plain_path, 1, FirstPass::ALONE).unwrap();
     std::fs::write(&plain_path, b"I  400,3\nno line of lackey\n").unwrap();
     // The pass that is open still sees the old beginning or the new file: both end in a fault.
     let done =

@@ -27,6 +27,7 @@ mod sampling;
 mod selected_traces;
 mod sharded;
 mod simulate;
+mod single_pass;
 mod storage;
 mod support;
 mod switches;

@@ -1,6 +1,7 @@
 //! A functional run over several threads counts what one thread counts, to the unit.
 
 use crate::support::text::trace;
+use servsim_import::FirstPass;
 
 use servsim_core::{GlobalSource, RandomStream, SourceError};
 use servsim_machine::functional::{self, Counted};
@@ -19,7 +20,7 @@ fn setup(protocol: &str, shadow: bool) -> Setup {
     }
 }
 
-fn hierarchies() -> Vec<HierarchySpec> {
+pub fn hierarchies() -> Vec<HierarchySpec> {
     let level = |size, inclusion| LevelSpec {
         geometry: Geometry { size, ways: 4, line: 32 },
         replacement: "srrip".into(),
@@ -129,7 +130,7 @@ fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
     let path = folder.path().join("trace.raw16");
     raw16(&path, 300_000);
     let (setup, spec) = (setup("pscr", false), HierarchySpec::default());
-    let open = || servsim_import::raw16::open(&path, PROCESSORS, 1).unwrap();
+    let open = || servsim_import::raw16::open(&path, PROCESSORS, FirstPass::ALONE).unwrap();
     let one = functional::run_on(open().as_mut(), &setup, &spec, &mut |_| true).unwrap();
     assert_eq!(one.total().total_references(), 300_000);
     for count in [2, 4] {

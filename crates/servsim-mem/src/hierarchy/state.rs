@@ -95,6 +95,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             counters: _,
             // Machines with prefetchers are not warmed functionally.
             prefetches: _,
+            // Who is warmed knows the pages.
+            undecided: _,
             raised: _,
             trigger: _,
             observer: _,

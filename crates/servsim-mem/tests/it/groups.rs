@@ -91,7 +91,7 @@ fn both(case: &Case, name: &str, protocol: Protocol, r: &mut RandomStream) -> [B
         oracle.reference(cpu, &record, true, &|_| Facts { private: false, kernel: false });
         let (at, line, write, slot) = (CpuId(cpu), LineAddr(line), op == Op::Store, op as usize);
         let access = Access { at, line, words: 1, write, kernel: false, task: 0, slot };
-        caches.access(&access, || Page { private: false, kernel: None });
+        caches.access(&access, || Page::from(false));
     }
     caches.system.finish();
     let mut counted = BTreeMap::new();
@@ -177,7 +177,7 @@ fn transact(caches: &mut Hierarchy<u16>, cpu: usize, line: u64, write: bool) -> 
     let (at, line) = (CpuId(cpu), LineAddr(line));
     let access = Access { at, line, words: 1, write, kernel: false, task: 0, slot: 1 };
     let stays = caches.stays_within(&access);
-    let (outcome, supplier) = caches.transact(&access, Page { private: false, kernel: None });
+    let (outcome, supplier) = caches.transact(&access, Page::from(false));
     assert_eq!(outcome.within_group, stays);
     (supplier, stays)
 }

@@ -37,7 +37,7 @@ fn perform(caches: &mut Hierarchy<u16>, cpu: CpuId, record: &Record) {
             task: record.task,
             slot: record.op as usize,
         };
-        caches.access(&access, || Page { private: line < 40, kernel: None });
+        caches.access(&access, || Page::from(line < 40));
     }
 }
 

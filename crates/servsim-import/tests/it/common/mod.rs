@@ -1,7 +1,7 @@
 //! What the tests of importers and exporters share.
 
 use servsim_core::{Batch, GlobalSource, Op, Record};
-use servsim_import::format_of;
+use servsim_import::{format_of, FirstPass};
 use std::path::{Path, PathBuf};
 
 /// One reference as tests compare it: task, operation, address, size, flags.
@@ -36,7 +36,8 @@ pub fn records(source: &mut dyn GlobalSource) -> Vec<Record> {
 
 /// Every reference of the trace at `path`.
 pub fn read(path: &Path, format: Option<&str>) -> Vec<Plain> {
-    let mut source = (format_of(path, format).unwrap().open)(path, 4, 1).unwrap_or_else(|e| panic!("{e}"));
+    let mut source =
+        (format_of(path, format).unwrap().open)(path, 4, FirstPass::ALONE).unwrap_or_else(|e| panic!("{e}"));
     records(source.as_mut()).iter().map(plain).collect()
 }
 
@@ -47,7 +48,7 @@ pub fn plain(r: &Record) -> Plain {
 
 /// Why the trace at `path` is refused.
 pub fn refusal(path: &Path, format: &str) -> String {
-    match (format_of(path, Some(format)).unwrap().open)(path, 4, 1) {
+    match (format_of(path, Some(format)).unwrap().open)(path, 4, FirstPass::ALONE) {
         Ok(_) => panic!("{} was accepted as {format}", path.display()),
         Err(error) => error.0,
     }
