@@ -1,0 +1,124 @@
+//! The loop of the first pass over a raw16 file: it checks and sums records, and finds those whose page is to be looked
+//! up.
+
+use super::records::RECORD;
+use servsim_core::PAGE_SHIFT;
+
+/// Entries of the filter of the first pass: 32 KiB.
+const FILTER: usize = 1 << 12;
+
+/// A record as its address and the rest: type, size, reserved, processor and process from the
+/// lowest byte up.
+#[inline]
+pub(super) fn words_of(bytes: &[u8]) -> (u64, u64) {
+    let both = bytes.first_chunk::<RECORD>().map_or(0, |record| u128::from_le_bytes(*record));
+    (both as u64, (both >> 64) as u64)
+}
+
+#[inline]
+pub(super) fn pid_of(rest: u64) -> u16 {
+    (rest >> 48) as u16
+}
+
+/// Size less one; a size of 0 counts as 256 here and is a fault elsewhere.
+#[inline]
+pub(super) fn bytes_after_first(rest: u64) -> u64 {
+    (rest >> 8).wrapping_sub(1) & 0xFF
+}
+
+/// A sum that depends on the order within a record, to notice a file that was replaced.
+#[inline]
+pub(super) fn summed(sum: u64, address: u64, rest: u64) -> u64 {
+    sum.wrapping_add(address).wrapping_add(rest.rotate_left(23))
+}
+
+/// What the first pass learns of a chunk beside its pages.
+pub(super) struct Checked {
+    /// The number of processors in the place of the field.
+    limit: u64,
+    /// Not 0 once a record had a fault.
+    faults: u64,
+    /// As [`summed`].
+    sum: u64,
+}
+
+impl Checked {
+    /// Nothing yet, on a machine of so many processors.
+    pub(super) fn new(processors: usize) -> Self {
+        Self { limit: (processors as u64) << 32, faults: 0, sum: 0 }
+    }
+
+    pub(super) fn has_fault(&self) -> bool {
+        self.faults != 0
+    }
+
+    pub(super) fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// Checks records of `chunk` up to the first that `filter` does not know, which it returns; the rest is left. One loop of
+    /// its own, so that the compiler keeps all of it in registers.
+    #[inline(never)]
+    pub(super) fn next_unknown(&mut self, chunk: &mut &[u8], filter: &mut Filter) -> Option<(u64, u64)> {
+        let Self { limit, mut faults, mut sum } = *self;
+        let mut records = chunk.chunks_exact(RECORD);
+        let mut unknown = None;
+        for bytes in records.by_ref() {
+            let (address, rest) = words_of(bytes);
+            faults |= faults_of(address, rest, limit);
+            sum = summed(sum, address, rest);
+            if !filter.knows(address, rest) {
+                unknown = Some((address, rest));
+                break;
+            }
+        }
+        let left = records.len() * RECORD;
+        *chunk = &chunk[chunk.len() - left..];
+        (self.faults, self.sum) = (faults, sum);
+        unknown
+    }
+}
+
+/// Not 0 if the record has a fault; `limit` is the number of processors in the place of the field. Arithmetic alone,
+/// since nearly no record has one: what is taken from less sets the highest bit.
+#[inline]
+fn faults_of(address: u64, rest: u64, limit: u64) -> u64 {
+    let kind = (rest & 0x7C) | (rest & (rest >> 1) & 1);
+    let size = (rest >> 8 & 0xFF).wrapping_sub(1) >> 63;
+    let reserved = rest & 0xFFFF_0000;
+    let processor = limit.wrapping_sub(1).wrapping_sub(rest & 0xFFFF_0000_0000) >> 63;
+    let end = (address & !address.wrapping_add(bytes_after_first(rest))) >> 63;
+    kind | size | reserved | processor | end
+}
+
+/// Pairs of page and process that were seen lately: direct-mapped, one word each. A word holds the
+/// page and the low 12 bits of the process; the other 4 follow from its place.
+pub(super) struct Filter(Box<[u64; FILTER]>);
+
+impl Filter {
+    pub(super) fn new() -> Self {
+        // A word belongs to 16 places with the same low 8 bits; these words are not in theirs.
+        let unused = |index: usize| if index as u8 == 0 { 1 << PAGE_SHIFT } else { 0 };
+        let words: Vec<u64> = (0..FILTER).map(unused).collect();
+        debug_assert!(Self::spread(0) == 0 && Self::spread(1 << PAGE_SHIFT) & 0xFF != 0);
+        Self(words.into_boxed_slice().try_into().expect("the size of the filter"))
+    }
+
+    /// 12 bits that depend on all of the word: regions begin at round addresses.
+    #[inline]
+    fn spread(word: u64) -> usize {
+        (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize
+    }
+
+    /// Whether the record's page is known to be touched by its process; it is from now on. Never
+    /// for accesses that leave the page.
+    #[inline]
+    fn knows(&mut self, address: u64, rest: u64) -> bool {
+        const OFFSET: u64 = (1 << PAGE_SHIFT) - 1;
+        let word = (address & !OFFSET) | (rest >> 48 & OFFSET);
+        let index = Self::spread(word) ^ (rest >> 60 << 8) as usize;
+        let known = self.0[index] == word && (address & OFFSET) + bytes_after_first(rest) <= OFFSET;
+        self.0[index] = word;
+        known
+    }
+}
