@@ -73,16 +73,16 @@ pub(crate) fn run_functional(
 ) -> Result<Value, SimulateError> {
     let spec = hierarchy_of(machine, request.seed)?;
     let shards = sharded::shards(setup, &spec, request.threads);
-    let mut source = open(request, machine, setup, first_pass_for(request, machine, (setup, &spec), shards))?;
+    let mut source = open(request, machine, setup, first_pass_for(request, machine, (setup, &spec)))?;
     let mut stopped = false;
     let counted = replay::guarded(setup, || {
         let mut go_on = |done| {
             stopped = !proceed(done);
             !stopped
         };
-        // Shards cost more processor time than one run: where one thread decodes for all, two do better to read and to
-        // simulate.
-        let read_apart = source.parts().is_none();
+        // Shards cost more processor time than one run: where decoding takes as long as simulating, and one thread decodes
+        // for all, two do better to read and to simulate.
+        let read_apart = source.parts().is_none() && !source.is_unsurveyed();
         match shards {
             shards if request.threads > 1 && (shards == 1 || shards == 2 && read_apart) => {
                 run_ahead(source.as_mut(), setup, &spec, &mut go_on)
@@ -101,14 +101,13 @@ fn is_plain(machine: &Machine) -> bool {
     machine.tlb.is_none() && machine.prefetch.is_none() && machine.mapping.policy == CAPTURED
 }
 
-/// The first pass that one machine's run in so many shards needs.
+/// The first pass that the run of one machine needs.
 fn first_pass_for(
     request: &RunSpec,
     machine: &Machine,
     (setup, spec): (&Setup, &HierarchySpec),
-    shards: usize,
 ) -> FirstPass {
-    if shards == 1 && request.users.is_none() && is_plain(machine) && !needs_first_pass(setup, spec) {
+    if request.users.is_none() && is_plain(machine) && !needs_first_pass(setup, spec) {
         FirstPass::LeftOut
     } else {
         FirstPass::On(request.threads)
@@ -188,7 +187,7 @@ pub fn simulate_each(
         let members: Vec<usize> = std::iter::once(first).chain(others).collect();
         let built: Vec<_> = members.iter().map(|&index| machines[index].0.clone()).collect();
         let first_pass = match members.as_slice() {
-            [_] => first_pass_for(request, machine, (setup, spec), 1),
+            [_] => first_pass_for(request, machine, (setup, spec)),
             _ => FirstPass::On(request.threads),
         };
         let mut source = open(request, machine, setup, first_pass)?;

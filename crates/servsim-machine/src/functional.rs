@@ -57,6 +57,7 @@ impl Counted {
     /// Adds what another shard of the same run counted.
     pub fn add(&mut self, other: &Self) {
         self.processors.iter_mut().zip(&other.processors).for_each(|(sum, more)| sum.add(more));
+        self.tasks.resize(self.tasks.len().max(other.tasks.len()), TaskCounts::default());
         for (sum, more) in self.tasks.iter_mut().zip(&other.tasks) {
             sum.iter_mut().flatten().zip(more.iter().flatten()).for_each(|(a, b)| *a += b);
         }
@@ -129,8 +130,7 @@ fn run_with<W: WordMask>(
     let mut units = TranslationAndPrefetch::new(setup, spec, source.spaces());
     let joined = units.is_none() && join_fetches(source, [setup]);
     let facts = Facts::of(source, joined);
-    let privacy = if facts.unsurveyed { Privacy::default() } else { source.privacy().clone() };
-    assert!(!facts.unsurveyed || !needs_first_pass(setup, spec), "a machine that must know private pages");
+    let privacy = facts.privacy(source, setup, spec);
     let mut run = Run::<W>::new(setup, spec, Shard::WHOLE, &facts);
     for_each_batch(source, ahead, proceed, |batch| match &mut units {
         Some(units) => run.perform_translated(batch, &privacy, units),
@@ -174,6 +174,18 @@ impl Facts {
             handlers: source.tasks().iter().map(|t| t.kind == TaskKind::Interrupt).collect(),
             kinds: source.transaction_kinds().len(),
         }
+    }
+
+    /// Which pages are private, as a run on this machine knows it from the beginning.
+    ///
+    /// # Panics
+    /// When the machine has to know that and nobody does.
+    pub fn privacy(&self, source: &dyn GlobalSource, setup: &Setup, spec: &HierarchySpec) -> Privacy {
+        if !self.unsurveyed {
+            return source.privacy().clone();
+        }
+        assert!(!needs_first_pass(setup, spec), "a machine that must know private pages");
+        Privacy::default()
     }
 
     /// Nothing counted yet.
@@ -426,6 +438,20 @@ impl<W: WordMask> Run<W> {
         let Self { caches, tally, counted, handlers, shift, .. } = self;
         let transactions = &mut counted.transactions;
         run_translated(caches, tally, transactions, batch, (privacy, handlers), *shift, units);
+    }
+
+    /// What the shards of one run counted; nothing without any.
+    pub fn finish_shards(mut shards: Vec<Self>) -> Option<Counted> {
+        let found_out = shards.iter_mut().filter_map(|shard| shard.pages.take());
+        let pages = found_out.reduce(|mut all, more| {
+            all.add(more, |task| task);
+            all
+        });
+        let counted = shards.into_iter().map(|shard| Self { pages: pages.clone(), ..shard }.finish());
+        counted.reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        })
     }
 
     /// What was counted.

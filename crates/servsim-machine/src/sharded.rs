@@ -1,29 +1,34 @@
 //! One functional run over several host threads: each simulates the lines of one shard
 //! (`servsim_mem::Shard`). The counts are those of one thread, to the unit.
 //!
-//! The trace is decoded once. In rounds, each thread decodes a stretch of it (where the format can be
-//! read in parts; otherwise the first thread decodes for all), divides the references by shard, and
-//! then takes its own shard's of all stretches, in their order. A reference that crosses a line, or
-//! whose place depends on the processor, goes to every shard, and so does what ends quanta: which
+//! The trace is decoded once, stretch by stretch. A stretch is read (by the first thread; where the format can be read in
+//! parts, by whoever divides it), its references are divided by shard, and then each thread takes its own shard's of all
+//! stretches, in their order. Nobody waits for a round to end: a thread whose shard has nothing to do yet divides the
+//! next stretch, so whoever is ahead takes more of the common work (ADR 0374). A reference that
+//! crosses a line, or whose place depends on the processor, goes to every shard, and so does what ends quanta: which
 //! task begins to run where.
 //!
 //! What ties lines of different sets together cannot be sharded: the fully associative shadow that
 //! tells conflict from capacity misses (`classification.replacement = "exact"`), and the random
 //! policy, whose lots are drawn in the order of all misses of a cache. Such runs stay on one thread.
 
+mod progress;
+
 use crate::functional::{interrupted, join_fetches, processor_of, run_on, Counted, Facts, Run, SWITCH};
 use crate::setup::{with_word_mask, Setup};
+use progress::{Progress, Task};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
 use servsim_core::{Batch, Event, GlobalSource, LineAddr, Op, Parts, Privacy, Record, SourceError};
 use servsim_mem::running_tasks::RunningTasks;
 use servsim_mem::{HierarchySpec, Shard, WordMask};
 use std::any::Any;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::sync::{Barrier, Mutex, PoisonError, RwLock};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
-/// Batches that a thread decodes in a round: some hundred thousand references, so that waiting for the
-/// slowest thread costs little.
-const BATCHES: usize = 16;
+/// Batches of a stretch: some ten thousand references, so that handing one over costs little.
+const BATCHES: usize = 4;
+/// Stretches that are under way at most: so many that a thread finds work while another is slower for a while.
+const STRETCHES: usize = 8;
 
 /// How many shards a run on `threads` host threads is divided into: a power of two
 /// that divides the number of sets of every cache, so that lines that share a set share a shard.
@@ -37,9 +42,11 @@ pub fn shards(setup: &Setup, spec: &HierarchySpec, threads: usize) -> usize {
     1 << threads.max(1).ilog2().min(sets.trailing_zeros())
 }
 
-/// What one thread made of its stretch of the trace in a round.
+/// A stretch of the trace.
 #[derive(Default)]
 struct Stretch {
+    /// As they were read, where that is apart.
+    batches: Vec<Batch>,
     /// The references of every shard, with the events that they name.
     shards: Vec<Vec<Record>>,
     events: Vec<Event>,
@@ -53,10 +60,26 @@ struct Stretch {
 
 impl Stretch {
     fn clear(&mut self, shards: usize) {
+        self.batches.resize_with(BATCHES, Batch::default);
         self.shards.resize_with(shards, Vec::new);
         self.shards.iter_mut().for_each(Vec::clear);
         self.events.clear();
         (self.records, self.last, self.fault) = (0, false, None);
+    }
+
+    /// Fills the batches with what `next` tells, by their number in the stretch.
+    fn read(&mut self, mut next: impl FnMut(usize, &mut Batch) -> Result<bool, SourceError>) {
+        for (number, batch) in self.batches.iter_mut().enumerate() {
+            if !self.last && self.fault.is_none() {
+                match next(number, batch) {
+                    Ok(true) => continue,
+                    Ok(false) => self.last = true,
+                    Err(error) => self.fault = Some(error),
+                }
+            }
+            // What a fault leaves in a batch is not to be divided.
+            batch.clear();
+        }
     }
 }
 
@@ -76,8 +99,14 @@ struct Divider<'a> {
 }
 
 impl Divider<'_> {
-    /// Appends `batch` to `stretch`.
-    fn divide(&mut self, batch: &Batch, stretch: &mut Stretch) {
+    /// Divides the batches of `stretch`.
+    fn divide(&mut self, stretch: &mut Stretch) {
+        let batches = std::mem::take(&mut stretch.batches);
+        batches.iter().for_each(|batch| self.divide_batch(batch, stretch));
+        stretch.batches = batches;
+    }
+
+    fn divide_batch(&mut self, batch: &Batch, stretch: &mut Stretch) {
         let first_event = stretch.events.len() as u64;
         stretch.events.extend_from_slice(&batch.events);
         stretch.records += batch.len_apart();
@@ -89,7 +118,9 @@ impl Divider<'_> {
                 continue;
             }
             let cpu = processor_of(record, self.processors, self.joined);
-            if !self.running.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+            if !self.running.runs(cpu, record.task)
+                && !self.handlers.get(record.task as usize).is_some_and(|&handler| handler)
+            {
                 self.running.begin(cpu, record.task);
                 self.for_all(Record { op: Op::Event, address: SWITCH, ..*record });
             }
@@ -140,11 +171,10 @@ struct Team<'a> {
     spec: &'a HierarchySpec,
     facts: &'a Facts,
     privacy: &'a Privacy,
-    /// Per thread; those of a round are read while those of the next are written.
-    stretches: [Vec<RwLock<Stretch>>; 2],
-    /// Batches that the first thread decoded for others.
-    batches: Vec<Mutex<Batch>>,
-    barrier: Barrier,
+    stretches: [RwLock<Stretch>; STRETCHES],
+    progress: Mutex<Progress>,
+    /// Told when there may be something to do for a thread that waits.
+    changed: Condvar,
 }
 
 /// Runs the trace on `count` threads.
@@ -172,44 +202,44 @@ fn run_with<W: WordMask>(
     proceed: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Counted, SourceError> {
     let joined = join_fetches(source, [setup]);
-    let (facts, privacy) = (Facts::of(source, joined), source.privacy().clone());
-    let some = || (0..count).map(|_| RwLock::default()).collect::<Vec<_>>();
+    let facts = Facts::of(source, joined);
+    let privacy = facts.privacy(source, setup, spec);
     let team = Team {
         count,
         setup,
         spec,
         facts: &facts,
         privacy: &privacy,
-        stretches: [some(), some()],
-        batches: (0..count * BATCHES).map(|_| Mutex::default()).collect(),
-        barrier: Barrier::new(count),
+        stretches: std::array::from_fn(|_| RwLock::default()),
+        progress: Mutex::new(Progress::new(count)),
+        changed: Condvar::new(),
     };
     let results = match source.parts() {
         Some(parts) => team.start::<W>(Some(parts), None, proceed),
         None => team.start::<W>(None, Some(source), proceed),
     };
-    let mut sum = None::<Counted>;
-    for result in results {
-        let part = result.unwrap_or_else(|panicked| resume_unwind(panicked))?;
-        match &mut sum {
-            Some(sum) => sum.add(&part),
-            None => sum = Some(part),
-        }
+    let ends: Vec<_> =
+        results.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect();
+    // One thread's fault interrupts the others.
+    let fault = ends.iter().filter_map(|end| end.as_ref().err()).find(|fault| **fault != interrupted());
+    if let Some(fault) = fault {
+        return Err(fault.clone());
     }
-    Ok(sum.expect("a team has threads"))
+    let runs: Vec<Run<W>> = ends.into_iter().collect::<Result<_, _>>()?;
+    Ok(Run::finish_shards(runs).expect("a team has threads"))
 }
 
 /// What a thread ends with; the outer error is a panic, kept until no thread waits for this one.
-type Ended = Result<Result<Counted, SourceError>, Box<dyn Any + Send>>;
+type Ended<W> = Result<Result<Run<W>, SourceError>, Box<dyn Any + Send>>;
 
 impl Team<'_> {
-    /// Starts all threads, of which this is the first. Without `parts` it decodes for all.
+    /// Starts all threads, of which this is the first. Without `parts` it reads for all.
     fn start<W: WordMask>(
         &self,
         parts: Option<&dyn Parts>,
         source: Option<&mut dyn GlobalSource>,
         proceed: &mut dyn FnMut(u64) -> bool,
-    ) -> Vec<Ended> {
+    ) -> Vec<Ended<W>> {
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..self.count)
                 .map(|index| scope.spawn(move || self.work::<W>(index, parts, None, &mut |_| true)))
@@ -220,81 +250,85 @@ impl Team<'_> {
         })
     }
 
-    /// The work of thread `index`. Whether to go on is decided by what the threads wrote before they
-    /// met, so that all decide alike and none waits for one that has left.
+    /// The work of thread `index`. A panic of any thread stops all, so that none waits for one that has left.
     fn work<W: WordMask>(
+        &self,
+        index: usize,
+        parts: Option<&dyn Parts>,
+        source: Option<&mut dyn GlobalSource>,
+        proceed: &mut dyn FnMut(u64) -> bool,
+    ) -> Ended<W> {
+        let worked = catch_unwind(AssertUnwindSafe(|| self.work_to_the_end(index, parts, source, proceed)));
+        if !matches!(worked, Ok(Ok(_))) {
+            self.advance(|progress| progress.stopped = true);
+        }
+        worked
+    }
+
+    fn work_to_the_end<W: WordMask>(
         &self,
         index: usize,
         parts: Option<&dyn Parts>,
         mut source: Option<&mut dyn GlobalSource>,
         proceed: &mut dyn FnMut(u64) -> bool,
-    ) -> Ended {
+    ) -> Result<Run<W>, SourceError> {
         let mut run = Run::<W>::new(self.setup, self.spec, Shard::new(index, self.count), self.facts);
-        let (mut done, mut panicked) = (0, None);
-        for round in 0.. {
-            let mut fault = (panicked.is_some() || !proceed(done)).then(interrupted);
-            if parts.is_none() {
-                if let Some(source) = source.as_deref_mut().filter(|_| fault.is_none()) {
-                    let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_all(source)));
-                    fault = decoded
-                        .unwrap_or_else(|panic| {
-                            panicked = Some(panic);
-                            Err(interrupted())
-                        })
-                        .err();
+        let mut divider = self.divider(index);
+        let mut done = 0;
+        if !proceed(done) {
+            return Err(interrupted());
+        }
+        let apart = parts.is_none().then_some(source.is_some());
+        loop {
+            match self.next(index, apart) {
+                Task::Read(number) => {
+                    let source = source.as_deref_mut().expect("whoever reads has the source");
+                    let stretch = &mut *self.to_write(number);
+                    stretch.clear(self.count);
+                    stretch.read(|_, batch| source.next_batch(batch));
+                    let ended = stretch.last || stretch.fault.is_some();
+                    self.advance(|progress| {
+                        progress.read = number + 1;
+                        progress.end = ended.then_some(number);
+                    });
                 }
-                self.barrier.wait();
-            }
-            let divided = catch_unwind(AssertUnwindSafe(|| self.divide(index, round, parts, fault)));
-            if let Err(panic) = divided {
-                panicked = Some(panic);
-            }
-            self.barrier.wait();
-            let all: Vec<_> = self.stretches[round % 2].iter().map(|s| s.read()).collect();
-            // A lock is poisoned by the panic of the thread that writes it.
-            if all.iter().any(|stretch| stretch.as_ref().map_or(true, |s| s.fault.is_some())) {
-                let fault = all.iter().flatten().find_map(|stretch| stretch.fault.clone());
-                return panicked.map_or(Ok(Err(fault.unwrap_or_else(interrupted))), Err);
-            }
-            let performed = catch_unwind(AssertUnwindSafe(|| {
-                for stretch in all.iter().flatten() {
+                Task::Divide(number) => {
+                    let stretch = &mut *self.to_write(number);
+                    if let Some(parts) = parts {
+                        stretch.clear(self.count);
+                        stretch.read(|batch, into| parts.part(number * BATCHES + batch, into));
+                    }
+                    divider.divide(stretch);
+                    let ended = stretch.last || stretch.fault.is_some();
+                    self.advance(|progress| {
+                        progress.ready[number % STRETCHES] = number + 1;
+                        if ended {
+                            progress.end = Some(progress.end.map_or(number, |end| end.min(number)));
+                        }
+                    });
+                }
+                Task::Perform(number) => {
+                    let stretch = self.stretches[number % STRETCHES].read();
+                    let stretch = stretch.unwrap_or_else(PoisonError::into_inner);
+                    if let Some(fault) = &stretch.fault {
+                        return Err(fault.clone());
+                    }
                     run.perform(&stretch.shards[index], &stretch.events, self.privacy);
                     done += stretch.records;
+                    drop(stretch);
+                    self.advance(|progress| progress.performed[index] = number + 1);
+                    if !proceed(done) {
+                        return Err(interrupted());
+                    }
                 }
-            }));
-            if let Err(panic) = performed {
-                panicked = Some(panic);
+                Task::Ended => return Ok(run),
+                Task::Stopped => return Err(interrupted()),
             }
-            if all.iter().flatten().any(|stretch| stretch.last) {
-                break;
-            }
-        }
-        match panicked {
-            Some(panic) => Err(panic),
-            None => Ok(Ok(run.finish())),
         }
     }
 
-    /// Decodes the batches of a round for all threads.
-    fn decode_all(&self, source: &mut dyn GlobalSource) -> Result<(), SourceError> {
-        let mut more = true;
-        for batch in &self.batches {
-            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
-            more = more && source.next_batch(&mut batch)?;
-            if !more {
-                batch.clear();
-            }
-        }
-        Ok(())
-    }
-
-    /// Divides the batches of thread `index`.
-    fn divide(&self, index: usize, round: usize, parts: Option<&dyn Parts>, fault: Option<SourceError>) {
-        let lock = self.stretches[round % 2][index].write();
-        let mut stretch = lock.unwrap_or_else(PoisonError::into_inner);
-        stretch.clear(self.count);
-        stretch.fault = fault;
-        let mut divider = Divider {
+    fn divider(&self, index: usize) -> Divider<'_> {
+        Divider {
             handlers: &self.facts.handlers,
             processors: self.setup.processors,
             shift: self.setup.geometry.line.trailing_zeros(),
@@ -302,21 +336,26 @@ impl Team<'_> {
             joined: self.facts.joined,
             running: RunningTasks::new(self.setup.processors),
             own: vec![Vec::new(); self.count],
-        };
-        for (number, batch) in self.batches.iter().enumerate().skip(index * BATCHES).take(BATCHES) {
-            if stretch.fault.is_some() || stretch.last {
-                return;
-            }
-            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
-            let any = match parts {
-                Some(parts) => parts.part(round * self.batches.len() + number, &mut batch),
-                None => Ok(!batch.records.is_empty()),
-            };
-            match any {
-                Ok(true) => divider.divide(&batch, &mut stretch),
-                Ok(false) => stretch.last = true,
-                Err(error) => stretch.fault = Some(error),
-            }
         }
+    }
+
+    fn to_write(&self, number: usize) -> RwLockWriteGuard<'_, Stretch> {
+        self.stretches[number % STRETCHES].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next task of thread `index`, for which it waits.
+    fn next(&self, index: usize, apart: Option<bool>) -> Task {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(task) = progress.next(index, apart) {
+                return task;
+            }
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn advance(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
     }
 }

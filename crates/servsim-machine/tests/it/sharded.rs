@@ -40,7 +40,7 @@ pub fn hierarchies() -> Vec<HierarchySpec> {
     all
 }
 
-fn without_host(mut counted: Counted) -> Counted {
+pub fn without_host(mut counted: Counted) -> Counted {
     counted.host_bytes = 0;
     counted
 }
@@ -136,6 +136,22 @@ fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
     for count in [2, 4] {
         let sum = sharded::run(open().as_mut(), &setup, &spec, count, &mut |_| true).unwrap();
         assert_eq!(without_host(sum), without_host(one.clone()), "{count} shards");
+    }
+}
+
+#[test]
+fn a_fault_is_told_whichever_thread_meets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.raw16");
+    raw16(&path, 60_000);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40_000 * 16 + 9] = 0;
+    std::fs::write(&path, bytes).unwrap();
+    let (setup, spec) = (setup("mesi", false), HierarchySpec::default());
+    for _ in 0..40 {
+        let mut source = servsim_import::raw16::open(&path, PROCESSORS, FirstPass::LeftOut).unwrap();
+        let fault = sharded::run(source.as_mut(), &setup, &spec, 4, &mut |_| true).unwrap_err().0;
+        assert!(fault.contains("record 40000 ") && fault.contains("size 0"), "{fault}");
     }
 }
 

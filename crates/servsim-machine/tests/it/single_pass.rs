@@ -1,10 +1,10 @@
 //! A run that finds out along the way which pages are private counts what a run counts that knew it from a first pass.
 
-use crate::sharded::hierarchies;
+use crate::sharded::{hierarchies, without_host};
 use servsim_core::RandomStream;
 use servsim_import::raw16::Raw16;
 use servsim_machine::functional::{self, needs_first_pass, Counted};
-use servsim_machine::Setup;
+use servsim_machine::{sharded, Setup};
 use servsim_mem::protocol::{by_name, Options, Rules, PROTOCOLS};
 use servsim_mem::{Geometry, HierarchySpec};
 use std::path::Path;
@@ -37,15 +37,18 @@ fn write(path: &Path, seed: u64) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// With a first pass, without one, and without one on two threads.
-fn counted(path: &Path, setup: &Setup, spec: &HierarchySpec) -> [Counted; 3] {
+/// With a first pass, without one, with the file read ahead, and in up to four shards.
+fn counted(path: &Path, setup: &Setup, spec: &HierarchySpec) -> [Counted; 4] {
     let mut known = Raw16::open(path, PROCESSORS).unwrap();
+    let shards = sharded::shards(setup, spec, 4);
     let found_out = || Raw16::unsurveyed(path, PROCESSORS).unwrap();
     [
         functional::run_on(&mut known, setup, spec, &mut |_| true).unwrap(),
         functional::run_on(&mut found_out(), setup, spec, &mut |_| true).unwrap(),
         functional::run_ahead(&mut found_out(), setup, spec, &mut |_| true).unwrap(),
+        sharded::run(&mut found_out(), setup, spec, shards, &mut |_| true).unwrap(),
     ]
+    .map(without_host)
 }
 
 #[test]
@@ -67,11 +70,12 @@ fn a_run_without_a_first_pass_counts_the_same() {
                 if needs_first_pass(&setup, &spec) {
                     continue;
                 }
-                let [known, found_out, ahead] = counted(&path, &setup, &spec);
+                let [known, found_out, ahead, shared] = counted(&path, &setup, &spec);
                 let passive: u64 = known.total().misses.iter().map(|mode| mode[5]).sum();
                 assert!(passive > 100, "{name}: {passive} misses by passive sharing");
                 assert_eq!(found_out, known, "{name}, seed {seed}, {spec:?}");
                 assert_eq!(ahead, known, "{name}, seed {seed}, {spec:?}, read ahead");
+                assert_eq!(shared, known, "{name}, seed {seed}, {spec:?}, on several threads");
                 tried += 1;
             }
         }
