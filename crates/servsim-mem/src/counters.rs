@@ -96,6 +96,20 @@ impl Counters {
         self.references[0][0] + self.references[1][0]
     }
 
+    /// Counts a miss of this class, in mode `mode` and on a page of owner `owner`.
+    #[inline]
+    pub(crate) fn count_miss(&mut self, [mode, owner]: [usize; 2], class: MissClass) {
+        self.misses[mode][class as usize] += 1;
+        self.misses_by_owner[owner][class as usize] += 1;
+    }
+
+    /// The same of a coherence transaction.
+    #[inline]
+    pub(crate) fn count_coherence(&mut self, [mode, owner]: [usize; 2], class: CoherenceClass) {
+        self.coherence[mode][class as usize] += 1;
+        self.coherence_by_owner[owner][class as usize] += 1;
+    }
+
     /// Misses of both modes; equals the sum of the classes once the run is finished.
     pub fn total_misses(&self) -> u64 {
         self.misses_at_once[0][0] + self.misses_at_once[1][0]

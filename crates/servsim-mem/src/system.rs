@@ -426,17 +426,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let mode = usize::from(frame.flags & MISS_KERNEL != 0);
         let owner = usize::from(frame.flags & OWNER_KERNEL != 0);
         let counters = &mut self.counters[access.at];
-        counters.misses[mode][MissClass::TrueSharing as usize] += 1;
-        counters.misses_by_owner[owner][MissClass::TrueSharing as usize] += 1;
-        let by_self = frame.new_writer == access.task;
-        if by_self {
-            counters.true_by_self[mode][0] += 1;
-        }
+        let by_self = u64::from(frame.new_writer == access.task);
+        counters.count_miss([mode, owner], MissClass::TrueSharing);
+        counters.true_by_self[mode][0] += by_self;
         if frame.flags & UNDECIDED != 0 {
-            self.undecided.miss(access.at, access.line, [mode, owner], MissClass::TrueSharing);
-            if by_self {
-                self.undecided.by_self(access.at, access.line, mode);
-            }
+            let judged = self.undecided.of(access.at, access.line);
+            judged.count_miss([mode, owner], MissClass::TrueSharing);
+            judged.true_by_self[mode][0] += by_self;
         }
         frame.flags &= !(PENDING | MISS_KERNEL | OWNER_KERNEL | UNDECIDED);
         frame.new_words = W::default();
@@ -619,11 +615,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         if flags & PENDING != 0 {
             let mode = usize::from(flags & MISS_KERNEL != 0);
             let owner = usize::from(flags & OWNER_KERNEL != 0);
-            self.counters[cache].misses[mode][MissClass::FalseSharing as usize] += 1;
-            self.counters[cache].misses_by_owner[owner][MissClass::FalseSharing as usize] += 1;
+            self.counters[cache].count_miss([mode, owner], MissClass::FalseSharing);
             if flags & UNDECIDED != 0 {
-                let line = self.arrays[cache].tags[index];
-                self.undecided.miss(cache, line, [mode, owner], MissClass::FalseSharing);
+                let judged = self.undecided.of(cache, self.arrays[cache].tags[index]);
+                judged.count_miss([mode, owner], MissClass::FalseSharing);
             }
             if O::ACTIVE {
                 self.observer.judged(cache, self.arrays[cache].tags[index], MissClass::FalseSharing);
@@ -650,10 +645,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         };
         let mode = usize::from(access.kernel);
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
-        self.counters[access.at].coherence[mode][class as usize] += 1;
-        self.counters[access.at].coherence_by_owner[owner][class as usize] += 1;
+        self.counters[access.at].count_coherence([mode, owner], class);
         if page.undecided && class != CoherenceClass::Needless {
-            self.undecided.coherence(access.at, access.line, [mode, owner], class);
+            self.undecided.of(access.at, access.line).count_coherence([mode, owner], class);
         }
         if O::ACTIVE {
             self.observer.coherence(&access.by(), op, class);
@@ -859,14 +853,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             Some(index) if self.table.rules.judge_at_miss => {
                 let frame = &self.arrays[cache].frames[index];
                 let true_sharing = frame.new_words.meets(access.words);
-                let by_self = true_sharing && frame.new_writer == access.task;
-                counters.true_by_self[mode][0] += u64::from(by_self);
+                let by_self = u64::from(true_sharing && frame.new_writer == access.task);
+                counters.true_by_self[mode][0] += by_self;
                 let class = if true_sharing { MissClass::TrueSharing } else { MissClass::FalseSharing };
                 if page.undecided {
-                    self.undecided.miss(cache, access.line, [mode, owner], class);
-                    if by_self {
-                        self.undecided.by_self(cache, access.line, mode);
-                    }
+                    let judged = self.undecided.of(cache, access.line);
+                    judged.count_miss([mode, owner], class);
+                    judged.true_by_self[mode][0] += by_self;
                 }
                 class
             }
@@ -889,9 +882,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        let counters = &mut self.counters[cache];
-        counters.misses[mode][class as usize] += 1;
-        counters.misses_by_owner[owner][class as usize] += 1;
+        self.counters[cache].count_miss([mode, owner], class);
         Some(class)
     }
 

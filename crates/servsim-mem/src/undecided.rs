@@ -26,47 +26,15 @@ impl UndecidedPages {
         Self { shift: PAGE_SHIFT - line.trailing_zeros(), pages: HashMap::default() }
     }
 
-    fn of(&mut self, cache: CacheId, line: LineAddr) -> &mut Counters {
+    /// What `cache` counted as true or false sharing on the page of `line`.
+    #[cold]
+    pub(crate) fn of(&mut self, cache: CacheId, line: LineAddr) -> &mut Counters {
         let caches = self.pages.entry(line.0 >> self.shift).or_default();
         let place = caches.iter().position(|(of, _)| *of == cache).unwrap_or_else(|| {
             caches.push((cache, Counters::default()));
             caches.len() - 1
         });
         &mut caches[place].1
-    }
-
-    /// A miss of `cache` on `line`, in mode `mode` and on a page of owner `owner`, was judged true or false sharing.
-    #[cold]
-    pub(crate) fn miss(
-        &mut self,
-        cache: CacheId,
-        line: LineAddr,
-        [mode, owner]: [usize; 2],
-        class: MissClass,
-    ) {
-        let counters = self.of(cache, line);
-        counters.misses[mode][class as usize] += 1;
-        counters.misses_by_owner[owner][class as usize] += 1;
-    }
-
-    /// The words of that miss were written by its own task.
-    #[cold]
-    pub(crate) fn by_self(&mut self, cache: CacheId, line: LineAddr, mode: usize) {
-        self.of(cache, line).true_by_self[mode][0] += 1;
-    }
-
-    /// A transaction of `cache` on `line` was judged true or false sharing.
-    #[cold]
-    pub(crate) fn coherence(
-        &mut self,
-        cache: CacheId,
-        line: LineAddr,
-        [mode, owner]: [usize; 2],
-        class: CoherenceClass,
-    ) {
-        let counters = self.of(cache, line);
-        counters.coherence[mode][class as usize] += 1;
-        counters.coherence_by_owner[owner][class as usize] += 1;
     }
 
     /// Has what was judged on private pages count as passive sharing in `counters`, by cache.
