@@ -16,7 +16,7 @@ enum Owner {
 }
 
 /// What the first pass collects.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Survey {
     filter: Vec<(u64, u32)>,
     pages: HashMap<u64, Owner, servsim_core::source::PageHash>,

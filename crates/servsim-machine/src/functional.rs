@@ -156,7 +156,7 @@ pub(crate) fn interrupted() -> SourceError {
 /// What a run knows of a trace beside its references.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
-    /// Which tasks are interrupt handlers; those that are not known yet are none.
+    /// Which tasks are interrupt handlers ([`is_handler`]).
     pub handlers: Vec<bool>,
     /// As of [`GlobalSource::is_unsurveyed`].
     unsurveyed: bool,
@@ -223,6 +223,12 @@ pub(crate) fn processor_of(record: &Record, processors: usize, joined: bool) -> 
         cpu if !joined && cpu != ANY_CPU => CpuId(usize::from(cpu)),
         _ => CpuId(record.task as usize % processors),
     }
+}
+
+/// Whether `task` is an interrupt handler; those that are not known yet are none.
+#[inline]
+pub(crate) fn is_handler(handlers: &[bool], task: u32) -> bool {
+    handlers.get(task as usize).is_some_and(|&handler| handler)
 }
 
 /// The references that `record` stands for.
@@ -361,7 +367,7 @@ impl<W: WordMask> Run<W> {
                 continue;
             }
             let cpu = processor_of(record, tally.current.len(), *joined);
-            if !handlers.get(record.task as usize).is_some_and(|&handler| handler) {
+            if !is_handler(handlers, record.task) {
                 caches.system.run_task(cpu, record.task);
             }
             let pair = tally.pair(cpu, record.task);
@@ -413,7 +419,7 @@ impl<W: WordMask> Run<W> {
         for record in records {
             let cpu = processor_of(record, tally.current.len(), *joined);
             if record.op != Op::Event {
-                if !handlers[record.task as usize] {
+                if !is_handler(handlers, record.task) {
                     caches.system.run_task(cpu, record.task);
                 }
                 caches.system.switches.told = Some(record.flags & USED_EARLIER != 0);
@@ -447,7 +453,8 @@ impl<W: WordMask> Run<W> {
             all.add(more, |task| task);
             all
         });
-        let counted = shards.into_iter().map(|shard| Self { pages: pages.clone(), ..shard }.finish());
+        let counted =
+            shards.into_iter().map(|shard| shard.finish_knowing(pages.as_ref(), &Tally::new(0), &[]));
         counted.reduce(|mut sum, more| {
             sum.add(&more);
             sum
@@ -462,8 +469,14 @@ impl<W: WordMask> Run<W> {
     /// What was counted, and the hits of `others`, which the run was not given. Those of `hits`, by processor, it was not
     /// given either, but `others` has their references.
     pub fn finish_with(mut self, others: &Tally, hits: &[RunCounts]) -> Counted {
+        let pages = self.pages.take();
+        self.finish_knowing(pages.as_ref(), others, hits)
+    }
+
+    /// The same with what was found out of pages, by whichever shard.
+    fn finish_knowing(mut self, pages: Option<&Survey>, others: &Tally, hits: &[RunCounts]) -> Counted {
         self.caches.system.finish();
-        if let Some(pages) = &self.pages {
+        if let Some(pages) = pages {
             self.caches.system.decide_pages(|page| !pages.is_shared(page));
         }
         let mut counted = self.counted;

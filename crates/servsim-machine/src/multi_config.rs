@@ -13,8 +13,8 @@ mod ages;
 mod filter;
 
 use crate::functional::{
-    for_each_line, interrupted, join_fetches, processor_of, references_of, Counted, Facts, Left, Run, Tally,
-    SWITCH, USED_EARLIER,
+    for_each_line, interrupted, is_handler, join_fetches, processor_of, references_of, Counted, Facts, Left,
+    Run, Tally, SWITCH, USED_EARLIER,
 };
 use crate::setup::{with_word_mask, Setup};
 use filter::{filters, Filter, Shape};
@@ -228,7 +228,7 @@ impl<W: WordMask> Sieve<W> {
                 continue;
             };
             let cpu = processor_of(record, self.shape.processors, self.shape.joined);
-            if !self.switches.runs(cpu, record.task) && !self.handlers[record.task as usize] {
+            if !self.switches.runs(cpu, record.task) && !is_handler(&self.handlers, record.task) {
                 self.switches.begin(cpu, record.task);
                 left.records.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }

@@ -14,7 +14,9 @@
 
 mod progress;
 
-use crate::functional::{interrupted, join_fetches, processor_of, run_on, Counted, Facts, Run, SWITCH};
+use crate::functional::{
+    interrupted, is_handler, join_fetches, processor_of, run_on, Counted, Facts, Run, SWITCH,
+};
 use crate::setup::{with_word_mask, Setup};
 use progress::{Progress, Task};
 use servsim_core::reference::{CONTINUATION, PER_CPU};
@@ -118,9 +120,7 @@ impl Divider<'_> {
                 continue;
             }
             let cpu = processor_of(record, self.processors, self.joined);
-            if !self.running.runs(cpu, record.task)
-                && !self.handlers.get(record.task as usize).is_some_and(|&handler| handler)
-            {
+            if !self.running.runs(cpu, record.task) && !is_handler(self.handlers, record.task) {
                 self.running.begin(cpu, record.task);
                 self.for_all(Record { op: Op::Event, address: SWITCH, ..*record });
             }

@@ -1,7 +1,7 @@
 //! The functional engine with what works beside the caches: address translation and prefetchers. Every
 //! reference takes the general way here; machines without either never come by.
 
-use super::{count_transaction, for_each_line, processor_of, Tally};
+use super::{count_transaction, for_each_line, is_handler, processor_of, Tally};
 use crate::place::{address_on, page_of};
 use crate::setup::Setup;
 use crate::translation::{look_up, process_of, table_access, TABLE_PAGE};
@@ -54,7 +54,7 @@ pub(super) fn run_translated<W: WordMask>(
             continue;
         }
         let cpu = processor_of(record, tally.current.len(), false);
-        if !handlers[record.task as usize] {
+        if !is_handler(handlers, record.task) {
             caches.system.run_task(cpu, record.task);
         }
         if record.flags & CONTINUATION == 0 {
