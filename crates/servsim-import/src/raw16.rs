@@ -140,17 +140,16 @@ impl Raw16 {
         let mut buffer = vec![0; CHUNK];
         for number in chunks {
             let filled = self.read_chunk(number, &mut buffer)?;
-            let mut checked = Checked::new(self.processors);
+            let mut checked = Checked::default();
             let mut chunk = &buffer[..filled];
             while let Some((address, rest)) = checked.next_unknown(&mut chunk, &mut filter) {
                 let task = surveyed.processes.number(pid_of(rest));
                 surveyed.survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
             }
-            if checked.has_fault() {
-                let fault = self.fault_in_chunk(&buffer[..filled], number);
-                return Err(fault.expect("a chunk found faulty has a fault"));
+            if checked.odd.any(self.processors) {
+                self.fault_in_chunk(&buffer[..filled], number).map_or(Ok(()), Err)?;
             }
-            surveyed.sums.push(checked.sum());
+            surveyed.sums.push(checked.sum);
         }
         Ok(surveyed)
     }
@@ -214,9 +213,7 @@ impl Raw16 {
             fields.record(upper, task)
         });
         if odd.any(self.processors) {
-            if let Some(fault) = self.fault_in_chunk(bytes, number) {
-                return Err(fault);
-            }
+            self.fault_in_chunk(bytes, number).map_or(Ok(()), Err)?;
             let processes = &mut self.processes;
             for_each_record(bytes, records, |bytes| {
                 let fields = Fields::of(bytes);

@@ -1,7 +1,7 @@
 //! The loop of the first pass over a raw16 file: it checks and sums records, and finds those whose page is to be looked
 //! up.
 
-use super::records::RECORD;
+use super::records::{Fields, Odd, RECORD};
 use servsim_core::PAGE_SHIFT;
 
 /// Entries of the filter of the first pass: 32 KiB.
@@ -10,8 +10,8 @@ const FILTER: usize = 1 << 12;
 /// A record as its address and the rest: type, size, reserved, processor and process from the
 /// lowest byte up.
 #[inline]
-pub(super) fn words_of(bytes: &[u8]) -> (u64, u64) {
-    let both = bytes.first_chunk::<RECORD>().map_or(0, |record| u128::from_le_bytes(*record));
+pub(super) fn words_of(bytes: &[u8; RECORD]) -> (u64, u64) {
+    let both = u128::from_le_bytes(*bytes);
     (both as u64, (both >> 64) as u64)
 }
 
@@ -33,39 +33,24 @@ pub(super) fn summed(sum: u64, address: u64, rest: u64) -> u64 {
 }
 
 /// What the first pass learns of a chunk beside its pages.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Checked {
-    /// The number of processors in the place of the field.
-    limit: u64,
-    /// Not 0 once a record had a fault.
-    faults: u64,
+    pub odd: Odd,
     /// As [`summed`].
-    sum: u64,
+    pub sum: u64,
 }
 
 impl Checked {
-    /// Nothing yet, on a machine of so many processors.
-    pub(super) fn new(processors: usize) -> Self {
-        Self { limit: (processors as u64) << 32, faults: 0, sum: 0 }
-    }
-
-    pub(super) fn has_fault(&self) -> bool {
-        self.faults != 0
-    }
-
-    pub(super) fn sum(&self) -> u64 {
-        self.sum
-    }
-
     /// Checks records of `chunk` up to the first that `filter` does not know, which it returns; the rest is left. One loop of
     /// its own, so that the compiler keeps all of it in registers.
     #[inline(never)]
     pub(super) fn next_unknown(&mut self, chunk: &mut &[u8], filter: &mut Filter) -> Option<(u64, u64)> {
-        let Self { limit, mut faults, mut sum } = *self;
-        let mut records = chunk.chunks_exact(RECORD);
+        let Self { mut odd, mut sum } = *self;
+        let mut records = chunk.as_chunks().0.iter();
         let mut unknown = None;
         for bytes in records.by_ref() {
-            let (address, rest) = words_of(bytes);
-            faults |= faults_of(address, rest, limit);
+            let (fields, (address, rest)) = (Fields::of(bytes), words_of(bytes));
+            odd.note(fields, fields.upper(), 0);
             sum = summed(sum, address, rest);
             if !filter.knows(address, rest) {
                 unknown = Some((address, rest));
@@ -74,21 +59,9 @@ impl Checked {
         }
         let left = records.len() * RECORD;
         *chunk = &chunk[chunk.len() - left..];
-        (self.faults, self.sum) = (faults, sum);
+        *self = Self { odd, sum };
         unknown
     }
-}
-
-/// Not 0 if the record has a fault; `limit` is the number of processors in the place of the field. Arithmetic alone,
-/// since nearly no record has one: what is taken from less sets the highest bit.
-#[inline]
-fn faults_of(address: u64, rest: u64, limit: u64) -> u64 {
-    let kind = (rest & 0x7C) | (rest & (rest >> 1) & 1);
-    let size = (rest >> 8 & 0xFF).wrapping_sub(1) >> 63;
-    let reserved = rest & 0xFFFF_0000;
-    let processor = limit.wrapping_sub(1).wrapping_sub(rest & 0xFFFF_0000_0000) >> 63;
-    let end = (address & !address.wrapping_add(bytes_after_first(rest))) >> 63;
-    kind | size | reserved | processor | end
 }
 
 /// Pairs of page and process that were seen lately: direct-mapped, one word each. A word holds the

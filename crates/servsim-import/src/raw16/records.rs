@@ -81,7 +81,7 @@ impl Fields {
 
 /// What a chunk has that is to be looked at: faults, and processes without a number. Kept with as few instructions a
 /// record as can be; so an access near the end of the address space is noted too, though it may be none.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Odd {
     /// Every bit that some record has: in the upper half of its rest, in its reserved field, in the number of its task.
     bits: (u32, u16, u32),
