@@ -218,7 +218,7 @@ pub(crate) fn find_guessed(
 
 /// The place of the tag of `line` among so many ways from `first` on.
 #[inline(always)]
-fn search(tags: &[LineAddr], first: usize, ways: usize, line: LineAddr) -> Option<usize> {
+pub(crate) fn search(tags: &[LineAddr], first: usize, ways: usize, line: LineAddr) -> Option<usize> {
     // All ways, without a branch that the host would have to guess.
     let set = tags[first..first + ways].iter().enumerate();
     let found = set.fold(NOWHERE, |found, (way, &tag)| if tag == line { first + way } else { found });
@@ -397,9 +397,9 @@ impl<W: WordMask> Array<W> {
         }
         let set = self.set_index.of(line);
         let first = set * self.ways;
-        let age = |frame: &Frame<W>| (frame.state != INVALID, frame.stamp);
-        let ways = self.frames[first..first + self.ways].iter().map(age);
-        first + self.replacement.victim(set, ways)
+        let age = |frame: &Frame<W>| u64::from(frame.state != INVALID) << 63 | frame.stamp;
+        let ages = self.frames[first..first + self.ways].iter().map(age);
+        first + self.replacement.victim(set, ages)
     }
 
     /// Brings the frames nearer among which [`Array::victim`] chooses for `line`.

@@ -7,7 +7,7 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
-use crate::array::{find_guessed, guesses, Array, Geometry, SetIndex, EMPTY};
+use crate::array::{find_guessed, guesses, search, Array, Geometry, SetIndex, EMPTY};
 use crate::host;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
@@ -31,14 +31,17 @@ servsim_core::counters! {
 }
 
 /// What is known of a way beside its line, in one number: sixteen ways lie in four lines of the host, their lines
-/// included. The stamp of the last use, and in the lowest bits whether the copy is valid and whether it is dirty.
+/// included. The lowest bit tells whether the copy is dirty, the highest whether it is valid, those between when it was used last: so
+/// the way that makes room is that of the smallest number, as [`Replacement::victim`] has it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tag(u64);
 
 impl Tag {
     const DIRTY: u64 = 1;
-    const VALID: u64 = 2;
-    const STAMP_SHIFT: u32 = 2;
+    const VALID: u64 = 1 << 63;
+    const STAMP_SHIFT: u32 = 1;
+    /// Where a state that is saved has the stamp; the bits below it are those of [`Tag::saved`].
+    const SAVED_SHIFT: u32 = 2;
 
     #[inline]
     fn valid(self) -> bool {
@@ -52,12 +55,24 @@ impl Tag {
 
     #[inline]
     fn stamp(self) -> u64 {
-        self.0 >> Self::STAMP_SHIFT
+        (self.0 & !Self::VALID) >> Self::STAMP_SHIFT
     }
 
     #[inline]
     fn set_stamp(&mut self, stamp: u64) {
         self.0 = self.0 & (Self::VALID | Self::DIRTY) | stamp << Self::STAMP_SHIFT;
+    }
+
+    /// As a number of a state that is saved, with `rank` for its stamp.
+    fn saved(self, rank: u64) -> u64 {
+        rank << Self::SAVED_SHIFT | u64::from(self.valid()) << 1 | u64::from(self.dirty())
+    }
+
+    /// What [`Tag::saved`] made the number of.
+    fn restored(saved: u64) -> Self {
+        let mut tag = Self(if saved & 2 != 0 { Self::VALID } else { 0 } | saved & Self::DIRTY);
+        tag.set_stamp(saved >> Self::SAVED_SHIFT);
+        tag
     }
 }
 
@@ -120,12 +135,12 @@ impl Level {
         }
     }
 
+    #[inline]
     fn find(&self, line: LineAddr) -> Option<usize> {
-        let first = self.set_index.of(line) * self.ways;
-        let place = self.lines[first..first + self.ways].iter().position(|&tag| tag == line);
-        place.map(|way| first + way)
+        search(&self.lines, self.set_index.of(line) * self.ways, self.ways, line)
     }
 
+    #[inline]
     fn find_valid(&self, line: LineAddr) -> Option<usize> {
         self.find(line).filter(|&index| self.tags[index].valid())
     }
@@ -169,6 +184,7 @@ impl Level {
     }
 
     /// Looks `line` up, counts, and marks it as used when it is there.
+    #[inline]
     pub fn look_up(&mut self, line: LineAddr) -> bool {
         let Some(index) = self.find_valid(line) else {
             self.counters.misses += 1;
@@ -181,25 +197,39 @@ impl Level {
 
     /// Places `line`; what had to make room.
     pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<Displaced> {
-        let mut displaced = None;
-        let index = self.find(line).unwrap_or_else(|| {
-            let first = self.set_index.of(line) * self.ways;
-            let ages = self.tags[first..first + self.ways].iter().map(|tag| (tag.valid(), tag.stamp()));
-            let index = first + self.replacement.victim(first / self.ways, ages);
-            let (line, valid, dirty) =
-                (self.lines[index], self.tags[index].valid(), self.tags[index].dirty());
-            self.counters.evictions += u64::from(valid);
-            displaced = (line != EMPTY).then_some(Displaced { line, valid, dirty });
-            index
-        });
+        match self.find(line) {
+            Some(index) => {
+                self.fill(index, line, dirty);
+                None
+            }
+            None => self.insert_missing(line, dirty),
+        }
+    }
+
+    /// The same of a line that it has no tag of.
+    #[inline]
+    pub fn insert_missing(&mut self, line: LineAddr, dirty: bool) -> Option<Displaced> {
+        let set = self.set_index.of(line);
+        let first = set * self.ways;
+        let ages = self.tags[first..first + self.ways].iter().map(|tag| tag.0);
+        let index = first + self.replacement.victim(set, ages);
+        let (left, tag) = (self.lines[index], self.tags[index]);
+        self.counters.evictions += u64::from(tag.valid());
+        self.fill(index, line, dirty);
+        (left != EMPTY).then_some(Displaced { line: left, valid: tag.valid(), dirty: tag.dirty() })
+    }
+
+    /// Gives way `index` to `line`.
+    #[inline]
+    fn fill(&mut self, index: usize, line: LineAddr, dirty: bool) {
         self.lines[index] = line;
         self.tags[index] = Tag(Tag::VALID | u64::from(dirty));
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);
-        displaced
     }
 
     /// Marks the copy of `line` as written, if there is one; whether there is.
+    #[inline]
     pub fn write(&mut self, line: LineAddr) -> bool {
         let found = self.find_valid(line);
         if let Some(index) = found {
@@ -245,7 +275,7 @@ impl Level {
                 // One more: an empty frame's line is the largest number, and becomes 0.
                 out.put(line.0.wrapping_add(1));
                 if *line != EMPTY {
-                    out.put(rank << Tag::STAMP_SHIFT | tag.0 & (Tag::VALID | Tag::DIRTY));
+                    out.put(tag.saved(rank));
                 }
             }
         }
@@ -262,7 +292,7 @@ impl Level {
             *line = LineAddr(from.take()?.wrapping_sub(1));
             *tag = Tag::default();
             if *line != EMPTY {
-                *tag = Tag(from.below((self.ways as u64 + 1) << Tag::STAMP_SHIFT)?);
+                *tag = Tag::restored(from.below((self.ways as u64 + 1) << Tag::SAVED_SHIFT)?);
             }
         }
         self.clock = self.ways as u64;

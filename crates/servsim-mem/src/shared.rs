@@ -67,6 +67,7 @@ impl Shared {
 
     /// A fetch that no cache supplied: the level that has the line. What makes room for the line inside
     /// is handed out before [`Shared::fill`], so that no line is on its way while levels fill.
+    #[inline]
     pub fn look_up(&mut self, line: LineAddr, inside: &mut dyn Inside) -> Option<usize> {
         let found = (0..self.levels.len()).find(|&index| self.levels[index].look_up(line));
         match found {
@@ -83,16 +84,19 @@ impl Shared {
         found
     }
 
-    /// Fills the levels that the line passes on its way in.
+    /// Fills the levels that the line passes on its way in, which [`Shared::look_up`] has not found it in.
+    #[inline]
     pub fn fill(&mut self, line: LineAddr, found: Option<usize>, inside: &mut dyn Inside) {
         for index in (0..found.unwrap_or(self.levels.len())).rev() {
             if self.inclusion[index] != Inclusion::Exclusive {
-                self.insert(index, line, false, inside);
+                let displaced = self.levels[index].insert_missing(line, false);
+                self.placed(index, line, displaced, inside);
             }
         }
     }
 
     /// A private cache gave `line` up.
+    #[inline]
     pub fn given_up(&mut self, line: LineAddr, dirty: bool, inside: &mut dyn Inside) {
         let takes_all = self.inclusion.first() == Some(&Inclusion::Exclusive);
         if dirty {
@@ -126,6 +130,18 @@ impl Shared {
 
     fn insert(&mut self, index: usize, line: LineAddr, dirty: bool, inside: &mut dyn Inside) {
         let displaced = self.levels[index].insert(line, dirty);
+        self.placed(index, line, displaced, inside);
+    }
+
+    /// Level `index` has taken `line` in place of what it displaced.
+    #[inline]
+    fn placed(
+        &mut self,
+        index: usize,
+        line: LineAddr,
+        displaced: Option<Displaced>,
+        inside: &mut dyn Inside,
+    ) {
         inside.placed(line, true);
         if let Some(Displaced { line, dirty, .. }) = displaced {
             inside.placed(line, false);

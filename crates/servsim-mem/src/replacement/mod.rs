@@ -93,15 +93,14 @@ impl Replacement {
         }
     }
 
-    /// The way that makes room in `set`, whose ways are described by whether they are valid and by the
-    /// stamp of their last use.
+    /// The way that makes room in `set`, whose ways are described by numbers that are the smaller the longer a way was not
+    /// used, and have the highest bit where it is valid.
     ///
     /// # Panics
     /// For a set without ways.
     #[inline]
-    pub fn victim(&mut self, set: usize, ways: impl Iterator<Item = (bool, u64)>) -> usize {
+    pub fn victim(&mut self, set: usize, ages: impl Iterator<Item = u64>) -> usize {
         // One number per way, so that a search is a chain of minima without branches.
-        let ages = ways.map(|(valid, stamp)| u64::from(valid) << 63 | stamp);
         let oldest = ages.enumerate().reduce(|a, b| if b.1 < a.1 { b } else { a });
         let (way, age) = oldest.expect("a set has ways");
         match self {
@@ -186,7 +185,7 @@ mod tests {
     fn a_frame_without_a_copy_is_taken_before_any_policy_is_asked() {
         for (name, make) in POLICIES {
             let mut replacement = make(1, 4, RandomStream::new(1, "test"));
-            let ways = [(true, 1), (false, 9), (false, 4), (true, 2)];
+            let ways = [1 << 63 | 1, 9, 4, 1 << 63 | 2];
             assert_eq!(replacement.victim(0, ways.into_iter()), 2, "{name}");
         }
     }
