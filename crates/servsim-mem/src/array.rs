@@ -181,6 +181,8 @@ pub struct Array<W> {
     pub tags: Vec<LineAddr>,
     /// The rest of each frame.
     pub frames: Vec<Frame<W>>,
+    /// Where what is known of each frame's line is ([`crate::copy_index`]), in arrays of a coherent system.
+    pub(crate) records: Vec<u32>,
     /// Frame that held a line with these low bits last.
     guesses: Vec<u32>,
     pub(crate) clock: u64,
@@ -276,6 +278,7 @@ impl<W: WordMask> Array<W> {
         Self {
             tags: vec![EMPTY; geometry.frames()],
             frames: vec![Frame::new(); geometry.frames()],
+            records: vec![0; geometry.frames()],
             guesses: guesses(geometry.frames()),
             clock: 0,
             tick: 1,
@@ -310,7 +313,8 @@ impl<W: WordMask> Array<W> {
     /// The parts that hits work on.
     #[inline]
     pub(crate) fn parts(&mut self) -> Parts<'_, W> {
-        let Self { tags, frames, guesses, clock, tick, set_index, ways, replacement, pool: _ } = self;
+        let Self { tags, frames, records: _, guesses, clock, tick, set_index, ways, replacement, pool: _ } =
+            self;
         debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
         // As many frames as tags: one comparison does for both.
         let frames = &mut frames[..tags.len()];
@@ -326,6 +330,7 @@ impl<W: WordMask> Array<W> {
         }
     }
 
+    #[inline]
     fn first_way(&self, line: LineAddr) -> usize {
         self.set_index.of(line) * self.ways
     }
@@ -353,6 +358,7 @@ impl<W: WordMask> Array<W> {
         Some(found)
     }
 
+    #[inline]
     fn search(&self, line: LineAddr) -> Option<usize> {
         if let Some(pool) = &self.pool {
             return pool.places.get(&line).map(|&index| index as usize);
@@ -361,6 +367,7 @@ impl<W: WordMask> Array<W> {
     }
 
     /// Gives frame `index` to `line`.
+    #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {
         self.tags[index] = line;
         let slot = line.0 as usize & (self.guesses.len() - 1);
@@ -383,17 +390,16 @@ impl<W: WordMask> Array<W> {
 
     /// Bytes of host memory in use, for the bench.
     pub fn bytes(&self) -> usize {
-        self.tags.len() * 8 + self.frames.len() * size_of::<Frame<W>>() + self.guesses.len() * 4
+        self.tags.len() * 8
+            + self.frames.len() * size_of::<Frame<W>>()
+            + (self.records.len() + self.guesses.len()) * 4
     }
 
     /// The frame that `line` will take: see `replacement`. A pool has one that is free.
+    #[inline(always)]
     pub fn victim(&mut self, line: LineAddr) -> usize {
-        if let Some(pool) = &mut self.pool {
-            return pool.free.pop().unwrap_or_else(|| {
-                self.tags.push(EMPTY);
-                self.frames.push(Frame::new());
-                self.tags.len() - 1
-            });
+        if self.pool.is_some() {
+            return self.free_frame();
         }
         let set = self.set_index.of(line);
         let first = set * self.ways;
@@ -402,13 +408,27 @@ impl<W: WordMask> Array<W> {
         first + self.replacement.victim(set, ages)
     }
 
+    /// A frame of a pool that is free.
+    fn free_frame(&mut self) -> usize {
+        let free = self.pool.as_mut().and_then(|pool| pool.free.pop());
+        free.unwrap_or_else(|| {
+            self.tags.push(EMPTY);
+            self.frames.push(Frame::new());
+            self.records.push(0);
+            self.tags.len() - 1
+        })
+    }
+
     /// Brings the frames nearer among which [`Array::victim`] chooses for `line`.
     #[inline]
     pub(crate) fn prefetch(&self, line: LineAddr) {
         if self.pool.is_none() {
             let first = self.first_way(line);
-            let step = (host::LINE / size_of::<Frame<W>>()).max(1);
-            (first..first + self.ways).step_by(step).for_each(|index| host::prefetch(&self.frames, index));
+            let mut index = first;
+            while index < first + self.ways {
+                host::prefetch(&self.frames, index);
+                index += (host::LINE / size_of::<Frame<W>>()).max(1);
+            }
         }
     }
 
@@ -427,6 +447,7 @@ impl<W: WordMask> Array<W> {
     }
 
     /// Marks a frame as filled now.
+    #[inline]
     pub fn fill_frame(&mut self, index: usize) {
         self.stamp(index);
         self.replacement.fill_at(index, self.ways);

@@ -289,9 +289,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
                 self.completed(&inner);
             }
             Err(found) => {
-                self.approach(&inner, found);
+                let listed = self.approach(&inner, found);
                 let page = page();
-                if !self.transact_missed(&inner, found, page).done {
+                if !self.transact_missed(&inner, (found, listed), page) {
                     while !self.transact(access, page).0.done {}
                 }
             }

@@ -1,7 +1,6 @@
 //! Tables of what few of all keys have: open addressing, an entry's key beside its value, so that a
-//! look-up touches one line of the host's caches. A miss of the simulated caches makes five look-ups,
-//! nearly always in places that the host's caches have lost; none of their places depends on what
-//! another finds, so that [`Table::prefetch`] lets the waits overlap.
+//! look-up touches one line of the host's caches. What a miss of the simulated caches looks up lies nearly always in places
+//! that the host's caches have lost; [`Table::prefetch`] lets such waits overlap.
 
 /// One entry of a [`Table`].
 pub trait Entry: Copy {
@@ -111,12 +110,6 @@ impl<E: Entry> Table<E> {
     #[inline]
     pub fn entry(&self, place: usize) -> &E {
         &self.entries[place]
-    }
-
-    /// The same, to change.
-    #[inline]
-    pub fn entry_mut(&mut self, place: usize) -> &mut E {
-        &mut self.entries[place]
     }
 
     #[cold]

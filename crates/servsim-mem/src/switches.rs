@@ -12,10 +12,14 @@
 //! cache and line: who took the last copy, and when. Both change on first uses and losses only, so a
 //! hit costs one comparison. But every miss (3 % of references) does both, nearly always in places
 //! that the host's caches have lost; so both are as dense as they can be: two bits per line and task,
-//! in words of 64 lines, and 16 bytes per cache and line that it has lost.
+//! in words of 64 lines, and 8 bytes for the last loss of each line, beside the line's copies; 16 bytes only for what other
+//! caches have lost before.
+
+#![allow(clippy::inline_always)] // as in system.rs
 
 mod uses;
 
+use crate::array::EMPTY;
 use crate::running_tasks::{RunningTasks, NONE};
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
@@ -78,9 +82,8 @@ struct Task {
 }
 
 /// Who took the last copy of a line from a cache, and the number of quanta begun by then.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Loss {
-    line: LineAddr,
     /// The taker, and in the lowest bits the cache.
     taken: u32,
     quantum: u32,
@@ -96,33 +99,26 @@ const BY_TASK: u32 = 3;
 /// One more than the largest number of a task.
 const MOST_TASKS: u32 = (1 << (32 - CACHE_BITS)) - BY_TASK;
 
-impl Entry for Loss {
-    type Key = (LineAddr, u32);
-    const FREE: Self = Self { line: LineAddr(u64::MAX), taken: 0, quantum: 0 };
-    #[inline]
-    fn new((line, cache): (LineAddr, u32)) -> Self {
-        Self { line, taken: BY_NOBODY << CACHE_BITS | cache, quantum: 0 }
-    }
-    #[inline]
-    fn is(&self, (line, cache): (LineAddr, u32)) -> bool {
-        self.line == line && self.taken & ((1 << CACHE_BITS) - 1) == cache
-    }
-    #[inline]
-    fn is_free(&self) -> bool {
-        self.line.0 == u64::MAX
-    }
-    fn key(&self) -> (LineAddr, u32) {
-        (self.line, self.taken & ((1 << CACHE_BITS) - 1))
-    }
-    #[inline]
-    fn number((line, cache): (LineAddr, u32)) -> u64 {
-        line.0 ^ u64::from(cache) << 52
-    }
-}
-
 impl Loss {
     /// That of a copy that a cache never had.
-    pub const NEVER: Self = Self::FREE;
+    pub const NEVER: Self = Self { taken: BY_NOBODY << CACHE_BITS, quantum: 0 };
+
+    /// That of `cache`'s copy to `taker` after so many quanta.
+    ///
+    /// # Panics
+    /// For a task whose number is too large.
+    #[inline]
+    pub fn of(cache: CacheId, taker: Taker, quantum: u32) -> Self {
+        let taker = match taker {
+            Taker::Snoop => BY_SNOOP,
+            Taker::Flush => BY_FLUSH,
+            Taker::Fill(task) => {
+                assert!(task < MOST_TASKS, "task {task}: no more than {MOST_TASKS} tasks are told apart");
+                BY_TASK + task
+            }
+        };
+        Self { taken: taker << CACHE_BITS | cache.0 as u32, quantum }
+    }
 
     /// How the copy was lost.
     #[inline]
@@ -135,18 +131,10 @@ impl Loss {
         }
     }
 
+    /// The cache that lost it.
     #[inline]
-    fn set(&mut self, taker: Taker, quantum: u32) {
-        let taker = match taker {
-            Taker::Snoop => BY_SNOOP,
-            Taker::Flush => BY_FLUSH,
-            Taker::Fill(task) => {
-                assert!(task < MOST_TASKS, "task {task}: no more than {MOST_TASKS} tasks are told apart");
-                BY_TASK + task
-            }
-        };
-        self.taken = taker << CACHE_BITS | self.key().1;
-        self.quantum = quantum;
+    fn cache(self) -> u32 {
+        self.taken & ((1 << CACHE_BITS) - 1)
     }
 
     #[inline]
@@ -160,6 +148,37 @@ impl Loss {
     }
 }
 
+/// The loss of a line by a cache.
+#[derive(Debug, Clone, Copy)]
+struct LossOf {
+    line: LineAddr,
+    loss: Loss,
+}
+
+impl Entry for LossOf {
+    type Key = (LineAddr, u32);
+    const FREE: Self = Self { line: EMPTY, loss: Loss::NEVER };
+    #[inline]
+    fn new((line, cache): (LineAddr, u32)) -> Self {
+        Self { line, loss: Loss { taken: BY_NOBODY << CACHE_BITS | cache, quantum: 0 } }
+    }
+    #[inline]
+    fn is(&self, (line, cache): (LineAddr, u32)) -> bool {
+        self.line == line && self.loss.cache() == cache
+    }
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.line == EMPTY
+    }
+    fn key(&self) -> (LineAddr, u32) {
+        (self.line, self.loss.cache())
+    }
+    #[inline]
+    fn number((line, cache): (LineAddr, u32)) -> u64 {
+        line.0 ^ u64::from(cache) << 52
+    }
+}
+
 /// Who runs where, who used what, who took what.
 #[derive(Debug)]
 pub struct Switches {
@@ -170,8 +189,10 @@ pub struct Switches {
     quanta: u32,
     /// By block of lines and task.
     uses: Table<Uses>,
-    /// By line and cache.
-    losses: Table<Loss>,
+    /// By line and cache: the losses that the record of the line has no room for ([`Switches::lost`]).
+    losses: Table<LossOf>,
+    /// The last of those, on its way there: its place is brought nearer first.
+    leaving: LossOf,
     /// Where somebody else knows: whether the task of the access under way used its line in an earlier quantum.
     pub told: Option<bool>,
     /// Whether nobody asks by which cause a miss was, so that neither uses nor losses are kept.
@@ -188,6 +209,7 @@ impl Switches {
             quanta: 0,
             uses: Table::default(),
             losses: Table::default(),
+            leaving: LossOf::FREE,
             told: None,
             unasked: false,
         }
@@ -196,7 +218,7 @@ impl Switches {
     /// Nobody will ask for causes: what they follow from is not kept, and what counts them counts nothing that holds.
     pub fn leave_out_causes(&mut self) {
         self.unasked = true;
-        (self.uses, self.losses) = (Table::default(), Table::default());
+        (self.uses, self.losses, self.leaving) = (Table::default(), Table::default(), LossOf::FREE);
     }
 
     /// Whether `task` is in its quantum at `cpu`.
@@ -239,7 +261,7 @@ impl Switches {
             && self.uses.at((line.0 / BLOCK, task)).add(1 << (line.0 % BLOCK), quantum)
     }
 
-    /// Brings nearer what a miss of `task` in `cache` will ask.
+    /// Brings nearer what a miss of `task` in `cache` may ask.
     #[inline]
     pub fn prefetch(&self, cache: CacheId, task: u32, line: LineAddr) {
         if self.unasked {
@@ -251,25 +273,40 @@ impl Switches {
         }
     }
 
-    /// Brings nearer where the loss of a copy will be noted.
-    #[inline]
-    pub fn prefetch_loss(&self, cache: CacheId, line: LineAddr) {
-        self.losses.prefetch((line, cache.0 as u32));
-    }
-
-    /// A cache lost its copy.
-    #[inline]
-    pub fn lost(&mut self, cache: CacheId, line: LineAddr, taker: Taker) {
+    /// A cache lost its copy of `line`, the last loss of which is in the line's record; another cache's that was there
+    /// goes among those by line and cache. Most lines are lost by one cache only, until their task goes elsewhere.
+    #[inline(always)] // two comparisons
+    pub fn lost(&mut self, cache: CacheId, line: LineAddr, taker: Taker, last: &mut Loss) {
         if self.unasked {
             return;
         }
-        self.losses.at((line, cache.0 as u32)).set(taker, self.quanta);
+        let before = std::mem::replace(last, Loss::of(cache, taker, self.quanta));
+        if before.cache() != cache.0 as u32 && before != Loss::NEVER {
+            self.keep(LossOf { line, loss: before });
+        }
     }
 
-    /// How `cache` lost `line` last, as far as it had it.
+    /// Keeps a loss that is not the last of its line.
+    #[inline(never)]
+    fn keep(&mut self, loss: LossOf) {
+        self.losses.prefetch(loss.key());
+        let before = std::mem::replace(&mut self.leaving, loss);
+        if !before.is_free() {
+            *self.losses.at(before.key()) = before;
+        }
+    }
+
+    /// How `cache` lost `line` last, as far as it had it; `last` is in the line's record.
     #[inline]
-    pub fn loss(&self, cache: CacheId, line: LineAddr) -> Loss {
-        self.losses.get((line, cache.0 as u32)).copied().unwrap_or(Loss::NEVER)
+    pub fn loss(&self, cache: CacheId, line: LineAddr, last: Loss) -> Loss {
+        let cache = cache.0 as u32;
+        if last.cache() == cache && last != Loss::NEVER {
+            return last;
+        }
+        if self.leaving.is((line, cache)) {
+            return self.leaving.loss;
+        }
+        self.losses.get((line, cache)).map_or(Loss::NEVER, |kept| kept.loss)
     }
 
     /// Why a miss of `task` on a line that it used in an earlier quantum is a context-switch miss, if it is one. It is no
@@ -287,19 +324,20 @@ impl Switches {
         (loss.taker().is_none() || loss.quantum < arrived).then_some(SwitchCause::Migrated)
     }
 
-    /// Writes who runs where, who used what, who took what.
-    pub fn save(&self, out: &mut Writer) {
+    /// Writes who runs where, who used what, who took what; `last` is what records of lines have of the last.
+    pub fn save(&self, last: Vec<(LineAddr, Loss)>, out: &mut Writer) {
         let Self {
             running: RunningTasks { running: _, processors },
-            last,
+            last: last_tasks,
             tasks,
             quanta,
             uses,
             losses,
+            leaving,
             told: _,
             unasked: _,
         } = self;
-        last.iter().for_each(|&task| out.put(u64::from(task)));
+        last_tasks.iter().for_each(|&task| out.put(u64::from(task)));
         out.put(u64::from(*quanta));
         out.put(tasks.len() as u64);
         for (&Task { quantum, arrived }, &cpu) in tasks.iter().zip(processors) {
@@ -313,8 +351,21 @@ impl Switches {
                 .iter()
                 .for_each(|&value| out.put(value));
         }
+        let mut losses: Vec<LossOf> = losses.sorted();
+        losses.extend(Some(*leaving).filter(|loss| !loss.is_free()));
+        losses.extend(last.into_iter().map(|(line, loss)| LossOf { line, loss }));
+        losses.retain(|kept| kept.loss != Loss::NEVER);
+        // Newer ones of the same cache and line come behind older ones.
+        losses.sort_by_key(Entry::key);
+        losses.dedup_by(|newer, older| {
+            let same = newer.key() == older.key();
+            if same {
+                *older = *newer;
+            }
+            same
+        });
         out.put(losses.len() as u64);
-        for Loss { line, taken, quantum } in losses.sorted() {
+        for LossOf { line, loss: Loss { taken, quantum } } in losses {
             [line.0, u64::from(taken), u64::from(quantum)].iter().for_each(|&value| out.put(value));
         }
     }
@@ -352,14 +403,14 @@ impl Switches {
             *self.uses.at((block, task)) = Uses { block, task, earlier, now, quantum };
         }
         let losses = from.length()?;
-        self.losses = Table::with_room_for(losses);
+        (self.losses, self.leaving) = (Table::with_room_for(losses), LossOf::FREE);
         for _ in 0..losses {
-            let loss =
-                Loss { line: LineAddr(from.below(u64::MAX)?), taken: from.short()?, quantum: from.short()? };
-            if loss.key().1 as usize >= self.last.len() {
+            let line = LineAddr(from.below(u64::MAX)?);
+            let loss = Loss { taken: from.short()?, quantum: from.short()? };
+            if loss.cache() as usize >= self.last.len() {
                 return Err(Damaged("a cache in it is one too many"));
             }
-            *self.losses.at(loss.key()) = loss;
+            self.losses.at((line, loss.cache())).loss = loss;
         }
         Ok(())
     }

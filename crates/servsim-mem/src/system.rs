@@ -21,6 +21,9 @@
 //! Words written in an exclusive state collect in the writer's frame and reach the others' records
 //! when that copy is next snooped or evicted: nobody can look before that.
 
+// A transaction is one function: most of its steps are short, and work on what the others have in registers.
+#![allow(clippy::inline_always)]
+
 mod following;
 mod prefetching;
 
@@ -332,13 +335,13 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.note_last_use(cache, index);
             self.history.keep(line, Step::Evict(cache.0));
             let eviction = self.eviction(state, cache, line);
-            let place = self.copies.place_of::<S>(line);
+            let place = self.arrays[cache].records[index] as usize;
             let mut record = self.copies.record::<S>(place);
             record.valid.remove(cache);
-            self.copies.set_record(place, &record);
             self.flush_written(record.stale, cache, line, index);
             self.lose(cache, index);
-            self.switches.lost(cache, line, Taker::Flush);
+            self.switches.lost(cache, line, Taker::Flush, &mut record.loss);
+            self.copies.set_record(place, &record);
             self.counters[cache].flushed[1][0] += 1;
             if eviction == OnEvict::WriteBack {
                 self.counters[cache].bus[1][BusOp::WriteBack as usize] += 1;
@@ -451,18 +454,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         match self.hit_or_find(access) {
             Ok(()) => Outcome { done: true, ..Outcome::default() },
             Err(found) => {
-                self.approach(access, found);
-                self.transact_missed(access, found, page.into())
+                let listed = self.approach(access, found);
+                self.transact_missed(access, (found, listed), page.into())
             }
         }
     }
 
-    /// The same for an access that is known not to hit, with what [`CoherentSystem::hit_or_find`] has found.
+    /// The same for an access that is known not to hit, with what [`CoherentSystem::hit_or_find`] and
+    /// [`CoherentSystem::approach`] have found.
     #[inline]
     pub(crate) fn transact_missed(
         &mut self,
         access: &Access<W, CacheId>,
-        found: Option<usize>,
+        found: (Option<usize>, usize),
         page: Page,
     ) -> Outcome {
         with_cache_set!(self.copies, self.transact_on(access, found, page))
@@ -473,7 +477,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn transact_on<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
-        found: Option<usize>,
+        (found, listed): (Option<usize>, usize),
         page: Page,
     ) -> Outcome {
         let private = page.private && self.table.uses_private;
@@ -481,7 +485,6 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.history.keep(access.line, access.step(page.private));
         let state = found.map_or(INVALID, |index| self.arrays[access.at].frames[index].state);
         let (op, again) = self.request(state, access.write);
-        let listed = self.copies.place_of::<S>(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
         self.counters[access.at].bus[mode][op as usize] += 1;
@@ -495,7 +498,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let next = self.next_state(state, access.write, lines, private);
         let index = if op.is_fetch() {
             self.counters[access.at].cache_to_cache[mode][0] += u64::from(outcome.from_cache);
-            self.fill(access, &mut record, (found, place), (page, used_earlier), &mut outcome);
+            self.fill(access, (&mut record, listed), (found, place), (page, used_earlier), &mut outcome);
             place
         } else {
             let index = found.expect("an upgrade has a copy");
@@ -521,26 +524,27 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         self.cells.request(state, write).map_or(INVALID, |request| request.next(lines, private))
     }
 
-    /// Brings nearer what the transaction of an access that does not hit will look up.
+    /// Brings nearer what the transaction of an access that does not hit will look up; the place of its line's record.
     #[inline]
-    pub(crate) fn approach(&self, access: &Access<W, CacheId>, found: Option<usize>) {
-        self.copies.prefetch(access.line);
+    pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> usize {
+        let listed = match found {
+            Some(index) => self.arrays[access.at].records[index] as usize,
+            None => self.copies.place_of(access.line),
+        };
+        self.copies.prefetch(listed);
         if found.is_none() {
             self.switches.prefetch(access.at, access.task, access.line);
             self.arrays[access.at].prefetch(access.line);
         }
+        listed
     }
 
     /// The frame that the line will take. What is known of the line that leaves it comes nearer meanwhile.
-    #[inline]
+    #[inline(always)]
     fn make_room<S: Indexed>(&mut self, access: &Access<W, CacheId>) -> usize {
         let array = &mut self.arrays[access.at];
         let place = array.victim(access.line);
-        let leaving = array.tags[place];
-        if leaving != EMPTY {
-            S::prefetch(&self.copies, leaving);
-            self.switches.prefetch_loss(access.at, leaving);
-        }
+        S::prefetch(&self.copies, array.records[place] as usize);
         place
     }
 
@@ -552,6 +556,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Sets the new state, touches the words and commits a completed write.
+    #[inline]
     fn complete<S: CacheSet>(
         &mut self,
         access: &Access<W, CacheId>,
@@ -596,6 +601,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Announces the words that collected in an exclusive copy.
+    #[inline]
     fn flush_written<S: CacheSet>(&mut self, stale: S, cache: CacheId, line: LineAddr, index: usize) {
         let frame = &mut self.arrays[cache].frames[index];
         if frame.written.is_empty() {
@@ -608,6 +614,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Ends the lifetime of a copy: a miss still pending was false sharing.
+    #[inline(always)]
     fn lose(&mut self, cache: CacheId, index: usize) {
         let frame = &mut self.arrays[cache].frames[index];
         let flags = std::mem::take(&mut frame.flags);
@@ -626,6 +633,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }
     }
 
+    #[inline]
     fn classify_coherence<S: CacheSet>(
         &mut self,
         access: &Access<W, CacheId>,
@@ -738,7 +746,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             self.arrays[other].frames[index].state = next;
             self.tell(access, other, access.line, state, StateEvent::Snoop(column), next);
             if next == INVALID {
-                self.drop_copy(access, other, index, op);
+                self.drop_copy(access, other, index, op, &mut record.loss);
                 record.valid.remove(other);
                 record.stale.insert(other);
             }
@@ -759,9 +767,17 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         }))
     }
 
-    fn drop_copy(&mut self, access: &Access<W, CacheId>, cache: CacheId, index: usize, op: BusOp) {
+    #[inline]
+    fn drop_copy(
+        &mut self,
+        access: &Access<W, CacheId>,
+        cache: CacheId,
+        index: usize,
+        op: BusOp,
+        last: &mut Loss,
+    ) {
         self.lose(cache, index);
-        self.switches.lost(cache, access.line, Taker::Snoop);
+        self.switches.lost(cache, access.line, Taker::Snoop, last);
         if op == BusOp::Read {
             self.arrays[cache].frames[index].flags = REMOVED;
             self.counters[access.at].removed[usize::from(access.kernel)][0] += 1;
@@ -776,24 +792,25 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn fill<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
-        record: &mut LineRecord<S>,
+        (record, listed): (&mut LineRecord<S>, usize),
         (found, index): (Option<usize>, usize),
         (page, used_earlier): (Page, bool),
         outcome: &mut Outcome,
     ) {
-        let class = self.classify_miss(access, record.seen, found, (page, used_earlier));
+        let class = self.classify_miss(access, record, found, (page, used_earlier));
         if O::ACTIVE {
             self.observer.miss(&access.by(), class);
         }
         self.trigger = Some((Trigger::Miss, access.line));
-        self.take_frame(access, record, (found, index), page, outcome);
+        self.take_frame(access, (record, listed), (found, index), page, outcome);
     }
 
     /// Gives the line its frame `index`, which had its tag if `found`, without a word touched.
+    #[inline(always)]
     fn take_frame<S: Indexed>(
         &mut self,
         access: &Access<W, CacheId>,
-        record: &mut LineRecord<S>,
+        (record, listed): (&mut LineRecord<S>, usize),
         (found, index): (Option<usize>, usize),
         page: Page,
         outcome: &mut Outcome,
@@ -804,7 +821,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
                 Some((line, false)) => outcome.dropped_clean = Some(line),
                 None => {}
             }
-            self.arrays[access.at].place(index, access.line);
+            let array = &mut self.arrays[access.at];
+            array.place(index, access.line);
+            array.records[index] = listed as u32;
         }
         self.distinct_lines += usize::from(record.seen.is_empty());
         record.valid.insert(access.at);
@@ -833,16 +852,19 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn classify_miss<S: CacheSet>(
         &mut self,
         access: &Access<W, CacheId>,
-        seen: S,
+        record: &LineRecord<S>,
         found: Option<usize>,
         (page, used_earlier): (Page, bool),
     ) -> Option<MissClass> {
         let (cache, mode) = (access.at, usize::from(access.kernel));
         let owner = usize::from(page.kernel.unwrap_or(access.kernel));
-        let seen = seen.has(cache);
+        let seen = record.seen.has(cache);
         let invalidation = found.and_then(|index| self.invalidation(access, index));
-        let loss =
-            if seen && invalidation.is_none() { self.switches.loss(cache, access.line) } else { Loss::NEVER };
+        let loss = if seen && invalidation.is_none() {
+            self.switches.loss(cache, access.line, record.loss)
+        } else {
+            Loss::NEVER
+        };
         // A tag that is still there: nobody's fill took it.
         let cause = if found.is_some() { LossCause::Invalidated } else { loss.cause() };
         let counters = &mut self.counters[cache];
@@ -887,6 +909,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// The frame that has the tag of the line, unless the miss counts as any other.
+    #[inline]
     fn invalidation(&mut self, access: &Access<W, CacheId>, index: usize) -> Option<usize> {
         let frame = &mut self.arrays[access.at].frames[index];
         let removed = std::mem::take(&mut frame.flags) & REMOVED != 0;
@@ -918,28 +941,37 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Makes room in a frame; returns its line and whether that is written back.
+    #[inline(always)]
     fn evict<S: Indexed>(&mut self, access: &Access<W, CacheId>, index: usize) -> Option<(LineAddr, bool)> {
         let cache = access.at;
         let line = self.arrays[cache].tags[index];
         if line == EMPTY {
             return None;
         }
-        let state = self.leave::<S>(cache, line, index)?;
+        let state = self.leave::<S>(cache, line, index, Taker::Fill(access.task))?;
         self.evictions[cache] += 1;
-        self.switches.lost(cache, line, Taker::Fill(access.task));
         self.tell(access, cache, line, state, StateEvent::Evict, INVALID);
         Some((line, self.write_back(cache, state, access.kernel)))
     }
 
-    /// Ends what is known of the copy in a frame; its state, if it was valid.
-    fn leave<S: Indexed>(&mut self, cache: CacheId, line: LineAddr, index: usize) -> Option<State> {
+    /// Ends what is known of the copy in a frame because of `taker`; its state, if it was valid.
+    #[inline(always)]
+    fn leave<S: Indexed>(
+        &mut self,
+        cache: CacheId,
+        line: LineAddr,
+        index: usize,
+        taker: Taker,
+    ) -> Option<State> {
         let state = self.arrays[cache].frames[index].state;
         self.note_last_use(cache, index);
-        // It has a record, so that those of others stay where they are.
-        let listed = self.copies.place_of::<S>(line);
+        let listed = self.arrays[cache].records[index] as usize;
         let mut record = self.copies.record::<S>(listed);
         record.valid.remove(cache);
         record.stale.remove(cache);
+        if state != INVALID {
+            self.switches.lost(cache, line, taker, &mut record.loss);
+        }
         self.copies.set_record(listed, &record);
         if state == INVALID {
             return None;
@@ -962,7 +994,8 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// The processor whose cache it is.
     pub(crate) fn processor_of(&self, cache: CacheId) -> CpuId {
-        CpuId(cache.0 / self.per_processor)
+        // One or two: no division.
+        CpuId(if self.per_processor == 1 { cache.0 } else { cache.0 / 2 })
     }
 
     /// Notes a line that is on its way to memory by itself.
@@ -973,6 +1006,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     }
 
     /// Counts the write-back of a copy that leaves in `state`, if it needs one.
+    #[inline]
     fn write_back(&mut self, cache: CacheId, state: State, kernel: bool) -> bool {
         let dirty = self.cells.eviction(state) == OnEvict::WriteBack;
         self.counters[cache].bus[usize::from(kernel)][BusOp::WriteBack as usize] += u64::from(dirty);
@@ -983,10 +1017,10 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// hierarchy give it up; whether a copy was valid, and if so whether it was written back.
     pub fn release(&mut self, access: &Access<W, CacheId>, cache: CacheId, line: LineAddr) -> Option<bool> {
         let index = self.arrays[cache].find(line)?;
-        let state = with_cache_set!(self.copies, self.leave(cache, line, index));
+        let taker = Taker::Fill(access.task);
+        let state = with_cache_set!(self.copies, self.leave(cache, line, index, taker));
         self.arrays[cache].erase(index);
         let state = state?;
-        self.switches.lost(cache, line, Taker::Fill(access.task));
         self.tell(access, cache, line, state, StateEvent::Evict, INVALID);
         Some(self.write_back(cache, state, access.kernel))
     }
@@ -995,10 +1029,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// written back.
     pub(crate) fn take_away(&mut self, cache: CacheId, line: LineAddr) -> bool {
         let Some(index) = self.arrays[cache].find(line) else { return false };
-        let state = with_cache_set!(self.copies, self.leave(cache, line, index));
+        let state = with_cache_set!(self.copies, self.leave(cache, line, index, Taker::Snoop));
         self.arrays[cache].erase(index);
         let Some(state) = state else { return false };
-        self.switches.lost(cache, line, Taker::Snoop);
         if O::ACTIVE {
             let by = By { cache, line, task: 0, kernel: true, write: false, slot: 1 };
             let step = Transition { cache, line, from: state, event: StateEvent::Flush, to: INVALID };

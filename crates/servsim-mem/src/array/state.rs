@@ -32,8 +32,18 @@ impl<W: WordMask> Frame<W> {
 impl<W: WordMask> Array<W> {
     /// Writes its lines with what is known of each, and in which order they were used.
     pub(crate) fn save(&self, out: &mut Writer) {
-        let Self { tags, frames, guesses: _, clock: _, tick: _, set_index: _, ways, replacement, pool } =
-            self;
+        let Self {
+            tags,
+            frames,
+            records: _,
+            guesses: _,
+            clock: _,
+            tick: _,
+            set_index: _,
+            ways,
+            replacement,
+            pool,
+        } = self;
         out.put(tags.len() as u64 - pool.as_ref().map_or(0, |pool| pool.free.len() as u64));
         if pool.is_some() {
             // Where a line lies in a pool means nothing; nor do stamps, since it chooses no victim.
@@ -58,7 +68,7 @@ impl<W: WordMask> Array<W> {
         replacement.save(out);
     }
 
-    /// Takes over what another array of the same shape held; the indices of lines are the caller's.
+    /// Takes over what another array of the same shape held; where the records of its lines are is the caller's.
     ///
     /// # Errors
     /// When the bytes are no such state.
@@ -90,6 +100,7 @@ impl<W: WordMask> Array<W> {
             let pool = Some(Pool { free: vec![0], ..Pool::default() });
             (self.tags, self.frames, self.pool) = (vec![EMPTY], vec![Frame::new()], pool);
         }
+        self.records = vec![0; self.tags.len()];
         self.guesses.fill(0);
         self.clock = self.ways as u64;
         self.replacement.restore(from)

@@ -1,67 +1,58 @@
-//! The lines of machines with more than 128 caches: their sets lie apart from the table, which would grow by their
+//! The lines of machines with more than 128 caches: their sets lie apart from the records, which would grow by their
 //! multiple otherwise.
 
-use super::{LineRecord, FREE};
+use super::LineRecord;
 use crate::cache_set::{CacheSet, Many};
-use crate::sparse::{Entry, Table};
-use servsim_core::LineAddr;
+use crate::host;
+use crate::switches::Loss;
 
-/// A line, and where its words are.
+/// What is known of a line beside its sets, and where these are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Far {
-    pub line: LineAddr,
+struct Far {
+    loss: Loss,
     place: u32,
 }
 
-impl Entry for Far {
-    type Key = LineAddr;
-    const FREE: Self = Self { line: FREE, place: u32::MAX };
-    fn new(line: LineAddr) -> Self {
-        Self { line, ..Self::FREE }
-    }
-    fn is(&self, line: LineAddr) -> bool {
-        self.line == line
-    }
-    fn is_free(&self) -> bool {
-        self.line == FREE
-    }
-    fn key(&self) -> LineAddr {
-        self.line
-    }
-    fn number(line: LineAddr) -> u64 {
-        line.0
-    }
-}
+/// The place of sets that were never set.
+const NOWHERE: u32 = u32::MAX;
 
-/// The sets of lines of a machine with more than 128 caches: as many words as its caches need, apart from the table,
-/// which would grow by their multiple.
+/// The lines of a machine with more than 128 caches: as many words for a set as its caches need.
 #[derive(Debug)]
 pub(super) struct FarLines {
-    pub table: Table<Far>,
+    lines: Vec<Far>,
     /// Host words of one set.
     pub width: usize,
-    pub words: Vec<u64>,
+    words: Vec<u64>,
 }
 
 impl FarLines {
     /// No lines; sets have so many words.
     pub fn new(width: usize) -> Self {
-        Self { table: Table::default(), width, words: Vec::new() }
+        Self { lines: Vec::new(), width, words: Vec::new() }
+    }
+
+    pub fn resize(&mut self, length: usize) {
+        self.lines.resize(length, Far { loss: Loss::NEVER, place: NOWHERE });
+    }
+
+    pub fn prefetch(&self, place: usize) {
+        host::prefetch(&self.lines, place);
     }
 
     pub fn get(&self, place: usize) -> LineRecord<Many> {
-        let far = self.table.entry(place);
-        if far.place == Far::FREE.place {
-            return LineRecord::default();
+        let far = self.lines[place];
+        if far.place == NOWHERE {
+            return LineRecord { loss: far.loss, ..LineRecord::default() };
         }
         let mut sets = self.words[far.place as usize * 3 * self.width..].chunks(self.width);
         let mut next = || Many::of_words(sets.next().into_iter().flatten().copied());
-        LineRecord { valid: next(), stale: next(), seen: next() }
+        LineRecord { valid: next(), stale: next(), seen: next(), loss: far.loss }
     }
 
     pub fn set(&mut self, place: usize, record: &LineRecord<Many>) {
-        let far = self.table.entry_mut(place);
-        if far.place == Far::FREE.place {
+        let far = &mut self.lines[place];
+        far.loss = record.loss;
+        if far.place == NOWHERE {
             far.place = (self.words.len() / (3 * self.width)) as u32;
             self.words.resize(self.words.len() + 3 * self.width, 0);
         }
@@ -69,5 +60,10 @@ impl FarLines {
         for (words, set) in own.chunks_mut(self.width).zip([record.valid, record.stale, record.seen]) {
             words.iter_mut().zip(set.words()).for_each(|(own, word)| *own = word);
         }
+    }
+
+    /// Host memory in use, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.lines.as_slice()) + self.words.capacity() * 8
     }
 }

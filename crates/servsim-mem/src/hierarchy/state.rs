@@ -108,12 +108,12 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         out.put(*distinct_lines as u64);
         arrays.iter().for_each(|array| array.save(out));
         self.save_shadows(out);
-        switches.save(out);
+        switches.save(copies.losses(), out);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<(), Damaged> {
-        self.copies.restore(self.arrays.len(), from)?;
-        self.distinct_lines = from.below(self.copies.lines() as u64 + 1)? as usize;
+        let lines = self.copies.restore(self.arrays.len(), from)?;
+        self.distinct_lines = from.below(lines as u64 + 1)? as usize;
         for cache in CacheId::all(self.arrays.len()) {
             self.arrays[cache].restore(self.table.rows.len(), from)?;
             with_cache_set!(self.copies, self.find_lines(cache))?;
@@ -124,8 +124,9 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
 
     /// Enters the lines of a cache in the index of copies.
     fn find_lines<S: Indexed>(&mut self, cache: CacheId) -> Result<(), Damaged> {
-        let Array { tags, frames, .. } = &self.arrays[cache];
-        for (&line, frame) in tags.iter().zip(frames).filter(|(&line, _)| line != EMPTY) {
+        let Array { tags, frames, records, .. } = &mut self.arrays[cache];
+        let frames = tags.iter().zip(frames).zip(records).filter(|((&line, _), _)| line != EMPTY);
+        for ((&line, frame), place_of_record) in frames {
             let place =
                 self.copies.find(line).ok_or(Damaged("a cache in it holds a line that nobody touched"))?;
             let mut record = self.copies.record::<S>(place);
@@ -135,6 +136,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             let held = if frame.state == INVALID { &mut record.stale } else { &mut record.valid };
             held.insert(cache);
             self.copies.set_record(place, &record);
+            *place_of_record = place as u32;
         }
         Ok(())
     }

@@ -94,48 +94,45 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
     pub fn transact(&mut self, access: &Access<W>, page: Page) -> (Outcome, Supplier) {
         let inner = self.at_coherence(access);
         let within_group = self.look_around(&inner);
-        let outcome = self.system.transact(&inner, page);
-        self.transacted(&inner, Outcome { within_group, ..outcome })
+        let mut outcome = Outcome { within_group, ..self.system.transact(&inner, page) };
+        let supplier = self.supplier(&inner, &mut outcome);
+        if outcome.done {
+            self.completed(&inner);
+        }
+        (outcome, supplier)
     }
 
     /// Brings nearer what the transaction of an access that does not hit will look up; `found` is the frame that has the tag
-    /// of its line. These are five places or more, each of which takes the host longer than the rest.
+    /// of its line. Returns the place of the line's record. These are five places or more, each of which takes the host longer than the rest.
     #[inline]
-    pub(super) fn approach(&self, inner: &Access<W, CacheId>, found: Option<usize>) {
-        self.system.approach(inner, found);
+    pub(super) fn approach(&mut self, inner: &Access<W, CacheId>, found: Option<usize>) -> usize {
+        let listed = self.system.approach(inner, found);
         if !self.flat {
             for level in &self.shared[self.groups.of(inner.at)].levels {
                 level.prefetch(inner.line);
             }
         }
+        listed
     }
 
-    /// The same for an access that is known not to hit, at the cache that serves it, where its line was found in a frame or not.
+    /// The same for an access that is known not to hit, at the cache that serves it, with what the look-up and
+    /// [`Hierarchy::approach`] have found. Whether the access is complete.
     pub(super) fn transact_missed(
         &mut self,
         inner: &Access<W, CacheId>,
-        found: Option<usize>,
+        found: (Option<usize>, usize),
         page: Page,
-    ) -> Outcome {
-        if self.flat {
-            let outcome = self.system.transact_missed(inner, found, page);
-            if outcome.done {
-                self.completed(inner);
-            }
-            return outcome;
+    ) -> bool {
+        let within_group = !self.flat && self.look_around(inner);
+        let mut outcome = self.system.transact_missed(inner, found, page);
+        if !self.flat {
+            outcome.within_group = within_group;
+            self.after(inner, &mut outcome);
         }
-        let within_group = self.look_around(inner);
-        let outcome = self.system.transact_missed(inner, found, page);
-        self.transacted(inner, Outcome { within_group, ..outcome }).0
-    }
-
-    /// What the transaction of the access means for the levels.
-    fn transacted(&mut self, inner: &Access<W, CacheId>, mut outcome: Outcome) -> (Outcome, Supplier) {
-        let supplier = self.supplier(inner, &mut outcome);
         if outcome.done {
             self.completed(inner);
         }
-        (outcome, supplier)
+        outcome.done
     }
 
     /// Brings what the transaction means to the other levels; who supplied the block.

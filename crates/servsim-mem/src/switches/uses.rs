@@ -8,6 +8,7 @@ pub(super) const BLOCK: u64 = 64;
 
 /// Which of 64 neighbouring lines a task has used.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))] // within one line of the host
 pub(super) struct Uses {
     /// The first of the lines, divided by their number.
     pub block: u64,

@@ -39,7 +39,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
         let private = page.private && self.table.uses_private;
         self.history.keep(access.line, access.step(page.private));
         let place = found.unwrap_or_else(|| self.make_room::<S>(access));
-        let listed = self.copies.place_of::<S>(access.line);
+        let listed = self.copies.place_of(access.line);
         let mut record = self.copies.record::<S>(listed);
         let mode = usize::from(access.kernel);
         let counters = &mut self.counters[access.at];
@@ -56,7 +56,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
             frame.new_words = W::default();
             frame.new_writer = NO_WRITER;
         }
-        self.take_frame(access, &mut record, (found, place), page, &mut outcome);
+        self.take_frame(access, (&mut record, listed), (found, place), page, &mut outcome);
         self.copies.set_record(listed, &record);
         let frame = &mut self.arrays[access.at].frames[place];
         frame.flags |= PREFETCHED;
