@@ -345,6 +345,17 @@ impl<W: WordMask> Array<W> {
         self.search(line)
     }
 
+    /// As [`Array::find`], of a cache that is not the one that runs: where its guess lies, the host's caches have lost, and the
+    /// tags of few ways are one place as well.
+    #[inline]
+    pub(crate) fn find_cold(&self, line: LineAddr) -> Option<usize> {
+        if self.ways * size_of::<LineAddr>() <= host::LINE {
+            self.search(line)
+        } else {
+            self.find(line)
+        }
+    }
+
     /// As [`Array::find`], and the next guess for this line will be right.
     #[inline]
     pub fn find_and_guess(&mut self, line: LineAddr) -> Option<usize> {

@@ -440,6 +440,9 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
             shared.write(0, line, &mut inside);
         }
         let fetched = outcome.op.is_some_and(BusOp::is_fetch) && !outcome.from_cache;
+        if let Some(line) = outcome.write_back {
+            shared.levels[0].prefetch(line);
+        }
         let found = fetched.then(|| shared.look_up(line, &mut inside));
         if let Some(line) = outcome.write_back {
             shared.given_up(line, true, &mut inside);

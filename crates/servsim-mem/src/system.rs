@@ -527,15 +527,15 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     /// Brings nearer what the transaction of an access that does not hit will look up; the place of its line's record.
     #[inline]
     pub(crate) fn approach(&mut self, access: &Access<W, CacheId>, found: Option<usize>) -> usize {
-        let listed = match found {
-            Some(index) => self.arrays[access.at].records[index] as usize,
-            None => self.copies.place_of(access.line),
+        let array = &self.arrays[access.at];
+        let listed = if let Some(index) = found {
+            array.records[index] as usize
+        } else {
+            array.prefetch(access.line);
+            self.switches.prefetch(access.at, access.task, access.line);
+            self.copies.place_of(access.line)
         };
         self.copies.prefetch(listed);
-        if found.is_none() {
-            self.switches.prefetch(access.at, access.task, access.line);
-            self.arrays[access.at].prefetch(access.line);
-        }
         listed
     }
 
@@ -593,7 +593,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn announce<S: CacheSet>(&mut self, stale: S, cache: CacheId, line: LineAddr, words: W, writer: u32) {
         for other in stale.without(cache).iter() {
             let array = &mut self.arrays[other];
-            let index = array.find(line).expect("a stale record has its tag");
+            let index = array.find_cold(line).expect("a stale record has its tag");
             let frame = &mut array.frames[index];
             frame.new_words.add(words);
             frame.new_writer = join_writers(frame.new_writer, writer);
@@ -665,7 +665,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     fn any_touched<S: CacheSet>(&self, holders: S, access: &Access<W, CacheId>) -> bool {
         holders.iter().any(|cache| {
             let array = &self.arrays[cache];
-            let index = array.find(access.line).expect("a holder has the line");
+            let index = array.find_cold(access.line).expect("a holder has the line");
             array.frames[index].touched.meets(access.words)
         })
     }
@@ -718,7 +718,7 @@ impl<W: WordMask, O: Observer> CoherentSystem<W, O> {
     ) -> Lines {
         let mut lines = Lines::NONE;
         for other in record.valid.without(access.at).iter() {
-            let index = self.arrays[other].find(access.line).expect("a holder has the line");
+            let index = self.arrays[other].find_cold(access.line).expect("a holder has the line");
             self.flush_written(record.stale, other, access.line, index);
             let state = self.arrays[other].frames[index].state;
             let Some(Reaction { raise, supply, memory, next }) = self.cells.reaction(column, state) else {
