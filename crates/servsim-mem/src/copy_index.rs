@@ -8,6 +8,7 @@
 //! record is. With up to 16 caches a record takes 16 bytes, four to a host line; with more than 128
 //! the masks lie apart (`far_lines.rs`).
 
+mod block;
 mod far_lines;
 
 use crate::array::EMPTY;
@@ -16,6 +17,7 @@ use crate::host;
 use crate::snapshot::{Damaged, Reader, Writer};
 use crate::sparse::{Entry, Table};
 use crate::switches::Loss;
+use block::{Block, BLOCK};
 use far_lines::FarLines;
 use servsim_core::LineAddr;
 
@@ -30,45 +32,6 @@ pub struct LineRecord<S> {
     pub seen: S,
     /// Which cache lost it last, and to whom.
     pub loss: Loss,
-}
-
-/// Lines of a block: a page of 64-byte lines.
-const BLOCK: u64 = 64;
-
-/// Where the records of neighbouring lines are.
-#[derive(Debug, Clone, Copy)]
-struct Block {
-    /// The first of the lines, divided by their number.
-    number: u64,
-    /// The place of its record, divided in the same way.
-    rank: u32,
-}
-
-/// No block has this number, since a line has 4 bytes or more.
-const NO_BLOCK: u64 = u64::MAX;
-
-impl Entry for Block {
-    type Key = u64;
-    const FREE: Self = Self { number: NO_BLOCK, rank: u32::MAX };
-    #[inline]
-    fn new(number: u64) -> Self {
-        Self { number, ..Self::FREE }
-    }
-    #[inline]
-    fn is(&self, number: u64) -> bool {
-        self.number == number
-    }
-    #[inline]
-    fn is_free(&self) -> bool {
-        self.number == NO_BLOCK
-    }
-    fn key(&self) -> u64 {
-        self.number
-    }
-    #[inline]
-    fn number(number: u64) -> u64 {
-        number
-    }
 }
 
 /// The records, by place.
