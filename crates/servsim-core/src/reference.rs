@@ -45,13 +45,15 @@ pub const MISPREDICTED: u8 = 64;
 pub const ANY_CPU: u8 = u8::MAX;
 
 /// Where [`Record::rest`] holds the size.
-pub const SIZE_SHIFT: u32 = 32;
-/// Where [`Record::rest`] holds the operation.
-pub const OP_SHIFT: u32 = 40;
-/// Where [`Record::rest`] holds the flags.
-pub const FLAGS_SHIFT: u32 = 48;
+pub const SIZE_SHIFT: u32 = 0;
 /// Where [`Record::rest`] holds the processor.
-pub const CPU_SHIFT: u32 = 56;
+pub const CPU_SHIFT: u32 = 8;
+/// Where [`Record::rest`] holds the operation.
+pub const OP_SHIFT: u32 = 16;
+/// Where [`Record::rest`] holds the flags.
+pub const FLAGS_SHIFT: u32 = 24;
+/// Where [`Record::rest`] holds the task.
+pub const TASK_SHIFT: u32 = 32;
 
 /// One memory reference, or the place of an event in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,18 +61,18 @@ pub const CPU_SHIFT: u32 = 56;
 pub struct Record {
     /// Physical byte address (the sharing key), or event index.
     pub address: u64,
-    /// The task, as an index into the source's task table.
-    pub task: u32,
     /// Size in bytes, at least 1.
     pub size: u8,
-    /// What it is.
-    pub op: Op,
-    /// Union of [`KERNEL`], [`PRIVATE`], [`SHARED`], [`PER_CPU`], [`ATOMIC`].
-    pub flags: u8,
     /// In the order of a whole trace: the processor that the trace binds the reference to, or
     /// [`ANY_CPU`]. In the stream of one task and where a source joins fetches, so that nothing is bound to
     /// a processor: how many consecutive fetches within one line the record stands for, at least 1; of others 1.
     pub cpu: u8,
+    /// What it is.
+    pub op: Op,
+    /// Union of [`KERNEL`], [`PRIVATE`], [`SHARED`], [`PER_CPU`], [`ATOMIC`].
+    pub flags: u8,
+    /// The task, as an index into the source's task table.
+    pub task: u32,
 }
 
 impl Record {
@@ -79,8 +81,9 @@ impl Record {
         Self { address, task, size, op, flags: 0, cpu: ANY_CPU }
     }
 
-    /// Everything but the address as one number: the task, the size, the operation, the flags and the
-    /// processor from the lowest bits up, in as many bytes as their fields have.
+    /// Everything but the address as one number: the size, the processor, the operation, the flags and the task from the
+    /// lowest bits up, in as many bytes as their fields have. So records that differ in their sizes alone differ by less
+    /// than 256, and their difference is the size that one of them has and the other lacks.
     #[inline]
     pub fn rest(&self) -> u64 {
         // SAFETY: the fields fill the sixteen bytes of a record, and a number may have any bits.
@@ -88,7 +91,7 @@ impl Record {
         if cfg!(target_endian = "little") {
             rest
         } else {
-            rest.swap_bytes() & !u64::from(u32::MAX) | u64::from(self.task)
+            rest.swap_bytes() & u64::from(u32::MAX) | u64::from(self.task) << TASK_SHIFT
         }
     }
 
@@ -197,7 +200,7 @@ mod tests {
     fn the_rest_of_a_record_holds_its_fields_where_it_says() {
         let record = Record { flags: KERNEL | ATOMIC, cpu: 9, ..Record::new(77, Op::Store, 5, 200) };
         let field = |shift: u32, bits: u32| record.rest() >> shift & ((1 << bits) - 1);
-        assert_eq!((field(0, 32), field(SIZE_SHIFT, 8)), (77, 200));
+        assert_eq!((field(TASK_SHIFT, 32), field(SIZE_SHIFT, 8)), (77, 200));
         assert_eq!((field(OP_SHIFT, 8), field(FLAGS_SHIFT, 8), field(CPU_SHIFT, 8)), (2, 17, 9));
         assert_eq!(Record::of_words(record.address, record.rest()), record);
         assert_eq!(Record::of_words(record.address, record.rest() | 0xFC << OP_SHIFT), record);

@@ -192,7 +192,7 @@ impl Raw16 {
             let (address, rest) = words_of(bytes);
             sum = summed(sum, address, rest);
             let fields = Fields::of(bytes);
-            fields.record(fields.upper(), numbers[usize::from(fields.pid)])
+            fields.record(fields.lower(), numbers[usize::from(fields.pid)])
         });
         sum
     }
@@ -208,16 +208,16 @@ impl Raw16 {
         let numbers = &self.processes.numbers;
         for_each_record(bytes, records, |bytes| {
             let fields = Fields::of(bytes);
-            let (upper, task) = (fields.upper(), numbers[usize::from(fields.pid)]);
-            odd.note(fields, upper, task);
-            fields.record(upper, task)
+            let (lower, task) = (fields.lower(), numbers[usize::from(fields.pid)]);
+            odd.note(fields, lower, task);
+            fields.record(lower, task)
         });
         if odd.any(self.processors) {
             self.fault_in_chunk(bytes, number).map_or(Ok(()), Err)?;
             let processes = &mut self.processes;
             for_each_record(bytes, records, |bytes| {
                 let fields = Fields::of(bytes);
-                fields.record(fields.upper(), processes.number(fields.pid))
+                fields.record(fields.lower(), processes.number(fields.pid))
             });
             self.name_tasks();
         }

@@ -199,8 +199,15 @@ pub(crate) fn guesses(frames: usize) -> Vec<u32> {
     vec![0; (frames * GUESSES_PER_FRAME).next_power_of_two().min(MOST_GUESSES)]
 }
 
-/// The place of the tag of `line`, which the guess for it will name next time.
+/// The place of the tag of `line`, if it is where `guesses` say.
 #[inline(always)]
+pub(crate) fn guess(guesses: &[u32], tags: &[LineAddr], line: LineAddr) -> Option<usize> {
+    let guess = guesses[line.0 as usize & (guesses.len() - 1)] as usize;
+    (tags[guess] == line).then_some(guess)
+}
+
+/// The place of the tag of `line`, which the guess for it will name next time.
+#[inline]
 pub(crate) fn find_guessed(
     guesses: &mut [u32],
     tags: &[LineAddr],
@@ -208,14 +215,11 @@ pub(crate) fn find_guessed(
     ways: usize,
     line: LineAddr,
 ) -> Option<usize> {
-    let slot = line.0 as usize & (guesses.len() - 1);
-    let guess = guesses[slot] as usize;
-    if tags[guess] == line {
-        return Some(guess);
-    }
-    let found = search(tags, set_index.of(line) * ways, ways, line)?;
-    guesses[slot] = found as u32;
-    Some(found)
+    guess(guesses, tags, line).or_else(|| {
+        let found = search(tags, set_index.of(line) * ways, ways, line)?;
+        guesses[line.0 as usize & (guesses.len() - 1)] = found as u32;
+        Some(found)
+    })
 }
 
 /// The place of the tag of `line` among so many ways from `first` on.
@@ -232,20 +236,16 @@ pub(crate) fn search(tags: &[LineAddr], first: usize, ways: usize, line: LineAdd
 pub(crate) struct Parts<'a, W> {
     tags: &'a [LineAddr],
     frames: &'a mut [Frame<W>],
-    guesses: &'a mut [u32],
-    /// Before the run.
-    clock: u64,
-    last: &'a mut u64,
-    set_index: SetIndex,
+    guesses: &'a [u32],
     ways: usize,
     replacement: &'a mut Replacement,
 }
 
 impl<W: WordMask> Parts<'_, W> {
-    /// The frame with the tag of `line`, valid or not, if there is one. Not for pools.
+    /// The frame with the tag of `line`, valid or not, if the guess for it is right. Not for pools.
     #[inline(always)]
-    pub fn find(&mut self, line: LineAddr) -> Option<usize> {
-        find_guessed(self.guesses, self.tags, self.set_index, self.ways, line)
+    pub fn guess(&self, line: LineAddr) -> Option<usize> {
+        guess(self.guesses, self.tags, line)
     }
 
     /// What frame `index` holds.
@@ -254,11 +254,10 @@ impl<W: WordMask> Parts<'_, W> {
         &mut self.frames[index]
     }
 
-    /// Marks frame `index` as used, as the `tick`th of the run; `PLAIN` where the replacement goes by stamps.
+    /// Marks frame `index` as used at `stamp`; `PLAIN` where the replacement goes by stamps.
     #[inline(always)]
-    pub fn use_frame<const PLAIN: bool>(&mut self, index: usize, tick: u64) {
-        *self.last = self.clock + tick;
-        self.frames[index].stamp = *self.last;
+    pub fn use_frame<const PLAIN: bool>(&mut self, index: usize, stamp: u64) {
+        self.frames[index].stamp = stamp;
         if !PLAIN {
             self.replacement.hit_at(index, self.ways);
         }
@@ -311,23 +310,31 @@ impl<W: WordMask> Array<W> {
     }
 
     /// The parts that hits work on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parts(&mut self) -> Parts<'_, W> {
-        let Self { tags, frames, records: _, guesses, clock, tick, set_index, ways, replacement, pool: _ } =
-            self;
-        debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
-        // As many frames as tags: one comparison does for both.
-        let frames = &mut frames[..tags.len()];
-        Parts {
+        let Self {
             tags,
             frames,
+            records: _,
             guesses,
-            clock: *clock,
-            last: clock,
-            set_index: *set_index,
-            ways: *ways,
+            clock: _,
+            tick,
+            set_index: _,
+            ways,
             replacement,
-        }
+            pool: _,
+        } = self;
+        debug_assert_eq!(*tick, 1, "runs of hits do not defer stamps");
+        // As many frames as tags, and a guess: one comparison does for all.
+        let frames = &mut frames[..tags.len()];
+        assert!(!guesses.is_empty(), "there is a guess");
+        Parts { tags, frames, guesses, ways: *ways, replacement }
+    }
+
+    /// As [`Array::find_and_guess`], out of the way of hits. Not for pools.
+    #[inline(never)]
+    pub(crate) fn find_for_hits(&mut self, line: LineAddr) -> Option<usize> {
+        find_guessed(&mut self.guesses, &self.tags, self.set_index, self.ways, line)
     }
 
     #[inline]

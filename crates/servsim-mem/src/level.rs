@@ -7,7 +7,7 @@
 // The loop of hits is one function.
 #![allow(clippy::inline_always)]
 
-use crate::array::{find_guessed, guesses, search, Array, Geometry, SetIndex, EMPTY};
+use crate::array::{find_guessed, guess, guesses, search, Array, Geometry, SetIndex, EMPTY};
 use crate::host;
 use crate::replacement::Replacement;
 use crate::snapshot::{ranks, Damaged, Reader, Writer};
@@ -300,14 +300,26 @@ impl Level {
     }
 
     /// The places of the copy of `line` here and in `pool`, if this level has a valid one and `quick` knows where.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn find_quickly<W: WordMask>(
         &self,
         quick: &mut Quick,
         pool: &Array<W>,
         line: LineAddr,
     ) -> Option<(usize, usize)> {
-        let index = find_guessed(&mut quick.guesses, &self.lines, self.set_index, self.ways, line)?;
+        find_guessed(&mut quick.guesses, &self.lines, self.set_index, self.ways, line)?;
+        self.guess_quickly(quick, pool, line)
+    }
+
+    /// The same, if nothing has to be searched for.
+    #[inline(always)]
+    pub(crate) fn guess_quickly<W: WordMask>(
+        &self,
+        quick: &Quick,
+        pool: &Array<W>,
+        line: LineAddr,
+    ) -> Option<(usize, usize)> {
+        let index = guess(&quick.guesses, &self.lines, line)?;
         let place = quick.places[index] as usize;
         (self.tags[index].valid() && pool.tags.get(place) == Some(&line)).then_some((index, place))
     }

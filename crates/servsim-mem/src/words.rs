@@ -6,6 +6,9 @@ pub const WORD_BYTES: u64 = 4;
 
 /// A set of words of one line.
 pub trait WordMask: Copy + Default + Send + Sync + 'static {
+    /// log2 of the bytes of the longest line that it has words for.
+    const LINE_SHIFT: u32;
+
     /// The words `first` to `last`, both included.
     fn range(first: u32, last: u32) -> Self;
     /// Adds the words of `other`.
@@ -26,15 +29,38 @@ pub trait WordMask: Copy + Default + Send + Sync + 'static {
     fn of_parts(parts: &[u64]) -> Option<Self>;
 
     /// The words that the bytes `start..=end` of a line overlap.
-    #[inline]
-    fn of_bytes(start: u64, end: u64) -> Self {
-        Self::range((start / WORD_BYTES) as u32, (end / WORD_BYTES) as u32)
-    }
+    fn of_bytes(start: u64, end: u64) -> Self;
+}
+
+/// Bytes of the longest line that one number has words for.
+const BYTES: usize = 256;
+
+/// The words from that of a byte on, and those of all bytes before one: what bytes overlap is looked up in two steps, where
+/// working it out takes a dozen.
+struct ByByte<W> {
+    from: [W; BYTES],
+    before: [W; BYTES + 1],
 }
 
 macro_rules! narrow {
-    ($($kind:ty),+) => {$(
+    ($($kind:ident $by_byte:ident),+) => {$(
+        const $by_byte: &ByByte<$kind> = &{
+            let mut by_byte = ByByte { from: [0; BYTES], before: [0; BYTES + 1] };
+            let mut byte = 0;
+            while byte < BYTES {
+                let word = (byte as u64 / WORD_BYTES) as u32;
+                if word < $kind::BITS {
+                    by_byte.from[byte] = $kind::MAX << word;
+                    by_byte.before[byte + 1] = $kind::MAX >> ($kind::BITS - 1 - word);
+                }
+                byte += 1;
+            }
+            by_byte
+        };
+
         impl WordMask for $kind {
+            const LINE_SHIFT: u32 = ($kind::BITS * WORD_BYTES as u32).ilog2();
+
             #[inline]
             fn range(first: u32, last: u32) -> Self {
                 // Two shifts that do not wait for each other; the bit beyond the last of a number is none.
@@ -60,6 +86,10 @@ macro_rules! narrow {
             fn covers(self, other: Self) -> bool {
                 other & !self == 0
             }
+            #[inline]
+            fn of_bytes(start: u64, end: u64) -> Self {
+                $by_byte.from[start as usize] & $by_byte.before[end as usize + 1]
+            }
             fn parts(self) -> Vec<u64> {
                 vec![u64::from(self)]
             }
@@ -69,13 +99,18 @@ macro_rules! narrow {
         }
     )+};
 }
-narrow!(u16, u32, u64);
+narrow!(u16 WORDS_16, u32 WORDS_32, u64 WORDS_64);
 
 /// Words of lines from 512 bytes up to a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wide([u64; 16]);
 
 impl WordMask for Wide {
+    const LINE_SHIFT: u32 = 12;
+
+    fn of_bytes(start: u64, end: u64) -> Self {
+        Self::range((start / WORD_BYTES) as u32, (end / WORD_BYTES) as u32)
+    }
     fn range(first: u32, last: u32) -> Self {
         let mut mask = Self::default();
         for word in first..=last {

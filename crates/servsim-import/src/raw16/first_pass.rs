@@ -50,7 +50,7 @@ impl Checked {
         let mut unknown = None;
         for bytes in records.by_ref() {
             let (fields, (address, rest)) = (Fields::of(bytes), words_of(bytes));
-            odd.note(fields, fields.upper(), 0);
+            odd.note(fields, fields.lower(), 0);
             sum = summed(sum, address, rest);
             if !filter.knows(address, rest) {
                 unknown = Some((address, rest));

@@ -3,7 +3,7 @@
 // The loops over records are one function each.
 #![allow(clippy::inline_always)]
 
-use servsim_core::reference::{CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, SIZE_SHIFT};
+use servsim_core::reference::{CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, SIZE_SHIFT, TASK_SHIFT};
 use servsim_core::{Op, Record};
 
 /// Bytes per record.
@@ -22,20 +22,17 @@ pub(super) fn for_each_record(
 }
 
 /// In [`KINDS`]: no type has this number.
-const NO_KIND: u32 = 0x80 << FLAGS_AT;
-/// Where the operation and the flags lie in the upper half of [`Record::rest`].
-const OP_AT: u32 = OP_SHIFT - SIZE_SHIFT;
-const FLAGS_AT: u32 = FLAGS_SHIFT - SIZE_SHIFT;
+const NO_KIND: u32 = 0x80 << FLAGS_SHIFT;
 
-/// By type: operation and flags in their places in the upper half of [`Record::rest`].
+/// By type: operation and flags in their places in the lower half of [`Record::rest`].
 static KINDS: [u32; 256] = {
     let mut kinds = [NO_KIND; 256];
     let mut kernel = 0;
     while kernel < 2 {
-        let flags = (kernel as u32 * KERNEL as u32) << FLAGS_AT;
-        kinds[kernel << 7] = flags | (Op::Load as u32) << OP_AT;
-        kinds[kernel << 7 | 1] = flags | (Op::Store as u32) << OP_AT;
-        kinds[kernel << 7 | 2] = flags | (Op::Fetch as u32) << OP_AT;
+        let flags = (kernel as u32 * KERNEL as u32) << FLAGS_SHIFT;
+        kinds[kernel << 7] = flags | (Op::Load as u32) << OP_SHIFT;
+        kinds[kernel << 7 | 1] = flags | (Op::Store as u32) << OP_SHIFT;
+        kinds[kernel << 7 | 2] = flags | (Op::Fetch as u32) << OP_SHIFT;
         kernel += 1;
     }
     kinds
@@ -66,16 +63,16 @@ impl Fields {
         }
     }
 
-    /// The upper half of [`Record::rest`]; with [`NO_KIND`], if there is no such type.
+    /// The lower half of [`Record::rest`]; with [`NO_KIND`], if there is no such type.
     #[inline(always)]
-    pub(super) fn upper(self) -> u32 {
-        KINDS[usize::from(self.kind)] | u32::from(self.size) | u32::from(self.cpu) << (CPU_SHIFT - SIZE_SHIFT)
+    pub(super) fn lower(self) -> u32 {
+        KINDS[usize::from(self.kind)] | u32::from(self.size) << SIZE_SHIFT | u32::from(self.cpu) << CPU_SHIFT
     }
 
     /// The record, whose process is task `task`.
     #[inline(always)]
-    pub(super) fn record(self, upper: u32, task: u32) -> Record {
-        Record::of_words(self.address, u64::from(upper) << SIZE_SHIFT | u64::from(task))
+    pub(super) fn record(self, lower: u32, task: u32) -> Record {
+        Record::of_words(self.address, u64::from(lower) | u64::from(task) << TASK_SHIFT)
     }
 }
 
@@ -83,7 +80,7 @@ impl Fields {
 /// record as can be; so an access near the end of the address space is noted too, though it may be none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Odd {
-    /// Every bit that some record has: in the upper half of its rest, in its reserved field, in the number of its task.
+    /// Every bit that some record has: in the lower half of its rest, in its reserved field, in the number of its task.
     bits: (u32, u16, u32),
     /// The highest bit is set where a size is 0.
     sizes: u32,
@@ -93,8 +90,8 @@ pub(super) struct Odd {
 
 impl Odd {
     #[inline(always)]
-    pub(super) fn note(&mut self, fields: Fields, upper: u32, task: u32) {
-        self.bits.0 |= upper;
+    pub(super) fn note(&mut self, fields: Fields, lower: u32, task: u32) {
+        self.bits.0 |= lower;
         self.bits.1 |= fields.reserved;
         self.bits.2 |= task;
         self.sizes |= u32::from(fields.size).wrapping_sub(1);
@@ -103,11 +100,11 @@ impl Odd {
     }
 
     pub(super) fn any(&self, processors: usize) -> bool {
-        let (upper, reserved, tasks) = self.bits;
+        let (lower, reserved, tasks) = self.bits;
         let unknown = tasks > u32::from(u16::MAX);
         let near_end = self.highest_address > u64::MAX - u64::from(u8::MAX);
         let processor = usize::from(self.highest_cpu) >= processors;
-        upper & NO_KIND != 0 || reserved != 0 || self.sizes >> 31 != 0 || unknown || near_end || processor
+        lower & NO_KIND != 0 || reserved != 0 || self.sizes >> 31 != 0 || unknown || near_end || processor
     }
 }
 

@@ -9,11 +9,10 @@
 
 use super::{Domain, Hierarchy};
 use crate::array::{Array, Frame};
-use crate::hits::{Field, FirstLevel, Follower, Nobody, Run, RunCounts};
+use crate::hits::{Field, FirstLevel, Follower, Lines, Nobody, Run, RunCounts, View};
 use crate::level::{Level, Quick};
 use crate::observer::Observer;
 use crate::words::WordMask;
-use servsim_core::reference::own_area;
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 
 /// The first level of a processor with private levels outside it.
@@ -27,11 +26,47 @@ struct Inner<'a, W, const CACHES: usize> {
 
 impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
     type Place = (usize, usize, usize);
+    type View<'a>
+        = Inner<'a, W, CACHES>
+    where
+        Self: 'a;
+    const DATA: usize = CACHES - 1;
+
+    fn frame(&mut self, (_, _, place): Self::Place) -> &mut Frame<W> {
+        &mut self.pool.frames[place]
+    }
 
     #[inline(always)]
+    fn view(&mut self) -> Self::View<'_> {
+        let Self { levels, quick, pool, dirty } = self;
+        Inner { levels, quick, pool, dirty: *dirty }
+    }
+
     fn find(&mut self, half: usize, line: LineAddr) -> Option<Self::Place> {
-        let (level, quick) = (&self.levels[half % CACHES], &mut self.quick[half % CACHES]);
+        let (level, quick) = (&self.levels[half], &mut self.quick[half]);
         let (index, place) = level.find_quickly(quick, self.pool, line)?;
+        Some((half, index, place))
+    }
+
+    fn count_second_line(&mut self, half: usize) {
+        self.levels[half].counters.hits += 1;
+    }
+
+    fn clock(&self) -> u64 {
+        0 // each level has its own, which goes on use by use
+    }
+
+    fn set_clock(&mut self, _clock: u64) {}
+}
+
+impl<W: WordMask, const CACHES: usize> View<W> for Inner<'_, W, CACHES> {
+    type Place = (usize, usize, usize);
+    const EACH_USE: bool = true;
+
+    #[inline(always)]
+    fn guess(&self, half: usize, line: LineAddr) -> Option<Self::Place> {
+        let (level, quick) = (&self.levels[half % CACHES], &self.quick[half % CACHES]);
+        let (index, place) = level.guess_quickly(quick, self.pool, line)?;
         Some((half, index, place))
     }
 
@@ -41,7 +76,7 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
     }
 
     #[inline(always)]
-    fn use_copy(&mut self, (half, index, place): Self::Place, _tick: u64, write: bool) {
+    fn use_copy(&mut self, (half, index, place): Self::Place, _stamp: u64, write: bool) {
         let level = &mut self.levels[half % CACHES];
         self.pool.stamp(place);
         level.use_way(index);
@@ -49,10 +84,6 @@ impl<W: WordMask, const CACHES: usize> FirstLevel<W> for Inner<'_, W, CACHES> {
         if write && self.dirty >> (self.pool.frames[place].state & 15) & 1 != 0 {
             level.write_at(index);
         }
-    }
-
-    fn count_second_line(&mut self, half: usize) {
-        self.levels[half].counters.hits += 1;
     }
 }
 
@@ -128,19 +159,19 @@ impl<W: WordMask, O: Observer> Hierarchy<W, O> {
         counts: &mut RunCounts,
     ) -> usize {
         let (system, cache) = (&mut self.system, CacheId(cpu.0));
-        let run = Run { data: self.first - 1, shift, own_area: own_area(cpu), stays: system.stays };
+        let run = Run::new(cpu, system.stays);
         let (domain, pool) = (&mut self.domains[cache], &mut system.arrays[cache]);
         let Domain { levels, quick } = domain;
-        let dirty = system.cells.dirty;
+        let (dirty, kind) = (system.cells.dirty, (Lines::<false>(shift), field));
         if let ([both, ..], [of_both]) = (levels.as_mut_slice(), quick.as_mut_slice()) {
             let (levels, quick) = (std::array::from_mut(both), std::array::from_mut(of_both));
-            return run.take(field, &mut Inner { levels, quick, pool, dirty }, records, follower, counts);
+            return run.take(kind, &mut Inner { levels, quick, pool, dirty }, records, follower, counts);
         }
         let (Some(levels), Ok(quick)) = (levels.first_chunk_mut::<2>(), quick.as_mut_slice().try_into())
         else {
             return 0;
         };
-        run.take(field, &mut Inner::<W, 2> { levels, quick, pool, dirty }, records, follower, counts)
+        run.take(kind, &mut Inner::<W, 2> { levels, quick, pool, dirty }, records, follower, counts)
     }
 
     /// Counts the hits that were performed by [`Hierarchy::run_hits`] as look-ups of the first level of `cpu`.
