@@ -18,8 +18,8 @@ mod records;
 use crate::io_error;
 use crate::survey::Survey;
 use crate::FirstPass;
-use first_pass::{bytes_after_first, pid_of, summed, words_of, Checked, Filter};
-use records::{fault_in, for_each_record, Fields, Odd, RECORD};
+use first_pass::{summed, Checked, Filter};
+use records::{decode_each, fault_in, Odd, Words, RECORD};
 use servsim_core::{Batch, GlobalSource, Parts, Privacy, Record, SourceError, TaskInfo, TaskKind};
 use std::cell::RefCell;
 use std::fs::File;
@@ -142,11 +142,12 @@ impl Raw16 {
             let filled = self.read_chunk(number, &mut buffer)?;
             let mut checked = Checked::default();
             let mut chunk = &buffer[..filled];
-            while let Some((address, rest)) = checked.next_unknown(&mut chunk, &mut filter) {
-                let task = surveyed.processes.number(pid_of(rest));
-                surveyed.survey.touch(task, address, address.saturating_add(bytes_after_first(rest)));
+            while let Some(words) = checked.next_unknown(&mut chunk, self.processors, &mut filter) {
+                let task = surveyed.processes.number(words.pid());
+                let last = words.address.saturating_add(words.bytes_after_first());
+                surveyed.survey.touch(task, words.address, last);
             }
-            if checked.odd.any(self.processors) {
+            if checked.any_odd() {
                 self.fault_in_chunk(&buffer[..filled], number).map_or(Ok(()), Err)?;
             }
             surveyed.sums.push(checked.sum);
@@ -188,12 +189,8 @@ impl Raw16 {
     /// Decodes `bytes`, which a first pass has checked; returns their sum.
     fn decode(&self, bytes: &[u8], records: &mut Vec<Record>) -> u64 {
         let (mut sum, numbers) = (0, &self.processes.numbers);
-        for_each_record(bytes, records, |bytes| {
-            let (address, rest) = words_of(bytes);
-            sum = summed(sum, address, rest);
-            let fields = Fields::of(bytes);
-            fields.record(fields.lower(), numbers[usize::from(fields.pid)])
-        });
+        let task_of = |words: Words| numbers[usize::from(words.pid())];
+        decode_each(bytes, records, task_of, |words, _| sum = summed(sum, words));
         sum
     }
 
@@ -204,21 +201,21 @@ impl Raw16 {
         number: usize,
         records: &mut Vec<Record>,
     ) -> Result<(), SourceError> {
-        let mut odd = Odd::default();
-        let numbers = &self.processes.numbers;
-        for_each_record(bytes, records, |bytes| {
-            let fields = Fields::of(bytes);
-            let (lower, task) = (fields.lower(), numbers[usize::from(fields.pid)]);
-            odd.note(fields, lower, task);
-            fields.record(lower, task)
-        });
-        if odd.any(self.processors) {
+        let (mut odd, mut of_nobody, mut unnumbered) = (Odd::default(), false, false);
+        let (numbers, processors) = (&self.processes.numbers, self.processors);
+        let task_of = |words: Words| {
+            let task = numbers[usize::from(words.pid())];
+            of_nobody |= words.of_nobody(processors);
+            unnumbered |= task == NO_TASK;
+            task
+        };
+        decode_each(bytes, records, task_of, |words, form| odd.note(words, form));
+        if of_nobody || odd.any() {
             self.fault_in_chunk(bytes, number).map_or(Ok(()), Err)?;
+        }
+        if unnumbered {
             let processes = &mut self.processes;
-            for_each_record(bytes, records, |bytes| {
-                let fields = Fields::of(bytes);
-                fields.record(fields.lower(), processes.number(fields.pid))
-            });
+            decode_each(bytes, records, |words| processes.number(words.pid()), |_, _| {});
             self.name_tasks();
         }
         Ok(())

@@ -1,66 +1,64 @@
 //! The loop of the first pass over a raw16 file: it checks and sums records, and finds those whose page is to be looked
 //! up.
 
-use super::records::{Fields, Odd, RECORD};
+use super::records::{Odd, Words, NO_ORIGIN, RECORD};
 use servsim_core::PAGE_SHIFT;
 
 /// Entries of the filter of the first pass: 32 KiB.
 const FILTER: usize = 1 << 12;
 
-/// A record as its address and the rest: type, size, reserved, processor and process from the
-/// lowest byte up.
-#[inline]
-pub(super) fn words_of(bytes: &[u8; RECORD]) -> (u64, u64) {
-    let both = u128::from_le_bytes(*bytes);
-    (both as u64, (both >> 64) as u64)
-}
-
-#[inline]
-pub(super) fn pid_of(rest: u64) -> u16 {
-    (rest >> 48) as u16
-}
-
-/// Size less one; a size of 0 counts as 256 here and is a fault elsewhere.
-#[inline]
-pub(super) fn bytes_after_first(rest: u64) -> u64 {
-    (rest >> 8).wrapping_sub(1) & 0xFF
-}
-
 /// A sum that depends on the order within a record, to notice a file that was replaced.
 #[inline]
-pub(super) fn summed(sum: u64, address: u64, rest: u64) -> u64 {
+pub(super) fn summed(sum: u64, Words { address, rest }: Words) -> u64 {
     sum.wrapping_add(address).wrapping_add(rest.rotate_left(23))
 }
 
 /// What the first pass learns of a chunk beside its pages.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Checked {
-    pub odd: Odd,
+    odd: Odd,
+    /// Whether some record is of nobody.
+    of_nobody: bool,
     /// As [`summed`].
     pub sum: u64,
 }
 
 impl Checked {
-    /// Checks records of `chunk` up to the first that `filter` does not know, which it returns; the rest is left. One loop of
-    /// its own, so that the compiler keeps all of it in registers.
+    /// Checks records of `chunk`, for so many processors, up to the first that `filter` does not know, which it returns; the
+    /// rest is left. One loop of its own, so that the compiler keeps all of it in registers.
     #[inline(never)]
-    pub(super) fn next_unknown(&mut self, chunk: &mut &[u8], filter: &mut Filter) -> Option<(u64, u64)> {
-        let Self { mut odd, mut sum } = *self;
+    pub(super) fn next_unknown(
+        &mut self,
+        chunk: &mut &[u8],
+        processors: usize,
+        filter: &mut Filter,
+    ) -> Option<Words> {
+        let Self { mut odd, mut of_nobody, mut sum } = *self;
+        let mut origin = NO_ORIGIN;
         let mut records = chunk.as_chunks().0.iter();
         let mut unknown = None;
         for bytes in records.by_ref() {
-            let (fields, (address, rest)) = (Fields::of(bytes), words_of(bytes));
-            odd.note(fields, fields.lower(), 0);
-            sum = summed(sum, address, rest);
-            if !filter.knows(address, rest) {
-                unknown = Some((address, rest));
+            let words = Words::of(bytes);
+            if words.origin() != origin {
+                origin = words.origin();
+                of_nobody |= words.of_nobody(processors);
+            }
+            odd.note(words, words.form());
+            sum = summed(sum, words);
+            if !filter.knows(words) {
+                unknown = Some(words);
                 break;
             }
         }
         let left = records.len() * RECORD;
         *chunk = &chunk[chunk.len() - left..];
-        *self = Self { odd, sum };
+        *self = Self { odd, of_nobody, sum };
         unknown
+    }
+
+    /// Whether some record is to be looked at.
+    pub(super) fn any_odd(&self) -> bool {
+        self.of_nobody || self.odd.any()
     }
 }
 
@@ -86,11 +84,12 @@ impl Filter {
     /// Whether the record's page is known to be touched by its process; it is from now on. Never
     /// for accesses that leave the page.
     #[inline]
-    fn knows(&mut self, address: u64, rest: u64) -> bool {
+    fn knows(&mut self, words: Words) -> bool {
         const OFFSET: u64 = (1 << PAGE_SHIFT) - 1;
-        let word = (address & !OFFSET) | (rest >> 48 & OFFSET);
-        let index = Self::spread(word) ^ (rest >> 60 << 8) as usize;
-        let known = self.0[index] == word && (address & OFFSET) + bytes_after_first(rest) <= OFFSET;
+        let (address, pid) = (words.address, u64::from(words.pid()));
+        let word = (address & !OFFSET) | (pid & OFFSET);
+        let index = Self::spread(word) ^ (pid >> 12 << 8) as usize;
+        let known = self.0[index] == word && (address & OFFSET) + words.bytes_after_first() <= OFFSET;
         self.0[index] = word;
         known
     }

@@ -9,22 +9,37 @@ use servsim_core::{Op, Record};
 /// Bytes per record.
 pub const RECORD: usize = 16;
 
-/// Has `decode` make every one of `records` of the bytes of one.
+/// Makes every one of `records` of the bytes of one. `task_of` is asked for the task where a record is not of the processor
+/// and process of the one before it, and `each` is told of all,
+/// and of their forms.
 #[inline(always)]
-pub(super) fn for_each_record(
+pub(super) fn decode_each(
     bytes: &[u8],
     records: &mut Vec<Record>,
-    mut decode: impl FnMut(&[u8; RECORD]) -> Record,
+    mut task_of: impl FnMut(Words) -> u32,
+    mut each: impl FnMut(Words, u32),
 ) {
     let (bytes, _) = bytes.as_chunks();
     records.resize(bytes.len(), Record::new(0, Op::Load, 0, 1));
-    records.iter_mut().zip(bytes).for_each(|(record, bytes)| *record = decode(bytes));
+    // Of whom the record before is, and what such records have in common.
+    let (mut origin, mut common) = (NO_ORIGIN, 0);
+    for (record, bytes) in records.iter_mut().zip(bytes) {
+        let words = Words::of(bytes);
+        if words.origin() != origin {
+            origin = words.origin();
+            let cpu = u64::from(words.cpu()) & 0xFF;
+            common = cpu << CPU_SHIFT | u64::from(task_of(words)) << TASK_SHIFT;
+        }
+        let form = words.form();
+        each(words, form);
+        *record = Record::of_words(words.address, u64::from(form) | common);
+    }
 }
 
 /// In [`KINDS`]: no type has this number.
 const NO_KIND: u32 = 0x80 << FLAGS_SHIFT;
 
-/// By type: operation and flags in their places in the lower half of [`Record::rest`].
+/// By type: operation and flags in their places in [`Record::rest`].
 static KINDS: [u32; 256] = {
     let mut kinds = [NO_KIND; 256];
     let mut kernel = 0;
@@ -38,79 +53,100 @@ static KINDS: [u32; 256] = {
     kinds
 };
 
-/// A record's fields, from the first byte on.
+/// The [`Words::origin`] of no record.
+pub(super) const NO_ORIGIN: u64 = u64::MAX;
+
+/// A record as its address and the rest: type, size, reserved, processor and process from the
+/// lowest byte up.
 #[derive(Clone, Copy)]
-pub(super) struct Fields {
-    address: u64,
-    kind: u8,
-    size: u8,
-    reserved: u16,
-    cpu: u16,
-    pub pid: u16,
+pub(super) struct Words {
+    pub address: u64,
+    pub rest: u64,
 }
 
-impl Fields {
+impl Words {
     #[inline(always)]
-    pub(super) fn of(r: &[u8; RECORD]) -> Self {
-        let who = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
-        Self {
-            address: u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]),
-            kind: r[8],
-            size: r[9],
-            reserved: u16::from_le_bytes([r[10], r[11]]),
-            cpu: who as u16,
-            pid: (who >> 16) as u16,
-        }
+    pub(super) fn of(bytes: &[u8; RECORD]) -> Self {
+        let both = u128::from_le_bytes(*bytes);
+        Self { address: both as u64, rest: (both >> 64) as u64 }
     }
 
-    /// The lower half of [`Record::rest`]; with [`NO_KIND`], if there is no such type.
-    #[inline(always)]
-    pub(super) fn lower(self) -> u32 {
-        KINDS[usize::from(self.kind)] | u32::from(self.size) << SIZE_SHIFT | u32::from(self.cpu) << CPU_SHIFT
+    fn kind(self) -> u8 {
+        self.rest as u8
     }
 
-    /// The record, whose process is task `task`.
     #[inline(always)]
-    pub(super) fn record(self, lower: u32, task: u32) -> Record {
-        Record::of_words(self.address, u64::from(lower) | u64::from(task) << TASK_SHIFT)
+    fn size(self) -> u8 {
+        (self.rest >> 8) as u8
+    }
+
+    /// Size less one; a size of 0 counts as 256 here and is a fault elsewhere.
+    #[inline(always)]
+    pub(super) fn bytes_after_first(self) -> u64 {
+        u64::from(self.size().wrapping_sub(1))
+    }
+
+    fn reserved(self) -> u16 {
+        (self.rest >> 16) as u16
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u16 {
+        (self.rest >> 32) as u16
+    }
+
+    #[inline(always)]
+    pub(super) fn pid(self) -> u16 {
+        (self.rest >> 48) as u16
+    }
+
+    /// Reserved field, processor and process; in most records those of the one before.
+    #[inline(always)]
+    pub(super) fn origin(self) -> u64 {
+        self.rest >> 16
+    }
+
+    /// Whether the reserved field is not zero or there is no such processor.
+    #[inline(always)]
+    pub(super) fn of_nobody(self, processors: usize) -> bool {
+        self.reserved() != 0 || usize::from(self.cpu()) >= processors
+    }
+
+    /// Operation, flags and size in their places in [`Record::rest`]; with [`NO_KIND`], if there is no such type.
+    #[inline(always)]
+    pub(super) fn form(self) -> u32 {
+        KINDS[usize::from(self.rest as u8)] | u32::from(self.size()) << SIZE_SHIFT
     }
 }
 
-/// What a chunk has that is to be looked at: faults, and processes without a number. Kept with as few instructions a
+/// What a chunk has that is to be looked at, beside records of nobody. Kept with as few instructions a
 /// record as can be; so an access near the end of the address space is noted too, though it may be none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Odd {
-    /// Every bit that some record has: in the lower half of its rest, in its reserved field, in the number of its task.
-    bits: (u32, u16, u32),
-    /// The highest bit is set where a size is 0.
-    sizes: u32,
-    highest_cpu: u16,
+    /// Every bit that some record has in its form, taken one byte off the size: that sets bits above the size if it is 0, and
+    /// leaves the others if not.
+    forms: u32,
     highest_address: u64,
 }
 
 impl Odd {
     #[inline(always)]
-    pub(super) fn note(&mut self, fields: Fields, lower: u32, task: u32) {
-        self.bits.0 |= lower;
-        self.bits.1 |= fields.reserved;
-        self.bits.2 |= task;
-        self.sizes |= u32::from(fields.size).wrapping_sub(1);
-        self.highest_cpu = self.highest_cpu.max(fields.cpu);
-        self.highest_address = self.highest_address.max(fields.address);
+    pub(super) fn note(&mut self, words: Words, form: u32) {
+        self.forms |= form.wrapping_sub(1 << SIZE_SHIFT);
+        self.highest_address = self.highest_address.max(words.address);
     }
 
-    pub(super) fn any(&self, processors: usize) -> bool {
-        let (lower, reserved, tasks) = self.bits;
-        let unknown = tasks > u32::from(u16::MAX);
-        let near_end = self.highest_address > u64::MAX - u64::from(u8::MAX);
-        let processor = usize::from(self.highest_cpu) >= processors;
-        lower & NO_KIND != 0 || reserved != 0 || self.sizes >> 31 != 0 || unknown || near_end || processor
+    pub(super) fn any(&self) -> bool {
+        self.forms & (NO_KIND | 0x100 << SIZE_SHIFT) != 0
+            || self.highest_address > u64::MAX - u64::from(u8::MAX)
     }
 }
 
 /// What is wrong with a record.
 pub(super) fn fault_in(bytes: &[u8; RECORD], processors: usize) -> Option<String> {
-    let Fields { address, kind, size, reserved, cpu, pid: _ } = Fields::of(bytes);
+    let words = Words::of(bytes);
+    let (address, kind, size, reserved, cpu) =
+        (words.address, words.kind(), words.size(), words.reserved(), words.cpu());
     if kind & 0x7F > 2 {
         return Some(format!(
             "unknown type {kind:#x}; accepted are 0 read, 1 write, 2 fetch, each with bit 7 in kernel mode"
