@@ -1,5 +1,6 @@
 //! The first pass over raw16 files agrees with a plain set of pages, and the second with the first.
 
+use servsim_core::reference::KERNEL;
 use servsim_core::{Batch, GlobalSource, Op, RandomStream, Record};
 use servsim_import::raw16::Raw16;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,5 +167,45 @@ fn a_file_read_once_gives_the_same_records_tasks_and_faults() {
         let once = read(Raw16::unsurveyed(file.path(), 4).unwrap());
         assert_eq!(once, twice);
         assert!(once.unwrap_err().contains("record 4998 "));
+    }
+}
+
+#[test]
+fn records_are_what_the_bytes_say() {
+    let mut random = RandomStream::new(7, "raw16 plain");
+    let mut records = random_records(&mut random, 9_000);
+    for index in 1..records.len() {
+        // Most are of the process of the one before, or of its processor, or of both.
+        let (before, same) = (records[index - 1], random.below(8));
+        let bytes = &mut records[index];
+        if same & 1 == 0 {
+            bytes[12..14].copy_from_slice(&before[12..14]);
+        }
+        if same < 6 {
+            bytes[14..].copy_from_slice(&before[14..]);
+        }
+        bytes[8] = [0, 1, 2, 0x80, 0x81, 0x82][random.below(6) as usize];
+        if random.below(2) == 0 {
+            bytes[12] = 255 - bytes[12];
+        }
+    }
+    let mut pids = Vec::new();
+    let plain = records.iter().map(|bytes| {
+        let pid = u32::from(u16::from_le_bytes([bytes[14], bytes[15]]));
+        let task = pids.iter().position(|&known| known == pid).unwrap_or_else(|| {
+            pids.push(pid);
+            pids.len() - 1
+        });
+        let address = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        let op = [Op::Load, Op::Store, Op::Fetch][usize::from(bytes[8] & 0x7F)];
+        let flags = if bytes[8] & 0x80 == 0 { 0 } else { KERNEL };
+        Record { flags, cpu: bytes[12], ..Record::new(task as u32, op, address, bytes[9]) }
+    });
+    let plain: Vec<Record> = plain.collect();
+    let file = file_of(&records);
+    for source in [Raw16::open(file.path(), 256).unwrap(), Raw16::unsurveyed(file.path(), 256).unwrap()] {
+        let (read, tasks) = read(source).unwrap();
+        assert!(read == plain);
+        assert_eq!(tasks, pids);
     }
 }
