@@ -218,25 +218,29 @@ impl<W: WordMask> Sieve<W> {
         let left = &mut self.left[0];
         let first_event = left.events.len() as u64;
         left.events.extend_from_slice(&batch.events);
-        for record in &batch.records {
+        let Some(filter) = self.filters.first_mut() else {
+            let moved = |record: &Record| Record { address: record.address + first_event, ..*record };
+            let all = batch.records.iter();
+            left.records
+                .extend(all.map(|record| if record.op == Op::Event { moved(record) } else { *record }));
+            return;
+        };
+        let mut rest = batch.records.as_slice();
+        while let Some((record, others)) = rest.split_first() {
             if record.op == Op::Event {
                 left.records.push(Record { address: record.address + first_event, ..*record });
+                rest = others;
                 continue;
             }
-            let Some(filter) = self.filters.first_mut() else {
-                left.records.push(*record);
-                continue;
-            };
             let cpu = processor_of(record, self.shape.processors, self.shape.joined);
             if !self.switches.runs(cpu, record.task) && !is_handler(&self.handlers, record.task) {
                 self.switches.begin(cpu, record.task);
                 left.records.push(Record { op: Op::Event, address: SWITCH, ..*record });
             }
             let pair = self.tally.pair(cpu, record.task);
-            let (mode, op) = (usize::from(record.flags & KERNEL), record.op as usize);
-            let references = references_of(record, self.shape.joined);
-            if filter.passes(record, &self.shape) {
-                pair.hits[mode][op] += references;
+            let passed = filter.pass_run(cpu, rest, &self.shape, &mut pair.hits);
+            if passed > 0 {
+                rest = &rest[passed..];
                 continue;
             }
             for_each_line::<W>(record, cpu, self.shape.shift, |access, piece| {
@@ -247,8 +251,10 @@ impl<W: WordMask> Sieve<W> {
                 filter.leave(&piece, &self.shape, left);
             });
             // The first of several fetches is left, and the others hit.
+            let (mode, op) = (usize::from(record.flags & KERNEL), record.op as usize);
             pair.others[mode][op] += u64::from(record.flags & CONTINUATION == 0);
-            pair.hits[mode][op] += references - 1;
+            pair.hits[mode][op] += references_of(record, self.shape.joined) - 1;
+            rest = others;
         }
     }
 }

@@ -13,11 +13,14 @@
 //! asks for it. A line whose copy may be gone keeps its place until others push it out, because on machines that kept
 //! the copy it is as young as before.
 
+// The loop over references that pass is one function.
+#![allow(clippy::inline_always)]
+
 use super::ages::Ages;
-use crate::functional::{processor_of, Left, AGE, LATE_USES, SWITCH};
+use crate::functional::{processor_of, references_of, Left, AGE, LATE_USES, SWITCH};
 use crate::setup::Setup;
 use servsim_core::reference::{address_on, CONTINUATION, KERNEL};
-use servsim_core::{CacheId, LineAddr, Op, Record};
+use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 use servsim_mem::array::{Array, Frame, EMPTY};
 use servsim_mem::late_uses::{LateUses, LATER};
 use servsim_mem::protocol::Table;
@@ -156,19 +159,43 @@ impl<W: WordMask> Filter<W> {
         }
     }
 
-    /// The cache of this record, and its address there.
+    /// The cache of this record of processor `cpu`, and its address there.
     #[inline]
-    fn place(record: &Record, shape: &Shape) -> (CacheId, u64) {
-        let cpu = processor_of(record, shape.processors, shape.joined);
+    fn place(cpu: CpuId, record: &Record, shape: &Shape) -> (CacheId, u64) {
         let data = shape.split && record.op != Op::Fetch;
         let cache = cpu.0 * (1 + usize::from(shape.split)) + usize::from(data);
         (CacheId(cache), address_on(record, cpu))
     }
 
+    /// Notes the records from the first on that are of its task and processor, which is `cpu`, and that machines need not be
+    /// asked for now. Adds the references that they stand for to `hits`; returns how many records they are.
+    #[inline(never)]
+    pub fn pass_run(&mut self, cpu: CpuId, records: &[Record], shape: &Shape, hits: &mut RunCounts) -> usize {
+        let first = &records[0];
+        let same = |record: &Record| {
+            record.task == first.task && (shape.joined || record.cpu == first.cpu) && record.op != Op::Event
+        };
+        let passes = |record: &&Record| {
+            let passes = same(record) && self.passes_on(cpu, record, shape);
+            if passes {
+                let mode = usize::from(record.flags & KERNEL);
+                hits[mode][record.op as usize] += references_of(record, shape.joined);
+            }
+            passes
+        };
+        records.iter().take_while(passes).count()
+    }
+
     /// Whether machines need not be asked now for `record`; then it is noted.
     #[inline]
-    pub fn passes(&mut self, record: &Record, shape: &Shape) -> bool {
-        let (cache, address) = Self::place(record, shape);
+    fn passes(&mut self, record: &Record, shape: &Shape) -> bool {
+        self.passes_on(processor_of(record, shape.processors, shape.joined), record, shape)
+    }
+
+    /// The same of processor `cpu`.
+    #[inline(always)]
+    fn passes_on(&mut self, cpu: CpuId, record: &Record, shape: &Shape) -> bool {
+        let (cache, address) = Self::place(cpu, record, shape);
         let start = address & shape.offset();
         let last = start + (u64::from(record.size) - 1);
         if last > shape.offset() || record.flags & CONTINUATION != 0 {
@@ -193,7 +220,8 @@ impl<W: WordMask> Filter<W> {
 
     /// Leaves `record`, which is within a line, to the machines, after what they have to be told before it.
     pub fn leave(&mut self, record: &Record, shape: &Shape, left: &mut Left<W>) {
-        let (cache, address) = Self::place(record, shape);
+        let cpu = processor_of(record, shape.processors, shape.joined);
+        let (cache, address) = Self::place(cpu, record, shape);
         let line = LineAddr::of(address, shape.shift);
         self.learn((cache, record.task), line, record.op == Op::Store, left);
         left.name_new();
