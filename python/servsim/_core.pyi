@@ -80,7 +80,7 @@ def sample(
     users: int | None = None,
     seed: int = 1,
     threads: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> str: ...
 def classify(
     trace: Path,

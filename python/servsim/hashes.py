@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 
@@ -19,12 +20,22 @@ __all__ = ["file_hash"]
 
 #: Bytes of a file below which reading it is as quick as looking.
 LEAST = 16 << 20
+#: Bytes that are hashed in one go: some thousand times a second, so that who interrupts is heard.
+BLOCK = 1 << 18
 #: Seconds since the last change before a hash is kept: file systems give changes one shortly after the other one time.
 SETTLED = 2.0
 
 
-def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes."""
+def file_hash(path: Path, told: Callable[[int, int], None] | None = None) -> str:
+    """Return the SHA-256 of a file as ``sha256:HEX``; of a directory, that of its files' names and hashes.
+
+    Parameters
+    ----------
+    path
+        The file or directory.
+    told
+        Called with the bytes of a large file that were hashed so far, and with all of them.
+    """
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
         listing = "".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files)
@@ -36,7 +47,7 @@ def file_hash(path: Path) -> str:
         place = location() / "hashes" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
         if (kept := _kept(place, known)) is not None:
             return kept
-        found = _digest(file)
+        found = _digest(file, told and (lambda done: told(done, known["bytes"])))
         last = max(known["modified_ns"], known["changed_ns"]) / 1e9
         settled = _identity(file.fileno()) == known and last + SETTLED < time.time()
     if settled:
@@ -44,8 +55,14 @@ def file_hash(path: Path) -> str:
     return found
 
 
-def _digest(file: BufferedReader) -> str:
-    return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(file: BufferedReader, told: Callable[[int], None] | None = None) -> str:
+    found, done, block = hashlib.sha256(), 0, memoryview(bytearray(BLOCK))
+    while count := file.readinto(block):
+        found.update(block[:count])
+        done += count
+        if told is not None:
+            told(done)
+    return f"sha256:{found.hexdigest()}"
 
 
 def _identity(descriptor: int) -> dict[str, int]:

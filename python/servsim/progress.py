@@ -6,6 +6,7 @@ share is an estimate, for people to see how long they will wait, and enters no r
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from servsim import _core
@@ -41,33 +42,45 @@ def expected_references(
     several = [traces] if isinstance(traces, Path) else traces
     if references is not None:
         before = references if warmup is None else warmup
-        warm = sum(_warmed(functional_warmup, *_held(trace)[:2])[0] for trace in several) if functional_warmup else 0.0
+        warm = sum(_warmed(functional_warmup, held_by(trace))[0] for trace in several) if functional_warmup else 0.0
         return warm + float(len(several) * replications * (before + references))
     parts = [_expected(trace, transactions, warmup, functional_warmup, replications) for trace in several]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
 
 
-def _held(trace: Path) -> tuple[float, float, float]:
-    """Return the references, transactions and users of a trace; zero where it does not tell."""
+@dataclass(frozen=True)
+class Held:
+    """What a trace says that it holds; zero where it does not tell."""
+
+    references: float = 0.0
+    instructions: float = 0.0
+    transactions: float = 0.0
+    users: float = 0.0
+
+
+def held_by(trace: Path) -> Held:
+    """Return what a trace holds."""
     if trace.suffix == ".raw16" and trace.is_file():
-        return trace.stat().st_size / _RAW16, 0.0, 0.0
+        return Held(trace.stat().st_size / _RAW16)
     try:
         info = json.loads(_core.trace_info(trace))
         totals = info["totals"]
     except (ServsimError, OSError, ValueError):
         totals = None
     if not totals:
-        return 0.0, 0.0, 0.0
+        return Held()
     provenance = info["meta"].get("provenance")
     users = provenance.get("users") if isinstance(provenance, dict) else None
-    references = float(totals["instructions"] + totals["data_references"])
-    return references, float(totals.get("transactions") or 0), float(users or 0)
+    instructions = float(totals["instructions"])
+    references = instructions + float(totals["data_references"])
+    return Held(references, instructions, float(totals.get("transactions") or 0), float(users or 0))
 
 
-def _warmed(amount: str | int | None, references: float, held: float) -> tuple[float, float]:
+def _warmed(amount: str | int | None, held: Held) -> tuple[float, float]:
     """Return about how many references a functional warm-up takes, and which share of the trace it leaves behind."""
     text = str(amount or 0)
+    references = held.references
     if text == "whole trace":
         return references, 0.0
     number = text.split(maxsplit=1)[0].replace("_", "")
@@ -75,7 +88,7 @@ def _warmed(amount: str | int | None, references: float, held: float) -> tuple[f
     count = float(number) if number.isdigit() else 0.0
     if text.endswith("references"):
         return count, min(1.0, count / references) if references else 0.0
-    share = min(1.0, count / held) if held else 0.0
+    share = min(1.0, count / held.transactions) if held.transactions else 0.0
     return share * references, share
 
 
@@ -86,17 +99,18 @@ def _expected(
     functional_warmup: str | int | None,
     replications: int,
 ) -> float | None:
-    whole, held, users = _held(trace)
+    held = held_by(trace)
+    whole = held.references
     if not whole:
         return None
-    warm, passed = _warmed(functional_warmup, whole, held)
+    warm, passed = _warmed(functional_warmup, held)
     share = 1.0 - passed
-    if held and not isinstance(transactions, str):
-        left = held * share
+    if held.transactions and not isinstance(transactions, str):
+        left = held.transactions * share
         before = left / 4 if warmup is None else warmup
         last = max(before, 3 * left / 4) if transactions is None else before + transactions
         # When the last measured transaction ends, every other user is somewhere in one of its own.
-        share = min(share, (last + users / 2) / held)
+        share = min(share, (last + held.users / 2) / held.transactions)
     return float(warm + replications * share * whole)
 
 

@@ -1,6 +1,7 @@
 """Designs on common windows: the ratio and its interval, which windows are timed, what is ranked, what is said."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from servsim.comparison import windows
 from servsim.comparison.designs import parse_machine
-from servsim.comparison.ratios import ratio_of
+from servsim.comparison.ratios import look_is_enough, ratio_of, windows_needed
 from servsim.comparison.windows import Asked, compare_windows
 from servsim.errors import Interrupted, UsageError
 from servsim.sampling.estimates import estimate
@@ -93,7 +94,7 @@ class MadeUp:
         self.spread, self.stop_in = spread, stop_in
         self.timed: dict[str, list[int]] = {}
         monkeypatch.setattr(windows, "timed", self)
-        monkeypatch.setattr(windows, "file_hash", lambda path: "sha256:0")
+        monkeypatch.setattr(windows, "file_hash", lambda path, _: "sha256:0")
 
     def __call__(
         self, trace: Path, machine: str, choose: Callable[[str], Wish], *, overrides: list[str], **_: Any
@@ -234,11 +235,45 @@ def test_an_interruption_keeps_the_windows_that_all_designs_have(monkeypatch: py
         _compared("processors=4", "processors=8")
     kept = stopped.value.result
     assert kept["common_windows"]["timed"] == FIRST_LOOK + 3 and kept["interrupted"]
-    assert kept["warnings"][0]["text"].startswith("interrupted: 11 common windows had ended, of 24 ")
+    assert re.match(
+        r"interrupted: 11 common windows had ended, which give ±\d+\.\d % for ratios; about 60 of 60 would be needed "
+        "for ±1 %",
+        kept["warnings"][0]["text"],
+    )
     MadeUp(monkeypatch, stop_in=("processors=8", 0))
     with pytest.raises(Interrupted) as stopped:
         _compared("processors=4", "processors=8")
     assert stopped.value.result["common_windows"]["timed"] == FIRST_LOOK
+
+
+def test_an_interruption_after_enough_windows_says_that_no_more_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look had told the ratio of designs of one shape; so it would have ended there."""
+    documents: list[list[dict[str, Any]]] = []
+
+    def kept(of: list[dict[str, Any]], precision: float) -> bool:
+        documents.append(of)
+        return look_is_enough(of, precision)
+
+    MadeUp(monkeypatch)
+    monkeypatch.setattr(windows, "look_is_enough", kept)
+    _compared(SLOW, FAST, precision=0.15)
+    assert windows_needed(documents[0], 0.15).endswith("% for ratios; no more are needed")
+    assert "about 24 of 120 would be needed for ±0.5 %" in windows_needed(documents[0], 0.005)
+
+
+def test_the_share_done_of_all_designs_never_falls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is told by name of the design; live-points that are there already make it jump."""
+    monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path))
+    shown: list[tuple[str, float]] = []
+    designs = [parse_machine(f"foglia-2004-4p:processors=1,{text}") for text in (SLOW, FAST)]
+    compare_windows(
+        designs, Asked(TRACE, 0.4, transactions=5, warmup=1), progress=lambda what, share: shown.append((what, share))
+    )
+    shares = [share for _, share in shown]
+    assert shares == sorted(shares) and shares[0] < 0.1 and 0.5 < shares[-1] <= 1
+    texts = [text.partition(": ")[2] for text, _ in shown]
+    assert texts.index("timing windows") < len(texts) - 1 - texts[::-1].index("timing windows")
+    assert len({text.partition(": ")[0] for text, _ in shown}) == 2
 
 
 def test_a_trace_with_too_few_windows_is_refused(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from servsim.cli.progress import EVERY, QUIET, Progress
 from servsim.cli.terminal import say
 from servsim.environment import shipped_trace
 from servsim.errors import Interrupted
+from servsim.interrupts import interrupts_held
 from servsim.progress import expected_references, of_references, of_runs
 from servsim.simulation import simulate
-from servsim.sweep.engines.local import interrupts_held
 from servsim.text import printable
 from servsim.trace import tables
 

@@ -395,3 +395,11 @@ def test_what_cannot_be_promised_is_refused_with_the_remedy(
     done = servsim("simulate", TRACE, *MACHINE, *options)
     assert done.returncode == 2, done.stderr
     assert words in " ".join(done.stderr.split())
+
+
+def test_where_no_longer_trace_would_do_no_number_of_transactions_is_said_to_be_missing() -> None:
+    """What misses cost beside the windows leaves no room in a half of the precision's square."""
+    known = _known(spread=0.01)
+    with pytest.raises(UsageError, match=r"±0\.4 %.*a trace of any length would leave ±0\.4 % open; ask for") as no:
+        refuse_unsuitable(known, 0.004)
+    assert "missing" not in str(no.value) and "longer trace" not in str(no.value)

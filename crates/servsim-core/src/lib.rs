@@ -15,6 +15,7 @@ pub mod random;
 pub mod reference;
 pub mod source;
 pub mod steps;
+pub mod watch;
 
 pub use code::Instruction;
 pub use drive::{DiskRequest, Drive, FileRange, SECTOR};
@@ -28,3 +29,4 @@ pub use source::{
     BatchPosition, GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource,
     TransactionEnds, MAX_SPACES, PAGE_SHIFT,
 };
+pub use watch::{Stage, Watch};

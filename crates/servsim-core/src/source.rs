@@ -24,6 +24,22 @@ pub type TransactionEnds = BTreeMap<(TaskId, u32), u64>;
 #[error("{0}")]
 pub struct SourceError(pub String);
 
+/// What a reading ends with that was stopped.
+const STOPPED: &str = "the reading was stopped";
+
+impl SourceError {
+    /// Of a reading that was stopped by who waits for it.
+    #[must_use]
+    pub fn stopped() -> Self {
+        Self(STOPPED.into())
+    }
+
+    /// Whether it is of such a reading.
+    pub fn is_stopped(&self) -> bool {
+        self.0 == STOPPED
+    }
+}
+
 /// What a source must tell that is made of no other.
 const OWN: &str = "a source that is made of no other tells tasks, transaction kinds and privacy itself";
 

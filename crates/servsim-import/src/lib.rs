@@ -41,7 +41,7 @@ pub use memory::{InMemory, ListSource};
 pub use servsim_trace::Budget;
 pub use survey::Survey;
 
-use servsim_core::{GlobalSource, SourceError, TaskSource};
+use servsim_core::{GlobalSource, SourceError, TaskSource, Watch};
 use std::path::Path;
 
 /// The first pass over a trace, which tells its tasks and which pages more than one of them touches.
@@ -185,12 +185,14 @@ pub struct TraceFile<'a> {
     pub findings: Option<captured::Findings<'a>>,
     /// The first pass over it.
     pub first_pass: FirstPass,
+    /// Who waits for it to be opened: told how far a first pass over a captured trace is, and asked whether to go on.
+    pub watch: Option<&'a Watch>,
 }
 
 impl<'a> TraceFile<'a> {
     /// The trace at `path`, of this format; nothing is kept.
     pub fn new(path: &'a Path, format: Option<&'a str>) -> Self {
-        Self { path, format, findings: None, first_pass: FirstPass::ALONE }
+        Self { path, format, findings: None, first_pass: FirstPass::ALONE, watch: None }
     }
 }
 
@@ -204,9 +206,9 @@ pub fn open_in_order(
     processors: usize,
     private_kernel: bool,
 ) -> Result<Box<dyn GlobalSource>, SourceError> {
-    let &TraceFile { path, format: name, findings, first_pass } = trace;
+    let &TraceFile { path, format: name, findings, first_pass, watch } = trace;
     if is_captured(path, name) {
-        let source = captured::CapturedOrder::open_with(path, findings)?;
+        let source = captured::CapturedOrder::open_with(path, findings, watch)?;
         return Ok(Box::new(source.with_private_kernel(private_kernel)));
     }
     if processors > MOST_NAMED {
@@ -242,10 +244,12 @@ pub struct Reading {
 /// # Errors
 /// As [`open_in_order`].
 pub fn open_by_task(trace: &TraceFile<'_>, reading: &Reading) -> Result<Box<dyn TaskSource>, SourceError> {
-    let &TraceFile { path, format: name, findings, first_pass: _ } = trace;
+    let &TraceFile { path, format: name, findings, first_pass: _, watch } = trace;
     if is_captured(path, name) {
-        let source = captured::CapturedTasks::open_with(path, reading.line, reading.locks, findings)?;
-        return Ok(Box::new(source.with_private_kernel(reading.private_kernel).with_code(reading.code)?));
+        let source = captured::CapturedTasks::open_with(path, reading.line, reading.locks, findings, watch)?;
+        return Ok(Box::new(
+            source.with_private_kernel(reading.private_kernel).with_code(reading.code, watch)?,
+        ));
     }
     (format_of(path, name)?.split)(path, reading.processors)
 }

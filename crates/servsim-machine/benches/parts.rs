@@ -38,8 +38,9 @@ fn main() {
     let [step, trace, folder] = words.as_slice() else { return };
     let trace = Path::new(trace);
     let findings = Some(Findings { folder: Path::new(folder), trace_hash: "sha256:0" });
-    let order = |findings| CapturedOrder::open_with(trace, findings).expect("a captured trace");
-    let tasks = || CapturedTasks::open_with(trace, GEOMETRY.line, true, findings).expect("a captured trace");
+    let order = |findings| CapturedOrder::open_with(trace, findings, None).expect("a captured trace");
+    let tasks =
+        || CapturedTasks::open_with(trace, GEOMETRY.line, true, findings, None).expect("a captured trace");
     let reader = || Arc::new(TraceReader::open(trace).expect("a captured trace"));
     let references = match step.as_str() {
         "open" => reader().epoch_count() as u64,

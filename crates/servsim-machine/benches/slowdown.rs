@@ -82,7 +82,7 @@ fn main() {
             Machine::from_toml(MACHINE, "alameldeen-2003-16p", &overrides).expect("a valid machine");
         let detail = if name == "fixed" { CodeDetail::None } else { CodeDetail::Instructions };
         let source = CapturedTasks::open(&path, machine.cache.line.0, true)
-            .and_then(|source| source.with_code(detail))
+            .and_then(|source| source.with_code(detail, None))
             .expect("a captured trace");
         let model = model(&machine);
         let start = cpu_nanos();

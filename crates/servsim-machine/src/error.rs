@@ -22,7 +22,11 @@ pub enum SimulateError {
 
 impl From<SourceError> for SimulateError {
     fn from(error: SourceError) -> Self {
-        Self::Usage(error.0)
+        if error.is_stopped() {
+            Self::Interrupted
+        } else {
+            Self::Usage(error.0)
+        }
     }
 }
 

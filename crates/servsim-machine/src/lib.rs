@@ -41,6 +41,7 @@ pub mod window;
 pub use counts::simulate_each;
 pub use error::{Proceed, SimulateError};
 pub use run_spec::{NodeOptions, RunSpec, Start, TextFile};
+pub use servsim_core::{Stage, Watch};
 pub use setup::Setup;
 pub use simulate::{simulate, DETAILED};
 pub use window::Transactions;

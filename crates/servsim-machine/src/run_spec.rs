@@ -4,9 +4,11 @@
 use crate::error::SimulateError;
 use crate::warm::Amount;
 use crate::window::Transactions;
+use servsim_core::Watch;
 use servsim_import::captured::Findings;
 use servsim_import::{FirstPass, TraceFile};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What to simulate.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub struct RunSpec {
     pub seed: u64,
     /// Host threads.
     pub threads: usize,
+    /// Who waits for it, and may stop it while the trace is opened as well.
+    pub watch: Arc<Watch>,
 }
 
 impl RunSpec {
@@ -54,6 +58,7 @@ impl RunSpec {
             format: self.format.as_deref(),
             findings: self.findings.as_deref().map(findings),
             first_pass: FirstPass::On(self.threads),
+            watch: Some(&self.watch),
         }
     }
 }

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use servsim_machine::classify::{classify as run, named, Grouping, Question, Symbols, ORDERS};
 use servsim_machine::{NodeOptions, RunSpec, SimulateError};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Adds this part's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -62,8 +63,10 @@ fn classify(
         replications: 1,
         seed: 1,
         threads: 1,
+        watch: Arc::default(),
     };
+    let watch = request.watch.clone();
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run(&request, &question, proceed);
-    let document = simulate::attended(py, work, progress.as_ref())?;
+    let document = simulate::attended(py, &watch, work, simulate::referenced(progress.as_ref()))?;
     document.map(|document| document.to_string()).map_err(simulate::raised)
 }

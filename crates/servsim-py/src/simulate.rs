@@ -5,12 +5,11 @@ use pyo3::prelude::*;
 use servsim_machine::registry::{self, Entry};
 use servsim_machine::sampling::{sample as run_windows, Paces, Store, Wish};
 use servsim_machine::{
-    simulate as run, simulate_each as run_each, NodeOptions, RunSpec, SimulateError, Start, TextFile,
-    Transactions,
+    simulate as run, simulate_each as run_each, NodeOptions, RunSpec, SimulateError, Stage, Start, TextFile,
+    Transactions, Watch,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -116,9 +115,11 @@ fn simulate(
         replications,
         seed,
         threads: threads.unwrap_or_else(unasked),
+        watch: Arc::default(),
     };
+    let watch = request.watch.clone();
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run(&request, proceed);
-    let document = attended(py, work, progress.as_ref())?;
+    let document = attended(py, &watch, work, referenced(progress.as_ref()))?;
     document.map(|document| document.to_string()).map_err(raised)
 }
 
@@ -162,9 +163,11 @@ fn simulate_each(
         replications: 1,
         seed,
         threads: threads.unwrap_or_else(all_cores),
+        watch: Arc::default(),
     };
+    let watch = request.watch.clone();
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| run_each(&request, &variants, proceed);
-    let document = attended(py, work, progress.as_ref())?;
+    let document = attended(py, &watch, work, referenced(progress.as_ref()))?;
     document.map(|document| document.to_string()).map_err(raised)
 }
 
@@ -216,10 +219,12 @@ fn sample(
         replications: 1,
         seed,
         threads: threads.unwrap_or_else(all_cores),
+        watch: Arc::default(),
     };
     let store = if is_folder { Store::Folder(file) } else { Store::File(file) };
     let failed: Arc<Mutex<Option<PyErr>>> = Arc::default();
     let told = failed.clone();
+    let watch = request.watch.clone();
     let work = move |proceed: &mut dyn FnMut(u64) -> bool| {
         let mut chosen = |known: &serde_json::Value| {
             let asked: PyResult<(Vec<usize>, Vec<Asked>)> =
@@ -233,7 +238,11 @@ fn sample(
         };
         run_windows(&request, &store, &mut chosen, proceed)
     };
-    let document = attended(py, work, progress.as_ref())?;
+    let told = |py: Python<'_>, stage: Stage| match &progress {
+        Some(call) => call.call1(py, (stage.what, stage.done, stage.of)).map(|_| ()),
+        None => Ok(()),
+    };
+    let document = attended(py, &watch, work, told)?;
     let raised_by_choice = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (document, raised_by_choice) {
         (Err(_), Some(error)) => Err(error),
@@ -256,37 +265,44 @@ pub fn raised(error: SimulateError) -> PyErr {
     }
 }
 
+/// What tells Python the references so far: none of them while a trace is opened.
+pub fn referenced(progress: Option<&Py<PyAny>>) -> impl Fn(Python<'_>, Stage) -> PyResult<()> + '_ {
+    move |py, stage| {
+        let references = if stage.what.is_empty() { stage.done } else { 0 };
+        progress.map_or(Ok(()), |call| call.call1(py, (references,)).map(|_| ()))
+    }
+}
+
 /// Works on another thread while this one looks for signals and reports progress, so that
-/// Ctrl-C ends the command at once whatever the simulation is doing.
+/// Ctrl-C ends the command at once whatever the simulation is doing. What can still be kept then is waited for, until a
+/// second Ctrl-C.
 pub fn attended(
     py: Python<'_>,
+    watch: &Arc<Watch>,
     work: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<serde_json::Value, SimulateError> + Send + 'static,
-    progress: Option<&Py<PyAny>>,
+    told: impl Fn(Python<'_>, Stage) -> PyResult<()>,
 ) -> PyResult<Result<serde_json::Value, SimulateError>> {
-    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let (seen_stop, seen_done) = (stop.clone(), done.clone());
-    let work = std::thread::spawn(move || {
-        work(&mut |references| {
-            seen_done.store(references, Ordering::Relaxed);
-            !seen_stop.load(Ordering::Relaxed)
-        })
-    });
+    let working = watch.clone();
+    let work = std::thread::spawn(move || work(&mut |done| working.tell(done)));
+    let mut interrupted = None;
     while !work.is_finished() {
         py.allow_threads(|| std::thread::sleep(POLL));
-        let told = py.check_signals().and_then(|()| {
-            let references = done.load(Ordering::Relaxed);
-            progress.map_or(Ok(()), |call| call.call1(py, (references,)).map(|_| ()))
-        });
-        if let Err(raised) = told {
-            stop.store(true, Ordering::Relaxed);
-            // Replications that ended before the interruption are not lost.
-            return match py.allow_threads(|| work.join()) {
-                Ok(Ok(document)) if document["interrupted"] == true => Ok(Ok(document)),
-                _ => Err(raised),
-            };
+        if let Err(raised) = py.check_signals() {
+            watch.stop();
+            interrupted = Some(raised);
+        }
+        if let (Err(raised), None) = (told(py, watch.stage()), &interrupted) {
+            watch.stop();
+            interrupted = Some(raised);
         }
     }
-    work.join().map_err(|_| errors::internal("the simulation ended without a result"))
+    let result = work.join().map_err(|_| errors::internal("the simulation ended without a result"));
+    match (interrupted, result) {
+        // Replications and windows that ended before the interruption are not lost.
+        (Some(_), Ok(Ok(document))) if document["interrupted"] == true => Ok(Ok(document)),
+        (Some(raised), _) => Err(raised),
+        (None, result) => result,
+    }
 }
 
 /// Meaning, accepted values, default and source of a setting.

@@ -2,7 +2,7 @@
 
 use crate::errors::{environment, unwritable, usage};
 use crate::interrupt::interruptible;
-use crate::simulate::{attended, raised};
+use crate::simulate::{attended, raised, referenced};
 use pyo3::prelude::*;
 use serde_json::json;
 use servsim_import::export::{export, target_of, ExportError, Only, TARGETS};
@@ -138,7 +138,9 @@ fn trace_footprints(
             .map(|found| found.iter().map(of).collect())
             .map_err(|error| SimulateError::Usage(error.to_string()))
     };
-    attended(py, work, progress.as_ref())?.map(|found| found.to_string()).map_err(raised)
+    attended(py, &Arc::default(), work, referenced(progress.as_ref()))?
+        .map(|found| found.to_string())
+        .map_err(raised)
 }
 
 /// Half-open ranges from Python, in transactions and nanoseconds.

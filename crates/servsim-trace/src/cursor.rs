@@ -248,6 +248,11 @@ impl GlobalCursor {
         }
     }
 
+    /// How many epochs the walk has left behind it.
+    pub fn epochs_read(&self) -> u64 {
+        self.next_epoch.saturating_sub(1) as u64
+    }
+
     /// Per task, the epochs in which it ran, as far as the walk is.
     pub fn ran(&self) -> &[Vec<u32>] {
         &self.ran

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +38,7 @@ def run(
     stopped: Interrupted | None = None
     try:
         with Progress() as progress:
-
-            def of(name: str) -> Callable[[int], None]:
-                return lambda done: progress(f"sampling {name}, {done / 1e6:,.0f} M references", None)
-
-            result = compare_windows(machines, asked, progress=of, say=progress.note)
+            result = compare_windows(machines, asked, progress=progress, say=progress.note)
     except Interrupted as stop:
         stopped, result = stop, stop.result
     warn(recorded(result))

@@ -7,6 +7,8 @@ for work, and commands have matrices of a few rows. Programs that a command star
 import os
 from importlib import import_module
 
+from servsim.interrupts import interrupts_held
+
 __all__ = ["load"]
 
 #: What the libraries of linear algebra ask, when they are loaded, for how many threads they may have.
@@ -19,8 +21,9 @@ def load(*modules: str) -> None:
     if ours:
         os.environ[ASKED[0]] = "1"
     try:
-        for module in modules:
-            import_module(module)
+        with interrupts_held():
+            for module in modules:
+                import_module(module)
     finally:
         if ours:
             del os.environ[ASKED[0]]

@@ -31,12 +31,7 @@ def run(trace: Path, machine: str, precision: str, output: Path | None, as_json:
     stopped: Interrupted | None = None
     try:
         with Progress() as progress:
-            progress("sampling the trace", None)
-
-            def told(references: int) -> None:
-                progress(f"sampling the trace, {references / 1e6:,.0f} M references", None)
-
-            result = sample(trace, machine, share, progress=told, say=progress.note, **options)
+            result = sample(trace, machine, share, progress=progress, say=progress.note, **options)
     except Interrupted as stop:
         stopped, result = stop, stop.result
     warn(recorded(result))

@@ -113,6 +113,22 @@ def windows_wanted(documents: Sequence[Known], precision: float) -> tuple[int, s
     )
 
 
+def windows_needed(documents: Sequence[Known], precision: float) -> str:
+    """Say of an interrupted comparison how many common windows had ended, and about how many it would take."""
+    count = min(len(document["points"]) for document in documents)
+    timed = len(documents[0]["windows"])
+    pairs = list(combinations(documents, 2))
+    widest = max(parts_of(a, b).half_width for a, b in pairs)
+    needed = sampling.FIRST_LOOK
+    if not look_is_enough(documents, precision):
+        wanted = (sampling.windows_for(ratio_of(a, b), _left(parts_of(a, b), precision)) for a, b in pairs)
+        needed = min(count, max(sampling.FIRST_STAGE, *wanted))
+    text = f"interrupted: {timed} common windows had ended, which give ±{100 * widest:.1f} % for ratios"
+    if needed <= timed:
+        return f"{text}; no more are needed"
+    return f"{text}; about {needed} of {count} would be needed for ±{100 * precision:g} %"
+
+
 def judged(designs: Sequence[tuple[str, Known]], precision: float, wanted: int) -> dict[str, Any]:
     """Return the comparison (schema ``servsim.compare-windows/1``)."""
     couples = list(combinations(designs, 2))

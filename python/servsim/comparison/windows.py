@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from servsim.comparison.designs import Machine
-from servsim.comparison.ratios import judged, look_is_enough, windows_wanted
+from servsim.comparison.ratios import judged, look_is_enough, windows_needed, windows_wanted
 from servsim.errors import Interrupted
 from servsim.hashes import file_hash
+from servsim.progress import Show
 from servsim.result_warnings import ResultWarning
 from servsim.sampling.coarse import Known, coarse_runs
 from servsim.sampling.runs import Wish, refuse_short, timed
+from servsim.sampling.stages import HASH, Stages, Told
 from servsim.simulation import machine_text, resolve
 from servsim.statistics import sampling
 
@@ -54,12 +56,14 @@ class _Windows:
         self.document: Known = {}
         self.interrupted = False
 
-    def more(self, choose: Callable[[Known], list[int]], progress: Callable[[int], None] | None) -> None:
+    def more(self, choose: Callable[[Known], list[int]], told: Told | None) -> None:
         """Time the windows that ``choose`` names, given what is known before; they are added to those before."""
         before, coarse = self.document.get("windows", []), self.document.get("coarse", [])
 
         def once(text: str) -> Wish:
             known: Known = json.loads(text)
+            if "points" not in known:
+                return [], []
             if not known["windows"]:
                 return choose(known), []
             known |= {"windows": before + known["windows"], "coarse": coarse + known["coarse"]}
@@ -77,7 +81,7 @@ class _Windows:
             warmup=asked.warmup,
             seed=asked.seed,
             threads=asked.threads,
-            progress=progress,
+            told=told,
         )
         self.interrupted = bool(found.get("interrupted"))
         if self.document:
@@ -89,7 +93,7 @@ def compare_windows(
     machines: Sequence[Machine],
     asked: Asked,
     *,
-    progress: Callable[[str], Callable[[int], None]] | None = None,
+    progress: Show | None = None,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Time common windows of a trace on every machine, and say which need fewer cycles for a transaction.
@@ -101,7 +105,7 @@ def compare_windows(
     asked
         What is common to them; ``precision`` is half of the 95 % interval of every ratio, as a share of it.
     progress
-        Given a machine's name, returns what is called with references so far.
+        Takes what is being done and the share done of all of it.
     say
         Called with a sentence on what will be simulated, once the first windows have told.
 
@@ -117,7 +121,9 @@ def compare_windows(
     Interrupted
         When it was interrupted after windows enough of all designs; it holds the comparison by then.
     """
-    trace_hash = file_hash(asked.trace) if asked.trace.exists() else None
+    stages = Stages(progress, asked.trace, designs=len(machines)) if progress and asked.trace.exists() else None
+    hashed = (lambda done, of: stages(HASH, done, of)) if stages else None
+    trace_hash = file_hash(asked.trace, hashed) if asked.trace.exists() else None
     designs = [_Windows(machine, asked, trace_hash or "") for machine in machines]
     first = max(designs, key=lambda design: design.processors)
     in_turn = [first, *(design for design in designs if design is not first)]
@@ -134,7 +140,7 @@ def compare_windows(
 
     def stage(low: int, high: int) -> None:
         for design in in_turn:
-            told = None if progress is None else progress(design.machine.label)
+            told = stages and stages.of(design.machine.label)
             design.more(lambda known: chosen(known, low, high), told)
             if design.interrupted:
                 raise KeyboardInterrupt
@@ -156,8 +162,9 @@ def compare_windows(
         done = [len(design.document.get("windows", [])) * bool(design.document.get("coarse")) for design in designs]
         if min(done) < LEAST_WINDOWS:
             raise
-        result = judged(_common(designs), asked.precision, wanted)
-        text = f"interrupted: {min(done)} common windows had ended, of {wanted} that the precision asked for"
+        common = _common(designs)
+        result = judged(common, asked.precision, wanted)
+        text = windows_needed([document for _, document in common], asked.precision)
         result["warnings"].insert(0, ResultWarning("weak", "interrupted", text).to_dict())
         result["interrupted"] = True
         raise Interrupted(result) from None

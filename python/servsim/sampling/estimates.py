@@ -230,13 +230,16 @@ def refuse_unsuitable(known: Known, precision: float) -> None:
     elif order >= unknown:
         # The spread of runs shrinks as the root of their length.
         room = sqrt(max(0.0, max(0.0, precision - unknown) ** 2 / 2 - model**2))
-        missing = ceil(there * ((order / room) ** 2 - 1)) if room > 0 else there
         why = (
             f"single full runs of the {there} transactions to measure differ by ±{100 * order:.1f} % in which of them "
-            f"end first and who waits; {are_missing(missing)} (twice as many in a trace, of which the middle half is "
-            "measured)"
+            "end first and who waits; "
         )
-        remedy = "capture a longer trace, " + (at_best or "or ")
+        if room > 0:
+            missing = ceil(there * ((order / room) ** 2 - 1))
+            why += f"{are_missing(missing)} (twice as many in a trace, of which the middle half is measured)"
+            remedy = "capture a longer trace, " + (at_best or "or ")
+        else:
+            why += f"a trace of any length would leave ±{100 * (unknown + sqrt(2) * model):.1f} % open"
     else:
         why = (
             "windows have other misses than the run without time that they begin from, since tasks share what they "

@@ -14,6 +14,7 @@ from servsim import _core
 from servsim.cache import folder
 from servsim.errors import Interrupted, UsageError
 from servsim.hashes import file_hash
+from servsim.progress import Show, held_by
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.sampling.coarse import CoarseRun, Known, coarse_runs, order_of
 from servsim.sampling.estimates import (
@@ -29,6 +30,7 @@ from servsim.sampling.estimates import (
     suspicions,
     unknown_of,
 )
+from servsim.sampling.stages import HASH, Prospect, Stages, Told
 from servsim.simulation import findings_folder, machine_text
 from servsim.statistics import sampling
 from servsim.text import share
@@ -83,14 +85,14 @@ def sample(
     live_points: str | Path | None = None,
     choice: str = "phases",
     all_windows: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Show | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Known:
     """Time windows of a trace until cycles per transaction are known as precisely as asked.
 
     Parameters
     ----------
-    trace, machine, format, overrides, transactions, warmup, users, seed, threads, progress
+    trace, machine, format, overrides, transactions, warmup, users, seed, threads
         As for `servsim.simulate`; the windows are taken from the transactions that it would measure.
     precision
         Half of the 95 % interval, as a share of the mean, for example 0.02.
@@ -100,8 +102,11 @@ def sample(
         Order of the windows: see `servsim.statistics.sampling.order`.
     all_windows
         Time every window there is, whatever the precision: what any choice of them would have told follows.
+    progress
+        Takes what is being done and the share done of all of it.
     say
-        Called with a sentence on what will be simulated, once the first windows have told.
+        Called with a sentence on what it is going to cost, before anything is simulated, and with one on how many
+        windows are needed, once the first have told.
 
     Returns
     -------
@@ -119,7 +124,9 @@ def sample(
     --------
     >>> sample("oltp.svt", "foglia-2004-4p", 0.02)  # doctest: +SKIP
     """
-    plan = _Plan(precision, seed, choice, say, all_windows)
+    path = Path(trace)
+    stages = Stages(progress, path) if progress is not None and path.exists() else None
+    plan = _Plan(precision, seed, choice, say, all_windows, path, stages)
     document = timed(
         trace,
         machine,
@@ -132,7 +139,7 @@ def sample(
         seed=seed,
         threads=threads,
         live_points=live_points,
-        progress=progress,
+        told=stages,
     )
     windows = document["windows"]
     if len(windows) < LEAST_WINDOWS or not document["coarse"]:
@@ -151,8 +158,7 @@ def sample(
         doubts.append(ResultWarning("weak", "short-warm-up", text))
     put(document, [*recorded(document), *doubts])
     if document.get("interrupted"):
-        text = f"interrupted: {len(windows)} windows had ended, of {plan.wanted} that the precision asked for"
-        put(document, [*recorded(document), ResultWarning("weak", "interrupted", text)])
+        put(document, [*recorded(document), ResultWarning("weak", "interrupted", plan.interrupted(document))])
         raise Interrupted(document)
     return document
 
@@ -171,14 +177,19 @@ def timed(
     seed: int = 1,
     threads: int | None = None,
     live_points: str | Path | None = None,
-    progress: Callable[[int], None] | None = None,
+    told: Told | None = None,
 ) -> Known:
     """Do what ``choose`` wishes, which is given what is known so far as JSON, until it wishes nothing.
 
     Parameters
     ----------
+    choose
+        Where live-points have to be made it is asked before that as well, with a range of which nothing is counted and
+        without ``points``.
     trace_hash
         Hash of the trace, where it is known already.
+    told
+        Takes how far each stage is.
 
     Raises
     ------
@@ -197,7 +208,7 @@ def timed(
         Path(live_points) if live_points is not None else folder("live-points"),
         is_folder=live_points is None,
         machine_file=str(machine),
-        trace_hash=trace_hash or file_hash(path),
+        trace_hash=trace_hash or file_hash(path, told and (lambda done, of: told(HASH, done, of))),
         findings=findings_folder(),
         format=format,
         overrides=overrides or [],
@@ -206,7 +217,7 @@ def timed(
         users=users,
         seed=seed,
         threads=threads,
-        progress=progress,
+        progress=told,
     )
     document: Known = json.loads(text)
     return document
@@ -239,15 +250,27 @@ class _Plan:
     """Which windows are timed next: a look, the first stage if that is not enough, as many as it says, then none."""
 
     def __init__(
-        self, precision: float, seed: int, choice: str, say: Callable[[str], None] | None, all_windows: bool
+        self,
+        precision: float,
+        seed: int,
+        choice: str,
+        say: Callable[[str], None] | None,
+        all_windows: bool,
+        trace: Path | None = None,
+        stages: Stages | None = None,
     ) -> None:
         self.precision, self.seed, self.choice, self.say = precision, seed, choice, say
-        self.all_windows = all_windows
-        self.wanted = sampling.FIRST_LOOK
+        self.all_windows, self.trace, self.stages = all_windows, trace, stages
+        self.wanted, self._told_cost = sampling.FIRST_LOOK, False
 
     def choose(self, text: str) -> Wish:
         """Return what is to be done next, given what is known."""
         known: Known = json.loads(text)
+        self._tell_cost(known)
+        return self._wish(known) if "points" in known else ([], [])
+
+    def _wish(self, known: Known) -> Wish:
+        """Return the windows and coarse runs to make next."""
         count, done = len(known["points"]), len(known["windows"])
         if done == 0 and count < sampling.FIRST_STAGE:
             refuse_short(known, sampling.FIRST_STAGE, "a first look takes")
@@ -285,11 +308,44 @@ class _Plan:
         room = max(0.0, self.precision - unknown_of(known).half_width)
         return sqrt(max(0.0, room**2 - order_of(known) ** 2 - model_of(known) ** 2))
 
+    def interrupted(self, known: Known) -> str:
+        """Say what is known of a run that was interrupted, and how many windows its precision would take."""
+        done, there = len(known["windows"]), len(known["points"])
+        text = f"interrupted: {done} windows had ended, which give ±{100 * half_of(known):.1f} %; "
+        room, found = self._for_windows(known), estimate(known)
+        close = found.half_width / found.mean < sampling.LOOK_PART * room
+        if self.all_windows:
+            return f"{text}all {there} were asked for"
+        if not room:
+            return f"{text}by now what no window tells leaves no room for ±{100 * self.precision:g} %"
+        needed = sampling.FIRST_LOOK if close else max(sampling.FIRST_STAGE, sampling.windows_for(found, room))
+        if needed <= done:
+            return f"{text}they are enough for ±{100 * self.precision:g} %"
+        of = f" (the trace has {there})" if needed > there else f" of {there}"
+        return f"{text}about {needed}{of} would be needed for ±{100 * self.precision:g} %"
+
+    def _tell_cost(self, known: Known) -> None:
+        """Say once what the run is going to cost."""
+        if self._told_cost or self.trace is None:
+            return
+        self._told_cost = True
+        prospect = Prospect.of(held_by(self.trace), known["range"])
+        if prospect is None:
+            return
+        if self.stages is not None:
+            self.stages.expect(prospect)
+        if self.say is not None:
+            self.say(prospect.sentence(self.precision, made="points" in known))
+
     def _tell(self, known: Known, wanted: int) -> None:
         """Say how many windows are needed, and what those that were timed give."""
         if self.say is not None:
             done, count, reached = len(known["windows"]), len(known["points"]), 100 * half_of(known)
-            self.say(f"{done} windows give ±{reached:.1f} %; {wanted} of {count} are needed in all")
+            each = sum(window["timed_references"] for window in known["windows"]) / done
+            self.say(
+                f"{done} windows give ±{reached:.1f} %; {wanted} of {count} are needed in all, "
+                f"{wanted * each / 1e6:,.1f} M references"
+            )
 
     def _order(self, count: int) -> list[int]:
         return sampling.order(count, self.seed, self.choice)

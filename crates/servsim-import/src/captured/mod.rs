@@ -25,7 +25,7 @@ pub use findings::Findings;
 pub use order::CapturedOrder;
 pub use tasks::CapturedTasks;
 
-use servsim_core::{SourceError, TaskInfo, TaskKind};
+use servsim_core::{SourceError, TaskInfo, TaskKind, Watch};
 use servsim_trace::{TraceError, TraceReader};
 
 /// Name of the format for `--format`.
@@ -35,6 +35,11 @@ pub const EXTENSION: &str = "svt";
 
 fn error(error: &TraceError) -> SourceError {
     SourceError(error.to_string())
+}
+
+/// Stops where `watch` says so.
+fn go_on(watch: Option<&Watch>) -> Result<(), SourceError> {
+    watch.is_none_or(Watch::goes_on).then_some(()).ok_or_else(SourceError::stopped)
 }
 
 /// The address space of each task: that of its process. Kernel threads and handlers have none.

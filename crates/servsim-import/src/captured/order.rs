@@ -5,7 +5,9 @@ use super::pages::Pages;
 use super::plan::Plan;
 use super::template::{Expansion, Templates};
 use super::{error, spaces_of, tasks_of};
-use servsim_core::{Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds};
+use servsim_core::{
+    Batch, Event, GlobalSource, PageOrigin, Privacy, SourceError, TaskInfo, TransactionEnds, Watch,
+};
 use servsim_trace::{EventKind, GlobalCursor, MarkKind, Ref, ShapeId, Sink, TaskId, TraceReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,16 +40,21 @@ impl CapturedOrder {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
-        Self::open_with(path, None)
+        Self::open_with(path, None, None)
     }
 
-    /// The same, without the pass where `findings` keep what it found; they keep it from then on.
+    /// The same, without the pass where `findings` keep what it found; they keep it from then on. `watch` is told how far
+    /// it is, and may stop it.
     ///
     /// # Errors
-    /// As [`CapturedOrder::open`].
-    pub fn open_with(path: &Path, findings: Option<Findings<'_>>) -> Result<Self, SourceError> {
+    /// As [`CapturedOrder::open`], and when it was stopped.
+    pub fn open_with(
+        path: &Path,
+        findings: Option<Findings<'_>>,
+        watch: Option<&Watch>,
+    ) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
-        let Plan { pages, transaction_ends, .. } = Plan::of(&reader, findings)?;
+        let Plan { pages, transaction_ends, .. } = Plan::of(&reader, findings, watch)?;
         Ok(Self {
             transaction_ends,
             tasks: tasks_of(&reader),

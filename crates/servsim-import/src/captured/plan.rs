@@ -17,17 +17,19 @@
 mod kept;
 
 use super::contention::{Contention, LockWait};
-use super::error;
 use super::findings::Findings;
 use super::locks::LockWords;
 use super::pages::Pages;
-use servsim_core::{SourceError, TransactionEnds, WakeId};
+use super::{error, go_on};
+use servsim_core::{SourceError, TransactionEnds, WakeId, Watch};
 use servsim_trace::{
     Epochs, EventKind, GlobalCursor, Item, MarkKind, SwitchReason, TaskId, TaskKind, TraceReader,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// What the pass that makes a plan is called where it is watched.
+const FIRST_PASS: &str = "first pass";
 /// Items between two looks at the memory of the plan, a power of two.
 const ITEMS_PER_CLAIM: u64 = 1 << 16;
 /// Number of the local timer among interrupt sources.
@@ -123,20 +125,24 @@ impl Plan {
     /// The plan of a trace: the one that `findings` keep, or one that is made and kept there.
     ///
     /// # Errors
-    /// When the trace is damaged.
-    pub fn of(reader: &Arc<TraceReader>, findings: Option<Findings<'_>>) -> Result<Self, SourceError> {
-        let Some(findings) = findings else { return Self::made(reader) };
+    /// When the trace is damaged, or `watch` stopped the pass.
+    pub fn of(
+        reader: &Arc<TraceReader>,
+        findings: Option<Findings<'_>>,
+        watch: Option<&Watch>,
+    ) -> Result<Self, SourceError> {
+        let Some(findings) = findings else { return Self::made(reader, watch) };
         let kept = findings.load(reader);
         if let Some(plan) = kept.and_then(|(tables, _claim)| Self::unpack(&tables, reader)) {
             return Ok(plan);
         }
-        let plan = Self::made(reader)?;
+        let plan = Self::made(reader, watch)?;
         findings.keep(&plan.pack(), reader);
         Ok(plan)
     }
 
     /// Makes the plan; one pass over the trace.
-    fn made(reader: &Arc<TraceReader>) -> Result<Self, SourceError> {
+    fn made(reader: &Arc<TraceReader>, watch: Option<&Watch>) -> Result<Self, SourceError> {
         let tasks = reader.tasks().len();
         let mut planner = Planner {
             plan: Self {
@@ -166,6 +172,8 @@ impl Plan {
         let mut walked = 0_u64;
         let mut cursor = GlobalCursor::new(reader.clone());
         let dictionary = reader.dictionary();
+        let stage = |what, of| watch.iter().for_each(|watch| watch.begin(what, of));
+        stage(FIRST_PASS, reader.epoch_count() as u64);
         while let Some(step) = cursor.next().map_err(|e| error(&e))? {
             match step.item {
                 Item::Block(block) => {
@@ -177,12 +185,15 @@ impl Plan {
             planner.items[step.task as usize] += 1;
             walked += 1;
             if walked & (ITEMS_PER_CLAIM - 1) == 0 {
+                watch.iter().for_each(|watch| _ = watch.tell(cursor.epochs_read()));
+                go_on(watch)?;
                 let claimed = memory.grow_to(planner.memory());
                 claimed.map_err(|what| SourceError(format!("{}: {what}", reader.path().display())))?;
             }
         }
         planner.plan.ran = cursor.ran().iter().map(|epochs| epochs.as_slice().into()).collect();
         planner.plan.pages.classify();
+        stage("", 0);
         Ok(planner.finish())
     }
 

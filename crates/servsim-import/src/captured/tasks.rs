@@ -8,11 +8,11 @@ use super::files::ranges;
 use super::findings::Findings;
 use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
 use super::template::Templates;
-use super::{error, spaces_of, tasks_of};
+use super::{error, go_on, spaces_of, tasks_of};
 use servsim_core::steps::{Run, Steps};
 use servsim_core::{
     Batch, BatchPosition, Event, FileRange, Instruction, Interrupt, Op, Privacy, SourceError, TaskCursor,
-    TaskId, TaskInfo, TaskSource, TransactionEnds, WakeId,
+    TaskId, TaskInfo, TaskSource, TransactionEnds, WakeId, Watch,
 };
 use servsim_trace::{
     Claim, EventKind, Item, MarkKind, ShapeId, SkimCursor, Skimmed, SwitchReason, TaskKind, TraceReader,
@@ -59,22 +59,24 @@ impl CapturedTasks {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn open(path: &Path, line: u64, locks: bool) -> Result<Self, SourceError> {
-        Self::open_with(path, line, locks, None)
+        Self::open_with(path, line, locks, None, None)
     }
 
-    /// The same, without the pass where `findings` keep what it found; they keep it from then on.
+    /// The same, without the pass where `findings` keep what it found; they keep it from then on. `watch` is told how far
+    /// it is, and may stop it.
     ///
     /// # Errors
-    /// As [`CapturedTasks::open`].
+    /// As [`CapturedTasks::open`], and when it was stopped.
     pub fn open_with(
         path: &Path,
         line: u64,
         locks: bool,
         findings: Option<Findings<'_>>,
+        watch: Option<&Watch>,
     ) -> Result<Self, SourceError> {
         let reader = Arc::new(TraceReader::open(path).map_err(|e| error(&e))?);
         let templates = Templates::new(reader.dictionary(), reader.meta().per_cpu_area, Some(line));
-        let plan = Plan::of(&reader, findings)?;
+        let plan = Plan::of(&reader, findings, watch)?;
         let tasks = tasks_of(&reader);
         let privacy = plan.pages.privacy(false);
         let (inline, device) = (Vec::new(), Vec::new());
@@ -97,7 +99,7 @@ impl CapturedTasks {
             files,
             sums: OnceLock::new(),
         };
-        source.read_interrupts()?;
+        source.read_interrupts(watch)?;
         Ok(source)
     }
 
@@ -111,13 +113,13 @@ impl CapturedTasks {
     /// The same, with what processor cores want to know of the code.
     ///
     /// # Errors
-    /// When the file is damaged.
-    pub fn with_code(mut self, detail: CodeDetail) -> Result<Self, SourceError> {
+    /// When the file is damaged, or `watch` stopped it.
+    pub fn with_code(mut self, detail: CodeDetail, watch: Option<&Watch>) -> Result<Self, SourceError> {
         self.detail = detail;
         if detail == CodeDetail::Instructions {
             self.code = Code::of(self.reader.dictionary().shapes().iter());
             (self.inline, self.device) = (Vec::new(), Vec::new());
-            self.read_interrupts()?;
+            self.read_interrupts(watch)?;
         }
         Ok(self)
     }
@@ -170,7 +172,7 @@ impl CapturedTasks {
         batch.push_event(task, event);
     }
 
-    fn read_interrupts(&mut self) -> Result<(), SourceError> {
+    fn read_interrupts(&mut self, watch: Option<&Watch>) -> Result<(), SourceError> {
         let kinds = self.reader.tasks();
         let Some(task) = kinds.iter().position(|t| t.kind == TaskKind::Interrupt) else {
             return Ok(());
@@ -190,6 +192,7 @@ impl CapturedTasks {
                 }
                 Item::Event(event) => match event.kind {
                     EventKind::InterruptBegin { .. } => {
+                        go_on(watch)?;
                         episode = Episode::default();
                         begun = true;
                     }
@@ -279,7 +282,7 @@ impl TaskSource for CapturedTasks {
         // The handlers were read without.
         self.inline.clear();
         self.device.clear();
-        self.read_interrupts()?;
+        self.read_interrupts(None)?;
         Ok(true)
     }
 

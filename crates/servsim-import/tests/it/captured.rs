@@ -232,7 +232,7 @@ fn pages_and_code_are_told_beside_the_same_references_in_tasks_and_in_handlers()
     small_trace::write(&path);
     let plain = CapturedTasks::open(&path, LINE, true).unwrap();
     let mut paged =
-        CapturedTasks::open(&path, LINE, true).unwrap().with_code(CodeDetail::Instructions).unwrap();
+        CapturedTasks::open(&path, LINE, true).unwrap().with_code(CodeDetail::Instructions, None).unwrap();
     paged.record_pages().unwrap();
 
     let has_page = |(record, page): (&Record, &u64)| (record.op == Op::Event) == (*page == 0);

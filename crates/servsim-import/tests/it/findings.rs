@@ -1,6 +1,6 @@
 //! What a first pass found, kept: the same trace with it and without, and whatever does not fit is made anew.
 
-use servsim_core::{Batch, GlobalSource, TaskSource, PAGE_SHIFT};
+use servsim_core::{Batch, GlobalSource, Stage, TaskSource, Watch, PAGE_SHIFT};
 use servsim_import::captured::{CapturedOrder, CapturedTasks, Findings};
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ fn shipped() -> PathBuf {
 }
 
 fn opened(findings: Option<Findings<'_>>) -> CapturedTasks {
-    CapturedTasks::open_with(&shipped(), 64, true, findings).unwrap()
+    CapturedTasks::open_with(&shipped(), 64, true, findings, None).unwrap()
 }
 
 /// All that a source tells: every stream and handler, and all that the plan answers about them.
@@ -51,6 +51,29 @@ fn told(source: &CapturedTasks) -> String {
 
 fn file(findings: &Findings<'_>) -> PathBuf {
     findings.folder.join("sha25600ff.found")
+}
+
+#[test]
+fn a_first_pass_tells_how_far_it_is_and_ends_where_it_is_stopped() {
+    let watch = Watch::default();
+    let opened = || CapturedTasks::open_with(&shipped(), 64, true, None, Some(&watch));
+    let stage = std::thread::scope(|scope| {
+        // A busy host may look too late: then the pass is made again.
+        for _ in 0..100 {
+            let pass = scope.spawn(|| opened().map(|_| ()));
+            while !pass.is_finished() {
+                let stage = watch.stage();
+                if stage.done > 0 {
+                    return stage;
+                }
+            }
+        }
+        Stage::default()
+    });
+    assert_eq!((stage.what, stage.done, stage.of), ("first pass", 1, 2), "the shipped trace has two epochs");
+    assert_eq!(watch.stage(), Stage::default(), "it is over");
+    watch.stop();
+    assert!(opened().is_err_and(|error| error.is_stopped()));
 }
 
 #[test]
@@ -92,7 +115,7 @@ fn the_captured_order_reads_what_the_streams_kept_and_knows_every_page_as_before
     let _ = opened(Some(findings));
     let made = std::fs::metadata(file(&findings)).unwrap().ino();
     let (with, without) = (
-        CapturedOrder::open_with(&shipped(), Some(findings)).unwrap(),
+        CapturedOrder::open_with(&shipped(), Some(findings), None).unwrap(),
         CapturedOrder::open(&shipped()).unwrap(),
     );
     assert_eq!(std::fs::metadata(file(&findings)).unwrap().ino(), made);

@@ -74,7 +74,8 @@ pub struct Wish {
 }
 
 /// Chooses what is done next from what is known: `range`, `points`, the `windows` timed and the `coarse` runs made so
-/// far.
+/// far. It is asked before live-points are made as well, with a `range` that nothing was counted of and no `points`, so
+/// that what they cost can be told; nothing can be wished then.
 pub type Choose<'a> = dyn FnMut(&Value) -> Result<Wish, SimulateError> + 'a;
 
 /// Times windows of `request`'s trace until `choose` wants no more. `proceed` is as for [`crate::simulate()`].
@@ -94,12 +95,18 @@ pub fn sample(
     refuse(request, &machine)?;
     let (source, _) = source_of(request, &machine, &setup)?;
     let source = source.as_ref();
-    let held = Held::of(&source.transaction_ends());
-    let window = Window::of(request.transactions, request.warmup, held, 0)?;
+    let ends = source.transaction_ends();
+    if ends.is_empty() {
+        return Err(SimulateError::Usage(
+            "the trace has no marks of transactions, and --precision samples those between a first and a last: use a \
+             trace that has, or leave out --precision, --transactions and --warm-up to measure the whole trace"
+                .into(),
+        ));
+    }
+    let window = Window::of(request.transactions, request.warmup, Held::of(&ends), 0)?;
     let transactions = window.transactions.ok_or_else(|| {
         SimulateError::Usage(
-            "--precision samples the transactions between a first and a last: leave out --transactions all, and use \
-             a trace that marks transactions"
+            "--precision samples the transactions between a first and a last: leave out --transactions all"
                 .into(),
         )
     })?;
@@ -113,12 +120,19 @@ pub fn sample(
     let survey = Survey { before: window.warmup, transactions, work };
     let owner = owner_of(request, &machine, &model, survey);
     let path = store.path(&owner);
+    let mut range = json!({
+        "transactions": transactions, "warmup": window.warmup, "users": window.users(),
+        "window": {"warmup": work.warmup, "measured": work.measured},
+        "processors": processors, "cycles_per_reference": if model.core.is_none() { model.cycles_per_reference.0 } else { 0 },
+    });
     let (points, made) = match (LivePoints::open(&path, &owner), store) {
         (Ok(Some(points)), _) => (points, None),
         (Err(Unfit(why)), Store::File(_)) => {
             return Err(SimulateError::Usage(format!("{why}; name another file with --live-points, or none")))
         }
         (Ok(None), _) | (Err(_), Store::Folder(_)) => {
+            choose(&json!({"range": range}))?;
+            request.watch.begin("live-points", 0);
             let references = make(source, &model, survey, (&path, &owner, request.threads), proceed)?;
             let points =
                 LivePoints::open(&path, &owner).map_err(|Unfit(why)| SimulateError::Internal(why))?;
@@ -127,15 +141,13 @@ pub fn sample(
         }
     };
     let whole_range = warm::sum_of(&points.range.groups);
+    range["transactions"] = json!(points.range.transactions);
+    range["instructions"] = json!(whole_range.instructions);
+    range["counts"] = counts_json(&whole_range);
+    range["groups"] = groups_json(&points.range.groups);
+    range["spacing"] = json!(points.range.spacing);
     let mut known = json!({
-        "range": {
-            "instructions": whole_range.instructions, "transactions": points.range.transactions,
-            "counts": counts_json(&whole_range), "groups": groups_json(&points.range.groups),
-            "spacing": points.range.spacing,
-            "users": window.users(),
-            "window": {"warmup": work.warmup, "measured": work.measured},
-            "processors": processors, "cycles_per_reference": if model.core.is_none() { model.cycles_per_reference.0 } else { 0 },
-        },
+        "range": range,
         "points": points.range.places.iter().map(|place| {
             let counts = warm::sum_of(&place.groups);
             json!({
@@ -188,6 +200,11 @@ fn simulate_all(
         let wish = choose(known)?;
         let last = interrupted;
         if !wish.windows.is_empty() && !last {
+            let whole = warm::sum_of(&points.range.groups);
+            let instructions = work.whole() * wish.windows.len() as u64;
+            // A window has about as many references for an instruction as the range.
+            let references = instructions * whole.references / whole.instructions.max(1);
+            request.watch.begin("windows", references);
             let timed = time_all(request, source, (model, points, work), &wish.windows, proceed)?;
             interrupted = timed.len() < wish.windows.len();
             windows.extend(timed);
@@ -199,15 +216,24 @@ fn simulate_all(
                 none => none.insert(usable(points.outline(source.tasks().len()))?),
             };
             let outline = &*outline;
-            let each = |index: usize, stop: &AtomicBool, _: &AtomicU64| {
-                coarse::run((source, outline), whole, &wish.coarse[index], stop, &AtomicU64::new(0))
+            let each = |index: usize, stop: &AtomicBool, done: &AtomicU64| {
+                let run =
+                    coarse::run((source, outline), whole, &wish.coarse[index], stop, &AtomicU64::new(0));
+                done.fetch_add(1, Ordering::Relaxed);
+                run
             };
-            // They take a moment, and without them windows tell nothing: who wants to stop waits for them.
-            let mut wait = |_| {
-                interrupted |= !proceed(0);
-                true
+            let stage = if interrupted { "coarse runs of what was sampled" } else { "coarse runs" };
+            request.watch.begin(stage, wish.coarse.len() as u64);
+            // Without them windows tell nothing: who wants to stop waits for them, unless he insists.
+            let mut wait = |done| {
+                interrupted |= !proceed(done);
+                !request.watch.insists()
             };
-            coarse_runs.extend(all(request, model, wish.coarse.len(), &each, &mut wait)?);
+            let made = all(request, model, wish.coarse.len(), &each, &mut wait)?;
+            if made.len() < wish.coarse.len() {
+                return Err(SimulateError::Interrupted);
+            }
+            coarse_runs.extend(made);
             known["coarse"] = json!(coarse_runs);
         }
         if windows.is_empty() {

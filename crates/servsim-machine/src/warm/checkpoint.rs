@@ -156,15 +156,12 @@ pub(crate) fn belongs(
     let text = |value: &Value| value.as_str().unwrap_or("nothing").to_owned();
     let maker = text(&header["servsim"]);
     if maker != env!("CARGO_PKG_VERSION") {
-        return Err(format!(
-            "servsim {maker} made it, and this is {}; make it again",
-            env!("CARGO_PKG_VERSION")
-        ));
+        return Err(format!("made by servsim {maker}, and this is {}", env!("CARGO_PKG_VERSION")));
     }
     let made = text(&header["trace"]["hash"]);
     if made != trace {
         return Err(format!(
-            "it was made from the trace {} ({made}), and this is {trace_name} ({trace})",
+            "made from the trace {} ({made}), and this is {trace_name} ({trace})",
             text(&header["trace"]["name"])
         ));
     }

@@ -28,13 +28,21 @@ fn request(overrides: &[&str]) -> RunSpec {
 
 /// Times these windows, in this order and one round for each list.
 fn timed(request: &RunSpec, store: &Store, rounds: &[&[usize]]) -> Result<Value, SimulateError> {
-    let mut left = rounds.iter();
+    let mut left = rounds.iter().peekable();
     sample(
         request,
         store,
-        &mut |_| Ok(left.next().map_or_else(Wish::default, |round| windows(round.iter().copied()))),
+        &mut |known| match left.next_if(|_| is_there(known)) {
+            Some(round) => Ok(windows(round.iter().copied())),
+            None => Ok(Wish::default()),
+        },
         &mut |_| true,
     )
+}
+
+/// Whether the live-points are made.
+fn is_there(known: &Value) -> bool {
+    !known["points"].is_null()
 }
 
 fn windows(numbers: impl IntoIterator<Item = usize>) -> Wish {
@@ -170,7 +178,7 @@ fn an_interruption_keeps_the_windows_that_had_ended_and_no_half_file() {
     // Stopped in the second round, which is all windows: far more than end before anybody asks.
     let stop = Cell::new(false);
     let mut choose = |known: &Value| {
-        if known["windows"].as_array().unwrap().is_empty() {
+        if known["windows"].as_array().is_none_or(Vec::is_empty) {
             return Ok(windows([1, 0]));
         }
         stop.set(true);
@@ -184,6 +192,77 @@ fn an_interruption_keeps_the_windows_that_had_ended_and_no_half_file() {
 }
 
 #[test]
+fn who_chooses_is_asked_before_live_points_are_made_and_who_waits_is_told_of_each_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::Folder(folder.path().to_owned());
+    let mut first = vec![];
+    for _ in 0..2 {
+        let asked = request(&[]);
+        let (mut stages, mut known_first) = (vec![], None);
+        let mut choose = |known: &Value| {
+            known_first.get_or_insert_with(|| known.clone());
+            let timed = known["windows"].as_array().is_none_or(|windows| !windows.is_empty());
+            Ok(if timed { Wish::default() } else { Wish { coarse: vec![Paces::default()], ..windows([2]) } })
+        };
+        let mut proceed = |_| {
+            let stage = asked.watch.stage();
+            if stages.last().is_none_or(|&(what, _)| what != stage.what) {
+                stages.push((stage.what, stage.of));
+            }
+            true
+        };
+        sample(&asked, &store, &mut choose, &mut proceed).unwrap();
+        first.push((stages, known_first.unwrap()));
+    }
+    let (made, known) = &first[0];
+    assert_eq!(known["range"]["window"], serde_json::json!({"warmup": 50_000, "measured": 100_000}));
+    assert_eq!((&known["points"], &known["range"]["transactions"]), (&Value::Null, &3.into()));
+    let names = |stages: &[(&'static str, u64)]| stages.iter().map(|&(what, _)| what).collect::<Vec<_>>();
+    assert_eq!(names(made), ["live-points", "windows", "coarse runs"]);
+    let (there, known) = &first[1];
+    assert!(known["points"].is_array());
+    assert_eq!(names(there), ["windows", "coarse runs"]);
+    assert!((150_000..300_000).contains(&there[0].1), "references of a window: {there:?}");
+    assert_eq!(there[1].1, 1);
+}
+
+#[test]
+fn who_insists_on_stopping_does_not_wait_for_coarse_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::Folder(folder.path().to_owned());
+    for asks in [1, 2] {
+        let asked = request(&[]);
+        let mut choose = |known: &Value| {
+            let done = |key: &str| known[key].as_array().is_some_and(|done| !done.is_empty());
+            let coarse = if done("windows") && !done("coarse") { vec![Paces::default(); 2] } else { vec![] };
+            Ok(Wish { coarse, ..windows((!done("windows")).then_some(0)) })
+        };
+        let mut proceed = |_| {
+            if asked.watch.stage().what == "coarse runs" {
+                (0..asks).for_each(|_| asked.watch.stop());
+            }
+            asked.watch.goes_on()
+        };
+        let found = sample(&asked, &store, &mut choose, &mut proceed);
+        match found {
+            Ok(kept) => assert_eq!(
+                (asks, &kept["interrupted"], kept["coarse"].as_array().unwrap().len()),
+                (1, &true.into(), 2)
+            ),
+            Err(error) => assert_eq!((asks, error), (2, SimulateError::Interrupted)),
+        }
+    }
+}
+
+#[test]
+fn a_first_pass_can_be_stopped() {
+    let asked = request(&[]);
+    asked.watch.stop();
+    let store = Store::File(PathBuf::from("/nowhere/w.live"));
+    assert_eq!(timed(&asked, &store, &[&[0]]).err(), Some(SimulateError::Interrupted));
+}
+
+#[test]
 fn what_cannot_be_sampled_is_refused_before_anything_is_read() {
     let store = Store::File(PathBuf::from("/nowhere/w.live"));
     let functional = RunSpec { functional: true, ..request(&[]) };
@@ -192,6 +271,10 @@ fn what_cannot_be_sampled_is_refused_before_anything_is_read() {
     assert!(refused(&warm, &store).contains("leave out --functional-warm-up"));
     let all = RunSpec { transactions: Transactions::All, ..request(&[]) };
     assert!(refused(&all, &store).contains("leave out --transactions all"));
+    let text = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
+    std::fs::write(text.path(), "0 L 1000\n").unwrap();
+    let unmarked = RunSpec { trace: text.path().to_owned(), ..request(&[]) };
+    assert!(refused(&unmarked, &store).contains("or leave out --precision, --transactions and --warm-up"));
     assert!(
         refused(&request(&["prefetch.policy=next-line"]), &store).contains("neither TLBs nor prefetchers")
     );
@@ -210,7 +293,8 @@ fn coarse(request: &RunSpec, store: &Store, runs: &[(f64, f64, u64)]) -> Vec<Val
             })
             .collect(),
     });
-    let found = sample(request, store, &mut |_| Ok(wish.take().unwrap_or_default()), &mut |_| true).unwrap();
+    let mut choose = |known: &Value| Ok(wish.take_if(|_| is_there(known)).unwrap_or_default());
+    let found = sample(request, store, &mut choose, &mut |_| true).unwrap();
     found["coarse"].as_array().unwrap().clone()
 }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 use servsim_machine::{simulate, NodeOptions, RunSpec, SimulateError, Transactions};
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 struct Files {
     _folder: tempfile::TempDir,
@@ -47,6 +48,7 @@ fn request(files: &Files) -> RunSpec {
         replications: 4,
         seed: 3,
         threads: 2,
+        watch: Arc::default(),
     }
 }
 

@@ -13,6 +13,7 @@ use servsim_machine::warm::{warm_up, Amount, WarmStart};
 use servsim_machine::{simulate, RunSpec, SimulateError, Start};
 use servsim_mem::snapshot::{Reader, Writer};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn quickstart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/servsim/data/quickstart.svt")
@@ -31,6 +32,7 @@ fn request(trace: PathBuf, start: Start, overrides: &[&str]) -> RunSpec {
         start,
         replications: 2,
         threads: 2,
+        watch: Arc::default(),
         ..whole_trace(trace, MACHINE)
     }
 }

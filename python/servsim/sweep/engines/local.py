@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing import get_context
 
 from servsim.errors import EnvironmentProblem, UsageError
+from servsim.interrupts import interrupts_held
 from servsim.sweep.job import Job, execute
 
 
@@ -38,19 +38,6 @@ def run(jobs: Sequence[Job], target: str, workers: int | None) -> Iterator[tuple
             process.terminate()
         for process in processes:
             process.join(10)
-
-
-@contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back for a while; processes that are started meanwhile begin with it held back.
-
-    A worker that is interrupted before it can ignore that prints a stack trace.
-    """
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _begin(parent: int) -> None:

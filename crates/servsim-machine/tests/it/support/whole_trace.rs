@@ -2,6 +2,7 @@
 
 use servsim_machine::{NodeOptions, RunSpec, Start, Transactions};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// All of `trace` on the described machine, functionally.
 pub fn whole_trace(trace: impl Into<PathBuf>, machine: impl Into<String>) -> RunSpec {
@@ -22,5 +23,6 @@ pub fn whole_trace(trace: impl Into<PathBuf>, machine: impl Into<String>) -> Run
         replications: 1,
         seed: 1,
         threads: 1,
+        watch: Arc::default(),
     }
 }
