@@ -7,8 +7,10 @@ times of the last change of what it holds and of what is told of it. Removing th
 import hashlib
 import json
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from servsim.cache import location
 from servsim.errors import ServsimError
 from servsim.files import atomic_write
 
-__all__ = ["file_hash"]
+__all__ = ["file_hash", "hashed_beside"]
 
 #: Bytes of a file below which reading it is as quick as looking.
 LEAST = 16 << 20
@@ -53,6 +55,47 @@ def file_hash(path: Path, told: Callable[[int, int], None] | None = None) -> str
     if settled:
         _keep(place, known | {"hash": found})
     return found
+
+
+@contextmanager
+def hashed_beside(path: Path, *, now: bool = False) -> Iterator[Callable[[], str]]:
+    """Hash a large file on another core, where there is one, while something is done that needs no hash before its end.
+
+    What is yielded waits for the hash and returns it. Who leaves without asking does not wait for the rest of the file.
+    With ``now`` it is known from the beginning.
+    """
+    if now or len(os.sched_getaffinity(0)) == 1 or path.is_dir() or path.stat().st_size < LEAST:
+        whole = file_hash(path)
+        yield lambda: whole
+        return
+    found: list[str | BaseException] = []
+    left = threading.Event()
+
+    def told(_done: int, _of: int) -> None:
+        if left.is_set():
+            raise InterruptedError
+
+    def work() -> None:
+        try:
+            found.append(file_hash(path, told))
+        except BaseException as error:  # raised again by who asks
+            found.append(error)
+
+    def ask() -> str:
+        thread.join()
+        if isinstance(found[0], str):
+            return found[0]
+        raise found[0]
+
+    # What cannot be read is told before anything is begun.
+    path.open("rb").close()
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield ask
+    finally:
+        left.set()
+        thread.join()
 
 
 def _digest(file: BufferedReader, told: Callable[[int], None] | None = None) -> str:

@@ -13,7 +13,7 @@ from servsim.cache import location
 from servsim.documents import text_of
 from servsim.errors import InternalBug, Interrupted, UsageError
 from servsim.faults import kept
-from servsim.hashes import file_hash
+from servsim.hashes import file_hash, hashed_beside
 from servsim.result_warnings import ResultWarning, put, recorded
 from servsim.run_options import RunOptions
 
@@ -126,21 +126,23 @@ def simulate_text(
     for name in ("placement", "monitor"):
         if given.get(name) is not None:
             given[name] = _text_file(given[name])
-    whole = file_hash(path)
-    try:
-        text = _core.simulate(
-            path,
-            description,
-            machine_file=machine,
-            trace_hash=whole,
-            findings=findings_folder(),
-            format=format,
-            overrides=overrides or [],
-            **given,
-        )
-    except InternalBug as fault:
-        raise kept(fault, description, path, whole, overrides or [], format, options) from fault
-    result = _summarised(json.loads(text))
+    needed = _needs_hash(path, format, options)
+    with hashed_beside(path, now=needed) as hashed:
+        try:
+            text = _core.simulate(
+                path,
+                description,
+                machine_file=machine,
+                trace_hash=hashed() if needed else "",
+                findings=findings_folder(),
+                format=format,
+                overrides=overrides or [],
+                **given,
+            )
+        except InternalBug as fault:
+            raise kept(fault, description, path, hashed(), overrides or [], format, options) from fault
+        result = _summarised(json.loads(text))
+        result["trace"]["hash"] = hashed()
     _tell_origin(path, [result])
     if result.get("interrupted"):
         done, wanted = len(result["replications"]), options.get("replications", 1)
@@ -148,6 +150,13 @@ def simulate_text(
         put(result, [*recorded(result), ResultWarning("weak", "interrupted", text)])
         raise Interrupted(result)
     return result
+
+
+def _needs_hash(path: Path, format: str | None, options: Mapping[str, Any]) -> bool:
+    """Say whether a run looks something up by the hash of its trace, or has no core to spare for it meanwhile."""
+    captured = format == "servsim" if format else path.suffix == ".svt"
+    warm = ("functional_warmup", "save_checkpoint", "from_checkpoint")
+    return captured or options.get("threads") == 1 or any(options.get(name) is not None for name in warm)
 
 
 def _text_file(path: str | Path) -> tuple[str, str]:

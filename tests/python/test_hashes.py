@@ -3,12 +3,15 @@
 import hashlib
 import json
 import os
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from servsim import hashes
 from servsim.cache import location
-from servsim.hashes import file_hash
+from servsim.hashes import file_hash, hashed_beside
 
 LONG_AGO = 1_600_000_000
 
@@ -83,3 +86,40 @@ def test_a_damaged_note_is_as_good_as_none(trace: Path, damaged: str) -> None:
 def test_a_cache_that_cannot_be_written_is_no_fault(trace: Path) -> None:
     location().write_text("a file where the folder should be")
     assert file_hash(trace) == expected(b"first")
+
+
+def test_a_hash_beside_something_else_is_the_same_and_is_left_with_it(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a thread of its own where the host has two cores; who leaves early waits for a block, not for the file."""
+    threads: list[int] = []
+    one, two = {0}, {0, 1}
+    for cores, now in ((one, False), (two, True), (two, False)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores)
+        with hashed_beside(trace, now=now) as hashed:
+            threads.append(threading.active_count())
+            assert hashed() == expected(b"first") == hashed()
+    with pytest.raises(FileNotFoundError), hashed_beside(trace.with_name("none")):
+        pass
+    blocks: list[int] = []
+
+    def slow(_: Path, told: Callable[[int, int], None]) -> str:
+        threads.append(threading.active_count())
+        for block in range(1000):
+            blocks.append(block)
+            told(block, 1000)
+            time.sleep(0.01)
+        return "whole"
+
+    monkeypatch.setattr(hashes, "file_hash", slow)
+    with pytest.raises(KeyboardInterrupt), hashed_beside(trace):
+        raise KeyboardInterrupt
+    assert len(blocks) < 500
+    assert threads[0] == threads[1] < threads[-1]
+
+    def broken(*_: object) -> str:
+        raise OSError("worn out")
+
+    monkeypatch.setattr(hashes, "file_hash", broken)
+    with hashed_beside(trace) as hashed, pytest.raises(OSError, match="worn out"):
+        hashed()

@@ -1,5 +1,6 @@
 """``servsim simulate`` on the really captured trace that ships."""
 
+import hashlib
 import json
 import os
 import pty
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import servsim
+from servsim import simulation
 
 SERVSIM = Path(sys.executable).with_name("servsim")
 SHIPPED = Path(__file__).parents[2] / "python" / "servsim" / "data" / "quickstart.svt"
@@ -193,3 +195,16 @@ def test_a_long_end_after_the_last_transaction_is_told(tmp_path: Path) -> None:
     whole = servsim("simulate", trace, "-m", "foglia-2004-4p", "--transactions", "all")
     assert words in whole.stderr and "INVALID" in whole.stderr
     assert words not in servsim("simulate", trace, "-m", "foglia-2004-4p").stderr
+
+
+def test_a_trace_that_is_hashed_beside_its_run_has_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one thread, as a captured trace is, it is hashed first; the results do not differ."""
+    monkeypatch.setenv("SERVSIM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("servsim.hashes.LEAST", 3)
+    trace = tmp_path / "t.txt"
+    trace.write_text("0 L 1000\n0 S 1040\n" * 50)
+    runs = [simulation.simulate(trace, "foglia-2004-4p", engine="functional", threads=threads) for threads in (None, 1)]
+    assert runs[0] == runs[1]
+    assert runs[0]["trace"]["hash"] == "sha256:" + hashlib.sha256(trace.read_bytes()).hexdigest()
