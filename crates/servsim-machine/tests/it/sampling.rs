@@ -230,11 +230,13 @@ fn who_chooses_is_asked_before_live_points_are_made_and_who_waits_is_told_of_eac
 fn who_insists_on_stopping_does_not_wait_for_coarse_runs() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::Folder(folder.path().to_owned());
-    for asks in [1, 2] {
+    // Far more than end before anybody asks.
+    for (asks, count) in [(1, 2), (2, 2_000)] {
         let asked = request(&[]);
         let mut choose = |known: &Value| {
             let done = |key: &str| known[key].as_array().is_some_and(|done| !done.is_empty());
-            let coarse = if done("windows") && !done("coarse") { vec![Paces::default(); 2] } else { vec![] };
+            let coarse =
+                if done("windows") && !done("coarse") { vec![Paces::default(); count] } else { vec![] };
             Ok(Wish { coarse, ..windows((!done("windows")).then_some(0)) })
         };
         let mut proceed = |_| {
