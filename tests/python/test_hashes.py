@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,7 +107,7 @@ def test_a_hash_beside_something_else_is_the_same_and_is_left_with_it(
         for block in range(1000):
             blocks.append(block)
             told(block, 1000)
-            time.sleep(0.01)
+            threading.Event().wait(0.01)
         return "whole"
 
     monkeypatch.setattr(hashes, "file_hash", slow)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,21 @@ def test_whoever_wants_threads_has_them() -> None:
     found, told = threads(OPENBLAS_NUM_THREADS="2")
     assert int(found) > 1
     assert told == "2"
+
+
+DROPS_IT = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    os.getpid()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+def test_ctrl_c_while_a_library_is_loaded_is_heard_when_it_is_there(tmp_path: Path) -> None:
+    """Native code takes what is raised in it for a module that is missing, and goes on without."""
+    (tmp_path / "drops_it.py").write_text(DROPS_IT)
+    command = [sys.executable, "-c", "from servsim.cli.numbers import load; load('drops_it'); print('not heard')"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.stderr.endswith("KeyboardInterrupt\n") and not run.stdout, run
