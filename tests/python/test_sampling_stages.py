@@ -118,7 +118,7 @@ def test_the_cost_told_before_is_that_of_after() -> None:
 
 
 def test_a_trace_that_does_not_say_what_it_holds_has_no_cost_before() -> None:
-    assert Prospect.of(Held(), {"window": {}}) is None
+    assert Prospect.of(Held(), {"range": {}}) is None
 
 
 class Stopped:

@@ -329,7 +329,7 @@ class _Plan:
         if self._told_cost or self.trace is None:
             return
         self._told_cost = True
-        prospect = Prospect.of(held_by(self.trace), known["range"])
+        prospect = Prospect.of(held_by(self.trace), known)
         if prospect is None:
             return
         if self.stages is not None:

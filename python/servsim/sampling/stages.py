@@ -47,13 +47,14 @@ class Prospect:
     window: float
 
     @classmethod
-    def of(cls, held: Held, range_: Known) -> "Prospect | None":
-        """Return what is expected of a range (as `servsim._core.sample` tells it), or None where nothing is known."""
+    def of(cls, held: Held, known: Known) -> "Prospect | None":
+        """Return what follows of what is known (`servsim._core.sample`), or None where the trace does not say."""
         if not held.transactions or not held.instructions:
             return None
-        each, work = held.references / held.transactions, range_["window"]
+        each, range_ = held.references / held.transactions, known["range"]
         # When the last measured transaction ends, every other user is somewhere in one of its own.
-        passed = min(held.references, each * (range_["warmup"] + range_["transactions"] + range_["users"] / 2))
+        passed = min(held.references, each * (known["warmup"] + range_["transactions"] + range_["users"] / 2))
+        work = range_["window"]
         window = (work["warmup"] + work["measured"]) * held.references / held.instructions
         return cls(passed, window)
 

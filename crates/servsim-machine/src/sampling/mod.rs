@@ -74,8 +74,8 @@ pub struct Wish {
 }
 
 /// Chooses what is done next from what is known: `range`, `points`, the `windows` timed and the `coarse` runs made so
-/// far. It is asked before live-points are made as well, with a `range` that nothing was counted of and no `points`, so
-/// that what they cost can be told; nothing can be wished then.
+/// far, and the `warmup` before the range. It is asked before live-points are made as well, with a `range` that nothing
+/// was counted of and no `points`, so that what they cost can be told; nothing can be wished then.
 pub type Choose<'a> = dyn FnMut(&Value) -> Result<Wish, SimulateError> + 'a;
 
 /// Times windows of `request`'s trace until `choose` wants no more. `proceed` is as for [`crate::simulate()`].
@@ -120,18 +120,15 @@ pub fn sample(
     let survey = Survey { before: window.warmup, transactions, work };
     let owner = owner_of(request, &machine, &model, survey);
     let path = store.path(&owner);
-    let mut range = json!({
-        "transactions": transactions, "warmup": window.warmup, "users": window.users(),
-        "window": {"warmup": work.warmup, "measured": work.measured},
-        "processors": processors, "cycles_per_reference": if model.core.is_none() { model.cycles_per_reference.0 } else { 0 },
-    });
+    let each = json!({"warmup": work.warmup, "measured": work.measured});
     let (points, made) = match (LivePoints::open(&path, &owner), store) {
         (Ok(Some(points)), _) => (points, None),
         (Err(Unfit(why)), Store::File(_)) => {
             return Err(SimulateError::Usage(format!("{why}; name another file with --live-points, or none")))
         }
         (Ok(None), _) | (Err(_), Store::Folder(_)) => {
-            choose(&json!({"range": range}))?;
+            let range = json!({"transactions": transactions, "users": window.users(), "window": each});
+            choose(&json!({"range": range, "warmup": window.warmup}))?;
             request.watch.begin("live-points", 0);
             let references = make(source, &model, survey, (&path, &owner, request.threads), proceed)?;
             let points =
@@ -141,13 +138,16 @@ pub fn sample(
         }
     };
     let whole_range = warm::sum_of(&points.range.groups);
-    range["transactions"] = json!(points.range.transactions);
-    range["instructions"] = json!(whole_range.instructions);
-    range["counts"] = counts_json(&whole_range);
-    range["groups"] = groups_json(&points.range.groups);
-    range["spacing"] = json!(points.range.spacing);
     let mut known = json!({
-        "range": range,
+        "range": {
+            "instructions": whole_range.instructions, "transactions": points.range.transactions,
+            "counts": counts_json(&whole_range), "groups": groups_json(&points.range.groups),
+            "spacing": points.range.spacing,
+            "users": window.users(),
+            "window": each,
+            "processors": processors, "cycles_per_reference": if model.core.is_none() { model.cycles_per_reference.0 } else { 0 },
+        },
+        "warmup": window.warmup,
         "points": points.range.places.iter().map(|place| {
             let counts = warm::sum_of(&place.groups);
             json!({
@@ -165,6 +165,10 @@ pub fn sample(
     let mut header = header_of(request, &machine, "timing", Warning::notes(source.notes()));
     header.options["transactions"] = json!(transactions);
     header.options["warmup"] = json!(window.warmup);
+    if let Some(known) = known.as_object_mut() {
+        // The options tell it.
+        known.shift_remove("warmup");
+    }
     header.options["window"] = window.to_json();
     if let Some(options) = header.options.as_object_mut() {
         options.remove("replications");
