@@ -4,8 +4,8 @@ use crate::decode::{Decoded, Skimmer, StreamDecoder};
 use crate::epoch::{Epoch, StreamEntry};
 use crate::error::{Fault, TraceError};
 use crate::event::Event;
-use crate::item::{Block, Item, Sink};
-use crate::model::{Ref, Segment, ShapeId, TaskId};
+use crate::item::{Item, OneItem, Sink};
+use crate::model::{Segment, ShapeId, TaskId};
 use crate::reader::TraceReader;
 use crate::validate::Validator;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ pub struct TaskCursor {
     /// Items read of the epoch before the next one.
     items: u64,
     decoder: StreamDecoder,
-    /// Those of the last block.
-    refs: Vec<Ref>,
+    /// What [`TaskCursor::next`] found.
+    found: OneItem,
 }
 
 impl TaskCursor {
@@ -144,7 +144,7 @@ impl TaskCursor {
     /// Begins at the first item of `task` in epoch `first` or later.
     pub fn from_epoch(reader: Arc<TraceReader>, task: TaskId, first: usize) -> Self {
         let walk = Walk { reader, task, epochs: None, next_epoch: first };
-        TaskCursor { walk, items: 0, decoder: StreamDecoder::default(), refs: Vec::new() }
+        TaskCursor { walk, items: 0, decoder: StreamDecoder::default(), found: OneItem::default() }
     }
 
     /// The same, reading `epochs` only: all in which the task ran, as a walk over the whole trace found them
@@ -167,26 +167,40 @@ impl TaskCursor {
     #[inline]
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<Item<'_>>, TraceError> {
-        let decoded = loop {
-            let step = self.decoder.step(self.walk.reader.dictionary());
-            match step.map_err(|fault| self.walk.fault(fault))? {
-                Some(decoded) => break decoded,
-                None if !self.open_next_epoch()? => return Ok(None),
-                None => {}
+        let mut found = std::mem::take(&mut self.found);
+        let more = self.run(&mut found)?;
+        self.found = found;
+        Ok(more.then(|| self.found.told().1))
+    }
+
+    /// Tells `sink` the next items until it has enough of them, and `false` behind the last.
+    ///
+    /// # Errors
+    /// As [`TaskCursor::next`]; what the sink was told is then of no use.
+    #[inline]
+    pub fn run(&mut self, sink: &mut impl Sink) -> Result<bool, TraceError> {
+        loop {
+            let Self { walk, items, decoder, .. } = self;
+            let (task, dictionary) = (walk.task, walk.reader.dictionary());
+            while let Some(decoded) = decoder.step(dictionary).map_err(|fault| walk.fault(fault))? {
+                *items += 1;
+                let goes_on = match decoded {
+                    Decoded::Block(shape) => {
+                        sink.block(task, shape);
+                        let each = &mut |index, reference| sink.reference(index, reference);
+                        decoder.references(dictionary, shape, each).map_err(|fault| walk.fault(fault))?;
+                        sink.end_block()
+                    }
+                    Decoded::Event => sink.event(task, decoder.event().map_err(|fault| walk.fault(fault))?),
+                };
+                if !goes_on {
+                    return Ok(true);
+                }
             }
-        };
-        self.items += 1;
-        Ok(Some(match decoded {
-            Decoded::Block(shape) => {
-                let Self { walk, decoder, refs, .. } = self;
-                let refs = decoder.collected(walk.reader.dictionary(), shape, refs);
-                Item::Block(Block { shape, refs: refs.map_err(|fault| walk.fault(fault))? })
+            if !self.open_next_epoch()? {
+                return Ok(false);
             }
-            Decoded::Event => {
-                let event = self.decoder.event();
-                Item::Event(event.map_err(|fault| self.walk.fault(fault))?)
-            }
-        }))
+        }
     }
 
     /// Loads the task's stream of the next epoch in which it ran.
@@ -217,8 +231,8 @@ pub struct GlobalCursor {
     segments: std::vec::IntoIter<Segment>,
     segment: Segment,
     decoders: Vec<Option<StreamDecoder>>,
-    /// Those of the last block that [`GlobalCursor::next`] told.
-    refs: Vec<Ref>,
+    /// What [`GlobalCursor::next`] found.
+    found: OneItem,
     /// Per task: the epochs in which it ran, as far as the walk is.
     ran: Vec<Vec<u32>>,
     /// Checks what the trace claims; not in a walk over a trace that was checked before.
@@ -242,7 +256,7 @@ impl GlobalCursor {
             segments: Vec::new().into_iter(),
             segment: Segment { task: 0, items: 0 },
             decoders,
-            refs: Vec::new(),
+            found: OneItem::default(),
             ran: vec![Vec::new(); tasks],
             validator: None,
         }
@@ -265,37 +279,11 @@ impl GlobalCursor {
     #[inline]
     #[allow(clippy::should_implement_trait)] // The item borrows from the cursor.
     pub fn next(&mut self) -> Result<Option<GlobalItem<'_>>, TraceError> {
-        if self.segment.items == 0 && !self.open_next_segment()? {
-            return Ok(None);
-        }
-        self.segment.items -= 1;
-        let task = self.segment.task;
-        let fault = |fault| self.reader.epoch_fault(self.next_epoch - 1, fault);
-        let decoder = self.decoders.get_mut(task as usize).and_then(Option::as_mut);
-        let decoder =
-            decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
-        let decoded = decoder.step(self.reader.dictionary()).map_err(fault)?;
-        let decoded = decoded.ok_or_else(|| fault("the captured order is longer than the streams".into()))?;
-        let contradiction = |fault| self.reader.contradiction(self.next_epoch - 1, fault);
-        let item = match decoded {
-            Decoded::Block(shape) => {
-                let refs =
-                    decoder.collected(self.reader.dictionary(), shape, &mut self.refs).map_err(fault)?;
-                if let Some(validator) = &mut self.validator {
-                    let checked = validator.block(task, self.reader.dictionary(), shape);
-                    checked.map_err(contradiction)?;
-                }
-                Item::Block(Block { shape, refs })
-            }
-            Decoded::Event => {
-                let event = decoder.event().map_err(fault)?;
-                if let Some(validator) = &mut self.validator {
-                    validator.event(task, &event).map_err(contradiction)?;
-                }
-                Item::Event(event)
-            }
-        };
-        Ok(Some(GlobalItem { task, item }))
+        let mut found = std::mem::take(&mut self.found);
+        let more = self.run(&mut found)?;
+        self.found = found;
+        let item = |(task, item)| GlobalItem { task, item };
+        Ok(more.then(|| item(self.found.told())))
     }
 
     /// Tells `sink` the next items of one task until it has enough of them, and `false` behind the last of the trace.
@@ -316,7 +304,7 @@ impl GlobalCursor {
             decoder.ok_or_else(|| fault("the captured order names a task without stream".into()))?;
         while segment.items > 0 {
             segment.items -= 1;
-            match decoder.step(dictionary).map_err(fault)? {
+            let goes_on = match decoder.step(dictionary).map_err(fault)? {
                 None => return Err(fault("the captured order is longer than the streams".into())),
                 Some(Decoded::Block(shape)) => {
                     sink.block(task, shape);
@@ -325,17 +313,18 @@ impl GlobalCursor {
                     if let Some(validator) = validator {
                         validator.block(task, dictionary, shape).map_err(contradiction)?;
                     }
-                    if !sink.end_block() {
-                        break;
-                    }
+                    sink.end_block()
                 }
                 Some(Decoded::Event) => {
                     let event = decoder.event().map_err(fault)?;
                     if let Some(validator) = validator {
                         validator.event(task, &event).map_err(contradiction)?;
                     }
-                    sink.event(task, event);
+                    sink.event(task, event)
                 }
+            };
+            if !goes_on {
+                break;
             }
         }
         Ok(true)

@@ -195,23 +195,6 @@ impl StreamDecoder {
         Ok(())
     }
 
-    /// The same references in `refs`, which holds others behind them.
-    #[inline]
-    pub fn collected<'a>(
-        &mut self,
-        dictionary: &Dictionary,
-        shape: ShapeId,
-        refs: &'a mut Vec<Ref>,
-    ) -> Result<&'a [Ref], Fault> {
-        let count = usize::from(dictionary.packed[shape as usize].ops_len);
-        if refs.len() < count {
-            refs.resize(count, Ref::default());
-        }
-        let own = &mut refs[..count];
-        self.references(dictionary, shape, &mut |index, reference| own[index] = reference)?;
-        Ok(own)
-    }
-
     /// Whether every item was read.
     #[inline]
     pub fn at_end(&self) -> bool {

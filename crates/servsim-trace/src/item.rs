@@ -29,6 +29,53 @@ pub trait Sink {
     fn reference(&mut self, index: usize, reference: Ref);
     /// All references of the block were told; whether the walk is to go on.
     fn end_block(&mut self) -> bool;
-    /// Something else happened in `task`.
-    fn event(&mut self, task: TaskId, event: Event);
+    /// Something else happened in `task`; whether the walk is to go on.
+    fn event(&mut self, task: TaskId, event: Event) -> bool;
+}
+
+/// Takes one item: for whoever walks item by item.
+#[derive(Debug, Default)]
+pub(crate) struct OneItem {
+    task: TaskId,
+    /// Its block, unless it is an event.
+    shape: ShapeId,
+    event: Option<Event>,
+    /// The references of the block, and others behind them.
+    refs: Vec<Ref>,
+    count: usize,
+}
+
+impl OneItem {
+    /// What was told, and of which task.
+    #[inline]
+    pub fn told(&self) -> (TaskId, Item<'_>) {
+        let block = Block { shape: self.shape, refs: &self.refs[..self.count] };
+        (self.task, self.event.map_or(Item::Block(block), Item::Event))
+    }
+}
+
+impl Sink for OneItem {
+    #[inline]
+    fn block(&mut self, task: TaskId, shape: ShapeId) {
+        (self.task, self.shape, self.event, self.count) = (task, shape, None, 0);
+    }
+
+    #[inline]
+    fn reference(&mut self, index: usize, reference: Ref) {
+        match self.refs.get_mut(index) {
+            Some(place) => *place = reference,
+            None => self.refs.push(reference),
+        }
+        self.count = index + 1;
+    }
+
+    #[inline]
+    fn end_block(&mut self) -> bool {
+        false
+    }
+
+    fn event(&mut self, task: TaskId, event: Event) -> bool {
+        (self.task, self.event) = (task, Some(event));
+        false
+    }
 }

@@ -87,12 +87,14 @@ impl LockWords {
         }
     }
 
-    /// Looks at a block of `task`.
+    /// Whether the blocks of `task` are to be looked at.
     #[inline]
+    pub fn searches(&self, task: TaskId) -> bool {
+        !self.searches.is_empty() && self.searches.contains_key(&task)
+    }
+
+    /// Looks at a block of `task`.
     pub fn record_references(&mut self, task: TaskId, refs: &[Ref]) {
-        if self.searches.is_empty() {
-            return;
-        }
         let Some(search) = self.searches.get_mut(&task) else { return };
         let address = search.address;
         let found = refs.iter().find(|r| r.vaddr.wrapping_sub(address) < LOCK_BYTES);

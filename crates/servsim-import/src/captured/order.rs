@@ -173,11 +173,12 @@ impl Sink for Records<'_> {
         records.len() < BATCH
     }
 
-    fn event(&mut self, task: TaskId, event: servsim_trace::Event) {
+    fn event(&mut self, task: TaskId, event: servsim_trace::Event) -> bool {
         if let EventKind::Mark { kind: MarkKind::TransactionEnd, transaction, server: user, .. } = event.kind
         {
             let kind = u32::from(transaction & 0x7F);
             self.batch.push_event(task, Event::TransactionEnd { kind, user });
         }
+        true
     }
 }

@@ -21,7 +21,7 @@ mod kept;
 
 use servsim_core::source::PageHash;
 use servsim_core::{PageOrigin, Privacy, PAGE_SHIFT};
-use servsim_trace::{slots, Dictionary, Ref, ShapeId, TaskInfo, TaskKind};
+use servsim_trace::{slots, MemOp, Ref, Shape, TaskInfo, TaskKind};
 use std::collections::{BTreeMap, HashMap};
 
 const FILTER: usize = 1 << 13;
@@ -137,20 +137,24 @@ impl Pages {
         self.facts.len()
     }
 
-    /// Notes one execution of a block.
-    pub fn block(&mut self, task: u32, dictionary: &Dictionary, shape: ShapeId, refs: &[Ref]) {
-        let shape = dictionary.shape(shape);
+    /// Notes the code of a block that `task` executes.
+    #[inline]
+    pub fn code(&mut self, task: u32, shape: &Shape) {
         self.record(task, shape.vaddr, shape.paddr, CODE);
         if let Some(next) = shape.next_page {
             self.record(task, shape.vaddr + (1 << PAGE_SHIFT), next, CODE);
         }
-        for (r, op) in refs.iter().zip(&shape.ops) {
-            let store = if op.store { STORE } else { 0 };
-            let marks = store | if op.slot == slots::STACK { STACK } else { 0 };
-            self.record(task, r.vaddr, r.paddr, marks);
-            if r.next_page != 0 {
-                self.record(task, r.vaddr.wrapping_add(1 << PAGE_SHIFT), r.next_page, marks);
-            }
+    }
+
+    /// Notes an access of `task`.
+    #[inline]
+    pub fn data(&mut self, task: u32, op: &MemOp, reference: &Ref) {
+        let store = if op.store { STORE } else { 0 };
+        let marks = store | if op.slot == slots::STACK { STACK } else { 0 };
+        self.record(task, reference.vaddr, reference.paddr, marks);
+        if reference.next_page != 0 {
+            let next = reference.vaddr.wrapping_add(1 << PAGE_SHIFT);
+            self.record(task, next, reference.next_page, marks);
         }
     }
 
@@ -167,6 +171,7 @@ impl Pages {
         self.record_miss(task, virtual_page, page, marks);
     }
 
+    #[cold]
     fn record_miss(&mut self, task: u32, virtual_page: u64, page: u64, marks: u8) {
         let (process, kind, owner) = self.tasks[task as usize];
         let facts = self.facts.entry(page).or_default();

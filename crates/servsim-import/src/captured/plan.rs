@@ -23,7 +23,8 @@ use super::pages::Pages;
 use super::{error, go_on};
 use servsim_core::{SourceError, TransactionEnds, WakeId, Watch};
 use servsim_trace::{
-    Epochs, EventKind, GlobalCursor, Item, MarkKind, SwitchReason, TaskId, TaskKind, TraceReader,
+    Dictionary, Epochs, Event, EventKind, GlobalCursor, MarkKind, MemOp, Ref, ShapeId, Sink, SwitchReason,
+    TaskId, TaskKind, TraceReader,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -144,7 +145,7 @@ impl Plan {
     /// Makes the plan; one pass over the trace.
     fn made(reader: &Arc<TraceReader>, watch: Option<&Watch>) -> Result<Self, SourceError> {
         let tasks = reader.tasks().len();
-        let mut planner = Planner {
+        let planner = Planner {
             plan: Self {
                 pages: Pages::new(reader.tasks()),
                 ends: HashMap::new(),
@@ -169,28 +170,21 @@ impl Plan {
             contention: Contention::new(tasks),
         };
         let mut memory = reader.budget().claim(0).map_err(SourceError)?;
-        let mut walked = 0_u64;
         let mut cursor = GlobalCursor::new(reader.clone());
-        let dictionary = reader.dictionary();
         let stage = |what, of| watch.iter().for_each(|watch| watch.begin(what, of));
         stage(FIRST_PASS, reader.epoch_count() as u64);
-        while let Some(step) = cursor.next().map_err(|e| error(&e))? {
-            match step.item {
-                Item::Block(block) => {
-                    planner.plan.pages.block(step.task, dictionary, block.shape, block.refs);
-                    planner.plan.locks.record_references(step.task, block.refs);
-                }
-                Item::Event(event) => planner.event(step.task, event.time_ns, event.kind),
-            }
-            planner.items[step.task as usize] += 1;
-            walked += 1;
-            if walked & (ITEMS_PER_CLAIM - 1) == 0 {
+        let mut walk =
+            Walk { planner, dictionary: reader.dictionary(), task: 0, ops: &[], looked_at: None, items: 0 };
+        while cursor.run(&mut walk).map_err(|e| error(&e))? {
+            if walk.items >= ITEMS_PER_CLAIM {
+                walk.items = 0;
                 watch.iter().for_each(|watch| _ = watch.tell(cursor.epochs_read()));
                 go_on(watch)?;
-                let claimed = memory.grow_to(planner.memory());
+                let claimed = memory.grow_to(walk.planner.memory());
                 claimed.map_err(|what| SourceError(format!("{}: {what}", reader.path().display())))?;
             }
         }
+        let mut planner = walk.planner;
         planner.plan.ran = cursor.ran().iter().map(|epochs| epochs.as_slice().into()).collect();
         planner.plan.pages.classify();
         stage("", 0);
@@ -201,6 +195,60 @@ impl Plan {
     fn memory(&self) -> u64 {
         let waits = self.ends.len() + self.wakers.len();
         64 * (self.pages.len() + self.placements.len() + self.submitted.len() + waits) as u64
+    }
+}
+
+/// The one pass over the trace.
+struct Walk<'a> {
+    planner: Planner,
+    dictionary: &'a Dictionary,
+    /// Whose block it is at, and the accesses of that.
+    task: TaskId,
+    ops: &'a [MemOp],
+    /// The references of the block, if the word of a lock is looked for among them.
+    looked_at: Option<Vec<Ref>>,
+    /// Items since the last look at memory.
+    items: u64,
+}
+
+impl Walk<'_> {
+    /// Another item of `task` was told; whether to go on before memory is looked at.
+    #[inline]
+    fn count(&mut self, task: TaskId) -> bool {
+        self.planner.items[task as usize] += 1;
+        self.items += 1;
+        self.items < ITEMS_PER_CLAIM
+    }
+}
+
+impl Sink for Walk<'_> {
+    #[inline]
+    fn block(&mut self, task: TaskId, shape: ShapeId) {
+        let shape = self.dictionary.shape(shape);
+        (self.task, self.ops) = (task, &shape.ops);
+        self.looked_at = self.planner.plan.locks.searches(task).then(Vec::new);
+        self.planner.plan.pages.code(task, shape);
+    }
+
+    #[inline]
+    fn reference(&mut self, index: usize, reference: Ref) {
+        self.planner.plan.pages.data(self.task, &self.ops[index], &reference);
+        if let Some(references) = &mut self.looked_at {
+            references.push(reference);
+        }
+    }
+
+    #[inline]
+    fn end_block(&mut self) -> bool {
+        if let Some(references) = self.looked_at.take() {
+            self.planner.plan.locks.record_references(self.task, &references);
+        }
+        self.count(self.task)
+    }
+
+    fn event(&mut self, task: TaskId, event: Event) -> bool {
+        self.planner.event(task, event.time_ns, event.kind);
+        self.count(task)
     }
 }
 

@@ -7,7 +7,7 @@ use super::episode::Episode;
 use super::files::ranges;
 use super::findings::Findings;
 use super::plan::{creation_id, wake_id, BlockEnd, EpisodePlacement, Plan};
-use super::template::Templates;
+use super::template::{Expansion, Templates};
 use super::{error, go_on, spaces_of, tasks_of};
 use servsim_core::steps::{Run, Steps};
 use servsim_core::{
@@ -15,7 +15,8 @@ use servsim_core::{
     TaskId, TaskInfo, TaskSource, TransactionEnds, WakeId, Watch,
 };
 use servsim_trace::{
-    Claim, EventKind, Item, MarkKind, ShapeId, SkimCursor, Skimmed, SwitchReason, TaskKind, TraceReader,
+    Claim, EventKind, Item, MarkKind, Ref, ShapeId, Sink, SkimCursor, Skimmed, SwitchReason, TaskKind,
+    TraceReader,
 };
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -118,6 +119,7 @@ impl CapturedTasks {
         self.detail = detail;
         if detail == CodeDetail::Instructions {
             self.code = Code::of(self.reader.dictionary().shapes().iter());
+            self.templates.point_to(&self.code);
             (self.inline, self.device) = (Vec::new(), Vec::new());
             self.read_interrupts(watch)?;
         }
@@ -445,25 +447,80 @@ impl TaskCursor for Cursor<'_> {
         let source = self.source;
         while batch.records.len() < BATCH {
             self.splice(batch);
-            let Some(item) = self.stream.next().map_err(|e| error(&e))? else { break };
-            self.items += 1;
-            match item {
-                Item::Block(block) => {
-                    let first = batch.records.len();
-                    let pages = source.with_pages.then_some(&mut batch.pages);
-                    source.templates.expand(block.shape, block.refs, self.task, &mut batch.records, pages);
-                    if source.detail == CodeDetail::Instructions {
-                        source.point(block.shape, batch, first);
-                        self.predictor.block(&source.code, block.shape, &mut batch.records[first..]);
-                    }
-                }
-                Item::Event(event) => source.push_event(self.task, event.kind, batch),
+            // The next episode belongs before an item further on.
+            let next = source.plan.inline[self.task as usize].get(self.next_inline);
+            let Self { stream, items, predictor, .. } = self;
+            let mut sink = Records {
+                source,
+                expansion: Expansion::new(&source.templates),
+                predictor,
+                batch,
+                items: *items,
+                until: next.map_or(u64::MAX, |&(at, _)| at),
+            };
+            let more = stream.run(&mut sink).map_err(|e| error(&e))?;
+            *items = sink.items;
+            if !more {
+                break;
             }
         }
         if source.with_pages {
             fill_pages(batch);
         }
         Ok(!batch.records.is_empty())
+    }
+}
+
+/// Makes records of what is decoded.
+struct Records<'a, 'b> {
+    source: &'a CapturedTasks,
+    expansion: Expansion<'a>,
+    predictor: &'b mut BranchPredictor,
+    batch: &'b mut Batch,
+    /// Items so far, and at which number to stop.
+    items: u64,
+    until: u64,
+}
+
+impl Records<'_, '_> {
+    /// Another item was told; whether there is room for the next.
+    #[inline]
+    fn count_item(&mut self) -> bool {
+        self.items += 1;
+        self.batch.records.len() < BATCH && self.items < self.until
+    }
+}
+
+impl Sink for Records<'_, '_> {
+    #[inline]
+    fn block(&mut self, task: TaskId, shape: ShapeId) {
+        let Batch { records, pages, code, .. } = &mut *self.batch;
+        let first = records.len();
+        self.expansion.begin(shape, task, records, self.source.with_pages.then_some(pages));
+        if self.source.detail == CodeDetail::Instructions {
+            self.expansion.point(shape, code);
+            self.predictor.block(&self.source.code, shape, &mut records[first..]);
+        }
+    }
+
+    #[inline]
+    fn reference(&mut self, index: usize, reference: Ref) {
+        let Batch { records, pages, .. } = &mut *self.batch;
+        self.expansion.reference(index, reference, records, self.source.with_pages.then_some(pages));
+    }
+
+    #[inline]
+    fn end_block(&mut self) -> bool {
+        let Batch { records, pages, code, .. } = &mut *self.batch;
+        if self.expansion.end(records, self.source.with_pages.then_some(pages)) && !code.is_empty() {
+            self.expansion.point_rests(records, code);
+        }
+        self.count_item()
+    }
+
+    fn event(&mut self, task: TaskId, event: servsim_trace::Event) -> bool {
+        self.source.push_event(task, event.kind, self.batch);
+        self.count_item()
     }
 }
 

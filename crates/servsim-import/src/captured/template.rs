@@ -2,6 +2,7 @@
 //! only in its data addresses, so a template per block shape is copied and patched: 16 bytes moved
 //! per reference instead of a walk over instructions.
 
+use super::code::{fill, Code};
 use servsim_core::reference::{ATOMIC, CONTINUATION, KERNEL, PER_CPU};
 use servsim_core::{Op, Record, ANY_CPU};
 use servsim_trace::{Dictionary, Ref, Shape, ShapeId};
@@ -31,6 +32,8 @@ pub struct Templates {
     records: Vec<Record>,
     /// Virtual pages of the fetches; 0 for data.
     pages: Vec<u64>,
+    /// Where the instructions of the records are in the list of a trace's code, if that was made.
+    code: Vec<u32>,
     /// Where the data references go: index of the record in its shape, per access of the shape.
     data: Vec<u16>,
     per_cpu: std::ops::Range<u64>,
@@ -46,6 +49,7 @@ impl Templates {
             shapes: Vec::with_capacity(dictionary.len()),
             records: Vec::new(),
             pages: Vec::new(),
+            code: Vec::new(),
             data: Vec::new(),
             per_cpu: start..start.saturating_add(length),
         };
@@ -70,7 +74,7 @@ impl Templates {
         for (index, &reference) in refs.iter().enumerate() {
             expansion.reference(index, reference, out, pages.as_deref_mut());
         }
-        expansion.end(out, pages);
+        let _ = expansion.end(out, pages);
         joined
     }
 
@@ -79,6 +83,15 @@ impl Templates {
     pub fn records(&self, shape: ShapeId) -> &[Record] {
         let template = self.shapes[shape as usize];
         &self.records[template.records as usize..][..usize::from(template.record_count)]
+    }
+
+    /// Points records to their instructions in `code` from now on.
+    pub fn point_to(&mut self, code: &Code) {
+        let mut pointers = Vec::with_capacity(self.records.len());
+        for shape in 0..self.shapes.len() as ShapeId {
+            code.point(shape, self.records(shape), &mut pointers);
+        }
+        self.code = pointers;
     }
 
     /// Adds that of the next shape.
@@ -176,11 +189,35 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The block is whole.
+    /// Appends to `code` where the instructions of the block that has begun, of this shape, are in the list; `code` is
+    /// brought to the length of the records before it first.
     #[inline]
-    pub fn end(&mut self, out: &mut Vec<Record>, pages: Option<&mut Vec<u64>>) {
-        if !self.split.is_empty() {
+    pub fn point(&self, shape: ShapeId, code: &mut Vec<u32>) {
+        if code.len() < self.first {
+            fill(code, self.first);
+        }
+        let template = self.templates.shapes[shape as usize];
+        let first = template.records as usize;
+        code.extend_from_slice(&self.templates.code[first..first + usize::from(template.record_count)]);
+    }
+
+    /// The block is whole; whether accesses of it had to be split.
+    #[inline]
+    pub fn end(&mut self, out: &mut Vec<Record>, pages: Option<&mut Vec<u64>>) -> bool {
+        let splits = !self.split.is_empty();
+        if splits {
             self.split_pages(out, pages);
+        }
+        splits
+    }
+
+    /// Points the second parts of split accesses to the instructions of the first.
+    #[cold]
+    pub fn point_rests(&self, records: &[Record], code: &mut Vec<u32>) {
+        for place in self.first..records.len() {
+            if records[place].op != Op::Fetch && records[place].flags & CONTINUATION != 0 {
+                code.insert(place, code[place - 1]);
+            }
         }
     }
 

@@ -17,8 +17,9 @@ impl Sink for Counted {
         true
     }
 
-    fn event(&mut self, _: TaskId, _: Event) {
+    fn event(&mut self, _: TaskId, _: Event) -> bool {
         self.0 += 1;
+        true
     }
 }
 
