@@ -83,15 +83,6 @@ impl Walk {
     }
 }
 
-/// What a task did, without the references of its blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Skimmed {
-    /// It executed a block.
-    Block(ShapeId),
-    /// Something else happened.
-    Event(Event),
-}
-
 /// Walks the stream of one task without its references, which is many times quicker.
 pub struct SkimCursor {
     walk: Walk,
@@ -105,21 +96,25 @@ impl SkimCursor {
         Self { walk, skimmer: Skimmer::default() }
     }
 
-    /// The next item, or `None` after the last.
+    /// Tells `block` the next blocks, `most` at most and at least one, up to the next event: how many they were, and that
+    /// event; neither behind the last.
     ///
     /// # Errors
     /// When the trace is damaged here.
     #[inline]
-    #[allow(clippy::should_implement_trait)] // As the cursor below.
-    pub fn next(&mut self) -> Result<Option<Skimmed>, TraceError> {
+    pub fn run(
+        &mut self,
+        most: u64,
+        block: &mut impl FnMut(ShapeId),
+    ) -> Result<(u64, Option<Event>), TraceError> {
         loop {
-            match self.skimmer.next().map_err(|fault| self.walk.fault(fault))? {
-                Some(Ok(shape)) => return Ok(Some(Skimmed::Block(shape))),
-                Some(Err(event)) => return Ok(Some(Skimmed::Event(event))),
-                None => match self.walk.next(Epoch::tokens_and_events)? {
-                    Some(columns) => self.skimmer = Skimmer::new(columns),
-                    None => return Ok(None),
-                },
+            let found = self.skimmer.run(most, block).map_err(|fault| self.walk.fault(fault))?;
+            if found != (0, None) {
+                return Ok(found);
+            }
+            match self.walk.next(Epoch::tokens_and_events)? {
+                Some(columns) => self.skimmer = Skimmer::new(columns),
+                None => return Ok(found),
             }
         }
     }

@@ -73,30 +73,34 @@ impl Skimmer {
         Self { tokens, events, ..Self::default() }
     }
 
-    /// The next block, or the next event; `None` at the end of the stream.
+    /// Tells `block` the next blocks, `most` at most, up to the next event: how many they were, and that event; neither
+    /// at the end of the stream.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Result<ShapeId, Event>>, Fault> {
-        while self.at[0] < self.tokens.len() {
-            let token = get(&self.tokens, &mut self.at[0])?;
-            let shape = match token {
-                TOKEN_PREDICTED => self.successors.predicted(),
-                TOKEN_EVENT => {
-                    return self.context.decode(&self.events, &mut self.at[1]).map(|e| Some(Err(e)))
+    pub fn run(&mut self, most: u64, block: &mut impl FnMut(ShapeId)) -> Result<(u64, Option<Event>), Fault> {
+        let Self { tokens, events, at: [at, event_at], successors, context } = self;
+        let mut blocks = 0;
+        while blocks < most {
+            if *at == tokens.len() {
+                if *event_at != events.len() {
+                    return Err(Fault::from("the columns of a stream do not end together"));
                 }
+                break;
+            }
+            let token = get(tokens, at)?;
+            let shape = match token {
+                TOKEN_PREDICTED => successors.predicted(),
+                TOKEN_EVENT => return Ok((blocks, Some(context.decode(events, event_at)?))),
                 TOKEN_FORGET => {
-                    get(&self.events, &mut self.at[1])?;
+                    get(events, event_at)?;
                     continue;
                 }
                 _ => ShapeId::try_from(token - TOKEN_SHAPE).map_err(|_| no_token(token))?,
             };
-            self.successors.advance(shape);
-            return Ok(Some(Ok(shape)));
+            successors.advance(shape);
+            block(shape);
+            blocks += 1;
         }
-        if self.at[1] == self.events.len() {
-            Ok(None)
-        } else {
-            Err(Fault::from("the columns of a stream do not end together"))
-        }
+        Ok((blocks, None))
     }
 }
 

@@ -36,7 +36,7 @@ pub use annotate::annotate;
 pub use budget::{Budget, Claim};
 pub use check::{check, CheckReport};
 pub use chunk::FILE_MAGIC;
-pub use cursor::{epoch_events, Epochs, GlobalCursor, GlobalItem, SkimCursor, Skimmed, TaskCursor};
+pub use cursor::{epoch_events, Epochs, GlobalCursor, GlobalItem, SkimCursor, TaskCursor};
 pub use dictionary::Dictionary;
 pub use error::TraceError;
 pub use event::{Event, EventKind, LockClass, MarkKind, SwitchReason};

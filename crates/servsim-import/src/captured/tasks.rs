@@ -15,8 +15,7 @@ use servsim_core::{
     TaskId, TaskInfo, TaskSource, TransactionEnds, WakeId, Watch,
 };
 use servsim_trace::{
-    Claim, EventKind, Item, MarkKind, Ref, ShapeId, Sink, SkimCursor, Skimmed, SwitchReason, TaskKind,
-    TraceReader,
+    Claim, EventKind, Item, MarkKind, Ref, ShapeId, Sink, SkimCursor, SwitchReason, TaskKind, TraceReader,
 };
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -326,28 +325,29 @@ impl TaskSource for CapturedTasks {
         let (mut steps, mut batch) = (Steps::default(), Batch::default());
         self.push_first_wait(task, &mut batch);
         let mut inline = self.plan.inline[task as usize].iter().peekable();
+        let sums = self.sums.get_or_init(|| sums(&self.reader, &self.templates));
         let mut cursor = SkimCursor::new(self.reader.clone(), task, self.plan.ran[task as usize].clone());
-        for items in 0.. {
+        let mut items = 0;
+        loop {
+            steps.note(&batch);
+            batch.clear();
             while let Some(&(_, number)) = inline.next_if(|&&(at, _)| at <= items) {
-                steps.note(&batch);
-                batch.clear();
                 self.inline.get(number).into_iter().for_each(|episode| steps.note(episode));
             }
-            match cursor.next().map_err(|e| error(&e))? {
-                None => break,
-                Some(Skimmed::Event(event)) => self.push_event(task, event.kind, &mut batch),
-                Some(Skimmed::Block(shape)) => {
-                    if !batch.records.is_empty() {
-                        steps.note(&batch);
-                        batch.clear();
-                    }
-                    let records = self.templates.records(shape);
-                    let sum = self.sums.get_or_init(|| sums(&self.reader, &self.templates))[shape as usize];
-                    steps.block(records, sum);
+            // An episode belongs before the item of its number.
+            let most = inline.peek().map_or(u64::MAX, |&&(at, _)| at - items);
+            let mut block = |shape| steps.block(sums[shape as usize], || self.templates.records(shape));
+            let (blocks, event) = cursor.run(most, &mut block).map_err(|e| error(&e))?;
+            items += blocks;
+            match event {
+                Some(event) => {
+                    items += 1;
+                    self.push_event(task, event.kind, &mut batch);
                 }
+                None if blocks == 0 => break,
+                None => {}
             }
         }
-        steps.note(&batch);
         Ok(Some(steps))
     }
 

@@ -166,6 +166,22 @@ fn any_steps() -> impl Strategy<Value = Vec<(TaskId, Step)>> {
     })
 }
 
+/// Blocks and events of `task`, of which `most` blocks are told at once.
+fn skimmed(reader: &Arc<TraceReader>, task: TaskId, most: u64) -> Vec<Result<ShapeId, Event>> {
+    let epochs: Epochs = epochs(reader)[task as usize].as_slice().into();
+    let mut cursor = SkimCursor::new(reader.clone(), task, epochs);
+    let mut found = Vec::new();
+    loop {
+        let before = found.len() as u64;
+        let (blocks, event) = cursor.run(most, &mut |shape| found.push(Ok(shape))).unwrap();
+        assert!(blocks <= most && blocks == found.len() as u64 - before);
+        if blocks == 0 && event.is_none() {
+            return found;
+        }
+        found.extend(event.map(Err));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -194,17 +210,19 @@ proptest! {
         for task in 0..3 {
             let epochs: Epochs = ran[task as usize].as_slice().into();
             let mut cursor = TaskCursor::new(reader.clone(), task).within(epochs.clone());
-            let mut skimming = SkimCursor::new(reader.clone(), task, epochs);
             for (_, step) in steps.iter().filter(|(t, _)| *t == task) {
                 let item = cursor.next().unwrap().map(owned);
                 prop_assert_eq!(item.as_ref(), Some(step));
-                let skimmed = match step {
-                    Step::Block(shape, _) => Skimmed::Block(*shape),
-                    Step::Event(event) => Skimmed::Event(*event),
-                };
-                prop_assert_eq!(skimming.next().unwrap(), Some(skimmed));
             }
-            prop_assert!(cursor.next().unwrap().is_none() && skimming.next().unwrap().is_none());
+            prop_assert!(cursor.next().unwrap().is_none());
+            let own = steps.iter().filter(|(t, _)| *t == task).map(|(_, step)| match step {
+                Step::Block(shape, _) => Ok(*shape),
+                Step::Event(event) => Err(*event),
+            });
+            let own: Vec<_> = own.collect();
+            for most in [1, 2, 3, u64::MAX] {
+                prop_assert_eq!(&skimmed(&reader, task, most), &own);
+            }
         }
         let statistics = statistics(&reader).unwrap();
         prop_assert_eq!(statistics.total, totals.counts);
