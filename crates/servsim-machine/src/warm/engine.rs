@@ -195,6 +195,10 @@ struct Warming<'a, W> {
     names: Vec<&'a str>,
     counts: Vec<Counts>,
     name_of: Vec<usize>,
+    /// Per processor: misses and reads of memory that its caches had counted when they were asked last, and those reads that
+    /// shared levels had.
+    seen: Vec<(u64, u64)>,
+    seen_shared: u64,
     /// Records of a processor's turn.
     turn: usize,
 }
@@ -279,6 +283,8 @@ impl<'a, W: WordMask> Warming<'a, W> {
             counts: vec![Counts::default(); names.len()],
             names,
             name_of,
+            seen: vec![(0, 0); n],
+            seen_shared: 0,
             turn: TURN,
         })
     }
@@ -331,14 +337,14 @@ impl<'a, W: WordMask> Warming<'a, W> {
             self.run_handler(cpu, index);
         }
         let Some(task) = self.cpus[cpu].task else { return Ok(()) };
-        let before = self.missed(cpu);
         let Self { software, caches, shift, .. } = self;
         let stream = &mut software.streams[task as usize];
         let rest = &stream.batch.records[stream.position..];
         let most = most.min(usize::try_from(self.cpus[cpu].slice).unwrap_or(most)).min(rest.len());
-        let (run, work) = touch(caches, cpu, &rest[..most], software.privacy, *shift);
+        let touched = touch(caches, cpu, &rest[..most], software.privacy, *shift);
+        let run = touched.records;
         stream.position += run;
-        self.count(cpu, task, work, before);
+        self.count(cpu, task, touched);
         let stream = &mut self.software.streams[task as usize];
         if let Some(record) = stream.batch.records.get(stream.position) {
             if run < most {
@@ -355,9 +361,10 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    /// Counts what `task` did at `cpu`, whose misses were `before`.
-    fn count(&mut self, cpu: CpuId, task: TaskId, Run { instructions, references }: Run, before: Counts) {
-        let missed = self.missed(cpu).since(before);
+    /// Counts what `task` did at `cpu`.
+    fn count(&mut self, cpu: CpuId, task: TaskId, Touched { work, all_hit, .. }: Touched) {
+        let Run { instructions, references } = work;
+        let missed = if all_hit { Counts::default() } else { self.missed(cpu) };
         self.counts[self.name_of[task as usize]].add(Counts { instructions, references, ..missed });
         self.instructions += instructions;
         self.references += references;
@@ -371,12 +378,12 @@ impl<'a, W: WordMask> Warming<'a, W> {
         let batch = &self.software.interrupts[index].batch;
         let mut rest = batch.records.as_slice();
         while !rest.is_empty() {
-            let (task, before) = (rest[0].task, self.missed(cpu));
-            let (run, work) = touch(&mut self.caches, cpu, rest, self.software.privacy, self.shift);
+            let task = rest[0].task;
+            let touched = touch(&mut self.caches, cpu, rest, self.software.privacy, self.shift);
             let slice = self.cpus[cpu].slice;
-            self.count(cpu, task, work, before);
+            rest = &rest[touched.records..];
+            self.count(cpu, task, touched);
             self.cpus[cpu].slice = slice;
-            rest = &rest[run..];
             if let Some((record, after)) = rest.split_first() {
                 self.event(cpu, None, batch.events[record.address as usize]);
                 rest = after;
@@ -426,19 +433,23 @@ impl<'a, W: WordMask> Warming<'a, W> {
         Ok(())
     }
 
-    /// What the caches counted at `cpu` that tells how long a piece of the trace takes.
-    fn missed(&self, cpu: CpuId) -> Counts {
-        let mut counts = Counts::default();
-        let mut supplied = 0;
+    /// What the caches counted at `cpu` that tells how long a piece of the trace takes, since they were asked last.
+    fn missed(&mut self, cpu: CpuId) -> Counts {
+        let (mut misses, mut fetched, mut supplied) = (0, 0, 0);
         for caches in self.caches.counted_at(cpu) {
-            counts.misses += caches.total_misses();
-            counts.memory_reads += BusOp::FETCHES.iter().map(|&op| caches.bus_total(op)).sum::<u64>();
+            misses += caches.total_misses();
+            fetched += BusOp::FETCHES.iter().map(|&op| caches.bus_total(op)).sum::<u64>();
             supplied += caches.cache_to_cache.iter().flatten().sum::<u64>();
         }
         // Shared levels count what they read; without one memory supplies whatever no other cache does.
-        counts.memory_reads =
-            if self.shared_level { self.caches.memory_traffic().0 } else { counts.memory_reads - supplied };
-        counts
+        let (reads, seen) = if self.shared_level {
+            (self.caches.memory_traffic().0, &mut self.seen_shared)
+        } else {
+            (fetched - supplied, &mut self.seen[cpu].1)
+        };
+        let memory_reads = reads - std::mem::replace(seen, reads);
+        let misses = misses - std::mem::replace(&mut self.seen[cpu].0, misses);
+        Counts { misses, memory_reads, ..Counts::default() }
     }
 
     /// What the tasks of each name did.
@@ -479,20 +490,31 @@ impl<'a, W: WordMask> Warming<'a, W> {
     }
 }
 
-/// Performs references of processor `cpu` up to the first event; how many records they are, and the work of them.
+/// What was done of a list of records.
+struct Touched {
+    /// The first so many, up to the first event.
+    records: usize,
+    work: Run,
+    /// All of them were plain hits, so that nothing missed.
+    all_hit: bool,
+}
+
+/// Performs references of processor `cpu` up to the first event.
 fn touch<W: WordMask>(
     caches: &mut Hierarchy<W>,
     cpu: CpuId,
     records: &[Record],
     privacy: &Privacy,
     shift: u32,
-) -> (usize, Run) {
+) -> Touched {
     let (mut rest, mut hits, mut work) = (records, RunCounts::default(), Run::default());
+    let mut all_hit = true;
     while let Some(first) = rest.first() {
         let count = caches.run_joined_hits(cpu, shift, rest, u64::MAX, &mut hits);
         rest = &rest[count..];
         let Some(record) = rest.first().filter(|record| record.op != Op::Event) else { break };
         if record.task == first.task {
+            all_hit = false;
             for_each_line(record, cpu, shift, |access, piece| {
                 caches.access(access, || page_of(privacy, piece));
             });
@@ -503,5 +525,5 @@ fn touch<W: WordMask>(
     let of_hits = |op: Op| hits[0][op as usize] + hits[1][op as usize];
     work.instructions += of_hits(Op::Fetch);
     work.references += hits.iter().flatten().sum::<u64>();
-    (records.len() - rest.len(), work)
+    Touched { records: records.len() - rest.len(), work, all_hit }
 }
