@@ -412,8 +412,10 @@ impl Cursor<'_> {
             self.next_inline += 1;
             let Some(episode) = source.inline.get(number) else { continue };
             let first = batch.records.len();
-            fill(&mut batch.code, if episode.code.is_empty() { 0 } else { first });
-            batch.code.extend_from_slice(&episode.code);
+            if !episode.code.is_empty() {
+                fill(&mut batch.code, first);
+                batch.code.extend_from_slice(&episode.code);
+            }
             if source.with_pages {
                 batch.pages.resize(first, 0);
                 batch.pages.extend_from_slice(&episode.pages);

@@ -147,6 +147,28 @@ fn touched(records: &[Record], pages: &[u64]) -> Vec<Touch> {
     records.iter().zip(pages).filter(|(record, _)| record.op != Op::Event).flat_map(bytes).collect()
 }
 
+/// Where the instructions that `task` executes are in the list of the trace's code, one after the other.
+fn instructions_of(shapes: &[Shape], executions: &[Execution], task: u32) -> Vec<u32> {
+    let before = |shape: usize| shapes[..shape].iter().map(|shape| shape.insns.len() as u32).sum::<u32>();
+    let of_block = |shape| (before(shape)..).take(shapes[shape].insns.len());
+    executions.iter().filter(|e| e.0 == task).flat_map(|e| of_block(e.1)).collect()
+}
+
+/// What records tell of the code, if they stand for `instructions`: fetches where their first one is; an access, and
+/// the second part of a fetch, the one behind those fetched so far.
+fn pointers(records: &[Record], instructions: &[u32]) -> Vec<u32> {
+    let mut fetched = 0;
+    let pointer = |record: &Record| {
+        if record.op == Op::Fetch && record.flags & CONTINUATION == 0 {
+            let first = instructions[fetched];
+            fetched += usize::from(record.cpu);
+            return first;
+        }
+        instructions[fetched - 1] + 1
+    };
+    records.iter().map(pointer).collect()
+}
+
 /// Fetches do not tell which of several joined instructions is atomic.
 fn without_atomic_fetches(mut touches: Vec<Touch>) -> Vec<Touch> {
     touches.iter_mut().filter(|touch| touch.1 == Op::Fetch).for_each(|touch| touch.2 &= !ATOMIC);
@@ -207,10 +229,12 @@ proptest! {
         let stands_for = joined.records.iter().filter(|r| r.op == Op::Fetch && r.flags & CONTINUATION == 0);
         prop_assert_eq!(stands_for.map(|r| usize::from(r.cpu)).sum::<usize>(), instructions(None));
 
-        let mut source = CapturedTasks::open(&path, LINE, false).unwrap();
+        let mut source =
+            CapturedTasks::open(&path, LINE, false).unwrap().with_code(CodeDetail::Instructions, None).unwrap();
         source.record_pages().unwrap();
         for task in 0..3 {
             let own = of_task(&source, task);
+            prop_assert_eq!(&own.code, &pointers(&own.records, &instructions_of(&shapes, &executions, task)));
             let expected: Vec<Touch> = expected.iter().filter(|touch| touch.0 == task).copied().collect();
             prop_assert_eq!(
                 without_atomic_fetches(touched(&own.records, &own.pages)), without_atomic_fetches(expected)
@@ -269,6 +293,24 @@ fn a_timer_interrupt_runs_in_the_task_that_it_interrupted_and_whom_it_wakes_slee
     assert!(inside.iter().all(|record| record.op != Op::Event), "the clock wakes, not the handler");
     let sleeps = |event: &&Event| matches!(event, Event::Sleep { nanos } if *nanos > 0);
     assert!(of_task(&source, daemon).events.iter().filter(sleeps).count() > 0);
+}
+
+#[test]
+fn a_lock_is_told_by_the_word_that_its_taker_touches_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.svt");
+    small_trace::write(&path);
+    let source = CapturedTasks::open(&path, LINE, true).unwrap();
+    let words: Vec<u64> = of_task(&source, small_trace::SERVER)
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::LockAcquire { word, .. } | Event::LockRelease { word } => Some(*word),
+            _ => None,
+        })
+        .collect();
+    // Frame 0x200, and the word behind the first of the lock.
+    assert_eq!(words, [0x20_0008; 2 * small_trace::TRANSACTIONS as usize]);
 }
 
 #[test]

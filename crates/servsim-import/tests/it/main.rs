@@ -6,6 +6,7 @@ mod findings;
 mod formats;
 mod hostile;
 mod hostile_formats;
+mod interrupted_code;
 mod raw16;
 mod round_trips;
 mod soft_interrupts;

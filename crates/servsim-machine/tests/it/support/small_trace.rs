@@ -23,6 +23,9 @@ const TIMER: u32 = 1;
 /// Transactions of the trace.
 pub const TRANSACTIONS: u64 = 3;
 
+/// Where the lock is that the server takes.
+const LOCK: u64 = 0x5000_0000;
+
 struct Build {
     writer: TraceWriter,
     now: u64,
@@ -65,7 +68,7 @@ impl Build {
         self.writer.switch_to(task);
         let own = 0x7fff_0000_0000 + u64::from(task) * 0x10_000 + self.now % 4096;
         let access = |vaddr: u64, frame: u64| Ref { vaddr, paddr: frame * 4096 + vaddr % 4096, next_page: 0 };
-        let user = [access(own, 0x100 + u64::from(task)), access(0x5000_0008, 0x200)];
+        let user = [access(own, 0x100 + u64::from(task)), access(LOCK + 8, 0x200)];
         self.writer.block(0, &user).unwrap();
         let area = access(0xffff_8881_0000_0010, 0x10_0000);
         let kernel = [access(0xffff_8880_0030_0040, 0x300), area, access(0xffff_8880_0030_1000, 0x301)];
@@ -88,7 +91,6 @@ impl Build {
 
     fn transaction(&mut self, number: u64) {
         let class = LockClass::LightweightExclusive;
-        let lock = 0x5000_0000;
         self.does(CLIENT, SwitchIn);
         self.runs(CLIENT);
         let reply = self.blocks[SERVER as usize];
@@ -96,7 +98,7 @@ impl Build {
         let asked = self.waits(CLIENT);
         self.does(SERVER, SwitchIn);
         self.does(SERVER, SyscallEnter { number: 17 });
-        self.does(SERVER, LockAcquire { class, address: lock });
+        self.does(SERVER, LockAcquire { class, address: LOCK });
         self.runs(SERVER);
         let submit =
             IoSubmit { request: number, device: 0, sector: 64 * number, bytes: 8192, write: number == 1 };
@@ -106,8 +108,8 @@ impl Build {
         let done = [IoComplete { request: number }, Wake { task: SERVER, block: read }];
         self.interrupt(DEVICE, IDLE, &done);
         self.does(SERVER, SwitchIn);
-        self.does(SERVER, FutexWake { address: lock });
-        self.does(SERVER, LockRelease { class, address: lock });
+        self.does(SERVER, FutexWake { address: LOCK });
+        self.does(SERVER, LockRelease { class, address: LOCK });
         self.interrupt(TIMER, SERVER, &[Wake { task: DAEMON, block: self.blocks[DAEMON as usize] }]);
         self.does(SERVER, SyscallExit);
         self.does(SERVER, Wake { task: CLIENT, block: asked });
@@ -153,7 +155,7 @@ pub fn write(path: &Path) {
     build.writer.add_shape(shape(0xffff_ffff_8100_0000, &kernel));
     build.does(SERVER, SwitchIn);
     build.does(SERVER, Create { task: CHILD });
-    build.does(SERVER, FutexWait { address: 0x5000_0000 });
+    build.does(SERVER, FutexWait { address: LOCK });
     build.waits(SERVER);
     build.does(DAEMON, SwitchIn);
     build.waits(DAEMON);
