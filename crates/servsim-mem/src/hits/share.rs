@@ -19,7 +19,7 @@ pub(super) struct Share<W> {
 }
 
 impl<W: WordMask> Share<W> {
-    /// Whether it is a plain hit in `frame`; `stays` as in [`Run`].
+    /// Whether it is a plain hit in `frame`; `stays` as in [`super::Run`].
     #[inline(always)]
     pub fn is_plain(&self, stays: u64, frame: &Frame<W>) -> bool {
         // The state alone is left of a frame without flags that the task was the last to use.
