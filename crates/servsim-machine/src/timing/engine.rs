@@ -6,6 +6,7 @@ use super::io::IoSystem;
 use super::measure::Measure;
 use super::port::MemoryPort;
 use super::processor::{Context, Processor};
+use super::stepping::runs::Unaccounted;
 use super::stepping::{advance, step};
 use super::stop::{Pace, Records, Stop};
 use super::Model;
@@ -44,6 +45,15 @@ const ROUNDS_PER_LOOK: u64 = 4096;
 /// How many pass between two counts of the references, where these bound the window.
 const ROUNDS_PER_COUNT: u64 = 16;
 
+/// A processor's turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    pub cpu: CpuId,
+    /// When it acts, before all others, and when the next of them does.
+    pub first: u64,
+    pub second: u64,
+}
+
 pub struct Engine<'a, W> {
     pub(super) model: &'a Model,
     pub(super) seed: u64,
@@ -53,7 +63,7 @@ pub struct Engine<'a, W> {
     pub(super) port: MemoryPort<W>,
     pub(super) processors: Vec<Processor<W>>,
     /// When each processor acts next.
-    next_times: Earliest,
+    pub(super) next_times: Earliest,
     /// Processors whose entry of `next_times` is out of date.
     pub(super) stale: ProcessorSet,
     /// Processors that spin and whose turns are skipped.
@@ -66,6 +76,8 @@ pub struct Engine<'a, W> {
     pub(super) events: EventQueue<TimedEvent>,
     /// What was counted.
     pub(super) accounts: Accounts,
+    /// What processors did in turns that are not counted yet.
+    pub(super) unaccounted: Vec<Unaccounted>,
     pub(super) now: u64,
 }
 
@@ -91,6 +103,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
                 .with_shared_flushes(model.shared_flushes),
             events: EventQueue::new(),
             accounts: Accounts::new(source.tasks().len(), n, measure),
+            unaccounted: vec![Unaccounted::default(); n],
             now: 0,
         })
     }
@@ -108,6 +121,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         self.maybe_start(0);
         self.watch_the_window();
         let (mut rounds, mut told) = (0_u64, 0);
+        let by_references = self.accounts.measure.is_by_references();
         while !self.accounts.measure.complete() {
             rounds += 1;
             if rounds % ROUNDS_PER_LOOK == 0 {
@@ -118,26 +132,31 @@ impl<'a, W: WordMask> Engine<'a, W> {
                     return Err(SimulateError::Interrupted);
                 }
             }
-            if self.accounts.measure.is_by_references() && rounds % ROUNDS_PER_COUNT == 0 {
+            if by_references && rounds % ROUNDS_PER_COUNT == 0 {
                 self.count_references();
             }
-            if !self.round()? && !self.unstick(self.now)? {
+            // Up to the next look or count.
+            let every = if by_references { ROUNDS_PER_COUNT } else { ROUNDS_PER_LOOK };
+            let passed = self.rounds(every - rounds % every)?;
+            if passed == 0 && !self.unstick(self.now)? {
                 break;
             }
+            rounds += passed.saturating_sub(1);
         }
         done.fetch_add(self.reading().references - told, Ordering::Relaxed);
         Ok(self.finish())
     }
 
-    /// Handles what is next in time; `false` when nothing is.
-    pub(super) fn round(&mut self) -> Result<bool, SimulateError> {
+    /// Handles what is next in time, and what comes behind it as long as that is turns of processors, `most` in all; how
+    /// many there were: none when nothing is next.
+    pub(super) fn rounds(&mut self, most: u64) -> Result<u64, SimulateError> {
         self.follow();
         let event = self.events.next_time();
         let grant = self.port.next_grant();
-        let (cpu, first, second) = self.earliest();
-        let now = event.min(grant).min(first);
+        let turn = self.earliest();
+        let now = event.min(grant).min(turn.first);
         if now == u64::MAX {
-            return Ok(false);
+            return Ok(0);
         }
         self.now = self.now.max(now);
         if self.accounts.measure.window_over(now) {
@@ -146,26 +165,30 @@ impl<'a, W: WordMask> Engine<'a, W> {
             self.accounts.measure.close_window(now, &reading);
             self.look_at_users(now);
         }
-        if event <= grant && event <= first {
+        if event <= grant && event <= turn.first {
             self.handle_timed_event()?;
-        } else if first <= grant {
-            let sync = event.min(grant).min(second);
-            let limit = event.min(grant).min(self.port.earliest_grant().max(second));
-            self.run_processor(cpu, limit, sync)?;
+        } else if turn.first <= grant {
+            return self.turns(turn, event, grant, most);
         } else {
             self.grant();
         }
-        Ok(true)
+        Ok(1)
     }
 
-    /// The processor that acts first, its time, and the time of the next one.
+    /// What acts next.
     #[inline]
-    pub(super) fn earliest(&mut self) -> (CpuId, u64, u64) {
+    pub(super) fn earliest(&mut self) -> Turn {
         while let Some(cpu) = self.stale.take_first() {
             self.next_times.set(cpu.0, self.processors[cpu].next_time());
         }
+        self.next_turn()
+    }
+
+    /// The same, all times being up to date.
+    #[inline]
+    pub(super) fn next_turn(&self) -> Turn {
         let (cpu, first, second) = self.next_times.first_two();
-        (CpuId(cpu), first, second)
+        Turn { cpu: CpuId(cpu), first, second }
     }
 
     pub(super) fn schedule(&mut self, time: u64, event: TimedEvent) {
@@ -187,8 +210,14 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// Runs a processor until it passes `limit` or waits. Only up to `sync` may it do what others
-    /// must see in order: events, task switches.
-    pub(super) fn run_processor(&mut self, cpu: CpuId, limit: u64, sync: u64) -> Result<(), SimulateError> {
+    /// must see in order: events, task switches. `ran` if it has just run through hits, to the first reference that is none.
+    pub(super) fn run_processor(
+        &mut self,
+        cpu: CpuId,
+        limit: u64,
+        sync: u64,
+        mut ran: bool,
+    ) -> Result<(), SimulateError> {
         self.stale.insert(cpu);
         if self.software.handlers.wait_for(cpu) {
             self.enter_handler(cpu);
@@ -210,7 +239,7 @@ impl<'a, W: WordMask> Engine<'a, W> {
         }
         let mut limit = limit;
         loop {
-            let stop = self.step(cpu, context, limit);
+            let stop = self.step(cpu, context, limit, std::mem::take(&mut ran));
             match stop {
                 Stop::Limit => return Ok(()),
                 Stop::Miss(pending) => {
@@ -271,17 +300,23 @@ impl<'a, W: WordMask> Engine<'a, W> {
     }
 
     /// Runs a processor's task or handler as far as it goes alone, at most to `limit`.
-    pub(super) fn step(&mut self, cpu: CpuId, context: Context, limit: u64) -> Stop<W> {
+    fn step(&mut self, cpu: CpuId, context: Context, limit: u64, ran: bool) -> Stop<W> {
+        let pace = self.pace(limit);
+        self.with_records(cpu, context, |processor, port, work| step(cpu, processor, port, work, &pace, ran))
+    }
+
+    /// How far and how fast processors step.
+    #[inline]
+    pub(super) fn pace(&self, limit: u64) -> Pace {
         let model = self.model;
-        let pace = Pace {
+        Pace {
             limit,
             shift: self.port.shift(),
             cycles: model.cycles_per_reference,
             branch_penalty: model.branch_penalty,
             most_stores: if model.all_asynchronous { model.store_buffer } else { 0 },
             translation: model.translation,
-        };
-        self.with_records(cpu, context, |processor, port, work| step(cpu, processor, port, work, &pace))
+        }
     }
 
     /// Completes the current access without another look at the cache.

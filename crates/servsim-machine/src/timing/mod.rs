@@ -47,6 +47,7 @@ mod stepping;
 mod stop;
 pub mod subsystem;
 mod translator;
+mod turns;
 pub mod user_states;
 mod walking;
 mod whereabouts;

@@ -135,16 +135,14 @@ impl<W: WordMask> MemoryPort<W> {
 
     /// Performs records of a task's stream from the first on as long as they are plain hits of the first level and less
     /// than `most` references come before. Adds the references that they stand for to `counts`; returns how many records
-    /// it performed. What they leave behind is what [`MemoryPort::try_hit`] leaves.
+    /// it performed. Look-ups are to be counted by [`MemoryPort::count_lookups`]; what the records leave behind besides is
+    /// what [`MemoryPort::try_hit`] leaves.
     #[inline]
     pub fn run_hits(&mut self, cpu: CpuId, records: &[Record], most: u64, counts: &mut RunCounts) -> usize {
-        let performed = self.caches.run_joined_hits(cpu, self.shift, records, most, counts);
-        let data = data_references(counts);
-        self.count_lookups(cpu, performed as u64 - data, data);
-        performed
+        self.caches.run_joined_hits(cpu, self.shift, records, most, counts)
     }
 
-    /// The same with somebody who goes along; look-ups are to be counted by [`MemoryPort::count_lookups`].
+    /// The same with somebody who goes along.
     #[inline]
     pub fn run_followed_hits(
         &mut self,

@@ -121,10 +121,11 @@ impl<W: WordMask> Engine<'_, W> {
                     return Err(SimulateError::Interrupted);
                 }
             }
-            rounds += 1;
-            if !self.round()? && !self.unstick(self.now)? {
+            let passed = self.rounds(ROUNDS_PER_LOOK - rounds % ROUNDS_PER_LOOK)?;
+            if passed == 0 && !self.unstick(self.now)? {
                 return Ok(false);
             }
+            rounds += passed.max(1);
         }
     }
 

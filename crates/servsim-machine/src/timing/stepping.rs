@@ -3,7 +3,7 @@
 
 mod core_runs;
 mod loads;
-mod runs;
+pub(super) mod runs;
 
 use super::pending::Pending;
 use super::port::MemoryPort;
@@ -18,17 +18,18 @@ use servsim_core::{CpuId, Cycles, Instruction, LineAddr, Op, Record, PAGE_SHIFT}
 use servsim_cpu::Entry;
 use servsim_mem::{Access, WordMask};
 
-/// Steps `processor` (number `cpu`) until `limit` or another stop.
+/// Steps `processor` (number `cpu`) until `limit` or another stop; `ran` if a run of hits has just ended at its position.
 pub fn step<W: WordMask>(
     cpu: CpuId,
     processor: &mut Processor<W>,
     port: &mut MemoryPort<W>,
     work: &mut Records<'_>,
     pace: &Pace,
+    mut ran: bool,
 ) -> Stop<W> {
     let Pace { limit, shift, cycles, branch_penalty, .. } = *pace;
     let line_mask = (1_u64 << shift) - 1;
-    let (in_runs, mut ran) = (takes_runs(processor), false);
+    let in_runs = takes_runs(processor);
     while let Some(record) = work.batch.records.get(*work.position) {
         if let Some(stop) = stop_before(processor, record, limit) {
             return stop;

@@ -7,14 +7,13 @@
 
 use super::enter_instructions;
 use super::runs::count_run;
-use crate::place::page_of;
 use crate::timing::pending::Pending;
 use crate::timing::port::{data_references, MemoryPort};
 use crate::timing::processor::Processor;
 use crate::timing::stop::{Pace, Records};
-use servsim_core::reference::{KERNEL, MISPREDICTED};
+use servsim_core::reference::MISPREDICTED;
 use servsim_core::{CpuId, Cycles, Instruction, LineAddr, Op, Privacy, Record};
-use servsim_mem::{Access, Follower, RunCounts, Turn, WordMask};
+use servsim_mem::{Follower, RunCounts, Turn, WordMask};
 
 /// Runs through plain hits up to the time bound and the end of the slice, if the processor is not within a record;
 /// whether there was any. What it leaves behind is what one after the other leaves.
@@ -46,7 +45,8 @@ pub(super) fn run_on_core<W: WordMask>(
         return false;
     }
     *work.position += performed;
-    count_run(processor, work, records[0].task, &counts);
+    let made: u64 = count_run(processor, &mut work.tasks[records[0].task as usize], &counts).iter().sum();
+    processor.slice = processor.slice.saturating_sub(made);
     true
 }
 
@@ -118,19 +118,9 @@ impl<W: WordMask> Follower<W> for Along<'_, W> {
 
     #[inline(never)]
     fn put_aside(&mut self, record: &Record, address: u64, line: LineAddr, words: W) {
-        let access = Access {
-            at: self.cpu,
-            line,
-            words,
-            write: record.op == Op::Store,
-            kernel: record.flags & KERNEL != 0,
-            task: record.task,
-            slot: record.op as usize,
-        };
-        let page = page_of(self.privacy, &Record { address, ..*record });
-        let pending = Pending { access, page, fetching: false };
+        let pending = Pending::aside(self.cpu, record, (address, line, words), self.privacy);
         self.aside += 1;
-        if access.write {
+        if pending.access.write {
             self.processor.stores.push_back(pending);
         } else if let Some(core) = &mut self.processor.core {
             match core.address().and_then(|_| core.asking(|other| other.access.line == line)) {

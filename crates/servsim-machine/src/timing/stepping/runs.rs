@@ -1,15 +1,19 @@
 //! Runs of plain hits on a processor that nothing looks at reference by reference: one that neither prefetches nor
 //! translates addresses. Those of one with a core are in `core_runs.rs`.
 
+#![allow(clippy::inline_always)] // into the loop of hits
+
 use super::core_runs::run_on_core;
-use crate::timing::port::MemoryPort;
+use crate::timing::pending::Pending;
+use crate::timing::port::{data_references, MemoryPort};
 use crate::timing::processor::Processor;
 use crate::timing::stop::{Pace, Records};
-use servsim_core::{CpuId, TaskId};
-use servsim_mem::{RunCounts, WordMask};
+use servsim_core::{CpuId, LineAddr, Op, Privacy, Record, TaskId};
+use servsim_mem::{Follower, RunCounts, Turn, WordMask};
+use std::collections::VecDeque;
 
 /// Whether the processor is of that kind.
-pub(super) fn takes_runs<W>(processor: &Processor<W>) -> bool {
+pub(in crate::timing) fn takes_runs<W>(processor: &Processor<W>) -> bool {
     #[cfg(test)]
     if super::core_runs::tests::ONE_BY_ONE.get() {
         return false;
@@ -17,8 +21,47 @@ pub(super) fn takes_runs<W>(processor: &Processor<W>) -> bool {
     processor.prefetching.is_none() && processor.translator.is_none()
 }
 
-/// Runs through plain hits up to the time bound and the end of the slice, if the processor is not within a record and no
-/// store waits; whether there was any. What it leaves behind is what one after the other leaves.
+/// What runs of one task on one processor did that nobody looks at before they are counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::timing) struct Unaccounted {
+    /// Whose records, if there are any.
+    task: TaskId,
+    records: u64,
+    counts: RunCounts,
+    /// Records put aside.
+    aside: u64,
+}
+
+impl Unaccounted {
+    /// Whether records of another task than that of `next` are among it.
+    #[inline]
+    pub fn is_of_another(&self, next: &Record) -> bool {
+        self.records > 0 && self.task != next.task
+    }
+
+    /// References so far.
+    #[inline]
+    fn made(&self) -> u64 {
+        self.counts.as_flattened().iter().sum()
+    }
+
+    /// Counts what was done; references in each mode.
+    #[inline]
+    pub fn count<W: WordMask>(
+        &self,
+        cpu: CpuId,
+        processor: &mut Processor<W>,
+        port: &mut MemoryPort<W>,
+        tasks: &mut [[[u64; 3]; 2]],
+    ) -> [u64; 2] {
+        let data = data_references(&self.counts);
+        port.count_lookups(cpu, self.records - data, data - self.aside);
+        count_run(processor, &mut tasks[self.task as usize], &self.counts)
+    }
+}
+
+/// Runs through plain hits up to the time bound and the end of the slice, if the processor is not within a record; whether
+/// there was any. What it leaves behind is what one after the other leaves.
 #[inline]
 pub(super) fn run_hits<W: WordMask>(
     cpu: CpuId,
@@ -30,30 +73,26 @@ pub(super) fn run_hits<W: WordMask>(
     if processor.core.is_some() {
         return run_on_core(cpu, processor, port, work, pace);
     }
-    if processor.offset != 0 || !processor.stores.is_empty() {
+    if processor.offset != 0 {
         return false;
     }
     let records = &work.batch.records[*work.position..];
-    let cycles = pace.cycles.0;
-    let most = ((pace.limit - processor.time) / cycles).saturating_add(1).min(processor.slice);
-    let mut counts = RunCounts::default();
-    let performed = port.run_hits(cpu, records, most, &mut counts);
+    let (from, mut unaccounted) = (processor.time, Unaccounted::default());
+    let performed = run_at_fixed_pace(cpu, processor, port, (records, work.privacy), pace, &mut unaccounted);
     if performed == 0 {
         return false;
     }
     *work.position += performed;
-    let from = processor.time;
-    let [user, kernel] = count_run(processor, work, records[0].task, &counts);
-    processor.time += cycles * (user + kernel);
+    let [user, kernel] = unaccounted.count(cpu, processor, port, work.tasks);
     if processor.history.is_none() {
-        processor.times.execute(false, cycles * user);
-        processor.times.execute(true, cycles * kernel);
+        processor.times.execute(false, pace.cycles.0 * user);
+        processor.times.execute(true, pace.cycles.0 * kernel);
         return true;
     }
     // A moment within the run is to find what was charged by then, so each stretch of one mode is a charge.
     let mut time = from;
     for stretch in records[..performed].chunk_by(|a, b| a.is_kernel() == b.is_kernel()) {
-        let taken = cycles * stretch.iter().map(|record| u64::from(record.cpu)).sum::<u64>();
+        let taken = pace.cycles.0 * stretch.iter().map(|record| u64::from(record.cpu)).sum::<u64>();
         time += taken;
         processor.times.execute(stretch[0].is_kernel(), taken);
         processor.note(time);
@@ -61,22 +100,110 @@ pub(super) fn run_hits<W: WordMask>(
     true
 }
 
-/// Counts the references of a run of `task`; how many were made in each mode.
+/// The same on a processor without core, which is not within a record: passes time and slice, and leaves the rest to be
+/// accounted. Returns how many records were performed.
+#[inline]
+pub(in crate::timing) fn run_at_fixed_pace<W: WordMask>(
+    cpu: CpuId,
+    processor: &mut Processor<W>,
+    port: &mut MemoryPort<W>,
+    (records, privacy): (&[Record], &Privacy),
+    pace: &Pace,
+    unaccounted: &mut Unaccounted,
+) -> usize {
+    let Some(first) = records.first() else { return 0 };
+    let (cycles, before) = (pace.cycles.0, unaccounted.made());
+    let performed = if processor.stores.is_empty() {
+        let most = ((pace.limit - processor.time) / cycles).saturating_add(1).min(processor.slice);
+        port.run_hits(cpu, records, most, &mut unaccounted.counts)
+    } else {
+        run_behind_stores(cpu, processor, port, (records, privacy), pace, unaccounted)
+    };
+    let made = unaccounted.made() - before;
+    unaccounted.task = first.task;
+    unaccounted.records += performed as u64;
+    processor.time += cycles * made;
+    processor.slice = processor.slice.saturating_sub(made);
+    performed
+}
+
+/// The same while stores wait, behind which further ones are put; passes no time.
+#[inline(never)]
+fn run_behind_stores<W: WordMask>(
+    cpu: CpuId,
+    processor: &mut Processor<W>,
+    port: &mut MemoryPort<W>,
+    (records, privacy): (&[Record], &Privacy),
+    pace: &Pace,
+    unaccounted: &mut Unaccounted,
+) -> usize {
+    let (most, time) = (processor.slice, processor.time);
+    let fetched = processor.stores.front().filter(|store| store.fetching).map(|store| store.access.line);
+    let mut behind = Behind { cpu, stores: &mut processor.stores, fetched, time, pace, privacy, aside: 0 };
+    let performed = port.run_followed_hits(cpu, (records, most), &mut behind, &mut unaccounted.counts);
+    unaccounted.aside += behind.aside;
+    performed
+}
+
+/// Stores wait along a run.
+struct Behind<'a, W> {
+    cpu: CpuId,
+    stores: &'a mut VecDeque<Pending<W>>,
+    /// The line whose data are on the way: the oldest store's, whose other words cannot be read yet.
+    fetched: Option<LineAddr>,
+    time: u64,
+    pace: &'a Pace,
+    privacy: &'a Privacy,
+    /// Records put aside.
+    aside: u64,
+}
+
+impl<W: WordMask> Follower<W> for Behind<'_, W> {
+    #[inline(always)]
+    fn turn(&self, record: &Record, line: LineAddr) -> Turn {
+        if self.time > self.pace.limit || record.op == Op::Event {
+            Turn::End
+        } else if record.op == Op::Store {
+            // Full, or not for every store: the general way knows.
+            if self.stores.len() < self.pace.most_stores {
+                Turn::PutAside
+            } else {
+                Turn::End
+            }
+        } else if self.fetched == Some(line) {
+            Turn::End
+        } else {
+            Turn::Perform
+        }
+    }
+
+    #[inline(always)]
+    fn hit(&mut self, _: &Record, _: LineAddr) {}
+
+    fn put_aside(&mut self, record: &Record, address: u64, line: LineAddr, words: W) {
+        self.stores.push_back(Pending::aside(self.cpu, record, (address, line, words), self.privacy));
+        self.aside += 1;
+    }
+
+    #[inline(always)]
+    fn performed(&mut self, _: usize, record: &Record) -> bool {
+        self.time += self.pace.cycles.0 * u64::from(record.cpu);
+        true
+    }
+}
+
+/// Counts the references of a run; how many were made in each mode.
 #[inline]
 pub(super) fn count_run<W>(
     processor: &mut Processor<W>,
-    work: &mut Records<'_>,
-    task: TaskId,
+    of_task: &mut [[u64; 3]; 2],
     counts: &RunCounts,
 ) -> [u64; 2] {
-    let of_task = &mut work.tasks[task as usize];
     for ((sums, of_task), counts) in processor.references.iter_mut().zip(of_task).zip(counts) {
         for ((sum, of_task), count) in sums.iter_mut().zip(of_task).zip(counts) {
             *sum += count;
             *of_task += count;
         }
     }
-    let in_modes = counts.map(|of_mode| of_mode.iter().sum::<u64>());
-    processor.slice = processor.slice.saturating_sub(in_modes.iter().sum());
-    in_modes
+    counts.map(|of_mode| of_mode.iter().sum())
 }
