@@ -166,14 +166,20 @@ pub(super) mod tests {
         pub(in crate::timing) static ONE_BY_ONE: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// A stream that hits mostly, in lines that few or all tasks use, some of them across two.
-    fn stream(random: &mut RandomStream, task: u32) -> Batch {
+    /// The task of the handler that runs within streams.
+    const HANDLER: u32 = 4;
+
+    /// A stream that hits mostly, in lines that few or all tasks use, some of them across two; now and then a handler runs in it.
+    fn stream(random: &mut RandomStream, of_task: u32) -> Batch {
         let mut batch = Batch::default();
+        let mut handled = 0;
         for _ in 0..4000 {
+            handled = if random.below(40) == 0 { 1 + random.below(5) } else { handled.max(1) - 1 };
+            let task = if handled > 0 { HANDLER } else { of_task };
             let line = |random: &mut RandomStream| match random.below(30) {
                 0 => random.below(200),
                 1..4 => 300 + random.below(4),
-                _ => 400 + u64::from(task) * 8 + random.below(5),
+                _ => 400 + u64::from(of_task) * 8 + random.below(5),
             };
             let mut record = |random: &mut RandomStream, op, base: u64, joined| {
                 let address = base + line(random) * 64 + random.below(61);
@@ -210,9 +216,12 @@ pub(super) mod tests {
             class: [Class::Integer, Class::Multiply, Class::Divide][random.below(3) as usize],
         });
         let code: Vec<_> = code.collect();
-        let streams: Vec<_> = (0..4).map(|task| stream(&mut random, task)).collect();
-        let info = TaskInfo { name: "t".into(), pid: 0, kind: TaskKind::User, client: false };
-        let source = InMemory::from_streams(vec![info; 4], Vec::new(), streams).with_code(code);
+        let mut streams: Vec<_> = (0..HANDLER).map(|task| stream(&mut random, task)).collect();
+        streams.push(Batch::default());
+        let info = |kind| TaskInfo { name: "t".into(), pid: 0, kind, client: false };
+        let mut infos = vec![info(TaskKind::User); HANDLER as usize];
+        infos.push(info(TaskKind::Interrupt));
+        let source = InMemory::from_streams(infos, Vec::new(), streams).with_code(code);
         let settings =
             ["processors=3", "scheduler.time_slice=700 references", "processor.store_buffer=3 words"];
         let mut overrides: Vec<String> = settings.map(Into::into).into();
