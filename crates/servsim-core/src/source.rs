@@ -336,7 +336,7 @@ impl Privacy {
     }
 }
 
-/// Hashes numbers of pages, lock words and wake-ups: one multiplication, since they are already well spread.
+/// Hashes numbers of pages, lock words, wake-ups and addresses of code: one multiplication, since they are already well spread.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct PageHash;
 

@@ -15,6 +15,7 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use servsim_core::code::{Class, Instruction, FLAGS, UNKNOWN_CODE, VECTORS};
 use servsim_core::reference::{CONTINUATION, MISPREDICTED};
+use servsim_core::source::PageHash;
 use servsim_core::{Op, Record};
 use servsim_trace::{Shape, ShapeId};
 use std::collections::HashMap;
@@ -218,14 +219,14 @@ pub struct BranchPredictor {
     before: Option<ShapeId>,
     history: usize,
     counters: Vec<u8>,
-    targets: HashMap<u64, u64>,
+    targets: HashMap<u64, u64, PageHash>,
 }
 
 impl BranchPredictor {
     /// At the beginning of a task.
     pub fn new(detail: CodeDetail) -> Self {
         let counters = if detail == CodeDetail::None { Vec::new() } else { vec![1; COUNTERS] };
-        Self { before: None, history: 0, counters, targets: HashMap::new() }
+        Self { before: None, history: 0, counters, targets: HashMap::default() }
     }
 
     /// Marks the records of one execution of `shape`.
