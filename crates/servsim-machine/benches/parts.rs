@@ -12,7 +12,7 @@ use servsim_machine::timing::{run, Model};
 use servsim_machine::{functional, Setup};
 use servsim_mem::protocol::{by_name, Options};
 use servsim_mem::Geometry;
-use servsim_trace::{GlobalCursor, TraceReader};
+use servsim_trace::{Event, GlobalCursor, Ref, ShapeId, Sink, TaskId, TraceReader};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
@@ -23,6 +23,31 @@ const GEOMETRY: Geometry = Geometry { size: 2 << 20, ways: 2, line: 128 };
 fn setup() -> Setup {
     let protocol = by_name("mesi", &Options::default()).expect("registered");
     Setup { processors: PROCESSORS, geometry: GEOMETRY, protocol, shadow: false }
+}
+
+/// Looks at all that a walk tells, and no more.
+#[derive(Default)]
+struct Walked {
+    items: u64,
+    sum: u64,
+}
+
+impl Sink for Walked {
+    fn block(&mut self, _: TaskId, _: ShapeId) {}
+
+    fn reference(&mut self, _: usize, reference: Ref) {
+        self.sum = self.sum.wrapping_add(reference.vaddr ^ reference.paddr);
+    }
+
+    fn end_block(&mut self) -> bool {
+        self.items += 1;
+        true
+    }
+
+    fn event(&mut self, _: TaskId, _: Event) -> bool {
+        self.items += 1;
+        true
+    }
 }
 
 fn timed(source: &CapturedTasks) -> u64 {
@@ -45,11 +70,10 @@ fn main() {
     let references = match step.as_str() {
         "open" => reader().epoch_count() as u64,
         "walk" => {
-            let (mut cursor, mut items) = (GlobalCursor::unchecked(reader()), 0);
-            while cursor.next().expect("whole").is_some() {
-                items += 1;
-            }
-            items
+            let (mut cursor, mut walked) = (GlobalCursor::unchecked(reader()), Walked::default());
+            while cursor.run(&mut walked).expect("whole") {}
+            std::hint::black_box(walked.sum);
+            walked.items
         }
         "pass" => order(None).tasks().len() as u64,
         "keep" => order(findings).tasks().len() as u64,

@@ -22,7 +22,7 @@ use std::time::Instant;
 const MACHINE: &str = include_str!("../../../python/servsim/machines/alameldeen-2003-16p.toml");
 /// Alameldeen et al. 2003, "Workload runtime and variability".
 const SLOWDOWN_OF_2003: f64 = 24_000.0;
-const MODELS: [(&str, f64); 2] = [("fixed", 500.0), ("ooo", 1500.0)];
+const MODELS: [(&str, f64); 2] = [("fixed", 200.0), ("ooo", 500.0)];
 
 /// Nanoseconds this process has had a processor, from the kernel's accounting.
 fn cpu_nanos() -> u64 {
