@@ -217,9 +217,15 @@ pub(crate) fn find_guessed(
 ) -> Option<usize> {
     guess(guesses, tags, line).or_else(|| {
         let found = search(tags, set_index.of(line) * ways, ways, line)?;
-        guesses[line.0 as usize & (guesses.len() - 1)] = found as u32;
+        remember(guesses, line, found);
         Some(found)
     })
+}
+
+/// The next guess for `line` will be `place`.
+#[inline(always)]
+fn remember(guesses: &mut [u32], line: LineAddr, place: usize) {
+    guesses[line.0 as usize & (guesses.len() - 1)] = place as u32;
 }
 
 /// The place of the tag of `line` among so many ways from `first` on.
@@ -345,11 +351,7 @@ impl<W: WordMask> Array<W> {
     /// The frame with the tag of `line`, valid or not.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<usize> {
-        let guess = self.guesses[line.0 as usize & (self.guesses.len() - 1)] as usize;
-        if self.tags[guess] == line {
-            return Some(guess);
-        }
-        self.search(line)
+        guess(&self.guesses, &self.tags, line).or_else(|| self.search(line))
     }
 
     /// As [`Array::find`], of a cache that is not the one that runs: where its guess lies, the host's caches have lost, and the
@@ -366,14 +368,11 @@ impl<W: WordMask> Array<W> {
     /// As [`Array::find`], and the next guess for this line will be right.
     #[inline]
     pub fn find_and_guess(&mut self, line: LineAddr) -> Option<usize> {
-        let slot = line.0 as usize & (self.guesses.len() - 1);
-        let guess = self.guesses[slot] as usize;
-        if self.tags[guess] == line {
-            return Some(guess);
-        }
-        let found = self.search(line)?;
-        self.guesses[slot] = found as u32;
-        Some(found)
+        guess(&self.guesses, &self.tags, line).or_else(|| {
+            let found = self.search(line)?;
+            remember(&mut self.guesses, line, found);
+            Some(found)
+        })
     }
 
     #[inline]
@@ -388,8 +387,7 @@ impl<W: WordMask> Array<W> {
     #[inline]
     pub fn place(&mut self, index: usize, line: LineAddr) {
         self.tags[index] = line;
-        let slot = line.0 as usize & (self.guesses.len() - 1);
-        self.guesses[slot] = index as u32;
+        remember(&mut self.guesses, line, index);
         if let Some(pool) = &mut self.pool {
             pool.places.insert(line, index as u32);
         }

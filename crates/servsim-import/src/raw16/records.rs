@@ -10,8 +10,7 @@ use servsim_core::{Op, Record};
 pub const RECORD: usize = 16;
 
 /// Makes every one of `records` of the bytes of one. `task_of` is asked for the task where a record is not of the processor
-/// and process of the one before it, and `each` is told of all,
-/// and of their forms.
+/// and process of the one before it, and `each` is told of all and of their forms.
 #[inline(always)]
 pub(super) fn decode_each(
     bytes: &[u8],
@@ -71,6 +70,7 @@ impl Words {
         Self { address: both as u64, rest: (both >> 64) as u64 }
     }
 
+    #[inline(always)]
     fn kind(self) -> u8 {
         self.rest as u8
     }
@@ -115,7 +115,7 @@ impl Words {
     /// Operation, flags and size in their places in [`Record::rest`]; with [`NO_KIND`], if there is no such type.
     #[inline(always)]
     pub(super) fn form(self) -> u32 {
-        KINDS[usize::from(self.rest as u8)] | u32::from(self.size()) << SIZE_SHIFT
+        KINDS[usize::from(self.kind())] | u32::from(self.size()) << SIZE_SHIFT
     }
 }
 
