@@ -3,9 +3,12 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from servsim.errors import EnvironmentProblem, UsageError
 from servsim.simulation import simulate
 from servsim.sweep import conduct, load
 from servsim.sweep.conduct import plan
+from servsim.sweep.engines.local import received
+from servsim.sweep.engines.local import run as run_here
 from servsim.sweep.store import opened
 from sweep_study import write_study
 from waiting import wait_for
@@ -232,6 +237,23 @@ def test_a_killed_worker_is_an_environment_problem_that_repeating_mends(tmp_path
         conduct(study, folder, workers=2, progress=lambda *_: _kill_one())
     assert 0 < len(finished(folder)) < 16
     assert conduct(study, folder, workers=2).made == 16 - len(finished(folder)) or len(finished(folder)) == 16
+
+
+def test_the_end_of_a_worker_amid_a_message_is_the_end_of_the_message() -> None:
+    here, there = Pipe()
+    os.write(there.fileno(), struct.pack("!i", 20_000) + b"the beginning of a result")
+    there.close()
+    with pytest.raises(EnvironmentProblem, match="was killed"):
+        received(here)
+
+
+def test_a_fault_of_a_run_is_raised_where_the_sweep_was_asked_for(tmp_path: Path) -> None:
+    study = load(write_study(tmp_path, seeds=1))
+    (job, *_), *_ = plan(study)
+    of_another_build = replace(job, inputs={**job.inputs, "build": "0000"})
+    with pytest.raises(EnvironmentProblem, match="runs another build of servsim") as raised:
+        list(run_here([of_another_build], "", 1))
+    assert "raised in a worker process" in raised.value.__notes__[0]
 
 
 def _kill_one() -> None:
