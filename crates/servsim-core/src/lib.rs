@@ -13,6 +13,7 @@ mod ids;
 mod processors;
 pub mod random;
 pub mod reference;
+pub mod shard;
 pub mod source;
 pub mod steps;
 pub mod watch;
@@ -25,8 +26,9 @@ pub use processors::ProcessorSet;
 pub use random::RandomStream;
 pub use reference::{Batch, Op, Record, ANY_CPU};
 pub use servsim_units::Cycles;
+pub use shard::{BytesOfShard, Shard};
 pub use source::{
-    BatchPosition, GlobalSource, Interrupt, PageOrigin, Parts, Privacy, SourceError, TaskCursor, TaskSource,
+    BatchPosition, GlobalSource, Interrupt, PageOrigin, Privacy, SourceError, TaskCursor, TaskSource,
     TransactionEnds, MAX_SPACES, PAGE_SHIFT,
 };
 pub use watch::{Stage, Watch};

@@ -44,6 +44,10 @@ pub const MISPREDICTED: u8 = 64;
 /// `cpu` of a record that is not bound to a processor.
 pub const ANY_CPU: u8 = u8::MAX;
 
+/// The `address` of an event that is in no list: the task runs on the processor from here on. Who is given a part of the references
+/// is told of switches to tasks whose references it does not see.
+pub const SWITCH: u64 = u64::MAX;
+
 /// Where [`Record::rest`] holds the size.
 pub const SIZE_SHIFT: u32 = 0;
 /// Where [`Record::rest`] holds the processor.
@@ -153,9 +157,9 @@ pub struct Batch {
     pub code: Vec<u32>,
     /// The virtual page of each record's first byte (0 for events); empty unless it was asked for.
     pub pages: Vec<u64>,
-    /// In the order of a whole trace: the references that records stand for beyond one each, where the source joins
-    /// fetches.
-    pub joined: u64,
+    /// In the order of a whole trace: the references that it stands for beyond one for each record, where the source joins
+    /// fetches or leaves out what is of other shards.
+    pub beyond: u64,
 }
 
 impl Batch {
@@ -165,22 +169,22 @@ impl Batch {
         self.events.clear();
         self.code.clear();
         self.pages.clear();
-        self.joined = 0;
+        self.beyond = 0;
     }
 
     /// Becomes the same as `other`, keeping its memory.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { records, events, code, pages, joined } = self;
+        let Self { records, events, code, pages, beyond } = self;
         records.clone_from(&other.records);
         events.clone_from(&other.events);
         code.clone_from(&other.code);
         pages.clone_from(&other.pages);
-        *joined = other.joined;
+        *beyond = other.beyond;
     }
 
-    /// Records, and the references that they stand for beyond one each.
+    /// Records, and the references that the batch stands for beyond one each.
     pub fn len_apart(&self) -> u64 {
-        self.records.len() as u64 + self.joined
+        self.records.len() as u64 + self.beyond
     }
 
     /// Appends an event of `task`.

@@ -129,20 +129,15 @@ pub trait GlobalSource {
     /// When the trace is damaged or cannot be read further.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
 
-    /// The same trace in parts that any thread may read, where the format allows that.
-    fn parts(&self) -> Option<&dyn Parts> {
+    /// Asks for what concerns the first of `count` shards alone, and for a source of each other one, for a thread of its own: from
+    /// the first batch on, references to lines of `1 << shift` bytes of which one is the shard's, and [`SWITCH`]es to tasks that
+    /// begin to run with others. All have as many batches, of the same references of the trace, and of several faults
+    /// the one in the earliest batch is the first. `None` from a source that one thread reads faster than many.
+    ///
+    /// [`SWITCH`]: crate::reference::SWITCH
+    fn in_shards(&mut self, _count: usize, _shift: u32) -> Option<Vec<Box<dyn GlobalSource + Send>>> {
         None
     }
-}
-
-/// A trace whose batches can be read in any order and by several threads at once.
-pub trait Parts: Sync {
-    /// Replaces `batch` by the records of part `number`; `false` beyond the last. The parts in order
-    /// are what [`GlobalSource::next_batch`] delivers from the beginning.
-    ///
-    /// # Errors
-    /// When the trace is damaged or cannot be read.
-    fn part(&self, number: usize, batch: &mut Batch) -> Result<bool, SourceError>;
 }
 
 /// Where a page was in the captured system.

@@ -19,14 +19,17 @@ use crate::io_error;
 use crate::survey::Survey;
 use crate::FirstPass;
 use first_pass::{summed, Checked, Filter};
-use records::{decode_each, fault_in, Odd, Words, RECORD};
-use servsim_core::{Batch, GlobalSource, Parts, Privacy, Record, SourceError, TaskInfo, TaskKind};
+use records::{decode_each, fault_in, All, Asked, Odd, Words, RECORD};
+use servsim_core::{
+    Batch, BytesOfShard, GlobalSource, Privacy, Record, Shard, SourceError, TaskInfo, TaskKind,
+};
 use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes read at a time: a batch and its decoded form fit a host's second-level cache.
 const CHUNK: usize = 4096 * RECORD;
@@ -48,18 +51,21 @@ pub fn open(
 }
 
 /// A raw16 file being read.
+#[derive(Clone)]
 pub struct Raw16 {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Of the machine.
     processors: usize,
     tasks: Vec<TaskInfo>,
     processes: Processes,
-    privacy: Privacy,
+    privacy: Arc<Privacy>,
     /// Of every chunk, as the first pass checked it; nothing without one.
-    sums: Option<Vec<u64>>,
+    sums: Option<Arc<[u64]>>,
     /// The chunk that comes next.
     chunk: usize,
+    /// What is asked for, if not all.
+    shard: Option<BytesOfShard>,
 }
 
 impl Raw16 {
@@ -98,13 +104,14 @@ impl Raw16 {
         }
         Ok(Self {
             path: path.to_owned(),
-            file,
+            file: Arc::new(file),
             processors,
             tasks: Vec::new(),
             processes: Processes::default(),
-            privacy: Privacy::default(),
+            privacy: Arc::default(),
             sums: None,
             chunk: 0,
+            shard: None,
         })
     }
 
@@ -128,8 +135,8 @@ impl Raw16 {
             whole.add(survey, |task| numbers[task as usize]);
             all_sums.extend(sums);
         }
-        self.sums = Some(all_sums);
-        self.privacy = whole.privacy();
+        self.sums = Some(all_sums.into());
+        self.privacy = Arc::new(whole.privacy());
         self.name_tasks();
         Ok(())
     }
@@ -186,19 +193,31 @@ impl Raw16 {
         self.tasks.extend(self.processes.come[named..].iter().map(|&pid| task_info(pid)));
     }
 
-    /// Decodes `bytes`, which a first pass has checked; returns their sum.
-    fn decode(&self, bytes: &[u8], records: &mut Vec<Record>) -> u64 {
+    /// Decodes what is `asked` for of `bytes`, the chunk with this number.
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        number: usize,
+        asked: impl Asked,
+        records: &mut Vec<Record>,
+    ) -> Result<(), SourceError> {
+        let Some(sums) = &self.sums else { return self.check_and_decode(bytes, number, asked, records) };
         let (mut sum, numbers) = (0, &self.processes.numbers);
         let task_of = |words: Words| numbers[usize::from(words.pid())];
-        decode_each(bytes, records, task_of, |words, _| sum = summed(sum, words));
-        sum
+        decode_each(bytes, records, asked, task_of, |words, _| sum = summed(sum, words));
+        // The file may have been replaced since the first pass checked it.
+        if sum != sums.get(number).copied().unwrap_or(0) {
+            return Err(SourceError(format!("{}: changed while being read", self.path.display())));
+        }
+        Ok(())
     }
 
-    /// Checks and decodes `bytes`, the chunk with this number, which nobody has read before.
+    /// The same where nobody has read the chunk before.
     fn check_and_decode(
         &mut self,
         bytes: &[u8],
         number: usize,
+        asked: impl Asked,
         records: &mut Vec<Record>,
     ) -> Result<(), SourceError> {
         let (mut odd, mut of_nobody, mut unnumbered) = (Odd::default(), false, false);
@@ -209,13 +228,13 @@ impl Raw16 {
             unnumbered |= task == NO_TASK;
             task
         };
-        decode_each(bytes, records, task_of, |words, form| odd.note(words, form));
+        decode_each(bytes, records, asked, task_of, |words, form| odd.note(words, form));
         if of_nobody || odd.any() {
             self.fault_in_chunk(bytes, number).map_or(Ok(()), Err)?;
         }
         if unnumbered {
             let processes = &mut self.processes;
-            decode_each(bytes, records, |words| processes.number(words.pid()), |_, _| {});
+            decode_each(bytes, records, asked, |words| processes.number(words.pid()), |_, _| {});
             self.name_tasks();
         }
         Ok(())
@@ -238,6 +257,7 @@ struct Surveyed {
 }
 
 /// Processes, numbered as they come: their numbers are those of tasks.
+#[derive(Clone)]
 struct Processes {
     /// By process, [`NO_TASK`] of those that have not come.
     numbers: Box<[u32; 1 << 16]>,
@@ -289,34 +309,25 @@ impl GlobalSource for Raw16 {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         let number = self.chunk;
         self.chunk += 1;
-        if self.sums.is_some() {
-            return self.part(number, batch);
-        }
         batch.events.clear();
         BUFFER.with_borrow_mut(|buffer| {
             let filled = self.read_chunk(number, buffer)?;
-            self.check_and_decode(&buffer[..filled], number, &mut batch.records)?;
-            Ok(filled != 0)
-        })
-    }
-
-    fn parts(&self) -> Option<&dyn Parts> {
-        self.sums.as_ref().map(|_| self as &dyn Parts)
-    }
-}
-
-impl Parts for Raw16 {
-    fn part(&self, number: usize, batch: &mut Batch) -> Result<bool, SourceError> {
-        batch.events.clear();
-        BUFFER.with_borrow_mut(|buffer| {
-            let filled = self.read_chunk(number, buffer)?;
-            let sum = self.decode(&buffer[..filled], &mut batch.records);
-            // The file may have been replaced since the first pass checked it.
-            let expected = self.sums.as_ref().and_then(|sums| sums.get(number)).copied().unwrap_or(0);
-            if sum != expected {
-                return Err(SourceError(format!("{}: changed while being read", self.path.display())));
+            match self.shard {
+                None => self.decode(&buffer[..filled], number, All, &mut batch.records)?,
+                Some(shard) => self.decode(&buffer[..filled], number, shard, &mut batch.records)?,
             }
+            batch.beyond = (filled / RECORD).saturating_sub(batch.records.len()) as u64;
             Ok(filled != 0)
         })
+    }
+
+    /// A record is decoded in less time than another thread would take to hand it over.
+    fn in_shards(&mut self, count: usize, shift: u32) -> Option<Vec<Box<dyn GlobalSource + Send>>> {
+        let shard = |index| Some(Shard::new(index, count).bytes(shift));
+        self.shard = shard(0);
+        let others = (1..count).map(|index| {
+            Box::new(Self { shard: shard(index), ..self.clone() }) as Box<dyn GlobalSource + Send>
+        });
+        Some(others.collect())
     }
 }

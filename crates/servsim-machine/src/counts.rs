@@ -80,13 +80,8 @@ pub(crate) fn run_functional(
             stopped = !proceed(done);
             !stopped
         };
-        // Shards cost more processor time than one run: where decoding takes as long as simulating, and one thread decodes
-        // for all, two do better to read and to simulate.
-        let read_apart = source.parts().is_none() && !source.is_unsurveyed();
         match shards {
-            shards if request.threads > 1 && (shards == 1 || shards == 2 && read_apart) => {
-                run_ahead(source.as_mut(), setup, &spec, &mut go_on)
-            }
+            1 if request.threads > 1 => run_ahead(source.as_mut(), setup, &spec, &mut go_on),
             shards => sharded::run(source.as_mut(), setup, &spec, shards, &mut go_on),
         }
     })?;

@@ -11,16 +11,16 @@ mod translation_and_prefetch;
 use crate::place::{address_on, page_of};
 use crate::read_ahead::for_each_batch;
 use crate::setup::{with_word_mask, Setup};
-use servsim_core::reference::{CONTINUATION, KERNEL};
+use servsim_core::reference::{CONTINUATION, KERNEL, SWITCH};
 use servsim_core::{
-    Batch, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, SourceError, TaskKind, ANY_CPU,
+    Batch, CpuId, Event, GlobalSource, LineAddr, Op, Privacy, Record, Shard, SourceError, TaskKind, ANY_CPU,
     PAGE_SHIFT,
 };
 use servsim_import::Survey;
 use servsim_mem::late_uses::LateUses;
 use servsim_mem::{
     Access, Counters, GroupCounters, Hierarchy, HierarchySpec, LevelCounters, Page, PrefetchCounters,
-    RunCounts, Shard, TlbCounters, WordMask,
+    RunCounts, TlbCounters, WordMask,
 };
 use std::collections::HashMap;
 use translation_and_prefetch::{run_translated, TranslationAndPrefetch};
@@ -251,10 +251,6 @@ pub(crate) fn count_transaction(transactions: &mut Vec<u64>, event: Event) {
         transactions[kind] += 1;
     }
 }
-
-/// The `address` of an event that is in no list: the task runs on the processor from here on. A shard
-/// is told of switches to tasks whose references it does not see.
-pub(crate) const SWITCH: u64 = u64::MAX;
 
 /// Flag of a record that is left: its task used the line in an earlier quantum.
 pub(crate) const USED_EARLIER: u8 = 128;

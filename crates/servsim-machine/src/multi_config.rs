@@ -14,11 +14,11 @@ mod filter;
 
 use crate::functional::{
     for_each_line, interrupted, is_handler, join_fetches, processor_of, references_of, Counted, Facts, Left,
-    Run, Tally, SWITCH, USED_EARLIER,
+    Run, Tally, USED_EARLIER,
 };
 use crate::setup::{with_word_mask, Setup};
 use filter::{filters, Filter, Shape};
-use servsim_core::reference::{CONTINUATION, KERNEL, PRIVATE, SHARED};
+use servsim_core::reference::{CONTINUATION, KERNEL, PRIVATE, SHARED, SWITCH};
 use servsim_core::{Batch, GlobalSource, Op, Privacy, Record, SourceError};
 use servsim_mem::switches::Switches;
 use servsim_mem::{HierarchySpec, RunCounts, WordMask};

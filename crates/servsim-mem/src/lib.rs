@@ -21,7 +21,6 @@ pub mod protocol;
 pub mod replacement;
 pub mod running_tasks;
 pub mod shadow;
-pub mod shard;
 mod shared;
 pub mod snapshot;
 mod sparse;
@@ -46,7 +45,6 @@ pub use interconnect::{
 pub use level::LevelCounters;
 pub use observer::{By, Observer, StateEvent, Transition};
 pub use prefetch::{PrefetchSpec, Prefetcher};
-pub use shard::Shard;
 pub use switches::{LossCause, SwitchCause};
 pub use system::{Access, CoherentSystem, Outcome, Page, PrefetchCounters};
 pub use tlb::{Mmu, TlbCounters, TlbSpec, Translated, Walk};

@@ -156,8 +156,8 @@ struct Records<'a> {
 impl Sink for Records<'_> {
     #[inline]
     fn block(&mut self, task: TaskId, shape: ShapeId) {
-        let Batch { records, pages, joined, .. } = &mut *self.batch;
-        *joined += self.expansion.begin(shape, task, records, self.with_pages.then_some(pages));
+        let Batch { records, pages, beyond, .. } = &mut *self.batch;
+        *beyond += self.expansion.begin(shape, task, records, self.with_pages.then_some(pages));
     }
 
     #[inline]

@@ -3,37 +3,81 @@
 // The loops over records are one function each.
 #![allow(clippy::inline_always)]
 
-use servsim_core::reference::{CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, SIZE_SHIFT, TASK_SHIFT};
-use servsim_core::{Op, Record};
+use servsim_core::reference::{CPU_SHIFT, FLAGS_SHIFT, KERNEL, OP_SHIFT, SIZE_SHIFT, SWITCH, TASK_SHIFT};
+use servsim_core::{BytesOfShard, Op, Record};
 
 /// Bytes per record.
 pub const RECORD: usize = 16;
 
-/// Makes every one of `records` of the bytes of one. `task_of` is asked for the task where a record is not of the processor
-/// and process of the one before it, and `each` is told of all and of their forms.
+/// Which records are asked for.
+pub(super) trait Asked: Copy {
+    /// Whether one is that touches the bytes from `first` to `last`.
+    fn has(self, first: u64, last: u64) -> bool;
+}
+
+/// All of them.
+#[derive(Clone, Copy)]
+pub(super) struct All;
+
+impl Asked for All {
+    #[inline(always)]
+    fn has(self, _: u64, _: u64) -> bool {
+        true
+    }
+}
+
+/// Those that touch a line of a shard.
+impl Asked for BytesOfShard {
+    #[inline(always)]
+    fn has(self, first: u64, last: u64) -> bool {
+        self.may_include(first, last)
+    }
+}
+
+/// Makes `records` of bytes: of every record that is `asked` for, and a [`SWITCH`] where one that is not begins to be of another
+/// processor or process. `task_of` is asked for the task where a record is not of the processor and process of the one
+/// before it, and `each` is told of all and of their forms.
 #[inline(always)]
 pub(super) fn decode_each(
     bytes: &[u8],
     records: &mut Vec<Record>,
+    asked: impl Asked,
     mut task_of: impl FnMut(Words) -> u32,
     mut each: impl FnMut(Words, u32),
 ) {
     let (bytes, _) = bytes.as_chunks();
-    records.resize(bytes.len(), Record::new(0, Op::Load, 0, 1));
+    records.clear();
+    // Before every record there may be a switch.
+    let most = 2 * bytes.len();
+    records.reserve(most);
+    let room = &mut records.spare_capacity_mut()[..most];
+    let mut made = 0;
     // Of whom the record before is, and what such records have in common.
     let (mut origin, mut common) = (NO_ORIGIN, 0);
-    for (record, bytes) in records.iter_mut().zip(bytes) {
+    for bytes in bytes {
         let words = Words::of(bytes);
+        let has = asked.has(words.address, words.last());
         if words.origin() != origin {
             origin = words.origin();
             let cpu = u64::from(words.cpu()) & 0xFF;
             common = cpu << CPU_SHIFT | u64::from(task_of(words)) << TASK_SHIFT;
+            if !has {
+                room[made].write(Record::of_words(SWITCH, EVENT | common));
+                made += 1;
+            }
         }
         let form = words.form();
         each(words, form);
-        *record = Record::of_words(words.address, u64::from(form) | common);
+        room[made].write(Record::of_words(words.address, u64::from(form) | common));
+        // Which records are asked for is hard for the host to guess, so there is no branch: the next overwrites one that is not.
+        made += usize::from(has);
     }
+    // SAFETY: `made` grows by one only after the record there was written.
+    unsafe { records.set_len(made) }
 }
+
+/// The rest of an event of no task and processor.
+const EVENT: u64 = (Op::Event as u64) << OP_SHIFT | 1 << SIZE_SHIFT;
 
 /// In [`KINDS`]: no type has this number.
 const NO_KIND: u32 = 0x80 << FLAGS_SHIFT;
@@ -84,6 +128,12 @@ impl Words {
     #[inline(always)]
     pub(super) fn bytes_after_first(self) -> u64 {
         u64::from(self.size().wrapping_sub(1))
+    }
+
+    /// The address of the last byte, if the record is sound.
+    #[inline(always)]
+    fn last(self) -> u64 {
+        self.address.wrapping_add(u64::from(self.size())).wrapping_sub(1)
     }
 
     fn reserved(self) -> u16 {

@@ -17,9 +17,9 @@
 #![allow(clippy::inline_always)]
 
 use super::ages::Ages;
-use crate::functional::{processor_of, references_of, Left, AGE, LATE_USES, SWITCH};
+use crate::functional::{processor_of, references_of, Left, AGE, LATE_USES};
 use crate::setup::Setup;
-use servsim_core::reference::{address_on, CONTINUATION, KERNEL};
+use servsim_core::reference::{address_on, CONTINUATION, KERNEL, SWITCH};
 use servsim_core::{CacheId, CpuId, LineAddr, Op, Record};
 use servsim_mem::array::{Array, Frame, EMPTY};
 use servsim_mem::late_uses::{LateUses, LATER};

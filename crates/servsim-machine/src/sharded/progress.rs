@@ -1,12 +1,12 @@
 //! Which thread of a run in shards does what next.
 
-use super::STRETCHES;
+use super::divided::STRETCHES;
 
 /// How far a run is; stretches are numbered in their order.
 pub(super) struct Progress {
-    /// Stretches that somebody reads or has read.
+    /// Stretches whose reading has begun.
     begun: usize,
-    /// Stretches that were read, where that is apart.
+    /// Stretches that were read.
     pub read: usize,
     /// Stretches that somebody divides or has divided.
     divided: usize,
@@ -36,9 +36,8 @@ impl Progress {
         Self { begun: 0, read: 0, divided: 0, ready: [0; STRETCHES], performed, end: None, stopped: false }
     }
 
-    /// Takes the next task for thread `index`, if there is one now; `apart`, where stretches are read before they are divided, says
-    /// whether this thread reads.
-    pub fn next(&mut self, index: usize, apart: Option<bool>) -> Option<Task> {
+    /// Takes the next task for thread `index`, if there is one now; whether the thread `reads`.
+    pub fn next(&mut self, index: usize, reads: bool) -> Option<Task> {
         let own = self.performed[index];
         if self.stopped {
             return Some(Task::Stopped);
@@ -48,20 +47,16 @@ impl Progress {
         }
         let slowest = self.performed.iter().min().copied().unwrap_or(0);
         let room = self.begun < slowest + STRETCHES && self.end.is_none();
-        if apart == Some(true) && room {
+        if reads && room {
             self.begun += 1;
             return Some(Task::Read(self.begun - 1));
         }
         if self.ready[own % STRETCHES] == own + 1 {
             return Some(Task::Perform(own));
         }
-        if apart.is_some() && self.divided < self.read {
+        if self.divided < self.read {
             self.divided += 1;
             return Some(Task::Divide(self.divided - 1));
-        }
-        if apart.is_none() && room {
-            self.begun += 1;
-            return Some(Task::Divide(self.begun - 1));
         }
         None
     }

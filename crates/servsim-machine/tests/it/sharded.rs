@@ -3,11 +3,14 @@
 use crate::support::text::trace;
 use servsim_import::FirstPass;
 
-use servsim_core::{GlobalSource, RandomStream, SourceError};
+use servsim_core::{Batch, GlobalSource, Privacy, RandomStream, SourceError, TaskInfo};
 use servsim_machine::functional::{self, Counted};
 use servsim_machine::{sharded, Setup};
 use servsim_mem::protocol::{by_name, Options, PROTOCOLS};
 use servsim_mem::{Geometry, HierarchySpec, Inclusion, LevelSpec};
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 const PROCESSORS: usize = 3;
 
@@ -110,7 +113,7 @@ fn an_interruption_stops_every_thread() {
     assert_eq!(stopped.unwrap_err().0, "interrupted");
 }
 
-/// References in the form of raw16, more than two threads read in one round.
+/// References in the form of raw16, some of which lie in several lines.
 fn raw16(path: &std::path::Path, records: u64) {
     let mut random = RandomStream::new(9, "parts");
     let mut bytes = Vec::new();
@@ -118,25 +121,91 @@ fn raw16(path: &std::path::Path, records: u64) {
         let cpu = random.below(PROCESSORS as u64);
         let address = if random.below(4) == 0 { 0x9000 } else { (cpu + 1) << 16 } + random.below(0x1800);
         bytes.extend(address.to_le_bytes());
-        bytes.extend([random.below(3) as u8, 1 + random.below(9) as u8, 0, 0, cpu as u8, 0]);
+        let size = if random.below(50) == 0 { 1 + random.below(255) } else { 1 + random.below(9) };
+        bytes.extend([random.below(3) as u8, size as u8, 0, 0, cpu as u8, 0]);
         bytes.extend((100 + cpu as u16 + random.below(2) as u16 * 10).to_le_bytes());
     }
     std::fs::write(path, bytes).unwrap();
 }
 
 #[test]
-fn threads_that_decode_parts_of_a_file_count_what_one_counts() {
+fn threads_that_each_read_the_file_count_what_one_counts_and_know_its_tasks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.raw16");
     raw16(&path, 300_000);
-    let (setup, spec) = (setup("pscr", false), HierarchySpec::default());
-    let open = || servsim_import::raw16::open(&path, PROCESSORS, FirstPass::ALONE).unwrap();
-    let one = functional::run_on(open().as_mut(), &setup, &spec, &mut |_| true).unwrap();
-    assert_eq!(one.total().total_references(), 300_000);
-    for count in [2, 4] {
-        let sum = sharded::run(open().as_mut(), &setup, &spec, count, &mut |_| true).unwrap();
-        assert_eq!(without_host(sum), without_host(one.clone()), "{count} shards");
+    for (protocol, first_pass) in [("pscr", FirstPass::ALONE), ("mesi", FirstPass::LeftOut)] {
+        let (setup, spec) = (setup(protocol, false), HierarchySpec::default());
+        let open = || servsim_import::raw16::open(&path, PROCESSORS, first_pass).unwrap();
+        let mut alone = open();
+        let one = functional::run_on(alone.as_mut(), &setup, &spec, &mut |_| true).unwrap();
+        assert_eq!(one.total().total_references(), 300_000);
+        for count in [2, 4, 32] {
+            let (mut first, mut done) = (open(), 0);
+            let mut proceed = |now| {
+                done = now;
+                true
+            };
+            let sum = sharded::run(first.as_mut(), &setup, &spec, count, &mut proceed).unwrap();
+            assert_eq!(without_host(sum), without_host(one.clone()), "{protocol}, {count} shards");
+            assert_eq!((first.tasks(), done), (alone.tasks(), 300_000));
+        }
     }
+}
+
+/// A source that has nothing for the first thread; with the other, `next` decides.
+struct Apart {
+    next: fn() -> bool,
+    is_first: bool,
+    privacy: Privacy,
+}
+
+fn apart(next: fn() -> bool) -> Apart {
+    Apart { next, is_first: true, privacy: Privacy::default() }
+}
+
+impl GlobalSource for Apart {
+    fn tasks(&self) -> &[TaskInfo] {
+        &[]
+    }
+
+    fn transaction_kinds(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn privacy(&self) -> &Privacy {
+        &self.privacy
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        Ok(!self.is_first && (self.next)())
+    }
+
+    fn in_shards(&mut self, _: usize, _: u32) -> Option<Vec<Box<dyn GlobalSource + Send>>> {
+        Some(vec![Box::new(Apart { is_first: false, ..apart(self.next) })])
+    }
+}
+
+#[test]
+fn a_thread_that_has_nothing_left_still_hears_of_an_interruption() {
+    // Twenty seconds at most, so that the test ends also where the run is not stopped.
+    static END: LazyLock<Instant> = LazyLock::new(|| Instant::now() + Duration::from_secs(20));
+    let mut asked = 0;
+    let mut proceed = |_| {
+        asked += 1;
+        asked < 3
+    };
+    let (setup, spec) = (setup("mesi", false), HierarchySpec::default());
+    let stopped = sharded::run(&mut apart(|| Instant::now() < *END), &setup, &spec, 2, &mut proceed);
+    assert_eq!(stopped.unwrap_err().0, "interrupted");
+    assert_eq!(asked, 3);
+}
+
+#[test]
+#[should_panic(expected = "amid the trace")]
+fn a_panic_of_another_thread_is_passed_on() {
+    let (setup, spec) = (setup("mesi", false), HierarchySpec::default());
+    let _ = sharded::run(&mut apart(|| panic!("amid the trace")), &setup, &spec, 2, &mut |_| true);
 }
 
 #[test]
