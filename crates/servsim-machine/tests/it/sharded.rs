@@ -113,17 +113,27 @@ fn an_interruption_stops_every_thread() {
     assert_eq!(stopped.unwrap_err().0, "interrupted");
 }
 
-/// References in the form of raw16, some of which lie in several lines.
+/// References in the form of raw16, some of which lie in several lines. Tasks run a few references here and a few there.
 fn raw16(path: &std::path::Path, records: u64) {
     let mut random = RandomStream::new(9, "parts");
     let mut bytes = Vec::new();
+    let mut running = [100_u16, 101, 102];
     for _ in 0..records {
         let cpu = random.below(PROCESSORS as u64);
-        let address = if random.below(4) == 0 { 0x9000 } else { (cpu + 1) << 16 } + random.below(0x1800);
-        bytes.extend(address.to_le_bytes());
+        if random.below(4) == 0 {
+            let next = 100 + random.below(6) as u16;
+            match running.iter().position(|&task| task == next) {
+                Some(elsewhere) => running.swap(elsewhere, cpu as usize),
+                None => running[cpu as usize] = next,
+            }
+        }
+        let task = running[cpu as usize];
+        let address =
+            if random.below(4) == 0 { 0x9000 } else { u64::from(task) << 16 } + random.below(0x1800);
         let size = if random.below(50) == 0 { 1 + random.below(255) } else { 1 + random.below(9) };
+        bytes.extend(address.to_le_bytes());
         bytes.extend([random.below(3) as u8, size as u8, 0, 0, cpu as u8, 0]);
-        bytes.extend((100 + cpu as u16 + random.below(2) as u16 * 10).to_le_bytes());
+        bytes.extend(task.to_le_bytes());
     }
     std::fs::write(path, bytes).unwrap();
 }
